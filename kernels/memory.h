@@ -1,0 +1,92 @@
+// Kernels over packed model memory: encode, decode, fold, update.
+//
+// Ranges start at a multiple of kTile elements of the tensor, or of the least common multiple of 128 and the
+// block where that is smaller; they end at the tensor's end or at such a multiple. Work is cut into tiles of
+// kTile elements whatever the number of threads; temporaries are one tile of fp32 per role and thread.
+// All functions give the same bits for any pool, any SIMD level, and as the scalar code of kernels/codec.h.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/codec.h"
+#include "kernels/pool.h"
+#include "kernels/rules.h"
+
+namespace lpmm::kernels {
+
+inline constexpr std::int64_t kTile = 4096;  // a multiple of every block and of the packing group
+
+// Where one role of one tensor is stored. bf16 and fp32 keep uint16_t and float in `codes` and have no steps.
+struct RoleView {
+  Codec codec;
+  std::uint8_t* codes = nullptr;   // 64-byte aligned; null where the tensor has no such role
+  std::uint16_t* steps = nullptr;  // bf16, one a block
+  std::int64_t elements = 0;       // of the whole tensor
+};
+
+// The underflow ledger's counts for one role, summed over elements in a fixed order.
+struct ChangeStats {
+  std::int64_t elements = 0;
+  std::int64_t increments = 0;      // elements whose true change is not 0
+  std::int64_t underflows = 0;      // of those, the ones whose stored code (and step) stayed the same
+  std::int64_t saturated = 0;       // elements whose code is the largest or smallest one
+  double true_change_squared = 0;   // sum of (wanted - old)^2
+  double change_error_squared = 0;  // sum of (stored - wanted)^2
+  ChangeStats& operator+=(const ChangeStats& o) {
+    elements += o.elements;
+    increments += o.increments;
+    underflows += o.underflows;
+    saturated += o.saturated;
+    true_change_squared += o.true_change_squared;
+    change_error_squared += o.change_error_squared;
+    return *this;
+  }
+};
+
+// dst[first, first+count) <- src. Returns false where a value was not storable (NaN, Inf, above 2^120); such
+// values are stored as 0 (NaN) or clamped, and the caller decides what the failure means.
+bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+            const Noise& noise);
+
+void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst);
+void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
+                 std::uint16_t* dst);  // each value rounded to nearest bf16
+
+struct FoldArgs {
+  float scale = 1;     // 1/K
+  float headroom = 1;  // >= 1, used where a block's step is still 0
+  Noise noise;         // stream: role accumulator | microbatch | contribution
+  bool want_square_sum = false;
+  ChangeStats* stats = nullptr;
+};
+struct FoldResult {
+  bool finite =
+      true;  // false: some contribution or sum is not storable; nothing in the range is to be trusted
+  double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
+};
+// accumulator[first..] += scale * contribution. An empty accumulator has all steps 0 (fp32, bf16: all zeros).
+FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                const float* contribution, const FoldArgs& args);
+
+// Sum of squares of what is stored, in the fixed tile order.
+double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count);
+
+// Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.
+void clear(Pool& pool, const RoleView& accumulator);
+
+struct UpdateArgs {
+  RoleView parameter, accumulator, momentum, variance;  // unused roles have null codes
+  Noise noise;                                          // its stream is set per role by the kernel
+  ChangeStats* stats = nullptr;                         // null, or kRoles of them
+};
+// One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator.
+// Returns false where a new value was not storable.
+bool update(Pool& pool, const Rule& rule, const UpdateArgs& args);
+
+// The instruction sets compiled in and usable here, best first ("avx512", "avx2", ..., "scalar"), and a
+// switch to one of them for tests; an empty name returns to the best.
+const char* const* simd_levels(int* count);
+void use_simd_level(const char* name);
+const char* simd_level();
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,66 @@
+// Counter-based noise for stochastic rounding: Philox4x32-10 (Salmon et al., SC'11).
+//
+// key = run seed, counter = (call, tensor ordinal, step, stream), stream = role | microbatch | contribution.
+// One call gives eight 16-bit draws. Element e of a tensor takes draw (e % 128) / 16 of call
+// 16 * (e / 128) + e % 16, so that neighbouring lanes run neighbouring counters and no draw is transposed.
+// Nothing depends on threads, blocks or launch shapes, and no (element, tensor, step, stream) repeats.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/format.h"
+#include "kernels/macros.h"
+
+namespace lpmm {
+
+struct PhiloxWords {
+  std::uint32_t x[4];
+};
+
+LPMM_HD PhiloxWords philox4x32_10(PhiloxWords c, std::uint32_t k0, std::uint32_t k1) {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53U} * c.x[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57U} * c.x[2];
+    c = {{static_cast<std::uint32_t>(b >> 32) ^ c.x[1] ^ k0, static_cast<std::uint32_t>(b),
+          static_cast<std::uint32_t>(a >> 32) ^ c.x[3] ^ k1, static_cast<std::uint32_t>(a)}};
+    k0 += 0x9E3779B9U;
+    k1 += 0xBB67AE85U;
+  }
+  return c;
+}
+
+// Other uses of the same generator, kept apart from the roles by their stream number.
+enum class Stream : std::uint32_t { kInitialize = 8, kShuffle = 9, kAugment = 10, kDraw = 11, kTest = 15 };
+
+// Bits 0..3 role or Stream, 4..17 microbatch, 18..31 contribution.
+LPMM_HD std::uint32_t noise_stream(Role role, std::uint32_t microbatch = 0, std::uint32_t contribution = 0) {
+  return static_cast<std::uint32_t>(role) | (microbatch & 0x3FFFU) << 4 | (contribution & 0x3FFFU) << 18;
+}
+
+struct Noise {
+  std::uint64_t seed = 0;
+  std::uint32_t tensor = 0;
+  std::uint32_t step = 0;
+  std::uint32_t stream = 0;
+};
+
+LPMM_HD PhiloxWords noise_words(const Noise& n, std::uint32_t call) {
+  return philox4x32_10({{call, n.tensor, n.step, n.stream}}, static_cast<std::uint32_t>(n.seed),
+                       static_cast<std::uint32_t>(n.seed >> 32));
+}
+
+// The 16-bit draw of one element, 0..65535.
+LPMM_HD std::uint32_t noise_draw(const Noise& n, std::int64_t element) {
+  const auto group = static_cast<std::uint32_t>(element / kGroup);
+  const auto lane = static_cast<std::uint32_t>(element % kGroup);
+  const PhiloxWords w = noise_words(n, 16 * group + lane % 16);
+  const std::uint32_t draw = lane / 16;
+  return w.x[draw / 2] >> (16 * (draw % 2)) & 0xFFFFU;
+}
+
+// The threshold of a draw, (r + 1/2) / 2^16 in (0, 1): a fraction f of a code rounds up when f >= threshold.
+LPMM_HD float noise_threshold(std::uint32_t draw) {
+  return static_cast<float>(draw) * 0x1p-16F + 0x1p-17F;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,55 @@
+// The configuration of a run: TOML file, then --preset and --rounding, then --set a.b=c.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lpmm/optimizer_config.h"
+#include "lpmm/policy.h"
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+struct RunConfig {
+  ModelConfig model;  // [model] name, hidden, label_smoothing
+  struct {
+    std::string set = "cifar10";  // [data] set: cifar10, drawn, or auto (cifar10 where it is found)
+    bool augment = true;
+    std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
+    std::uint64_t draw_seed = 1;
+  } data;
+  struct {
+    std::int64_t epochs = 0, steps = 0;  // [train] one of them; steps wins
+    int batch = 128, microbatches = 1;
+    std::uint64_t seed = 1;
+    Compute compute = Compute::kBf16;
+    int threads = 0;
+    std::int64_t eval_every_epochs = 1;
+    int max_failed_steps = 20;  // in a row
+  } train;
+  OptimizerConfig optimizer;  // [optimizer] rule, learning_rate, momentum, ... [[optimizer.group]]
+  ScheduleConfig schedule;    // [schedule] kind, warmup_steps, final_scale, milestones, gamma
+  Policy policy;              // [memory] preset, rounding, [[memory.override]]
+  struct {
+    std::int64_t every_steps = 0;  // [checkpoint] 0: only the final one
+    int keep = 2;
+    bool final = true;
+  } checkpoint;
+  struct {
+    std::int64_t every_steps = 10;  // [log]
+    std::int64_t underflow_every_steps = 100;
+  } log;
+};
+
+struct ConfigOptions {
+  std::string preset, rounding;       // empty: as in the file
+  std::vector<std::string> settings;  // "a.b=c"
+};
+
+// Throws UsageError with file, line, key, what was expected and the nearest known key.
+RunConfig load_config(const std::string& path, const ConfigOptions& options);
+// The resolved configuration as TOML; load_config of it gives the same run.
+std::string to_toml(const RunConfig& config);
+
+}  // namespace lpmm

@@ -1,0 +1,81 @@
+// The model memory: parameters, gradient accumulators and optimizer state of all tensors, packed, and the
+// transactional step over them. This is what an embedding program uses; there is no other copy of anything.
+//
+//   memory.begin_step(step);
+//   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
+//   memory.commit(learning_rate);   // all or nothing
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/memory.h"
+#include "lpmm/ledger.h"
+#include "lpmm/optimizer_config.h"
+#include "lpmm/policy.h"
+
+namespace lpmm {
+
+struct StepReport {
+  bool applied = false;       // false: a gradient was NaN or Inf; nothing persistent changed
+  std::string failed_tensor;  // the first tensor whose gradient failed
+  double gradient_norm = 0;   // global, of the accumulated gradient, before clipping (0 if not asked for)
+  double clip_factor = 1;
+};
+
+struct TensorStats {
+  std::array<kernels::ChangeStats, kRoles> role;
+};
+
+class ModelMemory {
+ public:
+  // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K and sets their headroom.
+  ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
+              int microbatches, Pool& pool);
+  ~ModelMemory();
+  ModelMemory(ModelMemory&&) noexcept;
+
+  int tensors() const;
+  const TensorInfo& info(int tensor) const;
+  int find(std::string_view name) const;  // -1 where there is none
+  const Policy& policy() const;
+  const OptimizerConfig& optimizer() const;
+  int microbatches() const;
+  Pool& pool() const;
+  kernels::RoleView view(int tensor, Role role) const;  // null codes where the rule has no such state
+  Ledger ledger() const;                                // activations, buffers and workspace are 0 here
+
+  // Initial values, encoded with the noise of step 0. Ranges as in kernels/memory.h.
+  void initialize(int tensor, std::int64_t first, std::span<const float> values);
+  void decode(int tensor, std::int64_t first, std::span<float> out) const;
+  void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
+
+  // `step` >= 1 keys the noise and never repeats, failed steps included.
+  void begin_step(std::uint32_t step, bool want_stats = false);
+  // One contribution to the gradient of a range of one tensor in one microbatch. The last contribution of the
+  // last microbatch also yields the exact square sum of the range. After a failure it does nothing.
+  void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
+            int contribution = 0, bool is_last = true);
+  bool failed() const;
+  // Marks the step failed (a loss that is NaN, say).
+  void fail(const std::string& why);
+  // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.
+  // Throws RunError where an updated parameter is not finite.
+  StepReport commit(double learning_rate);
+  // Updates applied so far: t of the bias corrections. Saved in checkpoints.
+  std::int64_t updates() const;
+  void set_updates(std::int64_t updates);
+
+  // Counts since the last take, per tensor, for the steps begun with want_stats.
+  std::vector<TensorStats> take_stats();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lpmm

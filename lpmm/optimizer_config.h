@@ -1,0 +1,58 @@
+// What the user says about the optimizer and the learning-rate schedule, and the host scalars of one step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/rules.h"
+
+namespace lpmm {
+
+enum class RuleName : std::uint8_t { kSgd, kAdam, kAdamW };
+
+// Settings that differ between tensors whose names match; later groups win.
+struct ParameterGroup {
+  std::string pattern;  // shell pattern on the tensor's name
+  double learning_rate_scale = 1;
+  double weight_decay = -1;  // negative: the optimizer's own
+};
+
+struct OptimizerConfig {
+  RuleName rule = RuleName::kSgd;
+  double learning_rate = 0.1;
+  double weight_decay = 0;
+  bool decoupled_decay = false;                       // sgd only; adam is coupled, adamw decoupled
+  double momentum = 0;                                // sgd
+  double dampening = 0;                               // sgd
+  bool nesterov = false;                              // sgd
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
+  double clip_norm = 0;                               // global-norm clipping; 0: none
+  std::vector<ParameterGroup> groups;
+};
+
+enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine, kLinear, kInverseSquareRoot };
+
+struct ScheduleConfig {
+  ScheduleKind kind = ScheduleKind::kConstant;
+  std::int64_t warmup_steps = 0;   // linear from 0, added in front of any kind
+  double final_scale = 0;          // cosine and linear end at final_scale * learning_rate
+  std::vector<double> milestones;  // step: shares of the run, 0..1
+  double gamma = 0.1;              // step: factor at each milestone
+};
+
+// Factor on the learning rate for update `step` (0-based) of `total`, a pure function. Cosine reaches
+// final_scale at step == total: lr(step) = f + (1-f) * (1 + cos(pi * step / total)) / 2 after warm-up.
+double schedule_factor(const ScheduleConfig& schedule, std::int64_t step, std::int64_t total);
+
+// Throws UsageError for values out of range.
+void check_optimizer(const OptimizerConfig& config);
+
+// Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
+// `learning_rate` has the schedule applied; `clip` is the gradient factor.
+Rule make_rule(const OptimizerConfig& config, const std::string& tensor, double learning_rate, std::int64_t t,
+               double clip);
+bool uses_momentum(const OptimizerConfig& config);
+bool uses_variance(const OptimizerConfig& config);
+
+}  // namespace lpmm

@@ -1,0 +1,51 @@
+// Which spec each role of each tensor gets: a named preset plus overrides by name pattern.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lpmm/spec.h"
+
+namespace lpmm {
+
+struct TensorInfo {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t elements() const;
+};
+
+using RoleSpecs = std::array<Spec, kRoles>;  // indexed by Role
+
+struct PolicyOverride {
+  std::string pattern;                            // shell pattern on the tensor's name: * and ?
+  std::array<std::optional<Spec>, kRoles> specs;  // what it changes
+  bool exempt = false;                            // or: all roles fp32
+};
+
+struct Policy {
+  std::string preset;
+  RoleSpecs specs;
+  std::vector<PolicyOverride> overrides;  // later ones win
+};
+
+// "fp32", "lpmm", "lpmm-compact", "lpmm-min", "states8". Throws UsageError naming the nearest preset.
+Policy make_policy(std::string_view preset);
+std::span<const std::string_view> preset_names();
+
+// Turns every packed role to one rounding. With rn, variance steps follow the decay (moving).
+void set_rounding(Policy& policy, Rounding rounding);
+
+// The specs of one tensor. 1-D tensors are exempt (fp32) unless an override names them.
+RoleSpecs specs_for(const Policy& policy, const TensorInfo& tensor);
+bool is_exempt(const Policy& policy, const TensorInfo& tensor);
+
+// Refuses what may not be: an unsigned format for a signed role, a signed one for the variance, a sticky
+// accumulator, rn with a sticky variance, and overrides that match no tensor. Throws UsageError.
+void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
+
+}  // namespace lpmm

@@ -1,0 +1,80 @@
+// A program: the linear list of ops a model's forward code builds for one shape, with its backward, laid out
+// by liveness in one arena. Training runs the list; planning only measures it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/data.h"
+#include "lpmm/model_memory.h"
+
+namespace lpmm {
+
+enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
+
+// fp32 statistics beside the parameters (batch norm's running mean and variance).
+struct BufferInfo {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  float initial = 0;
+};
+
+// Values of all buffers; a step's proposals are kept apart until they are committed.
+class Buffers {
+ public:
+  explicit Buffers(std::vector<BufferInfo> infos);
+  const std::vector<BufferInfo>& infos() const { return infos_; }
+  std::span<float> value(int buffer);
+  std::span<const float> value(int buffer) const;
+  std::span<float> proposal(int buffer);
+  std::int64_t bytes() const;  // of values and proposals
+  void begin();                // proposals <- values
+  void commit();               // values <- proposals
+
+ private:
+  std::vector<BufferInfo> infos_;
+  std::vector<std::int64_t> offsets_;
+  std::vector<float> values_, proposals_;
+};
+
+struct BatchResult {
+  double loss_sum = 0;  // over the images, label smoothing included
+  std::int64_t correct = 0;
+  std::int64_t count = 0;
+};
+
+class Program {
+ public:
+  virtual ~Program() = default;
+  virtual std::int64_t activation_bytes() const = 0;  // the arena
+  virtual std::int64_t workspace_bytes() const = 0;   // panels, packed weights, partial sums, library scratch
+  // Forward and backward of one microbatch; gradients are folded into `memory` as they appear.
+  virtual BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
+  // Forward with running statistics; batch.count <= the program's batch.
+  virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) = 0;
+};
+
+struct ModelConfig {
+  std::string name = "resnet20";  // resnet8/20/32/44/56/110, mlp
+  int height = 32, width = 32, channels = 3, classes = 10;
+  std::vector<std::int64_t> hidden;  // mlp: widths of the hidden layers
+  double label_smoothing = 0;
+};
+
+// A model: its tensors, its buffers, their initial values and its programs. Made by make_model (models/).
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual const std::vector<TensorInfo>& tensors() const = 0;
+  virtual const std::vector<BufferInfo>& buffers() const = 0;
+  // Encodes initial values range by range; no tensor is ever whole in fp32.
+  virtual void initialize(ModelMemory& memory, std::uint64_t seed) const = 0;
+  // `batch` images a microbatch; nothing large is allocated before the first train or evaluate.
+  virtual std::unique_ptr<Program> build(int batch, Compute compute, int threads) const = 0;
+};
+
+}  // namespace lpmm

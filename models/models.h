@@ -1,0 +1,13 @@
+// The model families.
+#pragma once
+
+#include <memory>
+
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+// Throws UsageError for an unknown name (with the nearest one) or sizes the family cannot have.
+std::unique_ptr<Model> make_model(const ModelConfig& config);
+
+}  // namespace lpmm
