@@ -62,8 +62,15 @@ bool encode_all(Stored& s, const Values& values, const Noise& noise, const Choos
     }
     s.steps[b] = choose(largest, s.steps[b]);
   }
-  for (std::int64_t e = 0; e < s.elements; ++e)
+  for (std::int64_t e = 0; e < s.elements; ++e) {
     encode_element(s, e, values[static_cast<std::size_t>(e)], noise);
+  }
+  // The last group is stored whole.
+  if (is_packed(s.codec.format)) {
+    for (std::int64_t e = s.elements; e < groups_of(s.elements) * kGroup; ++e) {
+      store_code(s.codes.data(), s.codec.format, e, zero_code(s.codec.format));
+    }
+  }
   return true;
 }
 
