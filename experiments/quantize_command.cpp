@@ -7,6 +7,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "experiments/commands.h"
@@ -53,24 +54,24 @@ const char* code_type(Format format) {
 }
 
 // One code an element, as the integer it stands for.
-void write_codes(NpyWriter& writer, const kernels::RoleView& view) {
+void write_codes(File& file, const kernels::RoleView& view) {
   const Format format = view.codec.format;
   const auto count = static_cast<std::size_t>(view.elements);
   if (!is_packed(format)) {
-    writer.write(view.codes, count * (format.bits / 8U));
+    file.write(std::as_bytes(std::span(view.codes, count * (format.bits / 8U))));
   } else if (has_signed_codes(format.map)) {
     std::vector<std::int16_t> codes(count);
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint32_t code = load_code(view.codes, format, static_cast<std::int64_t>(i));
       codes[i] = static_cast<std::int16_t>(sign_extend(code, format.bits));
     }
-    writer.write(codes.data(), 2 * count);
+    file.write(std::as_bytes(std::span(codes)));
   } else {
     std::vector<std::uint8_t> codes(count);
     for (std::size_t i = 0; i < count; ++i) {
       codes[i] = static_cast<std::uint8_t>(load_code(view.codes, format, static_cast<std::int64_t>(i)));
     }
-    writer.write(codes.data(), count);
+    file.write(std::as_bytes(std::span(codes)));
   }
 }
 
@@ -110,9 +111,13 @@ int run(const Options& o) {
   NpyReader reader(o.input);
   if (reader.elements() == 0) throw RunError(fmt::format("{}: holds no elements", o.input));
   Pool pool(o.threads);
-  std::optional<NpyWriter> codes, decoded;
-  if (!o.codes.empty()) codes.emplace(o.codes, code_type(spec.format), reader.shape());
-  if (!o.decoded.empty()) decoded.emplace(o.decoded, "<f4", reader.shape());
+  std::optional<File> codes, decoded;
+  if (!o.codes.empty()) {
+    write_npy_header(codes.emplace(o.codes, File::Mode::kCreate), code_type(spec.format), reader.shape());
+  }
+  if (!o.decoded.empty()) {
+    write_npy_header(decoded.emplace(o.decoded, File::Mode::kCreate), "<f4", reader.shape());
+  }
 
   const std::int64_t longest = std::min(kChunk, reader.elements());
   struct alignas(64) Line {
@@ -136,10 +141,10 @@ int run(const Options& o) {
     kernels::decode(pool, view, 0, count, after.data());
     for (std::size_t i = 0; i < before.size(); ++i) sums.add(before[i], after[i]);
     if (codes) write_codes(*codes, view);
-    if (decoded) decoded->write(after.data(), after.size() * sizeof(float));
+    if (decoded) decoded->write(std::as_bytes(std::span(after)));
   }
-  if (codes) codes->close();
-  if (decoded) decoded->close();
+  if (codes) codes->sync();
+  if (decoded) decoded->sync();
 
   const auto count = static_cast<double>(sums.count);
   const double nonzero = std::max(1.0, static_cast<double>(sums.nonzero));

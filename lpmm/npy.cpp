@@ -2,11 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -132,36 +130,32 @@ float half_to_float(std::uint16_t half) {
 
 }  // namespace
 
-NpyReader::NpyReader(const std::string& path) : path_(path), file_(std::fopen(path.c_str(), "rb")) {
-  if (!file_) throw RunError(fmt::format("{}: cannot be opened: {}", path, std::strerror(errno)));
-  struct stat status = {};
-  if (fstat(fileno(file_.get()), &status) != 0 || !S_ISREG(status.st_mode)) {
-    throw RunError(fmt::format("{}: is not a regular file", path));
-  }
+NpyReader::NpyReader(const std::string& path) : file_(path, File::Mode::kRead) {
+  const std::uint64_t size = file_.size();
+  // Magic, version, then the header's length in 2 (version 1) or 4 bytes (version 2).
   std::array<std::uint8_t, 12> start = {};
-  const std::size_t got = std::fread(start.data(), 1, 10, file_.get());
-  if (got < 10 || std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (size >= start.size()) file_.read(0, std::as_writable_bytes(std::span(start)));
+  if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
     throw RunError(fmt::format("{}: is not an .npy file (it does not start with \\x93NUMPY)", path));
   }
-  std::size_t length = start[8] | std::size_t{start[9]} << 8;
+  std::uint64_t length = start[8] | std::uint64_t{start[9]} << 8;
+  at_ = 10;
   if (start[6] == 2) {
-    if (std::fread(start.data() + 10, 1, 2, file_.get()) != 2) {
-      throw RunError(fmt::format("{}: ends inside its .npy header", path));
-    }
-    length |= std::size_t{start[10]} << 16 | std::size_t{start[11]} << 24;
+    length |= std::uint64_t{start[10]} << 16 | std::uint64_t{start[11]} << 24;
+    at_ = 12;
   } else if (start[6] != 1) {
     throw RunError(
         fmt::format("{}: has .npy version {}.{}; versions 1 and 2 are read", path, start[6], start[7]));
   }
-  if (length > kLongestHeader) {
-    throw RunError(fmt::format("{}: claims an .npy header of {} bytes; at most {} are read", path, length,
-                               kLongestHeader));
+  if (length > kLongestHeader || length > size - at_) {
+    throw RunError(
+        fmt::format("{}: claims an .npy header of {} bytes; the file has {} left and at most {} are read",
+                    path, length, size - at_, kLongestHeader));
   }
   std::string text(length, '\0');
-  if (std::fread(text.data(), 1, length, file_.get()) != length) {
-    throw RunError(fmt::format("{}: ends inside its .npy header", path));
-  }
-  Header header = HeaderParser(text, path_).parse();
+  file_.read(at_, std::as_writable_bytes(std::span(text)));
+  at_ += length;
+  Header header = HeaderParser(text, path).parse();
   if (header.type != "<f4" && header.type != "<f2" && header.type != "<f8") {
     throw RunError(fmt::format(
         "{}: holds '{}'; '<f4', '<f2' and '<f8' are read (save it with .astype('<f4'))", path, header.type));
@@ -173,64 +167,49 @@ NpyReader::NpyReader(const std::string& path) : path_(path), file_(std::fopen(pa
   shape_ = std::move(header.shape);
   elements_ = 1;
   auto bytes = static_cast<std::int64_t>(element_bytes_);
-  for (const std::int64_t size : shape_) {
-    if (__builtin_mul_overflow(elements_, size, &elements_) || __builtin_mul_overflow(bytes, size, &bytes)) {
+  for (const std::int64_t extent : shape_) {
+    if (__builtin_mul_overflow(elements_, extent, &elements_) ||
+        __builtin_mul_overflow(bytes, extent, &bytes)) {
       throw RunError(fmt::format("{}: the shape ({}) is too large", path, fmt::join(shape_, ", ")));
     }
   }
-  const std::int64_t held = status.st_size - std::ftell(file_.get());
-  if (held != bytes) {
+  if (size - at_ != static_cast<std::uint64_t>(bytes)) {
     throw RunError(fmt::format("{}: the shape ({}) of '{}' needs {} bytes after the header; the file has {}",
-                               path, fmt::join(shape_, ", "), header.type, bytes, held));
+                               path, fmt::join(shape_, ", "), header.type, bytes, size - at_));
   }
 }
 
 void NpyReader::read(std::span<float> out) {
-  raw_.resize(out.size() * element_bytes_);
-  if (std::fread(raw_.data(), 1, raw_.size(), file_.get()) != raw_.size()) {
-    throw RunError(fmt::format("{}: ended before all of its elements were read", path_));
+  if (element_bytes_ == 4) {
+    file_.read(at_, std::as_writable_bytes(out));
+  } else {
+    raw_.resize(out.size() * element_bytes_);
+    file_.read(at_, raw_);
   }
-  const auto load = [&](std::size_t i, auto& value) {
-    std::memcpy(&value, raw_.data() + i * sizeof value, sizeof value);
-  };
-  if (element_bytes_ == 4) std::memcpy(out.data(), raw_.data(), raw_.size());
+  at_ += out.size() * element_bytes_;
   for (std::size_t i = 0; i < out.size() && element_bytes_ == 2; ++i) {
     std::uint16_t half = 0;
-    load(i, half);
+    std::memcpy(&half, raw_.data() + 2 * i, 2);
     out[i] = half_to_float(half);
   }
   for (std::size_t i = 0; i < out.size() && element_bytes_ == 8; ++i) {
     double value = 0;
-    load(i, value);
+    std::memcpy(&value, raw_.data() + 8 * i, 8);
     out[i] = static_cast<float>(value);
   }
 }
 
-NpyWriter::NpyWriter(const std::string& path, std::string_view type, std::span<const std::int64_t> shape)
-    : path_(path), file_(std::fopen(path.c_str(), "wb")) {
-  if (!file_) fail();
+void write_npy_header(File& file, std::string_view type, std::span<const std::int64_t> shape) {
   std::string text = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", type,
                                  fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  // Data starts at a multiple of 64 bytes; the header ends in a newline.
-  text.append(63 - (kMagic.size() + 4 + text.size()) % 64, ' ');
+  // Data start at a multiple of 64 bytes; the header ends in a newline.
+  constexpr std::size_t kStart = 10;
+  text.append(63 - (kStart + text.size()) % 64, ' ');
   text.push_back('\n');
-  const std::array<char, 4> rest = {1, 0, static_cast<char>(text.size() & 255),
-                                    static_cast<char>(text.size() >> 8)};
-  write(kMagic.data(), kMagic.size());
-  write(rest.data(), rest.size());
-  write(text.data(), text.size());
-}
-
-void NpyWriter::write(const void* data, std::size_t bytes) {
-  if (std::fwrite(data, 1, bytes, file_.get()) != bytes) fail();
-}
-
-void NpyWriter::close() {
-  if (std::fclose(file_.release()) != 0) fail();
-}
-
-void NpyWriter::fail() const {
-  throw RunError(fmt::format("{}: cannot be written: {}", path_, std::strerror(errno)));
+  std::string start(kMagic);
+  start += {1, 0, static_cast<char>(text.size() & 255), static_cast<char>(text.size() >> 8)};
+  file.write(std::as_bytes(std::span(start)));
+  file.write(std::as_bytes(std::span(text)));
 }
 
 }  // namespace lpmm

@@ -2,18 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace lpmm {
+#include "lpmm/files.h"
 
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
+namespace lpmm {
 
 // Reads '<f4', '<f2' and '<f8' in C order as fp32. Throws RunError that names the file and what is wrong with
 // it: not an .npy file, another type or order, a shape that overflows, a length that does not fit the shape.
@@ -26,25 +22,15 @@ class NpyReader {
   void read(std::span<float> out);
 
  private:
-  std::string path_;
-  std::unique_ptr<std::FILE, FileCloser> file_;
+  File file_;
+  std::uint64_t at_ = 0;
   std::vector<std::int64_t> shape_;
   std::int64_t elements_ = 0;
   std::size_t element_bytes_ = 0;
-  std::vector<std::uint8_t> raw_;
+  std::vector<std::byte> raw_;
 };
 
-// Writes a C-order array of `type`: "<f4", "<i2", "<u2", "|u1", "<u4". Throws RunError where it cannot.
-class NpyWriter {
- public:
-  NpyWriter(const std::string& path, std::string_view type, std::span<const std::int64_t> shape);
-  void write(const void* data, std::size_t bytes);
-  void close();  // reports what buffered writes hid; a file that is not closed is not complete
-
- private:
-  [[noreturn]] void fail() const;
-  std::string path_;
-  std::unique_ptr<std::FILE, FileCloser> file_;
-};
+// Writes the header of a C-order array of `type` ("<f4", "<i2", "<u2", "<u4", "|u1"); the data follow it.
+void write_npy_header(File& file, std::string_view type, std::span<const std::int64_t> shape);
 
 }  // namespace lpmm
