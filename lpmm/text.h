@@ -1,20 +1,20 @@
-// Small helpers for what people read.
+// Small helpers for names that people type.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lpmm {
 
-// Edits (insert, delete, replace, swap of neighbours) that turn one word into the other.
-std::size_t edit_distance(std::string_view a, std::string_view b);
+// The name with the smallest edit distance to `word`; the first of equals. `names` is not empty.
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
 
-// The candidate with the fewest edits; empty where none is close enough to be what was meant.
-std::string nearest(std::string_view word, std::span<const std::string> candidates);
+// Shell pattern on a whole name: * is any run of characters, ? any one.
+bool matches_pattern(std::string_view pattern, std::string_view name);
 
-std::string format_bytes(std::int64_t bytes);  // "1.2 GB", powers of ten
-std::string format_duration(double seconds);   // "1h02m", "3m05s", "12s"
+// "a, b, c"
+std::string join(std::span<const std::string_view> words);
 
 }  // namespace lpmm
