@@ -97,7 +97,7 @@ void measure_pixels(ImageData& data) {
 // Where place `position` of the epoch's order takes its image from: a Feistel bijection of 0..count-1 (Luby &
 // Rackoff 1988) with Philox as round function, walking on from places at or above `count`. No state is kept.
 std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position) {
-  const int bits = std::bit_width(static_cast<std::uint64_t>(count - 1));
+  const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
   const int half = std::max(4, (bits + 1) / 2);
   const std::uint32_t mask = (1U << half) - 1;
   const Noise noise{seed, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(Stream::kShuffle)};

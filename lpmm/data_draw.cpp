@@ -73,7 +73,7 @@ struct Colour {
 // A grey of the given level, tinted.
 Colour tinted(Draws& draws, float level) {
   Colour colour{};
-  for (float& c : colour.c) c = level + draws.uniform(-45, 45);
+  for (float& c : colour.c) c = level + draws.uniform(-35, 35);
   return colour;
 }
 
@@ -151,10 +151,10 @@ Stroke clutter(Draws& draws) {
 void draw_glyph(std::uint64_t seed, std::uint32_t split, std::uint32_t index, int label, std::uint8_t* out) {
   Draws draws({seed, split, index, static_cast<std::uint32_t>(Stream::kDraw)});
 
-  // Dark on light or light on dark.
-  const float contrast = draws.uniform(45, 110);
-  const float low = draws.uniform(20, 235 - contrast);
-  const bool dark_glyph = (draws.word() & 1U) != 0;
+  // Light on dark, or the other way round in one image of four.
+  const float contrast = draws.uniform(60, 130);
+  const float low = draws.uniform(10, 245 - contrast);
+  const bool dark_glyph = draws.word() >> 30 == 0;
   const float glyph_level = dark_glyph ? low : low + contrast;
   const float ground_level = dark_glyph ? low + contrast : low;
   const float soft = draws.uniform(1.0F, 2.4F);
@@ -171,14 +171,14 @@ void draw_glyph(std::uint64_t seed, std::uint32_t split, std::uint32_t index, in
   };
   scribble(draws.integer(2, 4));
 
-  // Rotation by the angle whose half has tangent t: up to 35 degrees either way, without sine or cosine.
-  const float t = draws.uniform(-0.315F, 0.315F);
+  // Rotation by the angle whose half has tangent t: up to 29 degrees either way, without sine or cosine.
+  const float t = draws.uniform(-0.26F, 0.26F);
   const float norm = 1.0F / (1.0F + t * t);
   const float cosine = (1.0F - t * t) * norm, sine = 2.0F * t * norm;
   const float shear = draws.uniform(-0.3F, 0.3F);
-  const float scale_x = draws.uniform(5.5F, 10.5F);
+  const float scale_x = draws.uniform(6.5F, 11.0F);
   const float scale_y = scale_x * draws.uniform(0.8F, 1.25F);
-  const float move_x = draws.uniform(-4.5F, 4.5F), move_y = draws.uniform(-4.5F, 4.5F);
+  const float move_x = draws.uniform(-3.5F, 3.5F), move_y = draws.uniform(-3.5F, 3.5F);
   const auto warp = [&](float x, float y, float& to_x, float& to_y) {
     const float u = scale_x * (x + shear * y), v = scale_y * y;
     to_x = cosine * u - sine * v + move_x;
