@@ -81,7 +81,7 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
     EXPECT_TRUE(a.applied && b.applied);
     EXPECT_EQ(a.gradient_norm, b.gradient_norm) << what;
     EXPECT_EQ(a.clip_factor, b.clip_factor) << what;
-    EXPECT_EQ(a.clip_factor < 1, config.clip_norm > 0) << what << ": clipping is meant to act";
+    EXPECT_EQ(a.clip_factor<1, config.clip_norm> 0) << what << ": clipping is meant to act";
     expect_equal(memory, oracle, what + " after step " + std::to_string(step));
     if (::testing::Test::HasFatalFailure()) return;
   }
