@@ -1,10 +1,11 @@
 // The codec of one element and the step of one block, in plain scalar code for host and device.
 // This file is the specification: every fast path must give the same bits (tests/kernels/codec_test.cpp).
 //
-// With y = x / step (correctly rounded), stochastic rounding picks the lower neighbour T[i] <= y < T[i+1] and
-// moves up when y - T[i] >= t * (T[i+1] - T[i]), t the element's threshold in (0, 1): unbiased in the value.
-// Round-to-nearest takes even codes at a tie of `int`, the lower entry at a tie of a table. A value that is
-// exactly some decoded code returns that code under either rounding.
+// Stochastic rounding takes the element's 16-bit draw r, u = (r + 1/2) / 2^16, and moves from the lower
+// neighbour to the upper one when u >= 1 - fraction, the fraction measured in the value: unbiased to half a
+// unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the dynamic maps). Round-to-nearest takes even
+// codes at a tie of `int` and `lin0` and the larger magnitude at a tie of the others. A value that is exactly
+// a decoded code returns that code under either rounding, for any draw.
 #pragma once
 
 #include <cmath>
@@ -137,14 +138,33 @@ LPMM_HD std::int32_t sign_extend(std::uint32_t code, int bits) {
 }
 
 // ---- one element ---------------------------------------------------------------------------------------
-// `table` is the ascending map (map_table(), kernels/maps.h) with `entries` values; unused for `int`.
-// For softsign, table index i stands for code i - L.
+// A stretch of a dynamic-exponent map, from the first entry of one decade to the first of the next (zone 0:
+// from the smallest entry of all). `last` cells of equal width 1 / scale, then one that is 1 / stretch times
+// as wide.
+struct DynamicZone {
+  float first;          // magnitude of the zone's first entry
+  float scale;          // cells per unit
+  float last;           // cells of equal width
+  float stretch;        // 1/3; in the top decade 2
+  std::int32_t number;  // of the first entry, in the order of magnitudes
+};
+inline constexpr int kDynamicZones = 8;
+
+// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding `de`
+// and `soft`; `zones` is there for the dynamic maps and padded to 8. From map_table() in kernels/maps.h.
 struct MapTable {
   const float* values = nullptr;
   int entries = 0;
+  const DynamicZone* zones = nullptr;
 };
 
+// The code that stands for 0, or for the smallest value of a zero-free format.
+LPMM_HD std::uint32_t zero_code(Format f) {
+  return f.map == Map::kDynamic ? static_cast<std::uint32_t>(code_limit(f.bits)) : 0U;
+}
+
 LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float step) {
+  if (step == 0.0F) return 0.0F;
   if (f.map == Map::kLinear) return static_cast<float>(sign_extend(code, f.bits)) * step;
   if (f.map == Map::kSoftsign) {
     int i = sign_extend(code, f.bits) + code_limit(f.bits);
@@ -154,43 +174,68 @@ LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float st
   return table.values[code] * step;
 }
 
-// `step` > 0 and |x| <= map_limit * step. `threshold` is used by stochastic rounding only.
+// Fixed point: `position` >= 0 or not, counted in codes, with 2^fraction_bits parts a code.
+LPMM_HD std::int32_t round_position(float position, int fraction_bits, std::uint32_t draw) {
+  const auto parts = static_cast<std::int32_t>(rintf(position * static_cast<float>(1 << fraction_bits)));
+  return (parts * (1 << (16 - fraction_bits)) + static_cast<std::int32_t>(draw)) >> 16;
+}
+
+// The draw that makes round_position and the comparisons below round to nearest.
+inline constexpr std::uint32_t kNearestDraw = 0x8000U;
+inline constexpr int kCurvedBits = 13;  // of the positions in softsign and dynamic maps
+
+// `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only.
 LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, float x, float step,
-                                   float threshold) {
-  const float y = x / step;
+                                   std::uint32_t draw) {
+  const bool stochastic = rounding == Rounding::kStochastic;
+  const std::uint32_t mask = (1U << f.bits) - 1U;
+  const float levels = static_cast<float>(1 << f.bits);
   if (f.map == Map::kLinear) {
-    const float low = floorf(y);
-    const float rest = y - low;
-    auto code = static_cast<std::int32_t>(low);
-    if (rounding == Rounding::kStochastic) {
-      code += rest >= threshold ? 1 : 0;
-    } else {
-      code += rest > 0.5F || (rest == 0.5F && (code & 1) != 0) ? 1 : 0;
-    }
-    return static_cast<std::uint32_t>(code) & ((1U << f.bits) - 1U);
+    const float y = x / step;
+    const std::int32_t code = stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
+    return static_cast<std::uint32_t>(code) & mask;
   }
-  const float* t = table.values;
-  int low = 0;  // the last entry <= y, or 0
-  for (int width = table.entries; width > 1;) {
-    const int half = width / 2;
-    if (t[low + half] <= y) low += half;
-    width -= half;
+  if (f.map == Map::kLinearNoZero) {
+    const float y = x / step * levels;
+    const std::int32_t k = stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
+    return static_cast<std::uint32_t>(k > 1 ? k - 1 : 0);
   }
-  int index = low;
-  if (low + 1 < table.entries) {
-    const float gap = t[low + 1] - t[low];
-    const float rest = y - t[low];
-    // Entries of the dynamic maps need more than 16 bits: entry * step / step may miss the entry by an ulp.
-    const bool is_low = t[low] * step == x;
-    const bool is_high = t[low + 1] * step == x;
-    const bool up =
-        rounding == Rounding::kStochastic ? rest >= threshold * gap : y > 0.5F * (t[low] + t[low + 1]);
-    index += is_high || (up && !is_low) ? 1 : 0;
+  if (!stochastic) draw = kNearestDraw;
+  if (f.map == Map::kSquareRoot) {
+    // In units of the smallest entry the entries are k*k; up when u * gap >= the way to the upper entry.
+    float y = x / step * (levels * levels);
+    y = y > 0.0F ? y : 0.0F;
+    float k = floorf(sqrtf(y));
+    if (k * k > y) k -= 1.0F;
+    const float gap = k + k + 1.0F;
+    const float u = stochastic ? noise_uniform(draw) : 0.5F;
+    if (u * gap >= k * k + gap - y) k += 1.0F;
+    return k > 1.0F ? static_cast<std::uint32_t>(k) - 1U : 0U;
   }
+  // The rest reaches the decoded values only to a few units of fp32; positions are rounded to 2^-13.
+  const float inverse = 1.0F / step;
+  const float y = fabsf(x) * inverse;
+  const int sign = x < 0.0F ? -1 : 1;
   if (f.map == Map::kSoftsign) {
-    return static_cast<std::uint32_t>(index - code_limit(f.bits)) & ((1U << f.bits) - 1U);
+    // Entries k / (2L - k). Between k and k+1 the fraction is ((2L-k) y - k) (2L-k-1) / 2L.
+    const float twice = static_cast<float>(2 * code_limit(f.bits));
+    const float k = floorf(twice * y / (1.0F + y));
+    const float fraction = ((twice - k) * y - k) * ((twice - k - 1.0F) * (1.0F / twice));
+    const std::int32_t code = static_cast<std::int32_t>(k) + round_position(fraction, kCurvedBits, draw);
+    return static_cast<std::uint32_t>(sign * code) & mask;
   }
-  return static_cast<std::uint32_t>(index);
+  const float magnitude = f.map == Map::kDynamic || sign > 0 ? y : 0.0F;
+  int z = 0;
+  while (z + 1 < kDynamicZones && magnitude >= table.zones[z + 1].first) ++z;
+  const DynamicZone& zone = table.zones[z];
+  float position = (magnitude - zone.first) * zone.scale;
+  position = position > 0.0F ? position : 0.0F;
+  if (position > zone.last) position = zone.last + (position - zone.last) * zone.stretch;
+  std::int32_t number = zone.number + round_position(position, kCurvedBits, draw);
+  if (f.map != Map::kDynamic) return static_cast<std::uint32_t>(number);
+  const std::int32_t limit = code_limit(f.bits);
+  if (sign < 0 && number > limit) number = limit;  // 1 has no negative
+  return static_cast<std::uint32_t>(limit + sign * number);
 }
 
 }  // namespace lpmm

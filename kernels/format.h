@@ -66,6 +66,10 @@ LPMM_HD bool is_signed(Map m) {
 LPMM_HD bool is_zero_free(Map m) {
   return m == Map::kDynamicNoZero || m == Map::kLinearNoZero || m == Map::kSquareRoot;
 }
+LPMM_HD bool is_dynamic(Map m) {
+  return m == Map::kDynamic || m == Map::kDynamicUnsigned || m == Map::kDynamicNoZero;
+}
+
 // Codes that are two's complement integers; every other packed map uses the index into its ascending table.
 LPMM_HD bool has_signed_codes(Map m) {
   return m == Map::kLinear || m == Map::kSoftsign;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 namespace lpmm {
@@ -24,13 +25,6 @@ std::vector<float> dynamic_map(int bits, bool with_sign) {
   }
   std::sort(map.begin(), map.end());
   return map;
-}
-
-// 16 significant bits, so that the product with a bf16 step is exact.
-float round_to_16_bits(double x) {
-  int exponent = 0;
-  const double mantissa = std::frexp(x, &exponent);
-  return static_cast<float>(std::ldexp(std::nearbyint(std::ldexp(mantissa, 16)), exponent - 16));
 }
 
 std::vector<float> build(Format f) {
@@ -56,7 +50,8 @@ std::vector<float> build(Format f) {
       return map;
     case Map::kSoftsign: {
       const int limit = code_limit(f.bits);
-      for (int i = -limit; i <= limit; ++i) map.push_back(round_to_16_bits(i / (2.0 * limit - std::abs(i))));
+      for (int i = -limit; i <= limit; ++i)
+        map.push_back(static_cast<float>(i) / static_cast<float>(2 * limit - std::abs(i)));
       return map;
     }
     case Map::kLinear:
@@ -76,18 +71,52 @@ bool format_exists(Format f) {
   return f.bits == 4 || f.bits == 8;
 }
 
+namespace {
+
+// Zones of the map whose magnitudes ascend in `magnitudes`. Padded with zones no value reaches.
+std::vector<DynamicZone> build_zones(Format f, const float* magnitudes) {
+  const int decades = f.bits - 1;
+  const float origin = magnitudes[0];
+  std::vector<DynamicZone> zones = {{origin, 1.0F / (magnitudes[1] - origin), 1.0F, 1.0F, 0}};
+  int number = 1;
+  for (int i = 0; i < decades; ++i) {
+    const int cells = 1 << (f.map == Map::kDynamic ? i : i + 1);
+    const double scale = cells / 0.9 * std::pow(10.0, decades - 1 - i);
+    zones.push_back({magnitudes[number], static_cast<float>(scale), static_cast<float>(cells - 1),
+                     i + 1 == decades ? 2.0F : 1.0F / 3.0F, number});
+    number += cells;
+  }
+  zones.resize(kDynamicZones, {std::numeric_limits<float>::infinity(), 0.0F, 0.0F, 0.0F, 0});
+  return zones;
+}
+
+struct Tables {
+  std::vector<float> values;
+  std::vector<DynamicZone> zones;
+};
+
+Tables build_tables(Format f) {
+  Tables t = {build(f), {}};
+  if (is_dynamic(f.map)) {
+    t.zones = build_zones(f, t.values.data() + zero_code(f));
+  }
+  return t;
+}
+
+}  // namespace
+
 MapTable map_table(Format f) {
   static const auto kTables = [] {
-    std::array<std::array<std::vector<float>, 2>, 7> tables;
+    std::array<std::array<Tables, 2>, 7> tables;
     for (int map = 0; map < 7; ++map) {
-      tables[static_cast<std::size_t>(map)] = {build({static_cast<Map>(map), 4}),
-                                               build({static_cast<Map>(map), 8})};
+      tables[static_cast<std::size_t>(map)] = {build_tables({static_cast<Map>(map), 4}),
+                                               build_tables({static_cast<Map>(map), 8})};
     }
     return tables;
   }();
   if (!is_packed(f) || f.map == Map::kLinear || !format_exists(f)) return {};
-  const auto& table = kTables[static_cast<std::size_t>(f.map)][f.bits == 8 ? 1 : 0];
-  return {table.data(), static_cast<int>(table.size())};
+  const Tables& t = kTables[static_cast<std::size_t>(f.map)][f.bits == 8 ? 1 : 0];
+  return {t.values.data(), static_cast<int>(t.values.size()), t.zones.empty() ? nullptr : t.zones.data()};
 }
 
 }  // namespace lpmm

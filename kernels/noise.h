@@ -58,8 +58,8 @@ LPMM_HD std::uint32_t noise_draw(const Noise& n, std::int64_t element) {
   return w.x[draw / 2] >> (16 * (draw % 2)) & 0xFFFFU;
 }
 
-// The threshold of a draw, (r + 1/2) / 2^16 in (0, 1): a fraction f of a code rounds up when f >= threshold.
-LPMM_HD float noise_threshold(std::uint32_t draw) {
+// The uniform number of a draw, (r + 1/2) / 2^16 in (0, 1).
+LPMM_HD float noise_uniform(std::uint32_t draw) {
   return static_cast<float>(draw) * 0x1p-16F + 0x1p-17F;
 }
 

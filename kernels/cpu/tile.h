@@ -1,0 +1,45 @@
+// The loops over one tile, once per instruction set. All work on fp32 buffers that lie in L1 or L2.
+//
+// Buffers are 64-byte aligned; `count` is a multiple of the packing group, values past the tensor's end are
+// 0. Every set gives the same bits as the scalar one, which is kernels/codec.h in loops.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/codec.h"
+#include "kernels/rules.h"
+
+namespace lpmm::kernels {
+
+struct TileKernels {
+  const char* name;
+
+  // words[64*g + 16*w + lane] = word w of the Philox call of that lane in group first_group + g: draw d of
+  // the lane is its half d % 2 in word d / 2 (kernels/noise.h).
+  void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
+
+  // One block, or the part of it that the tile holds: `codes` of whole groups, or half a group for block 64.
+  // Packed formats only.
+  void (*decode)(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
+                 std::int64_t count, float* values);
+  // `words` from draw(), for the same groups; not read under round-to-nearest.
+  void (*encode)(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
+                 const std::uint32_t* words, std::int64_t count, std::uint8_t* codes);
+
+  // Bits of the largest magnitude of each block.
+  void (*largest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
+
+  void (*add_scaled)(float* sum, const float* addend, float scale, std::int64_t count);
+  // fp64, element e in lane e % 16, lanes added as a tree.
+  double (*square_sum)(const float* values, std::int64_t count);
+  void (*to_bf16)(const float* values, std::int64_t count, std::uint16_t* out);
+  void (*apply_sgd)(const Sgd& rule, float* p, const float* g, float* m, std::int64_t count);
+  void (*apply_adam)(const Adam& rule, float* p, const float* g, float* m, float* v, std::int64_t count);
+};
+
+const TileKernels& scalar_tile_kernels();
+// The vector sets this processor can run, best first.
+std::vector<const TileKernels*> simd_tile_kernels();
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,85 @@
+// The specification in loops, and what every faster set is compared with.
+#include "kernels/cpu/tile.h"
+
+namespace lpmm::kernels {
+namespace {
+
+void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words) {
+  for (std::int64_t g = 0; g < groups; ++g) {
+    for (std::uint32_t lane = 0; lane < 16; ++lane) {
+      const PhiloxWords w = noise_words(noise, static_cast<std::uint32_t>(first_group + g) * 16 + lane);
+      for (std::uint32_t i = 0; i < 4; ++i) words[64 * g + 16 * i + lane] = w.x[i];
+    }
+  }
+}
+
+std::uint32_t draw_of(const std::uint32_t* words, std::int64_t element) {
+  const std::int64_t lane = element % kGroup;
+  return words[64 * (element / kGroup) + 16 * (lane / 32) + lane % 16] >> (16 * (lane / 16 % 2)) & 0xFFFFU;
+}
+
+void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
+            std::int64_t count, float* values) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float step = bf16_to_float(steps[i / codec.block]);
+    values[i] = decode_code(codec.format, table, load_code(codes, codec.format, i), step);
+  }
+}
+
+void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
+            const std::uint32_t* words, std::int64_t count, std::uint8_t* codes) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float step = bf16_to_float(steps[i / codec.block]);
+    const std::uint32_t draw = codec.rounding == Rounding::kStochastic ? draw_of(words, i) : 0;
+    store_code(codes, codec.format, i,
+               step == 0.0F ? zero_code(codec.format)
+                            : encode_value(codec.format, table, codec.rounding, values[i], step, draw));
+  }
+}
+
+void largest(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits) {
+  for (std::int64_t first = 0; first < count; first += block) {
+    std::uint32_t most = 0;
+    for (std::int64_t i = first; i < first + block && i < count; ++i) {
+      const std::uint32_t magnitude = abs_bits(values[i]);
+      most = magnitude > most ? magnitude : most;
+    }
+    bits[first / block] = most;
+  }
+}
+
+void add_scaled(float* sum, const float* addend, float scale, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] += scale * addend[i];
+}
+
+double square_sum(const float* values, std::int64_t count) {
+  double lanes[16] = {};
+  for (std::int64_t i = 0; i < count; ++i) lanes[i % 16] += static_cast<double>(values[i]) * values[i];
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+void to_bf16(const float* values, std::int64_t count, std::uint16_t* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = float_to_bf16(values[i]);
+}
+
+void apply_sgd(const Sgd& rule, float* p, const float* g, float* m, std::int64_t count) {
+  float none = 0;
+  for (std::int64_t i = 0; i < count; ++i) rule(p[i], g[i], m[i], none);
+}
+
+void apply_adam(const Adam& rule, float* p, const float* g, float* m, float* v, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) rule(p[i], g[i], m[i], v[i]);
+}
+
+}  // namespace
+
+const TileKernels& scalar_tile_kernels() {
+  static constexpr TileKernels kScalar = {"scalar",   draw,       decode,  encode,    largest,
+                                          add_scaled, square_sum, to_bf16, apply_sgd, apply_adam};
+  return kScalar;
+}
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,408 @@
+#include "kernels/memory.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/cpu/tile.h"
+#include "kernels/maps.h"
+
+namespace lpmm::kernels {
+namespace {
+
+// Every usable set, best first.
+const std::vector<const TileKernels*>& kernel_sets() {
+  static const std::vector<const TileKernels*> kSets = [] {
+    std::vector<const TileKernels*> sets = simd_tile_kernels();
+    sets.push_back(&scalar_tile_kernels());
+    return sets;
+  }();
+  return kSets;
+}
+
+std::atomic<const TileKernels*>& chosen_kernels() {
+  static std::atomic<const TileKernels*> chosen{kernel_sets().front()};
+  return chosen;
+}
+
+const TileKernels& tile_kernels() {
+  return *chosen_kernels().load(std::memory_order_relaxed);
+}
+
+constexpr std::int64_t kBlocksPerTile = kTile / 64;
+using Steps = std::array<std::uint16_t, kBlocksPerTile>;
+
+// The temporaries of one thread.
+struct Scratch {
+  alignas(64) std::array<std::array<float, kTile>, kRoles> values;
+  alignas(64) std::array<std::uint32_t, kTile / 2> words;
+  // What a role held before an update, for the ledger.
+  alignas(64) std::array<float, kTile> old_values, stored_values;
+  alignas(64) std::array<std::uint8_t, 4 * kTile> old_codes;
+  Steps old_steps;
+};
+
+Scratch& scratch() {
+  thread_local Scratch s;
+  return s;
+}
+
+// One role in one tile.
+struct TileView {
+  Codec codec;
+  MapTable table;
+  std::uint8_t* codes = nullptr;
+  std::uint16_t* steps = nullptr;
+  std::int64_t first = 0;
+  std::int64_t count = 0;   // elements of the tensor
+  std::int64_t padded = 0;  // rounded up to whole groups: what the loops run over
+
+  std::int64_t code_size() const { return code_bytes(codec.format, count); }
+  std::int64_t blocks() const { return blocks_of(count, codec.block); }
+};
+
+TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count) {
+  TileView t;
+  t.codec = role.codec;
+  t.table = map_table(role.codec.format);
+  t.codes = role.codes + code_bytes(role.codec.format, first);
+  t.steps = role.codec.block == 0 ? nullptr : role.steps + first / role.codec.block;
+  t.first = first;
+  t.count = count;
+  t.padded = groups_of(count) * kGroup;
+  return t;
+}
+
+// Runs body(tile number, first, count) over [first, first + count) in tiles. Threads take runs of tiles whose
+// length depends on the range alone.
+template <class Body>
+void for_each_tile(Pool& pool, std::int64_t first, std::int64_t count, const Body& body) {
+  const std::int64_t tiles = count / kTile + (count % kTile != 0 ? 1 : 0);
+  const std::int64_t run = std::clamp<std::int64_t>(tiles / 64, 1, 16);
+  pool.for_each((tiles + run - 1) / run, [&](std::int64_t item, int) {
+    for (std::int64_t t = item * run; t < std::min(tiles, (item + 1) * run); ++t) {
+      body(t, first + t * kTile, std::min(kTile, count - t * kTile));
+    }
+  });
+}
+
+std::int64_t tiles_of(std::int64_t count) {
+  return count / kTile + (count % kTile != 0 ? 1 : 0);
+}
+
+void zero_padding(float* values, const TileView& t) {
+  std::fill(values + t.count, values + t.padded, 0.0F);
+}
+
+// The steps as the loops may read them: with blocks of half a group, padding may reach into a block that the
+// tensor does not have.
+const std::uint16_t* padded_steps(const TileView& t, Steps& room) {
+  if (t.blocks() * t.codec.block >= t.padded) return t.steps;
+  std::copy_n(t.steps, t.blocks(), room.begin());
+  room[static_cast<std::size_t>(t.blocks())] = 0;
+  return room.data();
+}
+
+void decode_tile(const TileView& t, float* values) {
+  if (is_packed(t.codec.format)) {
+    Steps room;
+    tile_kernels().decode(t.codec, t.table, t.codes, padded_steps(t, room), t.padded, values);
+  } else if (t.codec.format.map == Map::kFp32) {
+    std::memcpy(values, t.codes, static_cast<std::size_t>(4 * t.count));
+  } else {
+    for (std::int64_t i = 0; i < t.count; ++i) {
+      std::uint16_t b = 0;
+      std::memcpy(&b, t.codes + 2 * i, 2);
+      values[i] = bf16_to_float(b);
+    }
+  }
+  zero_padding(values, t);
+}
+
+// NaN to 0 and the rest into the range a format can hold.
+void make_storable(float* values, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (values[i] != values[i]) values[i] = 0.0F;
+    values[i] = std::clamp(values[i], -kMaxMagnitude, kMaxMagnitude);
+  }
+}
+
+std::uint32_t draw_of(const std::uint32_t* words, std::int64_t element) {
+  const std::int64_t lane = element % kGroup;
+  return words[64 * (element / kGroup) + 16 * (lane / 32) + lane % 16] >> (16 * (lane / 16 % 2)) & 0xFFFFU;
+}
+
+void encode_plain(const TileView& t, const float* values, const std::uint32_t* words) {
+  if (t.codec.format.map == Map::kFp32) {
+    std::memcpy(t.codes, values, static_cast<std::size_t>(4 * t.count));
+    return;
+  }
+  for (std::int64_t i = 0; i < t.count; ++i) {
+    const std::uint16_t b = t.codec.rounding == Rounding::kStochastic
+                                ? float_to_bf16_stochastic(values[i], draw_of(words, i))
+                                : float_to_bf16(values[i]);
+    std::memcpy(t.codes + 2 * i, &b, 2);
+  }
+}
+
+// Chooses the steps with choose(largest, old_step) and encodes. Values that are not storable are made so, and
+// the answer is false.
+template <class Choose>
+bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s, const Choose& choose) {
+  const TileKernels& kernels = tile_kernels();
+  const std::int64_t block = t.codec.block == 0 ? kTile : t.codec.block;
+  std::array<std::uint32_t, kBlocksPerTile> largest;
+  kernels.largest(values, t.padded, block, largest.data());
+  bool storable = true;
+  for (std::int64_t b = 0; b < blocks_of(t.count, static_cast<int>(block)); ++b) {
+    storable = storable && is_storable(largest[static_cast<std::size_t>(b)]);
+  }
+  if (!storable) {
+    make_storable(values, t.padded);
+    kernels.largest(values, t.padded, block, largest.data());
+  }
+  if (t.codec.rounding == Rounding::kStochastic && t.codec.format.map != Map::kFp32) {
+    kernels.draw(noise, t.first / kGroup, t.padded / kGroup, s.words.data());
+  }
+  if (!is_packed(t.codec.format)) {
+    encode_plain(t, values, s.words.data());
+    return storable;
+  }
+  for (std::int64_t b = 0; b < t.blocks(); ++b) {
+    t.steps[b] = choose(bits_float(largest[static_cast<std::size_t>(b)]), t.steps[b]);
+  }
+  Steps room;
+  kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.words.data(), t.padded, t.codes);
+  return storable;
+}
+
+bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s) {
+  return encode_tile(t, values, noise, s,
+                     [&](float largest, std::uint16_t old) { return next_step(t.codec, largest, old); });
+}
+
+// ---- the ledger's counts ---------------------------------------------------------------------------------
+bool is_end_code(Format f, std::uint32_t code) {
+  if (!is_packed(f)) return false;
+  if (!has_signed_codes(f.map)) return code == 0 || code == (1U << f.bits) - 1U;
+  const std::int32_t value = sign_extend(code, f.bits);
+  return value >= code_limit(f.bits) || value <= -code_limit(f.bits);
+}
+
+void remember(const TileView& t, Scratch& s) {
+  std::memcpy(s.old_codes.data(), t.codes, static_cast<std::size_t>(t.code_size()));
+  if (t.steps != nullptr) std::memcpy(s.old_steps.data(), t.steps, static_cast<std::size_t>(2 * t.blocks()));
+}
+
+// Compares what was remembered with what is stored now; `wanted` are the fp32 values that were encoded.
+ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
+  TileView old = t;
+  old.codes = s.old_codes.data();
+  old.steps = t.steps == nullptr ? nullptr : s.old_steps.data();
+  decode_tile(old, s.old_values.data());
+  decode_tile(t, s.stored_values.data());
+  ChangeStats stats;
+  stats.elements = t.count;
+  for (std::int64_t i = 0; i < t.count; ++i) {
+    const auto e = static_cast<std::size_t>(i);
+    const double change = static_cast<double>(wanted[i]) - s.old_values[e];
+    const double error = static_cast<double>(s.stored_values[e]) - wanted[i];
+    stats.true_change_squared += change * change;
+    stats.change_error_squared += error * error;
+    bool same = s.stored_values[e] == s.old_values[e];
+    if (is_packed(t.codec.format)) {
+      const std::uint32_t code = load_code(t.codes, t.codec.format, i);
+      const std::int64_t b = i / t.codec.block;
+      same = code == load_code(old.codes, t.codec.format, i) && t.steps[b] == old.steps[b];
+      stats.saturated += is_end_code(t.codec.format, code) ? 1 : 0;
+    }
+    stats.increments += change != 0 ? 1 : 0;
+    stats.underflows += change != 0 && same ? 1 : 0;
+  }
+  return stats;
+}
+
+void apply_rule(const Rule& rule, std::array<std::array<float, kTile>, kRoles>& v, std::int64_t count) {
+  if (const Sgd* sgd = std::get_if<Sgd>(&rule)) {
+    tile_kernels().apply_sgd(*sgd, v[0].data(), v[1].data(), v[2].data(), count);
+  } else {
+    tile_kernels().apply_adam(std::get<Adam>(rule), v[0].data(), v[1].data(), v[2].data(), v[3].data(),
+                              count);
+  }
+}
+
+void empty_tile(const TileView& t) {
+  if (t.steps != nullptr) {
+    std::memset(t.steps, 0, static_cast<std::size_t>(2 * t.blocks()));
+  } else {
+    std::memset(t.codes, 0, static_cast<std::size_t>(t.code_size()));
+  }
+}
+
+double sum_in_order(const std::vector<double>& parts) {
+  double sum = 0;
+  for (const double part : parts) sum += part;
+  return sum;
+}
+
+void sum_in_order(const std::vector<ChangeStats>& parts, ChangeStats* sum) {
+  for (const ChangeStats& part : parts) *sum += part;
+}
+
+}  // namespace
+
+bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+            const Noise& noise) {
+  std::atomic<bool> storable{true};
+  for_each_tile(pool, first, count, [&](std::int64_t, std::int64_t at, std::int64_t n) {
+    Scratch& s = scratch();
+    const TileView t = tile_of(dst, at, n);
+    float* values = s.values[0].data();
+    std::memcpy(values, src + (at - first), static_cast<std::size_t>(4 * n));
+    zero_padding(values, t);
+    if (!encode_tile(t, values, noise, s)) storable.store(false, std::memory_order_relaxed);
+  });
+  return storable;
+}
+
+void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
+  for_each_tile(pool, first, count, [&](std::int64_t, std::int64_t at, std::int64_t n) {
+    float* values = scratch().values[0].data();
+    decode_tile(tile_of(src, at, n), values);
+    std::memcpy(dst + (at - first), values, static_cast<std::size_t>(4 * n));
+  });
+}
+
+void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
+                 std::uint16_t* dst) {
+  for_each_tile(pool, first, count, [&](std::int64_t, std::int64_t at, std::int64_t n) {
+    float* values = scratch().values[0].data();
+    decode_tile(tile_of(src, at, n), values);
+    tile_kernels().to_bf16(values, n, dst + (at - first));
+  });
+}
+
+FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                const float* contribution, const FoldArgs& args) {
+  const auto tiles = static_cast<std::size_t>(tiles_of(count));
+  std::vector<double> squares(args.want_square_sum ? tiles : 0);
+  std::vector<ChangeStats> stats(args.stats != nullptr ? tiles : 0);
+  std::atomic<bool> finite{true};
+  for_each_tile(pool, first, count, [&](std::int64_t tile, std::int64_t at, std::int64_t n) {
+    Scratch& s = scratch();
+    const TileKernels& kernels = tile_kernels();
+    const TileView t = tile_of(accumulator, at, n);
+    float* sum = s.values[0].data();
+    float* addend = s.values[1].data();
+    decode_tile(t, sum);
+    std::memcpy(addend, contribution + (at - first), static_cast<std::size_t>(4 * n));
+    zero_padding(addend, t);
+    kernels.add_scaled(sum, addend, args.scale, t.padded);
+    const auto at_tile = static_cast<std::size_t>(tile);
+    if (args.want_square_sum) squares[at_tile] = kernels.square_sum(sum, t.padded);
+    if (args.stats != nullptr) remember(t, s);
+    const auto choose = [&](float largest, std::uint16_t old) {
+      return next_accumulator_step(t.codec, largest, old, args.headroom);
+    };
+    if (!encode_tile(t, sum, args.noise, s, choose)) finite.store(false, std::memory_order_relaxed);
+    if (args.stats != nullptr) stats[at_tile] = count_changes(t, sum, s);
+  });
+  if (args.stats != nullptr) sum_in_order(stats, args.stats);
+  return {finite, sum_in_order(squares)};
+}
+
+double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count) {
+  std::vector<double> squares(static_cast<std::size_t>(tiles_of(count)));
+  for_each_tile(pool, first, count, [&](std::int64_t tile, std::int64_t at, std::int64_t n) {
+    const TileView t = tile_of(src, at, n);
+    float* values = scratch().values[0].data();
+    decode_tile(t, values);
+    squares[static_cast<std::size_t>(tile)] = tile_kernels().square_sum(values, t.padded);
+  });
+  return sum_in_order(squares);
+}
+
+void clear(Pool& pool, const RoleView& accumulator) {
+  for_each_tile(pool, 0, accumulator.elements, [&](std::int64_t, std::int64_t at, std::int64_t n) {
+    empty_tile(tile_of(accumulator, at, n));
+  });
+}
+
+bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
+  const std::array<const RoleView*, kRoles> roles = {&args.parameter, &args.accumulator, &args.momentum,
+                                                     &args.variance};
+  const std::int64_t elements = args.parameter.elements;
+  const auto accumulator = static_cast<std::size_t>(Role::kAccumulator);
+  std::array<std::vector<ChangeStats>, kRoles> stats;
+  if (args.stats != nullptr)
+    stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(tiles_of(elements))));
+  std::atomic<bool> storable{true};
+  for_each_tile(pool, 0, elements, [&](std::int64_t tile, std::int64_t at, std::int64_t n) {
+    Scratch& s = scratch();
+    std::array<TileView, kRoles> views;
+    const std::int64_t padded = groups_of(n) * kGroup;
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      if (roles[r]->codes == nullptr) {
+        std::fill_n(s.values[r].data(), padded, 0.0F);
+        continue;
+      }
+      views[r] = tile_of(*roles[r], at, n);
+      decode_tile(views[r], s.values[r].data());
+    }
+    apply_rule(rule, s.values, padded);
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      if (roles[r]->codes == nullptr) continue;
+      if (r == accumulator) {
+        empty_tile(views[r]);
+        continue;
+      }
+      Noise noise = args.noise;
+      noise.stream = noise_stream(static_cast<Role>(r));
+      float* values = s.values[r].data();
+      zero_padding(values, views[r]);
+      if (args.stats != nullptr) remember(views[r], s);
+      if (!encode_tile(views[r], values, noise, s)) storable.store(false, std::memory_order_relaxed);
+      if (args.stats != nullptr)
+        stats[r][static_cast<std::size_t>(tile)] = count_changes(views[r], values, s);
+    }
+  });
+  if (args.stats != nullptr) {
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      if (roles[r]->codes != nullptr && r != accumulator) sum_in_order(stats[r], &args.stats[r]);
+    }
+  }
+  return storable;
+}
+
+const char* const* simd_levels(int* count) {
+  static const std::vector<const char*> kNames = [] {
+    std::vector<const char*> names;
+    for (const TileKernels* set : kernel_sets()) names.push_back(set->name);
+    return names;
+  }();
+  *count = static_cast<int>(kNames.size());
+  return kNames.data();
+}
+
+void use_simd_level(const char* name) {
+  const std::string_view wanted = name;
+  for (const TileKernels* set : kernel_sets()) {
+    if (wanted.empty() || wanted == set->name) {
+      chosen_kernels().store(set, std::memory_order_relaxed);
+      return;
+    }
+  }
+  throw std::invalid_argument(fmt::format("no SIMD level '{}' here", wanted));
+}
+
+const char* simd_level() {
+  return tile_kernels().name;
+}
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,100 @@
+#include "lpmm/advice.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "lpmm/spec.h"
+
+namespace lpmm {
+namespace {
+
+constexpr double kTypicalRelativeUpdate = 1e-3;
+constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
+
+// Elements over which sizes are estimated; blocks are alike enough within a tensor.
+constexpr std::int64_t kSample = kernels::kTile;
+
+bool loses(const Codec& codec) {
+  return codec.rounding == Rounding::kNearest && is_packed(codec.format);
+}
+
+void add(LostUpdates& total, double& lost, const std::string& name, double share, std::int64_t elements) {
+  total.elements += elements;
+  lost += share * static_cast<double>(elements);
+  if (share > total.worst_share) {
+    total.worst_share = share;
+    total.worst = name;
+  }
+}
+
+LostUpdates finish(LostUpdates total, double lost) {
+  if (total.elements > 0) total.share = lost / static_cast<double>(total.elements);
+  return total;
+}
+
+}  // namespace
+
+LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate) {
+  LostUpdates total;
+  double lost = 0;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const kernels::RoleView v = memory.view(i, Role::kParameter);
+    if (!loses(v.codec) || v.elements == 0) continue;
+    std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
+    memory.decode(i, 0, sample);
+    double squares = 0, steps = 0;
+    for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
+    const auto count = static_cast<std::int64_t>(sample.size());
+    const std::int64_t blocks = blocks_of(count, v.codec.block);
+    for (std::int64_t b = 0; b < blocks; ++b) steps += static_cast<double>(bf16_to_float(v.steps[b]));
+    // One code of a table map is about 2 / 2^bits of its range.
+    const double code = steps / static_cast<double>(blocks) *
+                        (v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits));
+    const double update = memory.optimizer().rule == RuleName::kSgd
+                              ? kTypicalRelativeUpdate * std::sqrt(squares / static_cast<double>(count))
+                              : learning_rate;
+    const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
+    add(total, lost, memory.info(i).name, share, v.elements);
+  }
+  return finish(total, lost);
+}
+
+LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const TensorStats> stats) {
+  LostUpdates total;
+  double lost = 0;
+  for (std::size_t i = 0; i < stats.size(); ++i) {
+    const kernels::ChangeStats& s = stats[i].role[kParameter];
+    if (s.increments == 0 || !loses(memory.view(static_cast<int>(i), Role::kParameter).codec)) continue;
+    add(total, lost, memory.info(static_cast<int>(i)).name,
+        static_cast<double>(s.underflows) / static_cast<double>(s.increments), s.increments);
+  }
+  return finish(total, lost);
+}
+
+std::string underflow_warning(const LostUpdates& lost, bool expected) {
+  if (lost.elements == 0 || lost.share <= kLostShare) return {};
+  return fmt::format(
+      "nearest rounding {} {:.0f} % of the parameter updates (worst: {}, {:.0f} %): they are smaller "
+      "than half a code; use stochastic rounding (sr) or more parameter bits",
+      expected ? "would lose about" : "loses", 100 * lost.share, lost.worst, 100 * lost.worst_share);
+}
+
+std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats) {
+  std::int64_t elements = 0, increments = 0;
+  for (const TensorStats& s : stats) {
+    elements += s.role[kParameter].elements;
+    increments += s.role[kParameter].increments;
+  }
+  if (elements > 0 && increments == 0) {
+    return "no parameter changes any more: every update is exactly 0 (gradients or learning rate vanished)";
+  }
+  const LostUpdates lost = count_lost_updates(memory, stats);
+  if (lost.elements == 0 || lost.share <= kStalledShare) return {};
+  return fmt::format(
+      "the packed parameters stand still: nearest rounding lost {:.2f} % of their updates; use "
+      "stochastic rounding (sr), more parameter bits or a larger learning rate",
+      100 * lost.share);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,41 @@
+// What a person should be told about underflow, before training and while it runs.
+//
+// Lost updates only hurt under nearest rounding: with stochastic rounding an increment u moves a code by one
+// step with probability |u| / step, and the mean is right. So warnings are about packed parameters under rn.
+//
+// Before the first step the gradients are unknown. Adam moves a weight by about the learning rate; for SGD we
+// take 1e-3 of the tensor's root mean square, the size of a healthy step. An increment u ~ N(0, s) is lost
+// with probability erf(step / (2 sqrt(2) s)) (an update below half a step, low_precision theory). After a
+// measured step the ledger's counts replace the guess.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/model_memory.h"
+
+namespace lpmm {
+
+inline constexpr double kLostShare = 0.5;       // more than this lost under rn: say so
+inline constexpr double kStalledShare = 0.999;  // more than this lost under rn: the parameters stand still
+
+struct LostUpdates {
+  double share = 0;   // of all increments of packed rn parameters
+  std::string worst;  // the tensor with the largest share
+  double worst_share = 0;
+  std::int64_t elements = 0;  // increments the shares are about; 0: nothing to say
+};
+
+// Expected at start-up, for the peak learning rate.
+LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate);
+// Measured: from take_stats().
+LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const TensorStats> stats);
+
+// One line for a person, empty where all is well. `expected` says whether the numbers are a forecast.
+std::string underflow_warning(const LostUpdates& lost, bool expected);
+// Not empty where parameters that should change do not: all but kStalledShare of the increments were lost
+// under rn, or no parameter of the model had any increment at all.
+std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats);
+
+}  // namespace lpmm

@@ -1,0 +1,373 @@
+#include "lpmm/model_memory.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+// The noise counter's word for the element holds 16 * (element / 128).
+constexpr std::int64_t kMostElements = std::int64_t{1} << 35;
+constexpr int kMostMicrobatches = 1 << 14;  // bits of the noise stream
+
+// All memory of one role: zero pages, so that what is never touched costs no RSS.
+class Arena {
+ public:
+  Arena() = default;
+  Arena(std::string_view name, std::size_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+      throw RunError(fmt::format("no memory for role {}: {:.1f} MB; use a smaller model or preset", name,
+                                 static_cast<double>(bytes) / 1e6));
+    }
+    data_ = static_cast<std::uint8_t*>(p);
+  }
+  ~Arena() {
+    if (data_ != nullptr) munmap(data_, bytes_);
+  }
+  Arena(Arena&& o) noexcept : data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
+  Arena& operator=(Arena&& o) noexcept {
+    std::swap(data_, o.data_);
+    std::swap(bytes_, o.bytes_);
+    return *this;
+  }
+  std::uint8_t* data() const { return data_; }
+
+ private:
+  std::uint8_t* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// A running offset that refuses to overflow.
+struct Layout {
+  std::size_t end = 0;
+  std::size_t add(std::int64_t bytes, std::size_t alignment, const std::string& tensor) {
+    const std::size_t at = (end + alignment - 1) / alignment * alignment;
+    if (bytes < 0 || at < end ||
+        static_cast<std::size_t>(bytes) > std::numeric_limits<std::size_t>::max() / 4 - at) {
+      throw UsageError(fmt::format("tensor {}: the model is too large for this machine's addresses", tensor));
+    }
+    end = at + static_cast<std::size_t>(bytes);
+    return at;
+  }
+};
+
+// Square sum of one range, from the last fold into it.
+struct RangeSum {
+  std::int64_t first, count;
+  double square_sum;
+};
+
+}  // namespace
+
+struct ModelMemory::State {
+  struct Tensor {
+    TensorInfo info;
+    bool exempt = false;
+    std::array<kernels::RoleView, kRoles> view;
+    std::vector<RangeSum> sums;
+    TensorStats step_stats, stats;  // of the step under way; since the last take
+  };
+
+  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Pool& threads)
+      : policy(std::move(p)), optimizer(std::move(o)), seed(run_seed), microbatches(k), pool(threads) {}
+
+  std::vector<Tensor> tensors;
+  Policy policy;
+  OptimizerConfig optimizer;
+  std::uint64_t seed;
+  int microbatches;
+  Pool& pool;
+  std::array<Arena, kRoles> arenas;
+
+  std::uint32_t step = 0;
+  bool stepping = false, want_stats = false, failed = false;
+  std::string failure;
+  std::int64_t updates = 0;
+
+  const kernels::RoleView& view(int tensor, Role role) const {
+    return tensors.at(static_cast<std::size_t>(tensor)).view[static_cast<std::size_t>(role)];
+  }
+  const kernels::RoleView& checked(int tensor, Role role, std::int64_t first, std::size_t count) const;
+  Noise noise(int tensor, std::uint32_t stream) const {
+    return {seed, static_cast<std::uint32_t>(tensor), step, stream};
+  }
+  void allocate();
+  double gradient_norm();
+  void empty_accumulators();
+};
+
+// A range that kernels may work on alone: whole blocks and whole packing groups.
+const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std::int64_t first,
+                                                     std::size_t count) const {
+  if (tensor < 0 || static_cast<std::size_t>(tensor) >= tensors.size()) {
+    throw UsageError(fmt::format("there is no tensor {}: the model has {}", tensor, tensors.size()));
+  }
+  const kernels::RoleView& v = view(tensor, role);
+  const std::int64_t unit = std::max<std::int64_t>(kGroup, v.codec.block);
+  const auto n =
+      static_cast<std::int64_t>(std::min<std::size_t>(count, std::numeric_limits<std::int64_t>::max()));
+  if (first < 0 || first > v.elements || n > v.elements - first || first % unit != 0 ||
+      ((first + n) % unit != 0 && first + n != v.elements)) {
+    throw UsageError(
+        fmt::format("tensor {}: elements {} to {} are no range of its {}: it must lie inside the {} "
+                    "elements and start and end at multiples of {} or at the end",
+                    tensors[static_cast<std::size_t>(tensor)].info.name, first, first + n, to_string(role),
+                    v.elements, unit));
+  }
+  return v;
+}
+
+void ModelMemory::State::allocate() {
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const Role role = static_cast<Role>(r);
+    if ((role == Role::kMomentum && !uses_momentum(optimizer)) ||
+        (role == Role::kVariance && !uses_variance(optimizer))) {
+      continue;
+    }
+    // All codes first, then all steps: only codes need the alignment.
+    Layout layout;
+    std::vector<std::size_t> codes, steps;
+    for (Tensor& t : tensors) {
+      t.view[r] = {specs_for(policy, t.info)[r], nullptr, nullptr, t.info.elements()};
+      codes.push_back(
+          layout.add(code_bytes(t.view[r].codec.format, t.view[r].elements), kAlignment, t.info.name));
+    }
+    for (Tensor& t : tensors) {
+      steps.push_back(
+          layout.add(step_bytes(t.view[r].codec, t.view[r].elements), sizeof(std::uint16_t), t.info.name));
+    }
+    arenas[r] = Arena(to_string(role), layout.end);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      kernels::RoleView& v = tensors[i].view[r];
+      v.codes = arenas[r].data() + codes[i];
+      if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(arenas[r].data() + steps[i]);
+    }
+  }
+}
+
+// The norm of the whole accumulated gradient. Tensors in order, ranges by their place, gaps from what is
+// stored: neither the order of the folds nor the threads matter.
+double ModelMemory::State::gradient_norm() {
+  double total = 0;
+  for (Tensor& t : tensors) {
+    const kernels::RoleView& accumulator = t.view[static_cast<std::size_t>(Role::kAccumulator)];
+    std::sort(t.sums.begin(), t.sums.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::int64_t done = 0;
+    for (const RangeSum& sum : t.sums) {
+      if (sum.first < done) {
+        throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
+                                     t.info.name, sum.first));
+      }
+      if (sum.first > done) total += kernels::square_sum(pool, accumulator, done, sum.first - done);
+      total += sum.square_sum;
+      done = sum.first + sum.count;
+    }
+    if (done < accumulator.elements)
+      total += kernels::square_sum(pool, accumulator, done, accumulator.elements - done);
+  }
+  return std::sqrt(total);
+}
+
+void ModelMemory::State::empty_accumulators() {
+  for (Tensor& t : tensors) kernels::clear(pool, t.view[static_cast<std::size_t>(Role::kAccumulator)]);
+}
+
+ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
+                         std::uint64_t seed, int microbatches, Pool& pool) {
+  check_policy(policy, tensors);
+  check_optimizer(optimizer);
+  if (microbatches < 1 || microbatches > kMostMicrobatches) {
+    throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
+  }
+  state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, pool);
+  for (TensorInfo& info : tensors) {
+    if (info.elements() > kMostElements) {
+      throw UsageError(fmt::format("tensor {}: {} elements, but the noise counter holds {}", info.name,
+                                   info.elements(), kMostElements));
+    }
+    State::Tensor t;
+    t.exempt = is_exempt(state_->policy, info);
+    t.info = std::move(info);
+    state_->tensors.push_back(std::move(t));
+  }
+  state_->allocate();
+}
+
+ModelMemory::~ModelMemory() = default;
+ModelMemory::ModelMemory(ModelMemory&&) noexcept = default;
+
+int ModelMemory::tensors() const {
+  return static_cast<int>(state_->tensors.size());
+}
+const TensorInfo& ModelMemory::info(int tensor) const {
+  return state_->tensors.at(static_cast<std::size_t>(tensor)).info;
+}
+int ModelMemory::find(std::string_view name) const {
+  for (int i = 0; i < tensors(); ++i) {
+    if (info(i).name == name) return i;
+  }
+  return -1;
+}
+const Policy& ModelMemory::policy() const {
+  return state_->policy;
+}
+const OptimizerConfig& ModelMemory::optimizer() const {
+  return state_->optimizer;
+}
+int ModelMemory::microbatches() const {
+  return state_->microbatches;
+}
+Pool& ModelMemory::pool() const {
+  return state_->pool;
+}
+kernels::RoleView ModelMemory::view(int tensor, Role role) const {
+  return state_->view(tensor, role);
+}
+
+Ledger ModelMemory::ledger() const {
+  Ledger ledger;
+  for (const State::Tensor& t : state_->tensors) {
+    ledger.parameters += t.info.elements();
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const kernels::RoleView& v = t.view[r];
+      if (v.codes == nullptr) continue;
+      const std::int64_t codes = code_bytes(v.codec.format, v.elements);
+      (t.exempt ? ledger.exempt : ledger.role_codes[r]) += codes;
+      ledger.role_steps[r] += step_bytes(v.codec, v.elements);
+    }
+  }
+  return ledger;
+}
+
+void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const float> values) {
+  const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, values.size());
+  const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0,
+                    static_cast<std::uint32_t>(Stream::kInitialize)};
+  if (!kernels::encode(state_->pool, v, first, static_cast<std::int64_t>(values.size()), values.data(),
+                       noise)) {
+    throw RunError(
+        fmt::format("tensor {}: an initial value is NaN, infinite or above 2^120", info(tensor).name));
+  }
+}
+
+void ModelMemory::decode(int tensor, std::int64_t first, std::span<float> out) const {
+  const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, out.size());
+  kernels::decode(state_->pool, v, first, static_cast<std::int64_t>(out.size()), out.data());
+}
+
+void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const {
+  const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, out.size());
+  kernels::decode_bf16(state_->pool, v, first, static_cast<std::int64_t>(out.size()), out.data());
+}
+
+void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
+  State& s = *state_;
+  if (s.stepping) throw UsageError(fmt::format("step {} begins before step {} is committed", step, s.step));
+  if (step <= s.step) {
+    throw UsageError(fmt::format("step {} follows step {}: a step number keys the noise and may not repeat",
+                                 step, s.step));
+  }
+  s.step = step;
+  s.stepping = true;
+  s.want_stats = want_stats;
+  s.failed = false;
+  s.failure.clear();
+  for (State::Tensor& t : s.tensors) {
+    t.sums.clear();
+    t.step_stats = {};
+  }
+}
+
+void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
+                       int contribution, bool is_last) {
+  State& s = *state_;
+  const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
+  if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
+  if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||
+      contribution >= kMostMicrobatches) {
+    throw UsageError(fmt::format("tensor {}: microbatch {}, contribution {} of a step of {} microbatches",
+                                 info(tensor).name, microbatch, contribution, s.microbatches));
+  }
+  if (s.failed) return;
+  State::Tensor& t = s.tensors[static_cast<std::size_t>(tensor)];
+  const auto count = static_cast<std::int64_t>(gradient.size());
+  const bool want_sum = s.optimizer.clip_norm > 0 && is_last && microbatch == s.microbatches - 1;
+  kernels::FoldArgs args;
+  args.scale = static_cast<float>(1.0 / s.microbatches);
+  args.noise = s.noise(tensor, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(microbatch),
+                                            static_cast<std::uint32_t>(contribution)));
+  args.want_square_sum = want_sum;
+  if (s.want_stats) args.stats = &t.step_stats.role[static_cast<std::size_t>(Role::kAccumulator)];
+  const kernels::FoldResult result = kernels::fold(s.pool, v, first, count, gradient.data(), args);
+  if (!result.finite) return fail(t.info.name);
+  if (want_sum && count > 0) t.sums.push_back({first, count, result.square_sum});
+}
+
+bool ModelMemory::failed() const {
+  return state_->failed;
+}
+
+void ModelMemory::fail(const std::string& why) {
+  if (!state_->failed) state_->failure = why;
+  state_->failed = true;
+}
+
+StepReport ModelMemory::commit(double learning_rate) {
+  State& s = *state_;
+  if (!s.stepping) throw UsageError("a commit outside a step");
+  if (!std::isfinite(learning_rate)) fail("the learning rate");
+  StepReport report;
+  if (s.failed) {
+    report.failed_tensor = s.failure;
+    s.empty_accumulators();
+    s.stepping = false;
+    return report;
+  }
+  if (s.optimizer.clip_norm > 0) {
+    report.gradient_norm = s.gradient_norm();
+    report.clip_factor = std::min(1.0, s.optimizer.clip_norm / (report.gradient_norm + 1e-6));
+  }
+  s.stepping = false;
+  ++s.updates;
+  for (int i = 0; i < tensors(); ++i) {
+    State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
+    const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor);
+    const kernels::UpdateArgs args{t.view[0],     t.view[1],
+                                   t.view[2],     t.view[3],
+                                   s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};
+    if (!kernels::update(s.pool, rule, args)) {
+      throw RunError(
+          fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
+                      "lower the learning rate, or clip gradients (optimizer.clip_norm)",
+                      t.info.name, s.step));
+    }
+    for (std::size_t r = 0; r < kRoles; ++r) t.stats.role[r] += t.step_stats.role[r];
+  }
+  report.applied = true;
+  return report;
+}
+
+std::int64_t ModelMemory::updates() const {
+  return state_->updates;
+}
+void ModelMemory::set_updates(std::int64_t updates) {
+  state_->updates = updates;
+}
+
+std::vector<TensorStats> ModelMemory::take_stats() {
+  std::vector<TensorStats> all;
+  for (State::Tensor& t : state_->tensors) all.push_back(std::exchange(t.stats, {}));
+  return all;
+}
+
+}  // namespace lpmm

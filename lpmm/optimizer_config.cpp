@@ -1,0 +1,115 @@
+#include "lpmm/optimizer_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "lpmm/error.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace {
+
+void require(bool ok, const char* name, double value, const char* range) {
+  if (!ok) throw UsageError(fmt::format("optimizer: {} is {}, but must be {}", name, value, range));
+}
+
+}  // namespace
+
+double schedule_factor(const ScheduleConfig& schedule, std::int64_t step, std::int64_t total) {
+  const auto warmup = static_cast<double>(std::max<std::int64_t>(schedule.warmup_steps, 0));
+  const auto at = static_cast<double>(step);
+  if (at < warmup) return (at + 1) / (warmup + 1);
+  const double length = static_cast<double>(total) - warmup;
+  const double progress = length > 0 ? std::clamp((at - warmup) / length, 0.0, 1.0) : 1.0;
+  const double f = schedule.final_scale;
+  switch (schedule.kind) {
+    case ScheduleKind::kConstant:
+      return 1;
+    case ScheduleKind::kStep: {
+      const auto passed =
+          std::count_if(schedule.milestones.begin(), schedule.milestones.end(),
+                        [&](double milestone) { return at >= milestone * static_cast<double>(total); });
+      return std::pow(schedule.gamma, static_cast<double>(passed));
+    }
+    case ScheduleKind::kCosine:
+      return f + (1 - f) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+    case ScheduleKind::kLinear:
+      return 1 - (1 - f) * progress;
+    case ScheduleKind::kInverseSquareRoot: {
+      const double scale = std::max(warmup, 1.0);
+      return std::sqrt(scale / (scale + at - warmup));
+    }
+  }
+  return 1;
+}
+
+void check_optimizer(const OptimizerConfig& c) {
+  const auto finite_from_zero = [](double x) { return std::isfinite(x) && x >= 0; };
+  const auto below_one = [](double x) { return x >= 0 && x < 1; };
+  require(finite_from_zero(c.learning_rate), "learning_rate", c.learning_rate, "0 or more");
+  require(finite_from_zero(c.weight_decay), "weight_decay", c.weight_decay, "0 or more");
+  require(below_one(c.momentum), "momentum", c.momentum, "in [0, 1)");
+  require(c.dampening >= 0 && c.dampening <= 1, "dampening", c.dampening, "in [0, 1]");
+  require(!c.nesterov || (c.momentum > 0 && c.dampening == 0), "nesterov", 1,
+          "off, or used with a momentum and no dampening");
+  require(below_one(c.beta1), "beta1", c.beta1, "in [0, 1)");
+  require(below_one(c.beta2), "beta2", c.beta2, "in [0, 1)");
+  require(std::isfinite(c.epsilon) && c.epsilon > 0, "epsilon", c.epsilon, "above 0");
+  require(finite_from_zero(c.clip_norm), "clip_norm", c.clip_norm, "0 (none) or more");
+  for (const ParameterGroup& g : c.groups) {
+    require(!g.pattern.empty(), "group.pattern", 0, "a pattern on tensor names");
+    require(finite_from_zero(g.learning_rate_scale), "group.learning_rate_scale", g.learning_rate_scale,
+            "0 or more");
+    require(std::isfinite(g.weight_decay), "group.weight_decay", g.weight_decay,
+            "0 or more, or negative for the optimizer's own");
+  }
+}
+
+Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learning_rate, std::int64_t t,
+               double clip) {
+  double decay = c.weight_decay, scale = 1;
+  for (const ParameterGroup& g : c.groups) {
+    if (!matches_pattern(g.pattern, tensor)) continue;
+    scale = g.learning_rate_scale;
+    decay = g.weight_decay < 0 ? c.weight_decay : g.weight_decay;
+  }
+  const double lr = learning_rate * scale;
+  if (c.rule == RuleName::kSgd) {
+    Sgd sgd;
+    sgd.learning_rate = static_cast<float>(lr);
+    sgd.momentum = static_cast<float>(c.momentum);
+    sgd.gradient_weight = t <= 1 ? 1.0F : static_cast<float>(1 - c.dampening);
+    sgd.coupled_decay = c.decoupled_decay ? 0.0F : static_cast<float>(decay);
+    sgd.decay_factor = c.decoupled_decay ? static_cast<float>(1 - lr * decay) : 1.0F;
+    sgd.nesterov = c.nesterov ? 1.0F : 0.0F;
+    sgd.gradient_scale = static_cast<float>(clip);
+    return sgd;
+  }
+  const bool coupled = c.rule == RuleName::kAdam;
+  const auto updates = static_cast<double>(t);
+  Adam adam;
+  adam.step_size = static_cast<float>(lr / (1 - std::pow(c.beta1, updates)));
+  adam.beta1 = static_cast<float>(c.beta1);
+  adam.one_minus_beta1 = static_cast<float>(1 - c.beta1);
+  adam.beta2 = static_cast<float>(c.beta2);
+  adam.one_minus_beta2 = static_cast<float>(1 - c.beta2);
+  adam.variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(c.beta2, updates)));
+  adam.epsilon = static_cast<float>(c.epsilon);
+  adam.coupled_decay = coupled ? static_cast<float>(decay) : 0.0F;
+  adam.decay_factor = coupled ? 1.0F : static_cast<float>(1 - lr * decay);
+  adam.gradient_scale = static_cast<float>(clip);
+  return adam;
+}
+
+bool uses_momentum(const OptimizerConfig& config) {
+  return config.rule != RuleName::kSgd || config.momentum > 0;
+}
+
+bool uses_variance(const OptimizerConfig& config) {
+  return config.rule != RuleName::kSgd;
+}
+
+}  // namespace lpmm

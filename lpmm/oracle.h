@@ -1,0 +1,54 @@
+// The whole step in scalar code over plain containers: fold, clip, rule, encode. The specification that
+// ModelMemory and every backend are compared with, byte for byte. Slow; for tests.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/model_memory.h"
+
+namespace lpmm {
+
+class Oracle {
+ public:
+  // One role of one tensor as it is stored; empty where the rule has no such state.
+  struct Stored {
+    Codec codec;
+    std::int64_t elements = 0;
+    std::vector<std::uint8_t> codes;
+    std::vector<std::uint16_t> steps;
+  };
+
+  Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
+         std::uint64_t seed, int microbatches);
+
+  // As in ModelMemory, for whole tensors.
+  void initialize(int tensor, std::span<const float> values);
+  void begin_step(std::uint32_t step);
+  void fold(int tensor, std::span<const float> gradient, int microbatch, int contribution = 0,
+            bool is_last = true);
+  StepReport commit(double learning_rate);
+
+  const Stored& stored(int tensor, Role role) const;
+  std::vector<float> decode(int tensor, Role role) const;
+
+ private:
+  struct Tensor {
+    std::string name;
+    std::array<Stored, kRoles> roles;
+    double square_sum = -1;  // of the accumulated gradient; negative: not known from a last fold
+  };
+
+  OptimizerConfig optimizer_;
+  std::uint64_t seed_;
+  int microbatches_;
+  std::uint32_t step_ = 0;
+  std::int64_t updates_ = 0;
+  std::string failed_tensor_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace lpmm

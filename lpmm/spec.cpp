@@ -1,0 +1,138 @@
+#include "lpmm/spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "kernels/maps.h"
+#include "lpmm/error.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace {
+
+struct MapName {
+  Map map;
+  std::string_view name;
+};
+constexpr std::array<MapName, 9> kMapNames = {{{Map::kLinear, "int"},
+                                               {Map::kDynamic, "de"},
+                                               {Map::kDynamicUnsigned, "ude"},
+                                               {Map::kDynamicNoZero, "de0"},
+                                               {Map::kLinearNoZero, "lin0"},
+                                               {Map::kSquareRoot, "sqrt0"},
+                                               {Map::kSoftsign, "soft"},
+                                               {Map::kBf16, "bf"},
+                                               {Map::kFp32, "fp"}}};
+constexpr int kSmallestBlock = 64, kLargestBlock = 4096;
+constexpr const char* kFormatChoices =
+    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin04, lin08, sqrt04, sqrt08, soft4, soft8, bf16, fp32";
+constexpr const char* kPartChoices =
+    "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn or sr; moving or sticky";
+
+// "bad spec: why\n  text\n     ^^^\n  expected ..."
+[[noreturn]] void fail(std::string_view text, std::size_t at, std::size_t length, const std::string& why,
+                       const std::string& expected) {
+  throw UsageError(fmt::format("bad spec: {} at character {}\n  {}\n  {}{}\n  expected {}", why, at + 1, text,
+                               std::string(at, ' '), std::string(std::max<std::size_t>(length, 1), '^'),
+                               expected));
+}
+
+}  // namespace
+
+std::string to_string(Format format) {
+  for (const MapName& m : kMapNames) {
+    if (m.map == format.map) return fmt::format("{}{}", m.name, int{format.bits});
+  }
+  return "unknown";
+}
+
+std::string_view to_string(Role role) {
+  constexpr std::array<std::string_view, kRoles> kNames = {"parameter", "accumulator", "momentum",
+                                                           "variance"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+std::string_view to_string(Rounding rounding) {
+  return rounding == Rounding::kNearest ? "rn" : "sr";
+}
+
+const std::vector<Format>& all_formats() {
+  static const std::vector<Format> kFormats = [] {
+    std::vector<Format> formats;
+    for (const MapName& m : kMapNames) {
+      for (std::uint8_t bits = 2; bits <= 32; ++bits) {
+        if (format_exists({m.map, bits})) formats.push_back({m.map, bits});
+      }
+    }
+    return formats;
+  }();
+  return kFormats;
+}
+
+Spec parse_spec(std::string_view text) {
+  if (text.size() > 100) throw UsageError(fmt::format("bad spec: {} characters long", text.size()));
+  const std::size_t name_length = std::min(text.find(':'), text.size());
+  const std::string_view name = text.substr(0, name_length);
+  const auto& formats = all_formats();
+  const auto found =
+      std::find_if(formats.begin(), formats.end(), [&](Format f) { return to_string(f) == name; });
+  if (found == formats.end()) {
+    fail(text, 0, name_length, name.empty() ? "no format" : fmt::format("unknown format \"{}\"", name),
+         kFormatChoices);
+  }
+  Spec spec{*found, 128, Rounding::kStochastic, StepMode::kMoving};
+  if (!is_packed(spec.format)) spec.block = 0;
+  if (spec.format.map == Map::kFp32) spec.rounding = Rounding::kNearest;
+
+  bool has_block = false, has_rounding = false, has_mode = false;
+  for (std::size_t at = name_length; at < text.size();) {
+    ++at;  // the colon
+    const std::size_t length = std::min(text.find(':', at), text.size()) - at;
+    const std::string_view part = text.substr(at, length);
+    const auto once = [&](bool& seen, bool allowed, const char* what) {
+      if (!allowed) {
+        fail(text, at, length, fmt::format("{} has no {}", name, what),
+             spec.format.map == Map::kFp32 ? "nothing after fp32" : "rn or sr");
+      }
+      if (seen) fail(text, at, length, fmt::format("a second {}", what), "each part once");
+      seen = true;
+    };
+    if (part.starts_with("block")) {
+      once(has_block, is_packed(spec.format), "block");
+      spec.block = 0;
+      for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
+        if (part.substr(5) == std::to_string(block)) spec.block = block;
+      }
+      if (spec.block == 0) fail(text, at, length, fmt::format("no such block \"{}\"", part), kPartChoices);
+    } else if (part == "rn" || part == "sr") {
+      once(has_rounding, spec.format.map != Map::kFp32, "rounding");
+      spec.rounding = part == "rn" ? Rounding::kNearest : Rounding::kStochastic;
+    } else if (part == "moving" || part == "sticky") {
+      once(has_mode, is_packed(spec.format), "step");
+      spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
+    } else {
+      fail(text, at, length, part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part),
+           kPartChoices);
+    }
+    at += length;
+  }
+  return spec;
+}
+
+std::string to_string(const Spec& spec) {
+  std::string text = to_string(spec.format);
+  if (is_packed(spec.format)) text += fmt::format(":block{}", spec.block);
+  if (spec.format.map != Map::kFp32) text += fmt::format(":{}", to_string(spec.rounding));
+  if (spec.step_mode == StepMode::kSticky) text += ":sticky";
+  return text;
+}
+
+double bits_per_element(const Spec& spec, std::int64_t elements) {
+  const std::int64_t bytes = code_bytes(spec.format, elements) + step_bytes(spec, elements);
+  return elements == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(elements);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,20 @@
+// Small helpers for names that people type.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+// The name with the smallest edit distance to `word`; the first of equals. `names` is not empty.
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
+
+// Shell pattern on a whole name: * is any run of characters, ? any one.
+bool matches_pattern(std::string_view pattern, std::string_view name);
+
+// "a, b, c"
+std::string join(std::span<const std::string_view> words);
+
+}  // namespace lpmm

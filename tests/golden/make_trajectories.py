@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Writes trajectories.json: what PyTorch's SGD, Adam and AdamW do over 20 steps in fp32.
+
+Gradients are given, not computed: g[s][i] below is exact in fp32, so that both programs see the same
+numbers. Made with PyTorch 1.13; run `python3 tests/golden/make_trajectories.py` to make it again.
+"""
+import json
+import os
+
+import torch
+
+N, STEPS = 12, 20
+CASES = [
+    ("sgd", dict(lr=0.1)),
+    ("sgd", dict(lr=0.1, momentum=0.9)),
+    ("sgd", dict(lr=0.05, momentum=0.9, dampening=0.3, weight_decay=0.01)),
+    ("sgd", dict(lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.001)),
+    ("adam", dict(lr=0.01)),
+    ("adam", dict(lr=0.003, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1)),
+    ("adamw", dict(lr=0.01, weight_decay=0.01)),
+    ("adamw", dict(lr=0.003, betas=(0.9, 0.95), weight_decay=0.1)),
+]
+CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+def start(i):
+    return (i - 5) / 8
+
+
+def gradient(step, i):
+    return ((step * 7 + i * 13) % 32 - 15) / 64
+
+
+def main():
+    out = []
+    for name, options in CASES:
+        p = torch.nn.Parameter(torch.tensor([start(i) for i in range(N)], dtype=torch.float32))
+        optimizer = CLASSES[name]([p], **options)
+        trajectory = []
+        for step in range(STEPS):
+            p.grad = torch.tensor([gradient(step, i) for i in range(N)], dtype=torch.float32)
+            optimizer.step()
+            trajectory.append([float(f"{x:.9g}") for x in p.detach().tolist()])
+        out.append(dict(rule=name, options=options, parameters=trajectory))
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trajectories.json")
+    with open(path, "w") as f:
+        f.write("[\n" + ",\n".join(json.dumps(case) for case in out) + "\n]\n")
+
+
+main()

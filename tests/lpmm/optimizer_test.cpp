@@ -1,0 +1,195 @@
+// Schedules, the checks on settings, and the rules against closed forms. Constants are dyadic where the
+// answer is exact, so that every equality below is to the bit.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "lpmm/error.h"
+#include "lpmm/optimizer_config.h"
+
+namespace lpmm {
+namespace {
+
+TEST(Schedule, ReachesItsEnds) {
+  ScheduleConfig s;
+  EXPECT_EQ(schedule_factor(s, 0, 100), 1);
+  s.kind = ScheduleKind::kCosine;
+  EXPECT_EQ(schedule_factor(s, 0, 100), 1);
+  EXPECT_NEAR(schedule_factor(s, 50, 100), 0.5, 1e-15);
+  EXPECT_NEAR(schedule_factor(s, 100, 100), 0, 1e-15);
+  s.final_scale = 0.1;
+  EXPECT_NEAR(schedule_factor(s, 25, 100), 0.1 + 0.9 * (1 + std::sqrt(0.5)) / 2, 1e-15);
+  EXPECT_NEAR(schedule_factor(s, 1000, 100), 0.1, 1e-15);
+  s.kind = ScheduleKind::kLinear;
+  EXPECT_NEAR(schedule_factor(s, 50, 100), 0.55, 1e-15);
+  s.kind = ScheduleKind::kStep;
+  s.milestones = {0.5, 0.75};
+  s.gamma = 0.5;
+  EXPECT_EQ(schedule_factor(s, 49, 100), 1);
+  EXPECT_EQ(schedule_factor(s, 50, 100), 0.5);
+  EXPECT_EQ(schedule_factor(s, 75, 100), 0.25);
+}
+
+TEST(Schedule, WarmUpGoesInFrontOfAnyKind) {
+  ScheduleConfig s;
+  s.warmup_steps = 4;
+  for (const ScheduleKind kind : {ScheduleKind::kConstant, ScheduleKind::kCosine, ScheduleKind::kLinear,
+                                  ScheduleKind::kInverseSquareRoot}) {
+    s.kind = kind;
+    EXPECT_DOUBLE_EQ(schedule_factor(s, 0, 104), 0.2);
+    EXPECT_DOUBLE_EQ(schedule_factor(s, 3, 104), 0.8);
+    EXPECT_DOUBLE_EQ(schedule_factor(s, 4, 104), 1);
+  }
+  EXPECT_DOUBLE_EQ(schedule_factor(s, 16, 104), 0.5);  // sqrt(4 / (4 + 12))
+  s.kind = ScheduleKind::kCosine;
+  EXPECT_NEAR(schedule_factor(s, 54, 104), 0.5, 1e-15);
+  s.warmup_steps = 200;  // longer than the run
+  EXPECT_LT(schedule_factor(s, 103, 104), 1);
+}
+
+TEST(Optimizer, SettingsOutOfRangeAreRefused) {
+  using Change = std::function<void(OptimizerConfig&)>;
+  for (const Change& change : {
+           Change([](OptimizerConfig& c) { c.learning_rate = -1; }),
+           Change([](OptimizerConfig& c) { c.learning_rate = NAN; }),
+           Change([](OptimizerConfig& c) { c.weight_decay = -1e-4; }),
+           Change([](OptimizerConfig& c) { c.momentum = 1; }),
+           Change([](OptimizerConfig& c) { c.dampening = 1.5; }),
+           Change([](OptimizerConfig& c) { c.nesterov = true; }),
+           Change([](OptimizerConfig& c) { c.momentum = 0.9, c.dampening = 0.1, c.nesterov = true; }),
+           Change([](OptimizerConfig& c) { c.beta1 = 1; }),
+           Change([](OptimizerConfig& c) { c.beta2 = -0.1; }),
+           Change([](OptimizerConfig& c) { c.epsilon = 0; }),
+           Change([](OptimizerConfig& c) { c.clip_norm = INFINITY; }),
+           Change([](OptimizerConfig& c) {
+             c.groups = {{"", 1, 0}};
+           }),
+           Change([](OptimizerConfig& c) {
+             c.groups = {{"*", -1, 0}};
+           }),
+       }) {
+    OptimizerConfig config;
+    EXPECT_NO_THROW(check_optimizer(config));
+    change(config);
+    EXPECT_THROW(check_optimizer(config), UsageError);
+  }
+}
+
+TEST(Optimizer, StatesOfEachRule) {
+  OptimizerConfig c;
+  EXPECT_FALSE(uses_momentum(c));
+  c.momentum = 0.9;
+  EXPECT_TRUE(uses_momentum(c));
+  EXPECT_FALSE(uses_variance(c));
+  c.rule = RuleName::kAdamW;
+  EXPECT_TRUE(uses_momentum(c) && uses_variance(c));
+}
+
+TEST(Optimizer, LaterGroupsWin) {
+  OptimizerConfig c;
+  c.weight_decay = 0.5;
+  c.groups = {{"*", 2, 0.25}, {"*.bias", 0.5, -1}};
+  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.weight", 1, 1, 1)).learning_rate, 2);
+  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.weight", 1, 1, 1)).coupled_decay, 0.25F);
+  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.bias", 1, 1, 1)).learning_rate, 0.5F);
+  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.bias", 1, 1, 1)).coupled_decay, 0.5F);
+}
+
+// One parameter through `updates` steps of the rule.
+struct Element {
+  float p = 0, m = 0, v = 0;
+  void run(const OptimizerConfig& config, int updates, const std::function<float(int)>& gradient,
+           double clip = 1) {
+    for (int t = 1; t <= updates; ++t) {
+      std::visit([&](const auto& rule) { rule(p, gradient(t), m, v); },
+                 make_rule(config, "w", config.learning_rate, t, clip));
+    }
+  }
+};
+
+TEST(Rules, SgdExact) {
+  OptimizerConfig c;
+  c.learning_rate = 0.5;
+  Element e{3};
+  e.run(c, 4, [](int) { return 1.0F; });
+  EXPECT_EQ(e.p, 1.0F);
+  e.run(
+      c, 1, [](int) { return 4.0F; }, 0.25);
+  EXPECT_EQ(e.p, 0.5F);
+}
+
+TEST(Rules, MomentumExact) {
+  OptimizerConfig c;
+  c.learning_rate = 0.25;
+  c.momentum = 0.5;
+  Element e{8};
+  e.run(c, 4, [](int) { return 1.0F; });  // m = 1, 1.5, 1.75, 1.875
+  EXPECT_EQ(e.m, 1.875F);
+  EXPECT_EQ(e.p, 8.0F - 0.25F * 6.125F);
+
+  c.dampening = 0.5;  // the first step is m = g all the same: m = 1, 1, 1
+  Element damped{8};
+  damped.run(c, 3, [](int) { return 1.0F; });
+  EXPECT_EQ(damped.m, 1.0F);
+  EXPECT_EQ(damped.p, 8.0F - 0.75F);
+
+  c.dampening = 0;
+  c.nesterov = true;  // steps of g + m / 2: 1.5, 1.75
+  Element nesterov{8};
+  nesterov.run(c, 2, [](int) { return 1.0F; });
+  EXPECT_EQ(nesterov.p, 8.0F - 0.25F * 3.25F);
+}
+
+TEST(Rules, DecayExact) {
+  OptimizerConfig c;
+  c.learning_rate = 0.5;
+  c.weight_decay = 0.5;
+  for (const bool decoupled : {false, true}) {
+    c.decoupled_decay = decoupled;
+    Element e{16};
+    e.run(c, 2, [](int) { return 0.0F; });
+    EXPECT_EQ(e.p, 9.0F);
+  }
+  // With momentum the two differ: coupled decay enters m, decoupled does not.
+  c.momentum = 0.5;
+  c.decoupled_decay = false;
+  Element coupled{16};
+  coupled.run(c, 2, [](int) { return 0.0F; });  // m = 8, p = 12; m = 4 + 6, p = 7
+  EXPECT_EQ(coupled.p, 7.0F);
+  c.decoupled_decay = true;
+  Element decoupled{16};
+  decoupled.run(c, 2, [](int) { return 0.0F; });
+  EXPECT_EQ(decoupled.p, 9.0F);
+}
+
+TEST(Rules, AdamMovesByTheLearningRateUnderAConstantGradient) {
+  OptimizerConfig c;
+  c.rule = RuleName::kAdam;
+  c.learning_rate = 0x1p-7;
+  for (const float gradient : {1e-3F, -2.0F, 1e4F}) {
+    Element e{1};
+    e.run(c, 50, [&](int) { return gradient; });
+    EXPECT_NEAR(e.p, 1.0F - std::copysign(50 * 0x1p-7F, gradient), 1e-5);
+  }
+  Element still{1};
+  still.run(c, 50, [](int) { return 0.0F; });
+  EXPECT_EQ(still.p, 1.0F);
+}
+
+TEST(Rules, AdamWDecaysAloneAndAdamDoesNot) {
+  OptimizerConfig c;
+  c.rule = RuleName::kAdamW;
+  c.learning_rate = 0.5;
+  c.weight_decay = 0.5;
+  Element w{16};
+  w.run(c, 2, [](int) { return 0.0F; });
+  EXPECT_EQ(w.p, 9.0F);
+  c.rule = RuleName::kAdam;  // coupled: the decay is a gradient like others, of unit size after scaling
+  Element a{16};
+  a.run(c, 1, [](int) { return 0.0F; });
+  EXPECT_NEAR(a.p, 15.5F, 1e-5);
+}
+
+}  // namespace
+}  // namespace lpmm

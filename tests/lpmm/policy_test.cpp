@@ -1,0 +1,135 @@
+#include "lpmm/policy.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
+constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
+constexpr auto kMomentum = static_cast<std::size_t>(Role::kMomentum);
+constexpr auto kVariance = static_cast<std::size_t>(Role::kVariance);
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+PolicyOverride change(const char* pattern, std::size_t role, const char* spec) {
+  PolicyOverride o;
+  o.pattern = pattern;
+  o.specs[role] = parse_spec(spec);
+  return o;
+}
+
+PolicyOverride exempt(const char* pattern) {
+  PolicyOverride o;
+  o.pattern = pattern;
+  o.exempt = true;
+  return o;
+}
+
+const TensorInfo kMatrix{"layer1.weight", {16, 32}};
+const TensorInfo kBias{"layer1.bias", {16}};
+
+TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
+  struct Case {
+    const char* name;
+    std::array<int, kRoles> bits;
+  };
+  for (const Case& c :
+       {Case{"fp32", {32, 32, 32, 32}}, Case{"lpmm", {12, 8, 8, 8}}, Case{"lpmm-compact", {8, 8, 8, 8}},
+        Case{"lpmm-min", {8, 4, 4, 4}}, Case{"states8", {32, 32, 8, 8}}}) {
+    Policy policy = make_policy(c.name);
+    for (std::size_t r = 0; r < kRoles; ++r) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
+    EXPECT_NO_THROW(check_policy(policy, {}));
+    set_rounding(policy, Rounding::kNearest);
+    EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
+  }
+  EXPECT_EQ(preset_names().size(), 5U);
+}
+
+TEST(Policy, UnknownPresetNamesTheNearest) {
+  const std::string error = error_of([] { make_policy("lpmm-compat"); });
+  EXPECT_NE(error.find("did you mean \"lpmm-compact\""), std::string::npos) << error;
+  EXPECT_NE(error.find("states8"), std::string::npos) << error;
+}
+
+TEST(Policy, OneDimensionalTensorsAreExemptUnlessNamed) {
+  Policy policy = make_policy("lpmm");
+  EXPECT_FALSE(is_exempt(policy, kMatrix));
+  EXPECT_TRUE(is_exempt(policy, kBias));
+  EXPECT_EQ(specs_for(policy, kBias), RoleSpecs{});
+  EXPECT_EQ(specs_for(policy, kMatrix), policy.specs);
+  policy.overrides = {change("*.bias", kParameter, "int16")};
+  EXPECT_FALSE(is_exempt(policy, kBias));
+  EXPECT_EQ(to_string(specs_for(policy, kBias)[kParameter]), "int16:block128:sr");
+  EXPECT_EQ(specs_for(policy, kBias)[kMomentum], policy.specs[kMomentum]);
+  // fp32 is a format like others: only 1-D tensors count as exempt.
+  EXPECT_FALSE(is_exempt(make_policy("fp32"), kMatrix));
+}
+
+TEST(Policy, LaterOverridesWin) {
+  Policy policy = make_policy("lpmm");
+  policy.overrides = {exempt("layer1.*"), change("layer1.weight", kParameter, "int10:sticky")};
+  EXPECT_FALSE(is_exempt(policy, kMatrix));
+  EXPECT_EQ(to_string(specs_for(policy, kMatrix)[kParameter]), "int10:block128:sr:sticky");
+  EXPECT_TRUE(is_exempt(policy, kBias));
+  policy.overrides.push_back(exempt("layer?.w*"));
+  EXPECT_TRUE(is_exempt(policy, kMatrix));
+}
+
+TEST(Policy, RoundingTurnsEveryPackedRole) {
+  Policy policy = make_policy("lpmm");
+  policy.overrides = {change("*weight", kVariance, "sqrt04:sr:sticky")};
+  set_rounding(policy, Rounding::kNearest);
+  const RoleSpecs specs = specs_for(policy, kMatrix);
+  for (const Spec& s : specs) EXPECT_EQ(s.rounding, Rounding::kNearest);
+  EXPECT_EQ(specs[kVariance].step_mode, StepMode::kMoving);
+  EXPECT_EQ(specs[kParameter].step_mode, StepMode::kSticky);
+  Policy plain = make_policy("fp32");
+  set_rounding(plain, Rounding::kStochastic);
+  EXPECT_EQ(to_string(plain.specs[0]), "fp32");
+}
+
+TEST(Policy, IllegalPoliciesAreRefused) {
+  const auto with = [](PolicyOverride o) {
+    Policy policy = make_policy("lpmm");
+    policy.overrides = {std::move(o)};
+    return error_of([&] { check_policy(policy, std::array{kMatrix, kBias}); });
+  };
+  EXPECT_EQ(with(change("*weight", kMomentum, "de8:rn")), "no error");
+  EXPECT_NE(with(change("*weight", kParameter, "ude8"))
+                .find("parameter \"ude8:block128:sr\" of override \"*weight\""),
+            std::string::npos);
+  EXPECT_NE(with(change("*weight", kMomentum, "sqrt08")).find("negative values"), std::string::npos);
+  EXPECT_NE(with(change("*weight", kAccumulator, "lin04")).find("negative values"), std::string::npos);
+  EXPECT_NE(with(change("*weight", kVariance, "int8")).find("ude, de0, lin0"), std::string::npos);
+  EXPECT_NE(with(change("*weight", kVariance, "soft8")).find("never negative"), std::string::npos);
+  EXPECT_NE(with(change("*weight", kAccumulator, "int8:sticky")).find("afresh"), std::string::npos);
+  EXPECT_NE(with(change("*weight", kVariance, "sqrt08:rn:sticky")).find("freezes"), std::string::npos);
+  EXPECT_NE(with(change("*wight", kParameter, "int8")).find("nearest is \"layer1.weight\""),
+            std::string::npos);
+  EXPECT_NE(with(PolicyOverride{"*weight", {}, false}).find("must either be exempt"), std::string::npos);
+  Policy policy = make_policy("lpmm");
+  policy.specs[kVariance] = parse_spec("int8");
+  EXPECT_NE(error_of([&] { check_policy(policy, {}); }).find("preset lpmm"), std::string::npos);
+}
+
+TEST(Policy, ShapesThatOverflowAreRefused) {
+  EXPECT_EQ((TensorInfo{"a", {}}.elements()), 1);
+  EXPECT_EQ((TensorInfo{"a", {3, 0, 5}}.elements()), 0);
+  EXPECT_THROW((TensorInfo{"a", {std::int64_t{1} << 40, std::int64_t{1} << 40}}.elements()), UsageError);
+  EXPECT_THROW((TensorInfo{"a", {-1, 4}}.elements()), UsageError);
+}
+
+}  // namespace
+}  // namespace lpmm

@@ -1,0 +1,113 @@
+#include "lpmm/spec.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "kernels/maps.h"
+#include "lpmm/error.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace {
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_spec(text);
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+TEST(Spec, EverySpecRoundTrips) {
+  EXPECT_EQ(all_formats().size(), 29U);
+  std::set<std::string> texts;
+  for (const Format format : all_formats()) {
+    EXPECT_TRUE(format_exists(format));
+    for (int block = 64; block <= 4096; block *= 2) {
+      for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
+        for (const StepMode mode : {StepMode::kMoving, StepMode::kSticky}) {
+          Spec spec{format, block, rounding, mode};
+          if (!is_packed(format)) spec.block = 0, spec.step_mode = StepMode::kMoving;
+          if (format.map == Map::kFp32) spec.rounding = Rounding::kNearest;
+          EXPECT_EQ(parse_spec(to_string(spec)), spec) << to_string(spec);
+          texts.insert(to_string(spec));
+        }
+      }
+    }
+  }
+  EXPECT_EQ(texts.size(), 27U * 7 * 2 * 2 + 2 + 1);  // and no two specs share a text
+}
+
+TEST(Spec, OmittedPartsHaveDefaults) {
+  EXPECT_EQ(to_string(parse_spec("int8")), "int8:block128:sr");
+  EXPECT_EQ(to_string(parse_spec("int12:sticky")), "int12:block128:sr:sticky");
+  EXPECT_EQ(to_string(parse_spec("ude8:block256:rn:moving")), "ude8:block256:rn");
+  EXPECT_EQ(to_string(parse_spec("de04:rn:block64")), "de04:block64:rn");
+  EXPECT_EQ(to_string(parse_spec("bf16")), "bf16:sr");
+  EXPECT_EQ(to_string(parse_spec("fp32")), "fp32");
+}
+
+TEST(Spec, MistakesShowPlaceAndAlternatives) {
+  struct Case {
+    const char *text, *why, *expected;
+    std::size_t at;
+  };
+  for (const Case& c : {
+           Case{"", "no format", "int2 to int16", 1},
+           Case{"int1", "unknown format \"int1\"", "int2 to int16", 1},
+           Case{"int17:sr", "unknown format \"int17\"", "int2 to int16", 1},
+           Case{"de8x", "unknown format", "soft4, soft8", 1},
+           Case{" int8", "unknown format", "bf16, fp32", 1},
+           Case{"INT8", "unknown format", "bf16, fp32", 1},
+           Case{"int8:", "an empty part", "rn or sr", 6},
+           Case{"int8::rn", "an empty part", "rn or sr", 6},
+           Case{"int8:block100", "no such block \"block100\"", "64, 128, 256", 6},
+           Case{"int8:block32", "no such block", "64, 128, 256", 6},
+           Case{"int8:block8192", "no such block", "64, 128, 256", 6},
+           Case{"int8:block", "no such block", "64, 128, 256", 6},
+           Case{"int8:block-128", "no such block", "64, 128, 256", 6},
+           Case{"int8:block0128", "no such block", "64, 128, 256", 6},
+           Case{"int8:block99999999999999999999", "no such block", "64, 128, 256", 6},
+           Case{"int8:sr:blok128", "unknown part \"blok128\"", "blockN", 9},
+           Case{"int8:sr:rn", "a second rounding", "once", 9},
+           Case{"int8:block64:block64", "a second block", "once", 14},
+           Case{"int8:sticky:moving", "a second step", "once", 13},
+           Case{"bf16:block128", "bf16 has no block", "rn or sr", 6},
+           Case{"bf16:rn:sticky", "bf16 has no step", "rn or sr", 9},
+           Case{"fp32:rn", "fp32 has no rounding", "nothing", 6},
+       }) {
+    const std::string error = error_of(c.text);
+    EXPECT_NE(error.find(c.why), std::string::npos) << c.text << ": " << error;
+    EXPECT_NE(error.find(c.expected), std::string::npos) << error;
+    EXPECT_NE(error.find("at character " + std::to_string(c.at) + "\n"), std::string::npos) << error;
+    EXPECT_NE(error.find("\n  " + std::string(c.at - 1, ' ') + "^"), std::string::npos) << error;
+  }
+  EXPECT_NE(error_of(std::string(1000, 'x')).find("1000 characters"), std::string::npos);
+}
+
+TEST(Spec, BitsPerElementCountStepsAndPadding) {
+  EXPECT_DOUBLE_EQ(bits_per_element(parse_spec("int12:block128"), 1 << 20), 12.125);
+  EXPECT_DOUBLE_EQ(bits_per_element(parse_spec("int8:block256"), 1 << 20), 8.0625);
+  EXPECT_DOUBLE_EQ(bits_per_element(parse_spec("fp32"), 7), 32);
+  EXPECT_DOUBLE_EQ(bits_per_element(parse_spec("bf16"), 7), 16);
+  EXPECT_DOUBLE_EQ(bits_per_element(parse_spec("int4:block64"), 1), 8.0 * (64 + 2));
+  EXPECT_DOUBLE_EQ(bits_per_element(parse_spec("int4"), 0), 0);
+}
+
+TEST(Text, PatternsAndNearestNames) {
+  EXPECT_TRUE(matches_pattern("*", ""));
+  EXPECT_TRUE(matches_pattern("layer?.*.weight", "layer1.0.conv1.weight"));
+  EXPECT_TRUE(matches_pattern("*a*b", "aab.ab"));
+  EXPECT_FALSE(matches_pattern("layer?.*.weight", "layer12.0.weight"));
+  EXPECT_FALSE(matches_pattern("conv", "conv1"));
+  EXPECT_FALSE(matches_pattern("a?", "a"));
+  EXPECT_FALSE(matches_pattern("", "a"));
+  constexpr std::string_view kNames[] = {"lpmm", "lpmm-compact", "states8"};
+  EXPECT_EQ(nearest_name("lpmm-compct", kNames), "lpmm-compact");
+  EXPECT_EQ(nearest_name("state", kNames), "states8");
+}
+
+}  // namespace
+}  // namespace lpmm
