@@ -1,6 +1,7 @@
 // Launches the bodies of update_body.h.
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
 #include <stdexcept>
@@ -19,41 +20,45 @@ void check(cudaError_t error, const char* what) {
   }
 }
 
+// The tables of one map at one width, as map_table() has them.
+struct DeviceTable {
+  float values[256];
+  DynamicZone zones[kDynamicZones];
+};
 constexpr int kTableMaps = 7;
-constexpr int kTableEntries = 16 + 256;  // the 4-bit and the 8-bit table of a map
-__device__ float device_tables[kTableMaps * kTableEntries];
+__device__ DeviceTable device_tables[kTableMaps][2];
 
-// The tables on the current device, copied there at its first use.
-const float* tables_here() {
-  constexpr int kMaxDevices = 64;
-  static std::array<const float*, kMaxDevices> addresses{};
+// The tables' address on the current device; they are copied there at its first use.
+const DeviceTable* tables_here() {
+  constexpr std::size_t kMaxDevices = 64;
+  static std::array<const DeviceTable*, kMaxDevices> addresses{};
   static std::mutex mutex;
   int device = 0;
   check(cudaGetDevice(&device), "no current device");
   const std::lock_guard lock(mutex);
-  const float*& address = addresses.at(static_cast<std::size_t>(device));
+  const DeviceTable*& address = addresses.at(static_cast<std::size_t>(device));
   if (address == nullptr) {
-    std::array<float, kTableMaps * kTableEntries> host{};
+    static DeviceTable host[kTableMaps][2];
     for (int map = 0; map < kTableMaps; ++map) {
-      for (const int bits : {4, 8}) {
-        const MapTable table = map_table({static_cast<Map>(map), static_cast<std::uint8_t>(bits)});
-        for (int i = 0; i < table.entries; ++i) {
-          host[static_cast<std::size_t>(map * kTableEntries + (bits == 8 ? 16 : 0) + i)] = table.values[i];
-        }
+      for (const int wide : {0, 1}) {
+        const MapTable table = map_table({static_cast<Map>(map), static_cast<std::uint8_t>(wide ? 8 : 4)});
+        DeviceTable& to = host[map][wide];
+        if (table.values != nullptr) std::copy_n(table.values, table.entries, to.values);
+        if (table.zones != nullptr) std::copy_n(table.zones, kDynamicZones, to.zones);
       }
     }
-    check(cudaMemcpyToSymbol(device_tables, host.data(), sizeof host), "copy of the tables");
+    check(cudaMemcpyToSymbol(device_tables, host, sizeof host), "copy of the tables");
     void* found = nullptr;
     check(cudaGetSymbolAddress(&found, device_tables), "address of the tables");
-    address = static_cast<const float*>(found);
+    address = static_cast<const DeviceTable*>(found);
   }
   return address;
 }
 MapTable device_table(Format format) {
-  const int entries = map_table(format).entries;
-  if (entries == 0) return {};
-  return {tables_here() + static_cast<int>(format.map) * kTableEntries + (format.bits == 8 ? 16 : 0),
-          entries};
+  const MapTable host = map_table(format);
+  if (host.values == nullptr) return {};
+  const DeviceTable* table = tables_here() + 2 * static_cast<int>(format.map) + (format.bits == 8 ? 1 : 0);
+  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones};
 }
 
 template <class JobType>

@@ -41,7 +41,6 @@ LPMM_HD float load_value(const Slot& s, std::int64_t element) {
     return bf16_to_float(reinterpret_cast<const std::uint16_t*>(s.codes)[element]);
   }
   const float step = bf16_to_float(s.steps[element / s.codec.block]);
-  if (step == 0.0F) return 0.0F;
   return decode_code(s.codec.format, s.table, load_code(s.codes, s.codec.format, element), step);
 }
 
@@ -75,10 +74,8 @@ struct FoldJob : Job {
   const float* contribution = nullptr;
   float scale = 1;
   LPMM_HD bool load(std::int64_t element, float* values) const {
-    float added = contribution[element - first];
-    const bool fine = make_storable(added);
-    values[0] = load_value(slots[0], element) + scale * added;
-    return make_storable(values[0]) && fine;
+    values[0] = load_value(slots[0], element) + scale * contribution[element - first];
+    return make_storable(values[0]);
   }
 };
 
@@ -125,31 +122,24 @@ LPMM_HD void raise_to(std::uint32_t* largest, std::uint32_t bits) {
 #endif
 }
 
-// Byte `byte` of a group's codes from the codes of its elements; those from `valid` on keep their old bits.
-LPMM_HD void pack_byte(std::uint8_t* group, Format f, const std::uint32_t* codes, int valid, int byte) {
+// Byte `byte` of a group from the codes of its first `valid` elements; the padding stands for 0.
+LPMM_HD std::uint8_t packed_byte(Format f, const std::uint32_t* codes, int valid, int byte) {
   int shift = 0;
-  int left = f.bits;
   int place = byte;
   int w = 0;
-  for (;; left -= w) {
+  for (int left = f.bits;; left -= w) {
     w = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
     if (place < 16 * w) break;
     place -= 16 * w;
     shift += w;
   }
   std::uint32_t bits = 0;
-  std::uint32_t kept = 0;
-  const std::uint32_t mask = (1U << w) - 1U;
   for (int at = 0; at < 8; at += w) {
     const int element = place + 16 * at;
-    if (element < valid) {
-      bits |= (codes[element] >> shift & mask) << at;
-    } else {
-      kept |= mask << at;
-    }
+    const std::uint32_t code = element < valid ? codes[element] : zero_code(f);
+    bits |= (code >> shift & ((1U << w) - 1U)) << at;
   }
-  if (kept != 0) bits |= group[byte] & kept;
-  group[byte] = static_cast<std::uint8_t>(bits);
+  return static_cast<std::uint8_t>(bits);
 }
 
 LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) {
@@ -158,8 +148,8 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
     return s.codec.rounding == Rounding::kStochastic ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
   }
   const float step = bf16_to_float(s.steps[element / s.codec.block]);
-  if (step == 0.0F) return 0;
-  return encode_value(s.codec.format, s.table, s.codec.rounding, x, step, noise_threshold(draw));
+  if (step == 0.0F) return zero_code(s.codec.format);
+  return encode_value(s.codec.format, s.table, s.codec.rounding, x, step, draw);
 }
 
 template <class JobType>
@@ -218,8 +208,8 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
       const int bytes = 16 * format.bits;
       for (int i = thread; i / bytes * kGroup < count; i += threads) {
         const int group = i / bytes;
-        pack_byte(slot.codes + (base / kGroup + group) * bytes, format, codes + group * kGroup,
-                  count - group * kGroup, i % bytes);
+        slot.codes[base / kGroup * bytes + i] =
+            packed_byte(format, codes + group * kGroup, count - group * kGroup, i % bytes);
       }
     }
   }
