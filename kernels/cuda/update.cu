@@ -1,0 +1,140 @@
+// Launches the bodies of update_body.h.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/cuda.h"
+#include "kernels/cuda/update_body.h"
+#include "kernels/maps.h"
+
+namespace lpmm::kernels::cuda {
+namespace {
+
+void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(error));
+  }
+}
+
+// The tables of one map at one width, as map_table() has them.
+struct DeviceTable {
+  float values[256];
+  DynamicZone zones[kDynamicZones];
+};
+constexpr int kTableMaps = 7;
+__device__ DeviceTable device_tables[kTableMaps][2];
+
+// The tables' address on the current device; they are copied there at its first use.
+const DeviceTable* tables_here() {
+  constexpr std::size_t kMaxDevices = 64;
+  static std::array<const DeviceTable*, kMaxDevices> addresses{};
+  static std::mutex mutex;
+  int device = 0;
+  check(cudaGetDevice(&device), "no current device");
+  const std::lock_guard lock(mutex);
+  const DeviceTable*& address = addresses.at(static_cast<std::size_t>(device));
+  if (address == nullptr) {
+    static DeviceTable host[kTableMaps][2];
+    for (int map = 0; map < kTableMaps; ++map) {
+      for (const int wide : {0, 1}) {
+        const MapTable table = map_table({static_cast<Map>(map), static_cast<std::uint8_t>(wide ? 8 : 4)});
+        DeviceTable& to = host[map][wide];
+        if (table.values != nullptr) std::copy_n(table.values, table.entries, to.values);
+        if (table.zones != nullptr) std::copy_n(table.zones, kDynamicZones, to.zones);
+      }
+    }
+    check(cudaMemcpyToSymbol(device_tables, host, sizeof host), "copy of the tables");
+    void* found = nullptr;
+    check(cudaGetSymbolAddress(&found, device_tables), "address of the tables");
+    address = static_cast<const DeviceTable*>(found);
+  }
+  return address;
+}
+MapTable device_table(Format format) {
+  const MapTable host = map_table(format);
+  if (host.values == nullptr) return {};
+  const DeviceTable* table = tables_here() + 2 * static_cast<int>(format.map) + (format.bits == 8 ? 1 : 0);
+  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones};
+}
+
+template <class JobType>
+__global__ void run_job(JobType job) {
+  extern __shared__ std::uint32_t shared[];
+  for (int phase = 0; phase < kPhases; ++phase) {
+    run_phase(phase, job, blockIdx.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), shared);
+    __syncthreads();
+  }
+}
+
+__global__ void decode_elements(Slot src, std::int64_t first, std::int64_t count, float* dst) {
+  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) dst[i] = load_value(src, first + i);
+}
+
+template <class JobType>
+void launch(const JobType& job, Stream stream) {
+  if (units(job) == 0) return;
+  const auto bytes = static_cast<int>(4 * shared_words(job));
+  check(cudaFuncSetAttribute(run_job<JobType>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
+        "shared memory");
+  run_job<<<static_cast<unsigned>(units(job)), kThreads, static_cast<std::size_t>(bytes), stream>>>(job);
+  check(cudaGetLastError(), "launch");
+}
+
+}  // namespace
+
+const char* unavailable() {
+  int devices = 0;
+  const cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error != cudaSuccess) return cudaGetErrorString(error);
+  return devices == 0 ? "no CUDA device" : nullptr;
+}
+
+void* allocate(std::int64_t bytes) {
+  void* memory = nullptr;
+  check(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "allocation");
+  check(cudaMemset(memory, 0, static_cast<std::size_t>(bytes)), "clearing");
+  return memory;
+}
+void release(void* memory) noexcept {
+  cudaFree(memory);
+}
+void upload(void* device, const void* host, std::int64_t bytes) {
+  check(cudaDeviceSynchronize(), "earlier work");
+  check(cudaMemcpy(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice),
+        "copy to the device");
+}
+void download(void* host, const void* device, std::int64_t bytes) {
+  check(cudaDeviceSynchronize(), "earlier work");
+  check(cudaMemcpy(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost),
+        "copy to the host");
+}
+
+void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src, const Noise& noise,
+            int* failed, Stream stream) {
+  launch(make_encode(dst, first, count, src, noise, failed, device_table), stream);
+}
+
+void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream) {
+  if (count == 0) return;
+  const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
+  decode_elements<<<blocks, kThreads, 0, stream>>>(make_slot(src, device_table, {}), first, count, dst);
+  check(cudaGetLastError(), "launch");
+}
+
+void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
+          float scale, float headroom, const Noise& noise, int* failed, Stream stream) {
+  launch(make_fold(accumulator, first, count, contribution, scale, headroom, noise, failed, device_table),
+         stream);
+}
+
+void update(const Rule& rule, const Roles& roles, const Noise& noise, int* failed, Stream stream) {
+  std::visit([&](const auto& r) { launch(make_update(r, roles, noise, failed, device_table), stream); },
+             rule);
+}
+
+}  // namespace lpmm::kernels::cuda

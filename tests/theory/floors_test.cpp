@@ -1,0 +1,186 @@
+#include "theory/floors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "kernels/maps.h"
+#include "lpmm/error.h"
+
+namespace lpmm::theory {
+namespace {
+
+constexpr Rounding kBoth[] = {Rounding::kNearest, Rounding::kStochastic};
+
+double stored(Format f, Rounding rounding, double x, double step, std::uint32_t draw) {
+  const MapTable table = map_table(f);
+  const auto s = static_cast<float>(step);
+  return decode_code(f, table, encode_value(f, table, rounding, static_cast<float>(x), s, draw), s);
+}
+
+// Over all 65,536 draws, so nothing is left to chance.
+TEST(Rounding, MomentsAreTheCodecs) {
+  constexpr double kStep = 0.25;
+  for (const Format f : {Format{Map::kLinear, 4}, Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 4},
+                         Format{Map::kLinearNoZero, 4}, Format{Map::kDynamicUnsigned, 4}}) {
+    for (const Rounding rounding : kBoth) {
+      for (const double y : {0.003, 0.11, 0.4371, 0.62, 0.99}) {
+        const double x = y * map_limit(f) * kStep;
+        double sum = 0, square = 0;
+        for (std::uint32_t draw = 0; draw < 65536; ++draw) {
+          const double error = stored(f, rounding, x, kStep, draw) - x;
+          sum += error / 65536;
+          square += error * error / 65536;
+        }
+        const RoundingMoments m = rounding_moments(f, map_table(f), rounding, x, kStep);
+        EXPECT_NEAR(m.bias, sum, 2e-5 * kStep) << y;
+        EXPECT_NEAR(m.error(), square, 3e-5 * kStep * kStep) << y;
+      }
+    }
+  }
+}
+
+TEST(Rounding, GridErrorAndUnderflowAreTheCodecsOnAGrid) {
+  constexpr Format kFormat{Map::kLinear, 12};
+  constexpr double kStep = 0x1p-5;
+  constexpr int kDraws = 200'000;
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  for (const Rounding rounding : kBoth) {
+    for (const double spread : {0.01, 0.09, 0.15, 0.4, 1.0, 6.0}) {
+      double square = 0;
+      int kept = 0;
+      for (int i = 0; i < kDraws; ++i) {
+        const auto start = static_cast<double>(static_cast<int>(random() % 200) - 100) * kStep;
+        const double x = static_cast<float>(start + spread * kStep * normal(random));
+        const double s = stored(kFormat, rounding, x, kStep, random() & 0xFFFFU);
+        square += (s - x) * (s - x) / kDraws;
+        kept += s == start ? 1 : 0;
+      }
+      const double expected = grid_error(rounding, kStep, spread * kStep);
+      EXPECT_NEAR(square, expected, 0.02 * expected) << spread;
+      EXPECT_NEAR(static_cast<double>(kept) / kDraws, underflow_share(rounding, kStep, spread * kStep), 0.005)
+          << spread;
+    }
+  }
+}
+
+TEST(Rounding, MapErrorOfALinearMapIsTheGrids) {
+  constexpr Format kInt8{Map::kLinear, 8};
+  for (const Rounding rounding : kBoth) {
+    const double wide = rounding == Rounding::kStochastic ? 1.0 / 6 : 1.0 / 12;
+    EXPECT_NEAR(map_error(kInt8, {}, rounding, 0.5, 10), 0.25 * wide, 0.002);
+  }
+  const Format de8{Map::kDynamic, 8};
+  std::mt19937 random(2);
+  std::normal_distribution<double> normal(0, 0.3);
+  double square = 0;
+  int count = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const double x = static_cast<float>(normal(random));
+    if (std::abs(x) > 1) continue;
+    const double s = stored(de8, Rounding::kStochastic, x, 1, random() & 0xFFFFU);
+    square += (s - x) * (s - x);
+    ++count;
+  }
+  EXPECT_NEAR(map_error(de8, map_table(de8), Rounding::kStochastic, 1, 0.3) * count / square, 1, 0.02);
+}
+
+TEST(Rounding, LargestOfNormals) {
+  EXPECT_NEAR(expected_square_of_largest(1), 1, 1e-4);
+  EXPECT_NEAR(expected_square_of_largest(2), 1 + 2 / std::numbers::pi, 1e-4);
+}
+
+TEST(Floor, LyapunovEquation) {
+  Eigen::Matrix2d a;
+  a << 0.7, -0.4, 0.5, 0.6;
+  const Eigen::Matrix2d q = (Eigen::Matrix2d() << 2, 0.3, 0.3, 1).finished();
+  const Eigen::MatrixXd p = stationary_covariance(a, q);
+  EXPECT_LT((p - a * p * a.transpose() - q).norm(), 1e-12);
+  EXPECT_THROW(stationary_covariance(Eigen::Matrix2d::Identity(), q), UsageError);
+  EXPECT_THROW(stationary_covariance(a, Eigen::MatrixXd::Identity(3, 3)), UsageError);
+}
+
+TEST(Floor, ClosedFormIsTheLyapunovSolution) {
+  for (const double momentum : {0.0, 0.5, 0.9, 0.99}) {
+    for (const double lr : {0.001, 0.03, 0.4}) {
+      const QuadraticProblem p{.curvature = 2,
+                               .gradient_noise = 0.7,
+                               .learning_rate = lr,
+                               .momentum = momentum,
+                               .step = 0.05,
+                               .moves = 0.3,
+                               .momentum_noise = 0.2,
+                               .accumulator_noise = 0.1};
+      const Floor f = quadratic_floor(p);
+      EXPECT_NEAR(floor_variance(p, f.rounding_noise), f.variance, 1e-9 * f.variance);
+    }
+  }
+}
+
+// Independent simulations in double precision: h = 1, sigma = 1, step 0.05.
+TEST(Floor, KnownSimulations) {
+  QuadraticProblem p{.curvature = 1, .gradient_noise = 1, .learning_rate = 0.003, .step = 0.05};
+  EXPECT_NEAR(quadratic_floor(p).variance, 0.0202, 0.0002);
+  p.learning_rate = 0.01;
+  EXPECT_NEAR(quadratic_floor(p).variance, 0.0202, 0.0002);
+  p.learning_rate = 0.003;
+  p.moves = 1;
+  EXPECT_NEAR(quadratic_floor(p).variance, 0.0720, 0.0015);
+  p.learning_rate = 0.001;
+  p.momentum = 0.9;
+  EXPECT_NEAR(quadratic_floor(p).variance, 0.0277, 0.0003);
+  p.moves = 0;
+  EXPECT_NEAR(quadratic_floor(p).variance, 0.0098, 0.0002);
+}
+
+// The recursion itself, with the codec's rounding written out and noise in momentum and accumulator.
+TEST(Floor, MatchesSimulation) {
+  constexpr int kElements = 1000;
+  std::mt19937 random(3);
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> uniform;
+  for (const double step : {0.02, 0.2, 1.0}) {  // updates from far below a step to about one
+    for (const double momentum : {0.0, 0.9}) {
+      for (const double moves : {0.0, 0.5, 1.0}) {
+        const QuadraticProblem p{.curvature = 1.5,
+                                 .gradient_noise = 0.8,
+                                 .learning_rate = 0.02,
+                                 .momentum = momentum,
+                                 .step = step,
+                                 .moves = moves,
+                                 .momentum_noise = momentum > 0 ? 0.5 : 0.0,
+                                 .accumulator_noise = 0.1};
+        double variance = 0, kept = 0;
+        int samples = 0;
+        for (int i = 0; i < kElements; ++i) {
+          const double optimum = uniform(random) * step;
+          double x = 0, m = 0, offset = 0;
+          for (int t = 0; t < 500; ++t) {
+            const double g = p.curvature * (x - optimum) + p.gradient_noise * normal(random) +
+                             std::sqrt(p.accumulator_noise) * normal(random);
+            m = momentum * m + g;
+            const bool moved = uniform(random) < moves;
+            if (moved) offset = uniform(random) * step;
+            const double wanted = x - p.learning_rate * m;
+            const double next = offset + step * std::floor((wanted - offset) / step + uniform(random));
+            if (t >= 250) {
+              kept += !moved && std::abs(next - x) < 1e-9 ? 1 : 0;
+              variance += (next - optimum) * (next - optimum);
+              ++samples;
+            }
+            x = next;
+            m += std::sqrt(p.momentum_noise) * normal(random);
+          }
+        }
+        const Floor f = quadratic_floor(p);
+        EXPECT_NEAR(variance / samples / f.variance, 1, 0.06) << step << " " << momentum << " " << moves;
+        EXPECT_NEAR(kept / samples, f.underflow, 0.02) << step << " " << momentum << " " << moves;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm::theory

@@ -1,0 +1,78 @@
+#include "theory/quadratic.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace lpmm::theory {
+namespace {
+
+Spec int_spec(int bits, StepMode mode) {
+  return {{Map::kLinear, static_cast<std::uint8_t>(bits)}, 128, Rounding::kStochastic, mode};
+}
+
+std::string cell(const QuadraticRun& run, const QuadraticResult& r, const Floor& f) {
+  return to_string(run.parameter) + " lr " + std::to_string(run.learning_rate) + " momentum " +
+         std::to_string(run.momentum) + ": measured " + std::to_string(r.variance) + " +- " +
+         std::to_string(r.error) + ", predicted " + std::to_string(f.variance) + ", underflow " +
+         std::to_string(r.underflow) + " and " + std::to_string(f.underflow) + ", moves " +
+         std::to_string(r.moves);
+}
+
+void expect_predicted(const QuadraticRun& run, double tolerance = 0.1) {
+  Pool pool(2);
+  const QuadraticResult r = run_quadratic(run, pool);
+  const Floor f = predict(run, r);
+  std::printf("%s\n", cell(run, r, f).c_str());
+  EXPECT_NEAR(r.variance / f.variance, 1, tolerance) << cell(run, r, f);
+  EXPECT_NEAR(r.underflow, f.underflow, 0.02) << cell(run, r, f);
+}
+
+TEST(QuadraticTest, StickyStepIsPredicted) {
+  for (const int bits : {4, 6, 8, 12}) {
+    for (const double lr : {0.1, 0.01}) {
+      for (const double momentum : {0.0, 0.9}) {
+        QuadraticRun run;
+        run.parameter = int_spec(bits, StepMode::kSticky);
+        run.blocks = 8;
+        run.learning_rate = momentum == 0 ? lr : lr / 10;
+        run.momentum = momentum;
+        run.gradient_noise = 0.1;
+        expect_predicted(run);
+      }
+    }
+  }
+}
+
+TEST(QuadraticTest, MovingStepIsPredicted) {
+  for (const int bits : {6, 8, 12}) {
+    for (const double lr : {0.1, 0.01}) {
+      for (const double momentum : {0.0, 0.9}) {
+        QuadraticRun run;
+        run.parameter = int_spec(bits, StepMode::kMoving);
+        run.motion = GridMotion::kShaken;
+        run.blocks = 8;
+        run.learning_rate = momentum == 0 ? lr : lr / 10;
+        run.momentum = momentum;
+        expect_predicted(run);
+      }
+    }
+  }
+}
+
+TEST(QuadraticTest, PackedMomentumAndAccumulatorArePredicted) {
+  for (const char* state : {"int4:block128:sr", "int8:block128:sr", "soft4:block128:sr", "de8:block128:rn"}) {
+    QuadraticRun run;
+    run.parameter = int_spec(8, StepMode::kSticky);
+    run.blocks = 8;
+    run.learning_rate = 0.02;
+    run.momentum = 0.9;
+    run.accumulator = parse_spec("int4:block128:sr");
+    run.momentum_state = parse_spec(state);
+    std::printf("%s ", state);
+    expect_predicted(run);
+  }
+}
+
+}  // namespace
+}  // namespace lpmm::theory

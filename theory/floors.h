@@ -1,0 +1,71 @@
+// Closed forms for low-precision model memory: rounding error, underflow, and the noise floor of SGD and SGD
+// with momentum on a quadratic. theory/README.md derives each; tests/theory checks each against simulation
+// and against packed runs. Values and steps share one unit (that of the parameter); variances are its square.
+#pragma once
+
+#include <Eigen/Dense>
+
+#include "kernels/codec.h"
+
+namespace lpmm::theory {
+
+// ---- rounding (README 1) -------------------------------------------------------------------------------
+struct RoundingMoments {
+  double bias = 0;                                         // E[stored] - x
+  double variance = 0;                                     // Var[stored]
+  double error() const { return bias * bias + variance; }  // E[(stored - x)^2]
+};
+
+// One value x in a block with this step, on any packed map. `x` within the block's range. Eq. (1), (2).
+RoundingMoments rounding_moments(Format format, MapTable table, Rounding rounding, double x, double step);
+
+// E[(stored - x)^2] on a linear grid for x = (a grid point) + N(0, spread^2). Eq. (3), (4). The limits are
+// step * E|x| - E x^2 (sr, small spread) and step^2/6 (sr), step^2/12 (rn) for a large one.
+double grid_error(Rounding rounding, double step, double spread);
+
+// The same for x ~ N(0, spread^2) on any packed map, by quadrature; values beyond the range are left out.
+double map_error(Format format, MapTable table, Rounding rounding, double step, double spread);
+
+// E[max^2] of `count` independent |N(0, 1)|: an abs-max block's step is about spread * sqrt(this) / limit.
+double expected_square_of_largest(int count);
+
+// Noise that a state with a moving step adds at each write, its elements being N(0, spread^2). README 1.4.
+double state_noise(const Codec& codec, MapTable table, double spread);
+
+// ---- underflow (README 2) ------------------------------------------------------------------------------
+// Share of the non-zero updates N(0, spread^2), from a grid point, that leave the code unchanged. Eq. (5),
+// (6).
+double underflow_share(Rounding rounding, double step, double spread);
+
+// ---- noise floor (README 3, 4) -------------------------------------------------------------------------
+// Solves P = A P A' + Q for a stable A (spectral radius < 1). Throws UsageError where A is not.
+Eigen::MatrixXd stationary_covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& q);
+
+// Noise floor of x <- x - lr * m, m <- momentum * m + g, g = curvature * (x - optimum) + gradient_noise * xi,
+// xi ~ N(0, 1), parameter stored with sr on a linear grid. momentum = 0 is plain SGD.
+struct QuadraticProblem {
+  double curvature = 1;       // h
+  double gradient_noise = 1;  // sigma
+  double learning_rate = 0.01;
+  double momentum = 0;
+  double step = 0;               // of the parameter's grid, delta; its root mean square where it moves
+  double moves = 0;              // share of writes at which the grid moved: 0 sticky, 1 moving freely
+  double momentum_noise = 0;     // variance that storing the momentum adds at each write
+  double accumulator_noise = 0;  // variance that storing the gradient adds at each step
+};
+
+struct Floor {
+  double variance = 0;        // E[(x - optimum)^2], averaged over where the optimum lies in its cell
+  double loss = 0;            // curvature * variance / 2
+  double rounding_noise = 0;  // variance that storing the parameter adds at each write
+  double update_spread = 0;   // standard deviation of lr * m
+  double underflow = 0;       // share of updates that leave the stored parameter unchanged
+};
+
+// The Lyapunov equation of (x, m) with the parameter's rounding noise made self-consistent. Eq. (7) to (10).
+Floor quadratic_floor(const QuadraticProblem& problem);
+
+// The variance of `quadratic_floor` in closed form, given the rounding noise. Eq. (11).
+double floor_variance(const QuadraticProblem& problem, double rounding_noise);
+
+}  // namespace lpmm::theory

@@ -1,0 +1,157 @@
+#include "theory/quadratic.h"
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+#include "kernels/maps.h"
+#include "lpmm/model_memory.h"
+
+namespace lpmm::theory {
+namespace {
+
+constexpr int kBlock = 128;
+
+// Four uniforms in (0, 1) for one call of the test stream.
+struct Uniforms {
+  float u[4];
+};
+Uniforms uniforms(const Noise& noise, std::uint32_t call) {
+  const PhiloxWords w = noise_words(noise, call);
+  Uniforms result{};
+  for (int i = 0; i < 4; ++i) {
+    result.u[i] = (static_cast<float>(w.x[i] >> 8) + 0.5F) * 0x1p-24F;
+  }
+  return result;
+}
+
+// out <- N(0, 1), by Box and Muller.
+void fill_normal(const Noise& noise, std::vector<float>& out) {
+  for (std::size_t i = 0; i + 3 < out.size(); i += 4) {
+    const Uniforms u = uniforms(noise, static_cast<std::uint32_t>(i / 4));
+    for (std::size_t pair = 0; pair < 2; ++pair) {
+      const float radius = std::sqrt(-2 * std::log(u.u[2 * pair]));
+      const float angle = 2 * std::numbers::pi_v<float> * u.u[2 * pair + 1];
+      out[i + 2 * pair] = radius * std::cos(angle);
+      out[i + 2 * pair + 1] = radius * std::sin(angle);
+    }
+  }
+}
+
+}  // namespace
+
+double settling_steps(const QuadraticRun& run) {
+  const double pull = run.learning_rate * run.curvature;
+  const double beta = run.momentum;
+  // The slowest pole of (x, m); its square is the variance's.
+  const double trace = 1 - pull + beta;
+  const double discriminant = trace * trace - 4 * beta;
+  const double radius = discriminant >= 0 ? (std::abs(trace) + std::sqrt(discriminant)) / 2 : std::sqrt(beta);
+  return -1 / (2 * std::log(radius));
+}
+
+QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
+  const auto count = static_cast<std::size_t>(run.blocks) * kBlock;
+  const bool pinned = run.motion != GridMotion::kNatural;
+  OptimizerConfig optimizer;
+  optimizer.rule = RuleName::kSgd;
+  optimizer.momentum = run.momentum;
+  Policy policy = make_policy("fp32");
+  policy.specs[static_cast<std::size_t>(Role::kParameter)] = run.parameter;
+  policy.specs[static_cast<std::size_t>(Role::kAccumulator)] = run.accumulator;
+  policy.specs[static_cast<std::size_t>(Role::kMomentum)] = run.momentum_state;
+  ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, 1, pool);
+
+  // Optima in +-[0.2, 0.6] with the range of a block at 1; the free elements start there.
+  const auto stream = static_cast<std::uint32_t>(Stream::kTest);
+  std::vector<float> optimum(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Uniforms u = uniforms({run.seed, 1, 0, stream}, static_cast<std::uint32_t>(i));
+    optimum[i] = (u.u[0] < 0.5F ? -1.0F : 1.0F) * (0.2F + 0.4F * u.u[1]);
+    if (pinned && i % kBlock == 0) optimum[i] = 1;
+  }
+  memory.initialize(0, 0, optimum);
+
+  const double settling = settling_steps(run);
+  const auto warm_up = static_cast<std::uint32_t>(std::ceil(6 * settling));
+  const auto measured =
+      run.steps > 0 ? static_cast<std::uint32_t>(run.steps) : static_cast<std::uint32_t>(8 * settling + 50);
+  const kernels::RoleView view = memory.view(0, Role::kParameter);
+  const auto blocks = static_cast<std::size_t>(blocks_of(view.elements, view.codec.block));
+  std::vector<std::uint16_t> old_steps(view.steps, view.steps + blocks);
+  std::vector<float> x(count), xi(count), gradient(count), pin_momentum(static_cast<std::size_t>(run.blocks));
+  const auto curvature = static_cast<float>(run.curvature);
+  const auto sigma = static_cast<float>(run.gradient_noise);
+  const auto lr = static_cast<float>(run.learning_rate);
+  QuadraticResult result;
+  double sum = 0, square = 0, step_square = 0;
+  std::int64_t free = 0, moved = 0, writes = 0;
+  for (std::uint32_t t = 1; t <= warm_up + measured; ++t) {
+    const bool measure = t > warm_up;
+    memory.decode(0, 0, x);
+    fill_normal({run.seed, 2, t, stream}, xi);
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool pin = pinned && i % kBlock == 0;
+      const float distance = x[i] - optimum[i];
+      gradient[i] = pin ? 0.0F : curvature * distance + sigma * xi[i];
+      if (measure && !pin) {
+        sum += distance;
+        square += static_cast<double>(distance) * distance;
+        ++free;
+      }
+    }
+    if (run.motion == GridMotion::kShaken) {
+      for (std::size_t b = 0; b < static_cast<std::size_t>(run.blocks); ++b) {
+        const float target =
+            1 + 0.4F * uniforms({run.seed, 3, t, stream}, static_cast<std::uint32_t>(b)).u[0];
+        const float wanted = (x[b * kBlock] - target) / lr;  // the momentum that moves it there
+        gradient[b * kBlock] = wanted - static_cast<float>(run.momentum) * pin_momentum[b];
+        pin_momentum[b] = wanted;
+      }
+    }
+    memory.begin_step(t, measure);
+    memory.fold(0, 0, gradient, 0);
+    memory.commit(run.learning_rate);
+    for (std::size_t b = 0; b < blocks; ++b) {
+      const double step = bf16_to_float(view.steps[b]);
+      if (measure) {
+        step_square += step * step;
+        moved += view.steps[b] != old_steps[b] ? 1 : 0;
+        ++writes;
+      }
+      old_steps[b] = view.steps[b];
+    }
+  }
+  const kernels::ChangeStats stats =
+      memory.take_stats().at(0).role[static_cast<std::size_t>(Role::kParameter)];
+  const auto n = static_cast<double>(free);
+  result.variance = square / n;
+  result.bias = sum / n;
+  result.step = writes > 0 ? std::sqrt(step_square / static_cast<double>(writes)) : 0;
+  result.moves = writes > 0 ? static_cast<double>(moved) / static_cast<double>(writes) : 0;
+  result.underflow = stats.increments > 0
+                         ? static_cast<double>(stats.underflows) / static_cast<double>(stats.increments)
+                         : 0;
+  const double independent = n / std::max(1.0, 2 * settling);
+  result.error = result.variance * std::sqrt(2 / independent);
+  return result;
+}
+
+Floor predict(const QuadraticRun& run, const QuadraticResult& result) {
+  QuadraticProblem problem{.curvature = run.curvature,
+                           .gradient_noise = run.gradient_noise,
+                           .learning_rate = run.learning_rate,
+                           .momentum = run.momentum,
+                           .step = result.step,
+                           .moves = result.moves};
+  const double gradient = std::sqrt(run.gradient_noise * run.gradient_noise +
+                                    run.curvature * run.curvature * quadratic_floor(problem).variance);
+  problem.accumulator_noise = state_noise(run.accumulator, map_table(run.accumulator.format), gradient);
+  if (run.momentum != 0) {
+    const double momentum = quadratic_floor(problem).update_spread / run.learning_rate;
+    problem.momentum_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format), momentum);
+  }
+  return quadratic_floor(problem);
+}
+
+}  // namespace lpmm::theory
