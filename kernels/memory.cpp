@@ -4,7 +4,11 @@
 #include <array>
 #include <atomic>
 #include <cstring>
+#include <stdexcept>
+#include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "kernels/cpu/tile.h"
 #include "kernels/maps.h"
@@ -12,10 +16,23 @@
 namespace lpmm::kernels {
 namespace {
 
-std::atomic<const TileKernels*> g_kernels{&scalar_tile_kernels()};
+// Every usable set, best first.
+const std::vector<const TileKernels*>& kernel_sets() {
+  static const std::vector<const TileKernels*> kSets = [] {
+    std::vector<const TileKernels*> sets = simd_tile_kernels();
+    sets.push_back(&scalar_tile_kernels());
+    return sets;
+  }();
+  return kSets;
+}
+
+std::atomic<const TileKernels*>& chosen_kernels() {
+  static std::atomic<const TileKernels*> chosen{kernel_sets().front()};
+  return chosen;
+}
 
 const TileKernels& tile_kernels() {
-  return *g_kernels.load(std::memory_order_relaxed);
+  return *chosen_kernels().load(std::memory_order_relaxed);
 }
 
 constexpr std::int64_t kBlocksPerTile = kTile / 64;
@@ -364,12 +381,25 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
 }
 
 const char* const* simd_levels(int* count) {
-  static const char* const kLevels[] = {"scalar"};
-  *count = 1;
-  return kLevels;
+  static const std::vector<const char*> kNames = [] {
+    std::vector<const char*> names;
+    for (const TileKernels* set : kernel_sets()) names.push_back(set->name);
+    return names;
+  }();
+  *count = static_cast<int>(kNames.size());
+  return kNames.data();
 }
 
-void use_simd_level(const char*) {}
+void use_simd_level(const char* name) {
+  const std::string_view wanted = name;
+  for (const TileKernels* set : kernel_sets()) {
+    if (wanted.empty() || wanted == set->name) {
+      chosen_kernels().store(set, std::memory_order_relaxed);
+      return;
+    }
+  }
+  throw std::invalid_argument(fmt::format("no SIMD level '{}' here", wanted));
+}
 
 const char* simd_level() {
   return tile_kernels().name;

@@ -15,7 +15,7 @@ struct RunConfig {
   ModelConfig model;  // [model] name, hidden, label_smoothing
   struct {
     std::string set = "cifar10";  // [data] set: cifar10, drawn, or auto (cifar10 where it is found)
-    bool augment = true;
+    bool augment = true;          // pad 4, crop, flip
     std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
     std::uint64_t draw_seed = 1;
   } data;
@@ -25,20 +25,20 @@ struct RunConfig {
     std::uint64_t seed = 1;
     Compute compute = Compute::kBf16;
     int threads = 0;
-    std::int64_t eval_every_epochs = 1;
-    int max_failed_steps = 20;  // in a row
+    std::int64_t eval_every_epochs = 1;  // 0: only at the end
+    int max_failed_steps = 20;           // in a row
   } train;
   OptimizerConfig optimizer;  // [optimizer] rule, learning_rate, momentum, ... [[optimizer.group]]
   ScheduleConfig schedule;    // [schedule] kind, warmup_steps, final_scale, milestones, gamma
-  Policy policy;              // [memory] preset, rounding, [[memory.override]]
+  Policy policy;              // [memory] preset, rounding, a spec per role, [[memory.override]]
   struct {
     std::int64_t every_steps = 0;  // [checkpoint] 0: only the final one
-    int keep = 2;
+    int keep = 2;                  // the newest ones; 0 keeps all
     bool final = true;
   } checkpoint;
   struct {
-    std::int64_t every_steps = 10;  // [log]
-    std::int64_t underflow_every_steps = 100;
+    std::int64_t every_steps = 10;             // [log]
+    std::int64_t underflow_every_steps = 100;  // 0: never
   } log;
 };
 
@@ -47,9 +47,19 @@ struct ConfigOptions {
   std::vector<std::string> settings;  // "a.b=c"
 };
 
+// --preset replaces the file's specs per role, not its overrides; --set takes TOML values and bare words.
 // Throws UsageError with file, line, key, what was expected and the nearest known key.
 RunConfig load_config(const std::string& path, const ConfigOptions& options);
+// The same from text; `name` stands for the file in messages.
+RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options);
+
 // The resolved configuration as TOML; load_config of it gives the same run.
 std::string to_toml(const RunConfig& config);
+
+// The keys in which two configurations differ, with both values as TOML.
+struct ConfigDifference {
+  std::string key, first, second;
+};
+std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfig& second);
 
 }  // namespace lpmm

@@ -304,7 +304,6 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   const bool want_sum = s.optimizer.clip_norm > 0 && is_last && microbatch == s.microbatches - 1;
   kernels::FoldArgs args;
   args.scale = static_cast<float>(1.0 / s.microbatches);
-  args.headroom = static_cast<float>(std::sqrt(static_cast<double>(s.microbatches)));
   args.noise = s.noise(tensor, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(microbatch),
                                             static_cast<std::uint32_t>(contribution)));
   args.want_square_sum = want_sum;

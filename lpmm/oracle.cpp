@@ -62,8 +62,15 @@ bool encode_all(Stored& s, const Values& values, const Noise& noise, const Choos
     }
     s.steps[b] = choose(largest, s.steps[b]);
   }
-  for (std::int64_t e = 0; e < s.elements; ++e)
+  for (std::int64_t e = 0; e < s.elements; ++e) {
     encode_element(s, e, values[static_cast<std::size_t>(e)], noise);
+  }
+  // The last group is stored whole.
+  if (is_packed(s.codec.format)) {
+    for (std::int64_t e = s.elements; e < groups_of(s.elements) * kGroup; ++e) {
+      store_code(s.codes.data(), s.codec.format, e, zero_code(s.codec.format));
+    }
+  }
   return true;
 }
 
@@ -135,7 +142,9 @@ void Oracle::begin_step(std::uint32_t step) {
   for (Tensor& t : tensors_) t.square_sum = -1;
 }
 
-// accumulator += contribution / K. The step of an empty block leaves room for the microbatches to come.
+// accumulator += contribution / K. The first fold sets a block's step, with no headroom: growing on demand
+// has the smaller error for independent gradients, and the same for equal ones
+// (tests/lpmm/model_memory_test.cpp).
 void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, int contribution,
                   bool is_last) {
   if (!failed_tensor_.empty()) return;
@@ -145,12 +154,11 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   const auto scale = static_cast<float>(1.0 / microbatches_);
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
   if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum);
-  const auto headroom = static_cast<float>(std::sqrt(static_cast<double>(microbatches_)));
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), step_,
                     noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(microbatch),
                                  static_cast<std::uint32_t>(contribution))};
   const bool storable = encode_all(accumulator, sum, noise, [&](float largest, std::uint16_t old) {
-    return next_accumulator_step(accumulator.codec, largest, old, headroom);
+    return next_accumulator_step(accumulator.codec, largest, old, 1.0F);
   });
   if (!storable) failed_tensor_ = t.name;
 }

@@ -25,7 +25,7 @@ constexpr std::array<Preset, 5> kPresets = {{
     {"lpmm-compact",
      {"int8:block128:sr:sticky", "int8:block256:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky"}},
     {"lpmm-min",
-     {"int8:block128:sr:sticky", "int4:block256:sr", "soft4:block256:sr", "sqrt04:block128:sr:sticky"}},
+     {"int8:block128:sr:sticky", "soft4:block256:sr", "soft4:block256:sr", "sqrt04:block128:sr:sticky"}},
     {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn"}},
 }};
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "kernels/codec.h"
 #include "kernels/rules.h"
@@ -38,5 +39,7 @@ struct TileKernels {
 };
 
 const TileKernels& scalar_tile_kernels();
+// The vector sets this processor can run, best first.
+std::vector<const TileKernels*> simd_tile_kernels();
 
 }  // namespace lpmm::kernels

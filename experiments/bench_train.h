@@ -1,0 +1,25 @@
+// How fast a configuration trains: whole steps on batches that are loaded as in a run.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/pool.h"
+#include "lpmm/config.h"
+#include "lpmm/data.h"
+
+namespace lpmm {
+
+struct TrainSpeed {
+  double images_per_second = 0;  // by the median step
+  double median_step_seconds = 0;
+  double seconds = 0;          // of all measured steps, which is the sum of:
+  double data_seconds = 0;     // waiting for batches
+  double compute_seconds = 0;  // forward, backward, folds
+  double update_seconds = 0;   // clipping, update, clearing
+};
+
+// `steps` >= 1 measured steps after `warm_up` others.
+TrainSpeed bench_train(const RunConfig& config, const ImageData& data, Pool& pool, std::int64_t steps,
+                       std::int64_t warm_up);
+
+}  // namespace lpmm

@@ -1,0 +1,161 @@
+// `lpmm inspect` and `lpmm export`: what a checkpoint holds, and its weights as plain safetensors.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <vector>
+
+#include "experiments/commands.h"
+#include "kernels/codec.h"
+#include "lpmm/checkpoint.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/safetensors.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct InspectArguments {
+  std::string path;
+  bool json = false;
+};
+
+// Smallest, largest and mean step of the blocks that are not all zero.
+ordered_json step_range(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  constexpr std::uint64_t kPiece = 1U << 16;
+  std::vector<std::uint16_t> steps;
+  float smallest = 0, largest = 0;
+  double sum = 0;
+  std::int64_t count = 0, zero = 0;
+  for (std::uint64_t first = 0; first < entry.bytes; first += kPiece) {
+    steps.resize(std::min(kPiece, entry.bytes - first) / 2);
+    file.read(entry, first, std::as_writable_bytes(std::span(steps)));
+    for (const std::uint16_t bits : steps) {
+      if (bits == 0) {
+        ++zero;
+        continue;
+      }
+      const float step = bf16_to_float(bits);
+      smallest = count == 0 ? step : std::min(smallest, step);
+      largest = std::max(largest, step);
+      sum += step;
+      ++count;
+    }
+  }
+  return {{"blocks", count + zero},
+          {"zero_blocks", zero},
+          {"min", smallest},
+          {"max", largest},
+          {"mean", count == 0 ? 0.0 : sum / static_cast<double>(count)}};
+}
+
+void print_tensors(const ordered_json& answer) {
+  fmt::print("{:<40} {:>16} {:>12} {:<24} {:>10} {:>10} {:>10}\n", "tensor", "shape", "bytes", "spec",
+             "step min", "mean", "max");
+  for (const ordered_json& tensor : answer["tensors"]) {
+    std::string name = tensor["name"];
+    std::string shape = fmt::format("{}", fmt::join(tensor["shape"].get<std::vector<std::int64_t>>(), "x"));
+    std::string bytes = fmt::format("{}", tensor["bytes"].get<std::int64_t>());
+    for (const auto& [role, spec] : tensor["specs"].items()) {
+      fmt::print("{:<40} {:>16} {:>12} {:<24}", name + "." + role, shape, bytes, spec.get<std::string>());
+      if (const auto steps = tensor["steps"].find(role); steps != tensor["steps"].end()) {
+        fmt::print(" {:>10.3g} {:>10.3g} {:>10.3g}", (*steps)["min"].get<double>(),
+                   (*steps)["mean"].get<double>(), (*steps)["max"].get<double>());
+      }
+      fmt::print("\n");
+      bytes.clear();
+    }
+  }
+}
+
+int run_inspect(const InspectArguments& o) {
+  const std::string path = find_checkpoint(o.path);
+  const CheckpointInfo info = inspect_checkpoint(path);
+  const SafetensorsFile file(path + "/model.safetensors");
+  ordered_json answer = {
+      {"checkpoint", path}, {"model", info.model}, {"step", info.step}, {"updates", info.updates}};
+  std::int64_t total = 0;
+  for (const CheckpointTensor& tensor : info.tensors) {
+    ordered_json row = {{"name", tensor.name}, {"shape", tensor.shape}, {"bytes", tensor.bytes}};
+    row["specs"] = ordered_json::object();
+    row["steps"] = ordered_json::object();
+    for (const auto& [role, spec] : tensor.specs) {
+      row["specs"][role] = spec;
+      const SafetensorsEntry* steps = file.find(fmt::format("{}.{}.steps", tensor.name, role));
+      if (steps != nullptr) row["steps"][role] = step_range(file, *steps);
+    }
+    total += tensor.bytes;
+    answer["tensors"].push_back(std::move(row));
+  }
+  answer["bytes"] = total;
+  answer["state"] = ordered_json::parse(read_text(path + "/state.json", std::uint64_t{1} << 24));
+  if (o.json) {
+    print_answer(answer, true);
+    return 0;
+  }
+  print_tensors(answer);
+  answer.erase("tensors");
+  print_answer(answer, false);
+  return 0;
+}
+
+struct ExportArguments {
+  std::string path, output, type = "fp32";
+  int threads = 0;
+  bool json = false;
+};
+
+int run_export(const ExportArguments& o) {
+  const std::string path = find_checkpoint(o.path);
+  Pool pool(o.threads);
+  export_checkpoint(path, o.output, o.type == "bf16" ? Compute::kBf16 : Compute::kFp32, pool);
+  const SafetensorsFile file(o.output);
+  print_answer({{"checkpoint", path},
+                {"output", o.output},
+                {"type", o.type},
+                {"tensors", file.entries().size()},
+                {"bytes", std::filesystem::file_size(o.output)}},
+               o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<InspectArguments>();
+  CLI::App* command = program.add_subcommand("inspect", "Check a checkpoint and list what it holds");
+  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(
+      "Per tensor: shape, spec and bytes of every role, smallest, mean and largest step of its blocks; then "
+      "what\n"
+      "state.json says.\n"
+      "Examples:\n  lpmm inspect runs/r20\n  lpmm inspect runs/r20/checkpoints/step_00003900 --json");
+  on_selected(*command, action, o, run_inspect);
+}
+
+void add_export_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<ExportArguments>();
+  CLI::App* command = program.add_subcommand("export", "Write a checkpoint's weights as plain safetensors");
+  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  command->add_option("--out", o->output, "file to write")->required()->type_name("FILE.safetensors");
+  command->add_option("--type", o->type, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_option("--threads", o->threads, "threads; 0: all processors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer("Example:\n  lpmm export runs/r20 --type bf16 --out r20.safetensors");
+  on_selected(*command, action, o, run_export);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,64 @@
+#include "experiments/commands.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+
+RunConfig ConfigArguments::load() const {
+  ConfigOptions all = options;
+  if (threads >= 0) all.settings.push_back(fmt::format("train.threads={}", threads));
+  return load_config(path, all);
+}
+
+void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
+  command.add_option("CONFIG", arguments.path, "TOML file of the run")->required();
+  command.add_option("--preset", arguments.options.preset,
+                     "memory policy: fp32, lpmm, lpmm-compact, lpmm-min or states8 (default: the file's)");
+  command.add_option("--rounding", arguments.options.rounding,
+                     "every role's rounding: sr (stochastic) or rn (nearest) (default: the preset's)");
+  command
+      .add_option("--threads", arguments.threads,
+                  "threads, results do not depend on it (default: all processors)")
+      ->check(CLI::Range(1, 4096));
+  command.add_option("--set", arguments.options.settings, "changes one key of CONFIG: --set train.epochs=10")
+      ->type_name("A.B=C")
+      ->take_all()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
+namespace {
+
+void print_lines(const nlohmann::ordered_json& value, const std::string& prefix) {
+  for (const auto& [key, item] : value.items()) {
+    const std::string name = prefix.empty() ? key : prefix + "." + key;
+    if (item.is_object()) {
+      print_lines(item, name);
+    } else if (item.is_number_float()) {
+      fmt::print("{:<34} {:.6g}\n", name, item.get<double>());
+    } else {
+      fmt::print("{:<34} {}\n", name, item.is_string() ? item.get<std::string>() : item.dump());
+    }
+  }
+}
+
+}  // namespace
+
+void print_answer(const nlohmann::ordered_json& answer, bool as_json) {
+  if (as_json) {
+    fmt::print("{}\n", answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  } else {
+    print_lines(answer, "");
+  }
+  if (std::fflush(stdout) != 0) {
+    throw RunError(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
+  }
+}
+
+}  // namespace lpmm

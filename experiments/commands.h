@@ -1,0 +1,47 @@
+// The subcommands of `lpmm`. Each function adds one to the program; the one that the command line names sets
+// `action`, which main() runs after parsing. An action returns the exit code and throws what went wrong.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "lpmm/config.h"
+
+namespace lpmm {
+
+using Action = std::function<int()>;
+
+void add_train_command(CLI::App& program, Action& action);
+void add_eval_command(CLI::App& program, Action& action);
+void add_plan_command(CLI::App& program, Action& action);
+void add_bench_command(CLI::App& program, Action& action);
+void add_quantize_command(CLI::App& program, Action& action);
+void add_inspect_command(CLI::App& program, Action& action);
+void add_export_command(CLI::App& program, Action& action);
+void add_sweep_command(CLI::App& program, Action& action);
+void add_plot_command(CLI::App& program, Action& action);
+void add_info_command(CLI::App& program, Action& action);
+
+// Lets `command` run body(options) once the command line has been read.
+template <class Options>
+void on_selected(CLI::App& command, Action& action, std::shared_ptr<Options> options,
+                 int (*body)(const Options&)) {
+  command.callback([&action, options, body] { action = [options, body] { return body(*options); }; });
+}
+
+// CONFIG and the options that change what it says, as train, plan and bench train take them.
+struct ConfigArguments {
+  std::string path;
+  ConfigOptions options;
+  int threads = -1;
+  RunConfig load() const;
+};
+void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
+
+// The answer of a command: one JSON object on standard output, or aligned lines of "key  value".
+void print_answer(const nlohmann::ordered_json& answer, bool as_json);
+
+}  // namespace lpmm

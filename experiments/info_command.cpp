@@ -1,0 +1,109 @@
+// `lpmm info`: what this build can do on this machine.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/commands.h"
+#include "kernels/cuda.h"
+#include "kernels/maps.h"
+#include "kernels/memory.h"
+#include "lpmm/data.h"
+#include "lpmm/host.h"
+#include "lpmm/policy.h"
+#include "lpmm/spec.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct Options {
+  bool json = false;
+};
+
+ordered_json simd_levels() {
+  int count = 0;
+  const char* const* names = kernels::simd_levels(&count);
+  ordered_json levels = ordered_json::array();
+  for (int i = 0; i < count; ++i) levels.push_back(names[i]);
+  return levels;
+}
+
+// Smallest value above zero and largest, in units of the step.
+ordered_json format_row(Format format) {
+  ordered_json row = {{"name", to_string(format)}, {"bits", format.bits}, {"signed", is_signed(format.map)}};
+  row["zero"] = !is_zero_free(format.map);
+  if (!is_packed(format)) return row;
+  const MapTable table = map_table(format);
+  float smallest = 1;
+  for (int i = 0; i < table.entries; ++i) {
+    if (table.values[i] > 0 && table.values[i] < smallest) smallest = table.values[i];
+  }
+  row["smallest"] = smallest;
+  row["largest"] = map_limit(format);
+  return row;
+}
+
+ordered_json presets() {
+  ordered_json all = ordered_json::object();
+  for (const std::string_view name : preset_names()) {
+    const Policy policy = make_policy(name);
+    for (std::size_t role = 0; role < kRoles; ++role) {
+      all[std::string(name)][std::string(to_string(static_cast<Role>(role)))] = to_string(policy.specs[role]);
+    }
+  }
+  return all;
+}
+
+void print_formats(const ordered_json& rows) {
+  fmt::print("\n{:<8} {:>4} {:>9} {:>6} {:>12} {:>8}\n", "format", "bits", "sign", "zero", "smallest", "largest");
+  for (const ordered_json& row : rows) {
+    fmt::print("{:<8} {:>4} {:>9} {:>6}", row["name"].get<std::string>(), row["bits"].get<int>(),
+               row["signed"].get<bool>() ? "signed" : "unsigned", row["zero"].get<bool>() ? "yes" : "none");
+    if (row.contains("smallest")) {
+      fmt::print(" {:>12.4g} {:>8g}", row["smallest"].get<double>(), row["largest"].get<double>());
+    }
+    fmt::print("\n");
+  }
+  fmt::print("smallest and largest are in units of the block's step\n\n");
+}
+
+int run(const Options& o) {
+  const char* no_cuda = kernels::cuda::unavailable();
+  const std::string data = data_folder();
+  ordered_json answer = {{"version", LPMM_VERSION},
+                         {"compiler", fmt::format("{} {}", LPMM_COMPILER, __VERSION__)},
+                         {"processor", cpu_name()},
+                         {"threads", Pool().threads()},
+                         {"available_memory_bytes", available_memory()},
+                         {"simd", simd_levels()},
+                         {"cuda", no_cuda == nullptr ? "available" : no_cuda},
+                         {"data_folder", data},
+                         {"cifar10", has_cifar10(data)},
+                         {"presets", presets()}};
+  ordered_json formats = ordered_json::array();
+  for (const Format format : all_formats()) formats.push_back(format_row(format));
+  if (!o.json) {
+    print_answer(answer, false);
+    print_formats(formats);
+    return 0;
+  }
+  answer["formats"] = formats;
+  print_answer(answer, true);
+  return 0;
+}
+
+}  // namespace
+
+void add_info_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = program.add_subcommand("info", "Say what this build can do on this machine");
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(
+      "Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, presets and formats.\n"
+      "Examples:\n  lpmm info\n  lpmm info --json");
+  on_selected(*command, action, o, run);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,74 @@
+// `lpmm`: reads the command line, runs one subcommand and turns what went wrong into one line and an exit
+// code.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "experiments/commands.h"
+#include "lpmm/error.h"
+
+namespace {
+
+constexpr int kRunFailed = 1;
+constexpr int kBadUsage = 2;
+
+int complain(const std::string& what, int code) {
+  fmt::print(stderr, "lpmm: {}\n", what);
+  return code;
+}
+
+int run(int argc, char** argv) {
+  CLI::App program(
+      "Trains networks whose whole model memory (parameters, gradient accumulators, optimizer state) is "
+      "packed at "
+      "2 to 16 bits.",
+      "lpmm");
+  program.set_version_flag("--version", LPMM_VERSION);
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(34);
+  program.footer(
+      "Examples:\n"
+      "  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-compact --out runs/first\n"
+      "  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm --json\n"
+      "  lpmm quantize weights.npy --spec int8:block128:sr\n"
+      "\n"
+      "`lpmm COMMAND --help` explains a command. --json prints one object on standard output; progress goes "
+      "to\n"
+      "standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.");
+  lpmm::Action action;
+  lpmm::add_train_command(program, action);
+  lpmm::add_eval_command(program, action);
+  lpmm::add_plan_command(program, action);
+  lpmm::add_bench_command(program, action);
+  lpmm::add_quantize_command(program, action);
+  lpmm::add_inspect_command(program, action);
+  lpmm::add_export_command(program, action);
+  lpmm::add_sweep_command(program, action);
+  lpmm::add_plot_command(program, action);
+  lpmm::add_info_command(program, action);
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::Success& help_or_version) {
+    return program.exit(help_or_version);
+  } catch (const CLI::ParseError& error) {
+    return complain(fmt::format("{} (see lpmm --help)", error.what()), kBadUsage);
+  }
+  return action();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const lpmm::UsageError& error) {
+    return complain(error.what(), kBadUsage);
+  } catch (const std::bad_alloc&) {
+    return complain("not enough memory; `lpmm plan` says what a run needs", kRunFailed);
+  } catch (const std::exception& error) {
+    return complain(error.what(), kRunFailed);
+  }
+}

@@ -1,0 +1,43 @@
+// `lpmm plan`: what a run will take, without running it.
+#include "lpmm/plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "experiments/commands.h"
+#include "models/models.h"
+
+namespace lpmm {
+namespace {
+
+struct Options {
+  ConfigArguments config;
+  bool json = false;
+};
+
+int run(const Options& o) {
+  const RunConfig config = o.config.load();
+  const auto model = make_model(config.model);
+  print_answer(plan_json(make_plan(config, *model)), o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_plan_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("plan", "Say what a run will take in memory, to the byte, without running it");
+  add_config_arguments(*command, o->config);
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(
+      "Prints parameters, bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, "
+      "exempt and\n"
+      "buffers, activation_bytes, workspace_bytes and peak_bytes (what the run adds to its resident "
+      "memory).\n"
+      "Examples:\n"
+      "  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm\n"
+      "  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm-min --set train.batch=512 --json");
+  on_selected(*command, action, o, run);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,28 @@
+// Child processes, without a shell.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace lpmm {
+
+struct ProcessOptions {
+  std::string output;  // file that gets standard output and error; emptied first
+  std::string folder;  // working folder; empty: ours
+};
+
+// Starts arguments[0], looked up in PATH where it has no slash, in a process group of its own, so that Ctrl-C
+// reaches it only through us. It gets SIGTERM when this process dies. Throws RunError where it cannot start.
+pid_t start_process(const std::vector<std::string>& arguments, const ProcessOptions& options);
+
+// Exit code, or 128 + signal, from the status of waitpid.
+int exit_code(int status);
+// Waits for the end.
+int wait_process(pid_t process);
+
+// The file this program was started from.
+std::string own_program();
+
+}  // namespace lpmm

@@ -1,0 +1,194 @@
+// `lpmm quantize`: a .npy array through a spec, chunk by chunk.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "experiments/commands.h"
+#include "kernels/memory.h"
+#include "lpmm/error.h"
+#include "lpmm/npy.h"
+#include "lpmm/spec.h"
+
+namespace lpmm {
+namespace {
+
+struct Options {
+  std::string input, spec, codes, decoded;
+  std::uint64_t seed = 1;
+  int threads = 0;
+  bool json = false;
+};
+
+// Elements held at a time; a multiple of every tile. Each chunk draws its own noise (step = chunk).
+constexpr std::int64_t kChunk = std::int64_t{1} << 20;
+
+// Errors of what is stored against what came in, summed in the order of the elements.
+struct ErrorSums {
+  std::int64_t count = 0, nonzero = 0, zeroed = 0;
+  double absolute = 0, relative = 0, largest = 0, difference = 0;
+
+  void add(float before, float after) {
+    const double error = static_cast<double>(after) - before;
+    ++count;
+    difference += error;
+    absolute += std::abs(error);
+    largest = std::max(largest, std::abs(error));
+    if (before == 0.0F) return;
+    ++nonzero;
+    relative += std::abs(error / before);
+    zeroed += after == 0.0F ? 1 : 0;
+  }
+};
+
+const char* code_type(Format format) {
+  if (format.map == Map::kFp32) return "<u4";
+  if (format.map == Map::kBf16) return "<u2";
+  return has_signed_codes(format.map) ? "<i2" : "|u1";
+}
+
+// One code an element, as the integer it stands for.
+void write_codes(File& file, const kernels::RoleView& view) {
+  const Format format = view.codec.format;
+  const auto count = static_cast<std::size_t>(view.elements);
+  if (!is_packed(format)) {
+    file.write(std::as_bytes(std::span(view.codes, count * (format.bits / 8U))));
+  } else if (has_signed_codes(format.map)) {
+    std::vector<std::int16_t> codes(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t code = load_code(view.codes, format, static_cast<std::int64_t>(i));
+      codes[i] = static_cast<std::int16_t>(sign_extend(code, format.bits));
+    }
+    file.write(std::as_bytes(std::span(codes)));
+  } else {
+    std::vector<std::uint8_t> codes(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      codes[i] = static_cast<std::uint8_t>(load_code(view.codes, format, static_cast<std::int64_t>(i)));
+    }
+    file.write(std::as_bytes(std::span(codes)));
+  }
+}
+
+void check_storable(const std::vector<float>& values, std::int64_t first, const Options& o,
+                    const Spec& spec) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::int64_t element = first + static_cast<std::int64_t>(i);
+    if (!is_storable(abs_bits(values[i]))) {
+      throw RunError(
+          fmt::format("{}: element {} is {}; NaN, infinities and magnitudes above 2^120 cannot be stored",
+                      o.input, element, values[i]));
+    }
+    if (values[i] < 0.0F && !is_signed(spec.format.map)) {
+      throw RunError(fmt::format("{}: element {} is {}; {} is unsigned, take int, de or soft", o.input,
+                                 element, values[i], to_string(spec.format)));
+    }
+  }
+}
+
+void check_paths(const Options& o) {
+  const auto same = [](const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    return a == b || std::filesystem::equivalent(a, b, ignored);
+  };
+  for (const std::string& output : {o.codes, o.decoded}) {
+    if (!output.empty() && same(output, o.input)) {
+      throw UsageError(fmt::format("{} is the input and cannot be an output too", output));
+    }
+  }
+  if (!o.codes.empty() && same(o.codes, o.decoded))
+    throw UsageError("--codes and --decoded name the same file");
+}
+
+int run(const Options& o) {
+  const Spec spec = parse_spec(o.spec);
+  check_paths(o);
+  NpyReader reader(o.input);
+  if (reader.elements() == 0) throw RunError(fmt::format("{}: holds no elements", o.input));
+  Pool pool(o.threads);
+  std::optional<File> codes, decoded;
+  if (!o.codes.empty()) {
+    write_npy_header(codes.emplace(o.codes, File::Mode::kCreate), code_type(spec.format), reader.shape());
+  }
+  if (!o.decoded.empty()) {
+    write_npy_header(decoded.emplace(o.decoded, File::Mode::kCreate), "<f4", reader.shape());
+  }
+
+  const std::int64_t longest = std::min(kChunk, reader.elements());
+  struct alignas(64) Line {
+    std::uint8_t bytes[64];
+  };
+  std::vector<Line> storage(static_cast<std::size_t>(code_bytes(spec.format, longest) + 63) / 64);
+  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(longest, spec.block)));
+  std::vector<float> before, after;
+  ErrorSums sums;
+  for (std::int64_t first = 0; first < reader.elements(); first += kChunk) {
+    const std::int64_t count = std::min(kChunk, reader.elements() - first);
+    before.resize(static_cast<std::size_t>(count));
+    after.resize(static_cast<std::size_t>(count));
+    reader.read(before);
+    check_storable(before, first, o, spec);
+    std::fill(steps.begin(), steps.end(), std::uint16_t{0});
+    const kernels::RoleView view = {spec, storage.data()->bytes, steps.data(), count};
+    const Noise noise = {o.seed, 0, static_cast<std::uint32_t>(first / kChunk),
+                         noise_stream(Role::kParameter)};
+    kernels::encode(pool, view, 0, count, before.data(), noise);
+    kernels::decode(pool, view, 0, count, after.data());
+    for (std::size_t i = 0; i < before.size(); ++i) sums.add(before[i], after[i]);
+    if (codes) write_codes(*codes, view);
+    if (decoded) decoded->write(std::as_bytes(std::span(after)));
+  }
+  if (codes) codes->sync();
+  if (decoded) decoded->sync();
+
+  const auto count = static_cast<double>(sums.count);
+  const double nonzero = std::max(1.0, static_cast<double>(sums.nonzero));
+  nlohmann::ordered_json answer;
+  answer["spec"] = to_string(spec);
+  answer["elements"] = sums.count;
+  answer["bits_per_element"] = bits_per_element(spec, sums.count);
+  answer["mean_abs_error"] = sums.absolute / count;
+  answer["mean_rel_error"] = sums.relative / nonzero;
+  answer["max_abs_error"] = sums.largest;
+  answer["zeroed_share"] = static_cast<double>(sums.zeroed) / nonzero;
+  answer["bias"] = sums.difference / count;
+  print_answer(answer, o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_quantize_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command =
+      program.add_subcommand("quantize", "Put a .npy array through a spec and measure the error");
+  command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
+  command
+      ->add_option("--spec", o->spec,
+                   "FORMAT[:blockN][:rn|sr][:moving|sticky]; `lpmm info` lists the formats")
+      ->required();
+  command->add_option("--seed", o->seed, "seed of the rounding noise")->capture_default_str();
+  command
+      ->add_option("--codes", o->codes, "write one unpacked code an element (int16, or uint8 for unsigned)")
+      ->type_name("OUT.npy");
+  command->add_option("--decoded", o->decoded, "write what is stored, as fp32")->type_name("OUT.npy");
+  command->add_option("--threads", o->threads, "threads, results do not depend on it; 0: all processors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(
+      "Prints bits_per_element (steps included), mean_abs_error, mean_rel_error (of non-zero inputs), "
+      "max_abs_error,\n"
+      "zeroed_share (non-zero inputs stored as 0) and bias (mean of decoded - input).\n"
+      "Examples:\n"
+      "  lpmm quantize w.npy --spec int4:block64:sr --decoded w4.npy\n"
+      "  lpmm quantize v.npy --spec ude8:block256:rn --codes v_codes.npy --json");
+  on_selected(*command, action, o, run);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,111 @@
+// `lpmm train` and `lpmm eval`: a run, and the test set through one of its checkpoints.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "experiments/commands.h"
+#include "lpmm/checkpoint.h"
+#include "lpmm/error.h"
+#include "lpmm/trainer.h"
+#include "models/models.h"
+
+namespace lpmm {
+namespace {
+
+constexpr int kInterrupted = 130;
+
+struct TrainArguments {
+  ConfigArguments config;
+  TrainOptions run;
+  bool json = false;
+};
+
+int run_train(const TrainArguments& o) {
+  const RunConfig config = o.config.load();
+  const auto model = make_model(config.model);
+  const TrainResult result = train(config, *model, o.run);
+  print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
+  return result.interrupted ? kInterrupted : 0;
+}
+
+struct EvalArguments {
+  std::string path, config;
+  int threads = 0;
+  bool json = false;
+};
+
+// The config that a run keeps beside its checkpoints.
+std::string config_of(const std::string& checkpoint) {
+  const auto run = std::filesystem::absolute(checkpoint).lexically_normal().parent_path().parent_path();
+  const auto path = run / "config.toml";
+  if (!std::filesystem::exists(path)) {
+    throw UsageError(fmt::format("{}: not found; name the run's config with --config", path.string()));
+  }
+  return path.string();
+}
+
+int run_eval(const EvalArguments& o) {
+  const std::string checkpoint = find_checkpoint(o.path);
+  ConfigOptions options;
+  options.settings = {fmt::format("train.threads={}", o.threads)};
+  const RunConfig config = load_config(o.config.empty() ? config_of(checkpoint) : o.config, options);
+  const EvalResult result = evaluate(config, *make_model(config.model), checkpoint);
+  nlohmann::ordered_json answer;
+  answer["checkpoint"] = result.checkpoint;
+  answer["images"] = result.images;
+  answer["test_loss"] = result.loss;
+  answer["test_accuracy"] = result.accuracy;
+  print_answer(answer, o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<TrainArguments>();
+  CLI::App* command = program.add_subcommand("train", "Train a network and keep the run in a folder");
+  add_config_arguments(*command, o->config);
+  command->add_option("--out", o->run.out, "folder of the run, made if missing")
+      ->required()
+      ->type_name("DIR");
+  command->add_flag("--resume", o->run.resume,
+                    "go on from the newest checkpoint in DIR, or start where there is none");
+  command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
+  command->add_flag("--json", o->json, "print the run's summary as one JSON object");
+  command->footer(
+      "DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C ends the run at the "
+      "next\n"
+      "step with a checkpoint; a second one at once.\n"
+      "Keys for --set: train.epochs, train.steps, train.batch, train.microbatches, train.seed, train.compute "
+      "(bf16,\n"
+      "fp32), optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, data.set (cifar10, drawn, "
+      "auto) and\n"
+      "every other key of the file.\n"
+      "Examples:\n"
+      "  lpmm train experiments/configs/resnet20_cifar10.toml --preset lpmm --set train.epochs=10 --out "
+      "runs/r20\n"
+      "  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-min --rounding rn --out runs/rn "
+      "--json\n"
+      "  lpmm train experiments/configs/resnet20_cifar10.toml --out runs/r20 --resume");
+  on_selected(*command, action, o, run_train);
+}
+
+void add_eval_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<EvalArguments>();
+  CLI::App* command = program.add_subcommand("eval", "Run the test set through a checkpoint");
+  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  command
+      ->add_option("--config", o->config,
+                   "config of the run (default: the config.toml beside the checkpoints)")
+      ->type_name("TOML");
+  command->add_option("--threads", o->threads, "threads, results do not depend on it; 0: all processors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command->add_flag("--json", o->json, "print one JSON object: checkpoint, images, test_loss, test_accuracy");
+  command->footer("Examples:\n  lpmm eval runs/r20\n  lpmm eval runs/r20/checkpoints/step_00003900 --json");
+  on_selected(*command, action, o, run_eval);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,61 @@
+// Checkpoints: a folder of two files,
+//   model.safetensors  codes as U8, steps as BF16, fp32 tensors and buffers as F32, the specs as metadata
+//   state.json         where the run was, and the checksum of both files
+// named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps and not
+// saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones split in .codes
+// and .steps; buffers are NAME.buffer.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lpmm/model_memory.h"
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+// Bytes one checkpoint takes on disk, about.
+std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers);
+
+// Saves to FOLDER/step_NNNNNNNN and returns that path: checks the free space, writes to a temporary name,
+// syncs, renames, and then removes all but the newest `keep` (0: keeps all). Whatever fails, older
+// checkpoints stay as they are; throws RunError that says so and why. `run` is kept in state.json.
+std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
+                            const ModelMemory& memory, const Buffers& buffers,
+                            const nlohmann::ordered_json& run, int keep);
+
+// Loads codes, states, buffers and the count of updates, and returns `run`. Both files are checked as a whole
+// (checksums, version, tensors, shapes, specs, lengths, finite steps) before anything is changed.
+// Throws RunError naming file, tensor and what was expected.
+nlohmann::ordered_json load_checkpoint(const std::string& path, const std::string& model, ModelMemory& memory,
+                                       Buffers& buffers);
+
+// The newest checkpoint below FOLDER; empty where there is none. Leftovers of a save that was cut off are
+// removed if `clean`.
+std::string newest_checkpoint(const std::string& folder, bool clean = false);
+// A path a user gives: a checkpoint, a checkpoints folder or a run's folder. Throws UsageError.
+std::string find_checkpoint(const std::string& path);
+
+// One tensor or buffer of a checkpoint as its metadata tells it.
+struct CheckpointTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<std::pair<std::string, std::string>>
+      specs;  // role -> spec; one pair {"buffer", "fp32"} for a buffer
+  std::int64_t bytes = 0;
+};
+struct CheckpointInfo {
+  std::string model;
+  std::int64_t step = 0, updates = 0;
+  std::vector<CheckpointTensor> tensors;
+};
+// Checks the files as load_checkpoint does and lists what is inside.
+CheckpointInfo inspect_checkpoint(const std::string& path);
+
+// Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
+// decoding panel by panel. The file appears whole or not at all.
+void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool);
+
+}  // namespace lpmm

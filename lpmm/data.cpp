@@ -1,0 +1,343 @@
+#include "lpmm/data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "kernels/noise.h"
+#include "lpmm/data_draw.h"
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr int kSide = 32;
+constexpr int kPlane = kSide * kSide;
+constexpr int kRow = kSide * 3;
+constexpr int kImage = kPlane * 3;
+constexpr int kPad = 4;
+
+constexpr const char* kCifarFolder = "cifar-10-batches-bin";
+constexpr std::int64_t kCifarImages = 10000;  // a file
+constexpr std::int64_t kCifarRecord = 1 + kImage;
+constexpr const char* kCifarAdvice =
+    "Unpack the binary version of CIFAR-10 (cifar-10-binary.tar.gz) into the folder that LPMM_DATA names or "
+    "into ~/.cache/lpmm, or train on the built-in set with --set data.set=drawn.";
+
+// Appends the 10,000 records of one file: a label byte, then 32x32 bytes of red, green and blue each.
+void append_cifar_file(const fs::path& path, ImageSet& set) {
+  const std::int64_t expected = kCifarImages * kCifarRecord;
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (error) {
+    throw RunError(fmt::format("{}: {}; expected a CIFAR-10 file of {} bytes. {}", path.string(),
+                               error.message(), expected, kCifarAdvice));
+  }
+  if (size != static_cast<std::uintmax_t>(expected)) {
+    throw RunError(fmt::format(
+        "{}: {} bytes, expected {} (10,000 records of 3,073 bytes). {} {}", path.string(), size, expected,
+        size == 0 ? "The file is empty." : "It is truncated or not a CIFAR-10 file.", kCifarAdvice));
+  }
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(expected));
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(bytes.data()), expected)) {
+    throw RunError(fmt::format("{}: cannot be read: {}. Check its permissions and the disk.", path.string(),
+                               std::strerror(errno)));
+  }
+  const auto first = static_cast<std::size_t>(set.count);
+  set.count += kCifarImages;
+  set.pixels.resize(static_cast<std::size_t>(set.count) * kImage);
+  set.labels.resize(static_cast<std::size_t>(set.count));
+  for (std::size_t i = 0; i < kCifarImages; ++i) {
+    const std::uint8_t* record = bytes.data() + i * kCifarRecord;
+    if (record[0] >= set.classes) {
+      throw RunError(fmt::format("{}: record {} has label {}, expected 0 to {}. {}", path.string(), i,
+                                 record[0], set.classes - 1, kCifarAdvice));
+    }
+    set.labels[first + i] = record[0];
+    std::uint8_t* pixel = set.pixels.data() + (first + i) * kImage;
+    for (int p = 0; p < kPlane; ++p) {
+      for (int c = 0; c < 3; ++c) pixel[3 * p + c] = record[1 + c * kPlane + p];
+    }
+  }
+}
+
+// Integer sums, so that the figures do not depend on the order.
+void measure_pixels(ImageData& data) {
+  std::uint64_t sum[3] = {}, squares[3] = {};
+  const std::vector<std::uint8_t>& pixels = data.train.pixels;
+  for (std::size_t i = 0; i + 2 < pixels.size(); i += 3) {
+    for (std::size_t c = 0; c < 3; ++c) {
+      const std::uint32_t p = pixels[i + c];
+      sum[c] += p;
+      squares[c] += p * p;
+    }
+  }
+  const double n = std::max(1.0, static_cast<double>(pixels.size() / 3));
+  for (int c = 0; c < 3; ++c) {
+    const double mean = static_cast<double>(sum[c]) / n;
+    const double variance = static_cast<double>(squares[c]) / n - mean * mean;
+    data.mean[c] = static_cast<float>(mean);
+    // A constant channel carries nothing; 1 keeps it finite.
+    data.deviation[c] = variance > 1e-6 ? static_cast<float>(std::sqrt(variance)) : 1.0F;
+  }
+}
+
+// Where place `position` of the epoch's order takes its image from: a Feistel bijection of 0..count-1 (Luby &
+// Rackoff 1988) with Philox as round function, walking on from places at or above `count`. No state is kept.
+std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position) {
+  const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
+  const int half = std::max(4, (bits + 1) / 2);
+  const std::uint32_t mask = (1U << half) - 1;
+  const Noise noise{seed, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(Stream::kShuffle)};
+  auto at = static_cast<std::uint64_t>(position);
+  do {
+    auto left = static_cast<std::uint32_t>(at >> half), right = static_cast<std::uint32_t>(at) & mask;
+    for (std::uint32_t round = 0; round < 6; ++round) {
+      const std::uint32_t mixed = left ^ (noise_words(noise, round << 16 | right).x[0] & mask);
+      left = right;
+      right = mixed;
+    }
+    at = static_cast<std::uint64_t>(left) << half | right;
+  } while (at >= static_cast<std::uint64_t>(count));
+  return static_cast<std::int64_t>(at);
+}
+
+// Factor and offset of every value of a row, so that one plain loop normalises it.
+struct Normaliser {
+  float factor[kRow], offset[kRow];
+  explicit Normaliser(const ImageData& data) {
+    for (int i = 0; i < kRow; ++i) {
+      factor[i] = 1.0F / data.deviation[i % 3];
+      offset[i] = -data.mean[i % 3] * factor[i];
+    }
+  }
+  void row(const std::uint8_t* source, float* out) const {
+    for (int i = 0; i < kRow; ++i) out[i] = static_cast<float>(source[i]) * factor[i] + offset[i];
+  }
+};
+
+void mirror_row(const std::uint8_t* source, std::uint8_t* out) {
+  for (int x = 0; x < kSide; ++x) std::memcpy(out + 3 * x, source + 3 * (kSide - 1 - x), 3);
+}
+
+// The window at (dx, dy) of the image padded by 4 on each side; the padding is 0 after normalisation, as in
+// He et al. 2016.
+void augment(const Normaliser& normaliser, const std::uint8_t* image, int dx, int dy, bool flip, float* out) {
+  std::uint8_t mirrored[kRow];
+  float wide[kRow + 2 * 3 * kPad] = {};
+  for (int y = 0; y < kSide; ++y, out += kRow) {
+    const int from = y + dy - kPad;
+    if (from < 0 || from >= kSide) {
+      std::fill_n(out, kRow, 0.0F);
+      continue;
+    }
+    const std::uint8_t* row = image + from * kRow;
+    if (flip) {
+      mirror_row(row, mirrored);
+      row = mirrored;
+    }
+    normaliser.row(row, wide + 3 * kPad);
+    std::copy_n(wide + 3 * dx, kRow, out);
+  }
+}
+
+void resize_batch(Batch& batch, std::int64_t count) {
+  batch.count = count;
+  batch.images.resize(static_cast<std::size_t>(count) * kImage);
+  batch.labels.resize(static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+std::string data_folder() {
+  if (const char* folder = std::getenv("LPMM_DATA"); folder != nullptr && *folder != '\0') return folder;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') return "";
+  const fs::path cache = fs::path(home) / ".cache" / "lpmm";
+  std::error_code error;
+  return fs::is_directory(cache, error) ? cache.string() : "";
+}
+
+bool has_cifar10(const std::string& folder) {
+  std::error_code error;
+  return !folder.empty() && fs::is_directory(fs::path(folder) / kCifarFolder, error);
+}
+
+ImageData load_cifar10(const std::string& folder) {
+  if (folder.empty()) {
+    throw RunError(fmt::format("no data folder: LPMM_DATA is not set and ~/.cache/lpmm does not exist. {}",
+                               kCifarAdvice));
+  }
+  const fs::path base = fs::path(folder) / kCifarFolder;
+  ImageData data;
+  data.train.name = data.test.name = "cifar10";
+  for (int i = 1; i <= 5; ++i) append_cifar_file(base / fmt::format("data_batch_{}.bin", i), data.train);
+  append_cifar_file(base / "test_batch.bin", data.test);
+  measure_pixels(data);
+  return data;
+}
+
+ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool) {
+  constexpr std::int64_t kMost = 10'000'000;
+  if (train_count < 1 || test_count < 1 || train_count > kMost || test_count > kMost) {
+    throw UsageError(fmt::format("a drawn set of {} training and {} test images: each must be 1 to {}",
+                                 train_count, test_count, kMost));
+  }
+  ImageData data;
+  constexpr std::int64_t kChunk = 64;
+  std::uint32_t split = 0;
+  for (ImageSet* set : {&data.train, &data.test}) {
+    set->name = "drawn";
+    set->count = split == 0 ? train_count : test_count;
+    set->pixels.resize(static_cast<std::size_t>(set->count) * kImage);
+    set->labels.resize(static_cast<std::size_t>(set->count));
+    pool.for_each((set->count + kChunk - 1) / kChunk, [&](std::int64_t chunk, int) {
+      const std::int64_t end = std::min(set->count, (chunk + 1) * kChunk);
+      for (std::int64_t i = chunk * kChunk; i < end; ++i) {
+        const int label = static_cast<int>(i % set->classes);
+        set->labels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(label);
+        draw_glyph(seed, split, static_cast<std::uint32_t>(i), label,
+                   set->pixels.data() + static_cast<std::size_t>(i) * kImage);
+      }
+    });
+    ++split;
+  }
+  measure_pixels(data);
+  return data;
+}
+
+std::int64_t steps_per_epoch(const ImageSet& set, int batch) {
+  const std::int64_t steps = set.count / batch;
+  if (steps == 0) {
+    throw RunError(fmt::format("the {} set has {} training images, a batch takes {}: lower train.batch",
+                               set.name, set.count, batch));
+  }
+  return steps;
+}
+
+void make_batch(const ImageData& data, const BatchPlan& plan, std::int64_t epoch, std::int64_t index,
+                int microbatch, Batch& out) {
+  const std::int64_t count = plan.batch / plan.microbatches;
+  const std::int64_t first = index * plan.batch + microbatch * count;
+  const Normaliser normaliser(data);
+  const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
+                    static_cast<std::uint32_t>(Stream::kAugment)};
+  resize_batch(out, count);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto image = static_cast<std::size_t>(permuted(plan.seed, epoch, data.train.count, first + i));
+    const std::uint8_t* pixels = data.train.pixels.data() + image * kImage;
+    float* to = out.images.data() + i * kImage;
+    out.labels[static_cast<std::size_t>(i)] = data.train.labels[image];
+    if (!plan.augment) {
+      for (int y = 0; y < kSide; ++y) normaliser.row(pixels + y * kRow, to + y * kRow);
+      continue;
+    }
+    const PhiloxWords draws = noise_words(noise, static_cast<std::uint32_t>(first + i));
+    const auto offset = [&](int w) {
+      return static_cast<int>(std::uint64_t{draws.x[w]} * (2 * kPad + 1) >> 32);
+    };
+    augment(normaliser, pixels, offset(0), offset(1), (draws.x[2] >> 31) != 0, to);
+  }
+}
+
+void make_test_batch(const ImageData& data, std::int64_t first, std::int64_t count, Batch& out) {
+  const Normaliser normaliser(data);
+  resize_batch(out, count);
+  const std::uint8_t* pixels = data.test.pixels.data() + first * kImage;
+  for (std::int64_t row = 0; row < count * kSide; ++row) {
+    normaliser.row(pixels + row * kRow, out.images.data() + row * kRow);
+  }
+  for (std::int64_t i = 0; i < count; ++i) {
+    out.labels[static_cast<std::size_t>(i)] = data.test.labels[static_cast<std::size_t>(first + i)];
+  }
+}
+
+// A ring of batches. The thread fills slot made_ % kSlots while fewer than kSlots are held: the ones not yet
+// taken and the one the caller still reads.
+struct Prefetcher::State {
+  static constexpr std::int64_t kSlots = 4;
+
+  const ImageData& data;
+  BatchPlan plan;
+  std::int64_t epoch, index;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Batch slots[kSlots];
+  std::int64_t made = 0, taken = 0;
+  bool stop = false;
+  std::exception_ptr error;  // set after the last good batch
+  std::thread thread;
+
+  State(const ImageData& d, BatchPlan p, std::int64_t e, std::int64_t i)
+      : data(d), plan(p), epoch(e), index(i) {
+    thread = std::thread([this] { run(); });
+  }
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  void run() {
+    try {
+      const std::int64_t steps = steps_per_epoch(data.train, plan.batch);
+      for (;; ++epoch, index = 0) {
+        for (; index < steps; ++index) {
+          for (int microbatch = 0; microbatch < plan.microbatches; ++microbatch) {
+            {
+              std::unique_lock lock(mutex);
+              changed.wait(lock,
+                           [&] { return stop || made - std::max<std::int64_t>(0, taken - 1) < kSlots; });
+              if (stop) return;
+            }
+            make_batch(data, plan, epoch, index, microbatch, slots[made % kSlots]);
+            {
+              const std::lock_guard lock(mutex);
+              ++made;
+            }
+            changed.notify_all();
+          }
+        }
+      }
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex);
+        error = std::current_exception();
+      }
+      changed.notify_all();
+    }
+  }
+};
+
+Prefetcher::Prefetcher(const ImageData& data, BatchPlan plan, std::int64_t epoch, std::int64_t index)
+    : state_(std::make_unique<State>(data, plan, epoch, index)) {}
+Prefetcher::~Prefetcher() = default;
+
+const Batch& Prefetcher::next() {
+  std::unique_lock lock(state_->mutex);
+  State& s = *state_;
+  s.changed.wait(lock, [&] { return s.made > s.taken || s.error; });
+  if (s.made == s.taken) std::rethrow_exception(s.error);
+  const Batch& batch = s.slots[s.taken++ % State::kSlots];
+  lock.unlock();
+  s.changed.notify_all();
+  return batch;
+}
+
+}  // namespace lpmm

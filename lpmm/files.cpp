@@ -1,0 +1,158 @@
+#include "lpmm/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+[[noreturn]] void fail(const std::string& path, const char* what) {
+  throw RunError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
+}
+
+// Eight tables, so that eight bytes are taken at once (Kounavis and Berry 2005).
+constexpr auto kCrcTables = [] {
+  std::array<std::array<std::uint32_t, 256>, 8> t{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t c = i;
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? 0xEDB88320U : 0U);
+    t[0][i] = c;
+  }
+  for (std::size_t k = 1; k < 8; ++k) {
+    for (std::size_t i = 0; i < 256; ++i) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 255U];
+  }
+  return t;
+}();
+
+}  // namespace
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
+  const auto& t = kCrcTables;
+  const auto* p = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  std::size_t n = bytes.size();
+  crc = ~crc;
+  for (; n >= 8; n -= 8, p += 8) {
+    const std::uint32_t a =
+        crc ^ (p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24);
+    crc = t[7][a & 255U] ^ t[6][a >> 8 & 255U] ^ t[5][a >> 16 & 255U] ^ t[4][a >> 24] ^ t[3][p[4]] ^
+          t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]];
+  }
+  for (; n > 0; --n, ++p) crc = (crc >> 8) ^ t[0][(crc ^ *p) & 255U];
+  return ~crc;
+}
+
+File::File(std::string path, Mode mode) : path_(std::move(path)) {
+  const int flags = mode == Mode::kRead     ? O_RDONLY
+                    : mode == Mode::kCreate ? O_WRONLY | O_CREAT | O_TRUNC
+                                            : O_RDWR | O_CREAT | O_APPEND;
+  fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+  if (fd_ < 0) fail(path_, mode == Mode::kRead ? "cannot be opened" : "cannot be written");
+}
+
+File::~File() {
+  ::close(fd_);
+}
+
+std::uint64_t File::size() const {
+  struct stat s {};
+  if (::fstat(fd_, &s) != 0) fail(path_, "cannot be read");
+  if (!S_ISREG(s.st_mode)) throw RunError(fmt::format("{}: is not a file", path_));
+  return static_cast<std::uint64_t>(s.st_size);
+}
+
+void File::read(std::uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ::ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<::off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "cannot be read");
+    if (n == 0)
+      throw RunError(fmt::format("{}: ends at byte {}, {} more were expected", path_, offset, out.size()));
+    out = out.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
+void File::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ::ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+  }
+}
+
+void File::truncate(std::uint64_t size) {
+  if (::ftruncate(fd_, static_cast<::off_t>(size)) != 0) fail(path_, "cannot be cut");
+}
+
+void File::sync() {
+  if (::fsync(fd_) != 0) fail(path_, "cannot be written");
+}
+
+bool File::lock() {
+  return ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+}
+
+std::string read_text(const std::string& path, std::uint64_t limit) {
+  const File file(path, File::Mode::kRead);
+  const std::uint64_t size = file.size();
+  if (size > limit) throw RunError(fmt::format("{}: {} bytes, at most {} were expected", path, size, limit));
+  std::string text(size, '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  const std::string temporary = path + ".tmp";
+  {
+    File file(temporary, File::Mode::kCreate);
+    file.write(std::as_bytes(std::span(text)));
+    file.sync();
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be written");
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  sync_folder(folder.empty() ? "." : folder);
+}
+
+std::uint32_t file_crc32(const std::string& path) {
+  const File file(path, File::Mode::kRead);
+  std::vector<std::byte> piece(1 << 20);
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0, size = file.size(); at < size;) {
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size - at));
+    file.read(at, std::span(piece).first(n));
+    crc = crc32(std::span(piece).first(n), crc);
+    at += n;
+  }
+  return crc;
+}
+
+void sync_folder(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail(path, "cannot be opened");
+  // Some file systems cannot sync a folder and say EINVAL; nothing more can be done there.
+  const bool good = ::fsync(fd) == 0 || errno == EINVAL;
+  ::close(fd);
+  if (!good) fail(path, "cannot be written");
+}
+
+std::int64_t free_space(const std::string& folder) {
+  struct statvfs s {};
+  if (::statvfs(folder.c_str(), &s) != 0) fail(folder, "cannot be read");
+  return static_cast<std::int64_t>(s.f_bavail) * static_cast<std::int64_t>(s.f_frsize);
+}
+
+}  // namespace lpmm

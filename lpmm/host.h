@@ -1,0 +1,19 @@
+// What the machine says about itself.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace lpmm {
+
+std::int64_t rss_bytes();       // resident memory of this process now
+std::int64_t peak_rss_bytes();  // and at most so far
+
+// Bytes this process may still take: free and reclaimable memory of the machine, bounded by every cgroup
+// (v1 and v2) it lives in and by RLIMIT_AS. `root` is put in front of /proc and /sys.
+std::int64_t available_memory(const std::string& root = "");
+
+std::string cpu_name();
+std::string host_name();
+
+}  // namespace lpmm

@@ -1,0 +1,47 @@
+#include "lpmm/log.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+
+RunLog::RunLog(const std::string& path, std::uint64_t bytes)
+    : file_(path, File::Mode::kAppend), bytes_(bytes) {
+  if (!file_.lock()) throw RunError(fmt::format("{}: another process is writing this run", path));
+  if (file_.size() < bytes) {
+    throw RunError(fmt::format("{}: {} bytes, the checkpoint was saved at {}; the log was changed since",
+                               path, file_.size(), bytes));
+  }
+  file_.truncate(bytes);
+}
+
+void RunLog::write(const Json& record) {
+  const std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  file_.write(std::as_bytes(std::span(line)));
+  bytes_ += line.size();
+}
+
+void RunLog::sync() {
+  file_.sync();
+}
+
+std::vector<Json> read_log(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw RunError(fmt::format("{}: cannot be opened; is this a run's folder?", path));
+  std::vector<Json> records;
+  for (std::string line; std::getline(in, line);) {
+    if (in.eof()) break;  // no newline: the writer was stopped in the middle
+    Json record = Json::parse(line, nullptr, false);
+    if (!record.is_object() || !record.contains("type") || !record["type"].is_string()) {
+      throw RunError(fmt::format("{}:{}: is no log record", path, records.size() + 1));
+    }
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+}  // namespace lpmm

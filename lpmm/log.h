@@ -1,0 +1,32 @@
+// log.jsonl: one JSON record a line. Types: config, system, ledger, step, eval, underflow, checkpoint,
+// summary.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lpmm/files.h"
+
+namespace lpmm {
+
+using Json = nlohmann::ordered_json;
+
+class RunLog {
+ public:
+  // Opens or creates the log and cuts it to `bytes`. Throws RunError where another process writes it.
+  RunLog(const std::string& path, std::uint64_t bytes);
+  void write(const Json& record);
+  void sync();
+  std::uint64_t bytes() const { return bytes_; }
+
+ private:
+  File file_;
+  std::uint64_t bytes_ = 0;
+};
+
+// All whole records of a log; a last line that was cut off is left out. Throws RunError naming a bad line.
+std::vector<Json> read_log(const std::string& path);
+
+}  // namespace lpmm

@@ -1,0 +1,107 @@
+#include "lpmm/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "kernels/pool.h"
+#include "lpmm/error.h"
+#include "lpmm/progress.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kCifarTrain = 50'000, kCifarTest = 10'000;
+constexpr std::int64_t kBatches = 5;  // the prefetcher's slots and one test batch
+// Measured: pages of the program and its libraries that a run touches, and what a thread's stack and the
+// heap keep besides what is counted.
+constexpr std::int64_t kOverhead = 12'000'000, kThreadOverhead = 500'000;
+
+Ledger model_ledger(const RunConfig& config, const Model& model) {
+  Ledger ledger;
+  for (const TensorInfo& t : model.tensors()) {
+    const RoleSpecs specs = specs_for(config.policy, t);
+    const bool exempt = is_exempt(config.policy, t);
+    ledger.parameters += t.elements();
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      if (static_cast<Role>(r) == Role::kMomentum && !uses_momentum(config.optimizer)) continue;
+      if (static_cast<Role>(r) == Role::kVariance && !uses_variance(config.optimizer)) continue;
+      (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(specs[r].format, t.elements());
+      ledger.role_steps[r] += step_bytes(specs[r], t.elements());
+    }
+  }
+  ledger.buffers = Buffers(model.buffers()).bytes();
+  return ledger;
+}
+
+}  // namespace
+
+RunConfig resolve_data(const RunConfig& config) {
+  RunConfig out = config;
+  if (out.data.set == "auto") out.data.set = has_cifar10(data_folder()) ? "cifar10" : "drawn";
+  return out;
+}
+
+std::int64_t train_images(const RunConfig& config) {
+  return config.data.set == "cifar10" ? kCifarTrain : config.data.train_images;
+}
+
+std::int64_t test_images(const RunConfig& config) {
+  return config.data.set == "cifar10" ? kCifarTest : config.data.test_images;
+}
+
+Plan make_plan(const RunConfig& given, const Model& model) {
+  const RunConfig config = resolve_data(given);
+  check_policy(config.policy, model.tensors());
+  Plan plan;
+  plan.ledger = model_ledger(config, model);
+  const int threads = Pool(config.train.threads).threads();
+  const int images = config.train.batch / config.train.microbatches;
+  const auto program = model.build(images, config.train.compute, threads);
+  plan.ledger.activations = program->activation_bytes();
+  plan.ledger.workspace = program->workspace_bytes();
+  const std::int64_t pixels = std::int64_t{config.model.height} * config.model.width * config.model.channels;
+  plan.data_bytes =
+      (train_images(config) + test_images(config)) * (pixels + 1) +
+      kBatches * images * (pixels * std::int64_t{sizeof(float)} + std::int64_t{sizeof(std::int32_t)});
+  plan.overhead_bytes = kOverhead + threads * kThreadOverhead;
+  plan.peak_bytes = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace +
+                    plan.data_bytes + plan.overhead_bytes;
+  return plan;
+}
+
+void check_memory(const Plan& plan, std::int64_t available) {
+  if (plan.peak_bytes <= available) return;
+  throw RunError(
+      fmt::format("not enough memory: the run takes {} (model {}, activations {}, workspace {}, data {}), {} "
+                  "are available. "
+                  "Use a smaller preset, train.batch or model, or more train.microbatches",
+                  format_bytes(plan.peak_bytes), format_bytes(plan.ledger.model_memory()),
+                  format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
+                  format_bytes(plan.data_bytes), format_bytes(available)));
+}
+
+nlohmann::ordered_json model_memory_json(const Ledger& ledger) {
+  nlohmann::ordered_json j;
+  for (int r = 0; r < kRoles; ++r) {
+    j[std::string(to_string(static_cast<Role>(r)))] = ledger.role_bytes(static_cast<Role>(r));
+  }
+  j["exempt"] = ledger.exempt;
+  j["buffers"] = ledger.buffers;
+  j["total"] = ledger.model_memory();
+  return j;
+}
+
+nlohmann::ordered_json plan_json(const Plan& plan) {
+  return {{"parameters", plan.ledger.parameters},
+          {"bits_per_parameter", plan.ledger.bits_per_parameter()},
+          {"model_memory_bytes", model_memory_json(plan.ledger)},
+          {"activation_bytes", plan.ledger.activations},
+          {"workspace_bytes", plan.ledger.workspace},
+          {"data_bytes", plan.data_bytes},
+          {"overhead_bytes", plan.overhead_bytes},
+          {"peak_bytes", plan.peak_bytes}};
+}
+
+}  // namespace lpmm

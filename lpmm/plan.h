@@ -1,0 +1,36 @@
+// What a run will take, known before it starts: the program is built, not run.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "lpmm/config.h"
+#include "lpmm/ledger.h"
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+struct Plan {
+  Ledger ledger;                    // with buffers, activations and workspace
+  std::int64_t data_bytes = 0;      // data set and prepared batches
+  std::int64_t overhead_bytes = 0;  // code and tables of libraries, stacks of threads
+  std::int64_t peak_bytes = 0;      // what the run adds to the RSS it starts with
+};
+
+// The configuration with data.set = auto decided for this machine: cifar10 where it is found, else drawn.
+RunConfig resolve_data(const RunConfig& config);
+// Training and test images of the (resolved) data set, without loading it.
+std::int64_t train_images(const RunConfig& config);
+std::int64_t test_images(const RunConfig& config);
+
+// Builds the model's program and adds up; allocates next to nothing.
+Plan make_plan(const RunConfig& config, const Model& model);
+
+// Throws RunError with the figures where the plan does not fit into `available` bytes.
+void check_memory(const Plan& plan, std::int64_t available);
+
+// {"parameter", ..., "exempt", "buffers", "total"} in bytes.
+nlohmann::ordered_json model_memory_json(const Ledger& ledger);
+// The object `lpmm plan --json` prints.
+nlohmann::ordered_json plan_json(const Plan& plan);
+
+}  // namespace lpmm

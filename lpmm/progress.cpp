@@ -1,0 +1,70 @@
+#include "lpmm/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace lpmm {
+
+std::string format_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
+  auto value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; std::fabs(value) >= 999.5 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
+  return fmt::format("{:.{}f} {}", value, unit == 0 || value >= 99.95 ? 0 : 1, kUnits[unit]);
+}
+
+std::string format_time(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::llround(std::fmin(std::fmax(seconds, 0), 3.6e6)));
+  if (s >= 3600) return fmt::format("{}h{:02}m", s / 3600, s / 60 % 60);
+  if (s >= 60) return fmt::format("{}m{:02}s", s / 60, s % 60);
+  return fmt::format("{}s", s);
+}
+
+Progress::Progress(bool quiet)
+    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now()) {}
+
+Progress::~Progress() {
+  if (drawn_) std::fputc('\n', stderr);
+}
+
+bool Progress::due() const {
+  return !quiet_ && std::chrono::steady_clock::now() >= next_;
+}
+
+void Progress::show(const ProgressLine& l) {
+  if (quiet_) return;
+  next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(terminal_ ? 250 : 5000);
+  const auto digits = fmt::formatted_size("{}", l.steps), epoch_digits = fmt::formatted_size("{}", l.epochs);
+  const std::string text = fmt::format(
+      "step {:>{}}/{}  epoch {:>{}}/{}  loss {:7.4f}  accuracy {:5.1f} %  {:6.0f} images/s  {:>7} memory  "
+      "{:>6} left",
+      l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.images_per_second,
+      format_bytes(l.rss_bytes), format_time(l.seconds_left));
+  if (terminal_) {
+    fmt::print(stderr, "\r{}\x1b[K", text);
+    std::fflush(stderr);
+    drawn_ = true;
+  } else {
+    fmt::print(stderr, "{}\n", text);
+  }
+}
+
+void Progress::say(const std::string& text) {
+  if (!quiet_) print(text);
+}
+
+void Progress::warn(const std::string& text) {
+  print("warning: " + text);
+}
+
+void Progress::print(const std::string& text) {
+  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  drawn_ = false;
+  fmt::print(stderr, "{}\n", text);
+}
+
+}  // namespace lpmm

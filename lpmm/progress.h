@@ -1,0 +1,40 @@
+// The progress of a run on standard error: one line that is redrawn on a terminal, plain lines elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace lpmm {
+
+std::string format_bytes(std::int64_t bytes);  // "1.2 GB", powers of ten
+std::string format_time(double seconds);       // "1h02m", "3m05s", "12s"
+
+struct ProgressLine {
+  std::int64_t step = 0, steps = 0, epoch = 0, epochs = 0;  // epoch counts from 1
+  double loss = 0, accuracy = 0, images_per_second = 0;
+  std::int64_t rss_bytes = 0;
+  double seconds_left = 0;
+};
+
+class Progress {
+ public:
+  explicit Progress(bool quiet);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  // Whether show() would draw now: a few times a second on a terminal, every few seconds elsewhere.
+  bool due() const;
+  void show(const ProgressLine& line);
+  // A line that stays; quiet runs leave it out.
+  void say(const std::string& text);
+  // The same, said to quiet runs too.
+  void warn(const std::string& text);
+
+ private:
+  void print(const std::string& text);
+  bool quiet_, terminal_, drawn_ = false;
+  std::chrono::steady_clock::time_point next_;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,63 @@
+// safetensors files: 8 bytes of header length, a JSON header, the tensors' bytes without gaps.
+// https://github.com/huggingface/safetensors
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/files.h"
+
+namespace lpmm {
+
+using Metadata = std::map<std::string, std::string>;
+
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;  // "U8", "BF16", "F32", ...
+  std::vector<std::int64_t> shape;
+  std::uint64_t offset = 0, bytes = 0;  // in the file
+};
+
+// Opens a file and checks its header against it before anything is used: header length, types, shapes that
+// do not overflow, offsets in range, in order and without gap or overlap, no name twice. Throws RunError.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::string& path);
+  const std::string& path() const { return file_.path(); }
+  const Metadata& metadata() const { return metadata_; }
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }  // in the order of the bytes
+  const SafetensorsEntry* find(const std::string& name) const;               // null where there is none
+  // Bytes [first, first + out.size()) of a tensor.
+  void read(const SafetensorsEntry& entry, std::uint64_t first, std::span<std::byte> out) const;
+
+ private:
+  File file_;
+  Metadata metadata_;
+  std::vector<SafetensorsEntry> entries_;
+};
+
+// A tensor to write. `emit` hands its bytes to the sink, in order, in pieces of any size.
+struct SafetensorsSource {
+  using Sink = std::function<void(std::span<const std::byte>)>;
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::function<void(const Sink&)> emit;
+};
+
+struct WrittenFile {
+  std::uint64_t bytes = 0;
+  std::uint32_t crc32 = 0;
+};
+
+// Bytes the file will have.
+std::uint64_t safetensors_bytes(const Metadata& metadata, std::span<const SafetensorsSource> tensors);
+// Writes a new file and syncs it. Wider types come first, so that every tensor is aligned to its type.
+WrittenFile write_safetensors(const std::string& path, const Metadata& metadata,
+                              std::span<const SafetensorsSource> tensors);
+
+}  // namespace lpmm

@@ -1,0 +1,36 @@
+// Training and evaluation of a model on images, as a run: a folder with config.toml, log.jsonl, checkpoints/.
+#pragma once
+
+#include <string>
+
+#include "lpmm/config.h"
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+struct TrainOptions {
+  std::string out;      // the run's folder, made if missing
+  bool resume = false;  // go on from the newest checkpoint, or start where there is none
+  bool quiet = false;   // no progress
+};
+
+struct TrainResult {
+  bool interrupted = false;  // by Ctrl-C; a checkpoint was saved
+  std::string summary;       // the last record of the log, one JSON object
+};
+
+// Trains to the end of the configured steps. The run is bit-equal for any number of threads and however often
+// it was stopped and resumed. SIGINT and SIGTERM end it at the next step boundary; a second one exits at
+// once. Throws UsageError for a folder that holds a run already (without `resume`) or another run (with it),
+// RunError where memory or disk do not suffice or gradients failed too often in a row.
+TrainResult train(const RunConfig& config, const Model& model, const TrainOptions& options);
+
+struct EvalResult {
+  double loss = 0, accuracy = 0;
+  std::int64_t images = 0;
+  std::string checkpoint;
+};
+// The test set through a checkpoint (find_checkpoint takes `path`).
+EvalResult evaluate(const RunConfig& config, const Model& model, const std::string& path);
+
+}  // namespace lpmm

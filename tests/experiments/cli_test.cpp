@@ -1,0 +1,488 @@
+// What other programs rely on: the keys of --json, exit codes, and errors that name the thing.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+std::set<std::string> keys(const json& object) {
+  std::set<std::string> names;
+  for (const auto& [key, value] : object.items()) names.insert(key);
+  return names;
+}
+
+void expect_keys(const json& object, const std::set<std::string>& wanted) {
+  const std::set<std::string> present = keys(object);
+  for (const std::string& key : wanted) EXPECT_TRUE(present.contains(key)) << "no " << key;
+}
+
+const std::set<std::string> kMemoryKeys = {"parameter", "accumulator", "momentum", "variance",
+                                           "exempt",    "buffers",     "total"};
+
+void expect_adds_up(const json& memory) {
+  expect_keys(memory, kMemoryKeys);
+  std::int64_t sum = 0;
+  for (const auto& [key, bytes] : memory.items()) sum += key == "total" ? 0 : bytes.get<std::int64_t>();
+  EXPECT_EQ(sum, memory["total"].get<std::int64_t>());
+}
+
+// ---- help and bad usage ----------------------------------------------------------------------------------
+
+TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
+  const Outcome all = run_lpmm({"--help"});
+  EXPECT_EQ(all.code, 0);
+  for (const char* command :
+       {"train", "eval", "plan", "bench", "quantize", "inspect", "export", "sweep", "plot", "info"}) {
+    EXPECT_NE(all.out.find(command), std::string::npos) << command;
+    const Outcome help = run_lpmm({command, "--help"});
+    EXPECT_EQ(help.code, 0) << command;
+    EXPECT_NE(help.out.find("lpmm " + std::string(command)), std::string::npos) << command;
+    EXPECT_EQ(help.err, "");
+  }
+}
+
+TEST(Cli, BadUsageExitsWithTwo) {
+  expect_failure(run_lpmm({}), 2, {"subcommand"});
+  expect_failure(run_lpmm({"trian"}), 2, {"trian"});
+  expect_failure(run_lpmm({"plan"}), 2, {"CONFIG"});
+  expect_failure(run_lpmm({"plan", "x.toml", "--bogus"}), 2, {"--bogus"});
+  expect_failure(run_lpmm({"train", "x.toml", "--threads", "many", "--out", "y"}), 2, {"--threads"});
+  expect_failure(run_lpmm({"plan", "/nowhere/x.toml"}), 2, {"/nowhere/x.toml"});
+}
+
+// ---- answers ---------------------------------------------------------------------------------------------
+
+class Answers : public ProgramTest {};
+
+TEST_F(Answers, PlanHasItsKeysAndAddsUp) {
+  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "states8"}) {
+    const Outcome outcome = run_lpmm({"plan", config(), "--preset", preset, "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json answer = outcome.json();
+    expect_keys(answer, {"parameters", "bits_per_parameter", "model_memory_bytes", "activation_bytes",
+                         "workspace_bytes", "peak_bytes"});
+    expect_adds_up(answer["model_memory_bytes"]);
+    EXPECT_EQ(answer["parameters"], 3072 * 16 + 16 + 16 * 10 + 10);
+    const double total = answer["model_memory_bytes"]["total"];
+    const double parameters = answer["parameters"];
+    EXPECT_DOUBLE_EQ(answer["bits_per_parameter"], 8 * total / parameters);
+    EXPECT_GT(answer["peak_bytes"].get<double>(), total + answer["activation_bytes"].get<double>());
+    if (std::string(preset) == "fp32") {
+      EXPECT_EQ(answer["bits_per_parameter"], 96);
+    }
+  }
+}
+
+TEST_F(Answers, TrainEvalInspectExportAgree) {
+  const Outcome run = run_lpmm({"train", config(), "--threads", "1", "--out", path("run"), "--json"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const json summary = run.json();
+  EXPECT_EQ(summary["type"], "summary");
+  expect_keys(summary,
+              {"final_loss", "test_accuracy", "bits_per_parameter", "model_memory_bytes", "interrupted",
+               "peak_rss_bytes", "images_per_second", "steps", "skipped_steps", "underflow"});
+  expect_adds_up(summary["model_memory_bytes"]);
+  EXPECT_EQ(summary["interrupted"], false);
+  EXPECT_EQ(summary["steps"], 4);
+  EXPECT_EQ(summary["skipped_steps"], 0);
+  EXPECT_NE(run.err, "") << "progress goes to standard error";
+
+  const std::string log = read_file(path("run") + "/log.jsonl");
+  const std::size_t last = log.rfind('\n', log.size() - 2) + 1;
+  EXPECT_EQ(json::parse(log.substr(last)), summary);
+  const std::string checkpoint = path("run") + "/checkpoints/step_00000004";
+  EXPECT_TRUE(fs::exists(checkpoint + "/model.safetensors"));
+
+  const Outcome eval = run_lpmm({"eval", path("run"), "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  expect_keys(eval.json(), {"checkpoint", "images", "test_loss", "test_accuracy"});
+  EXPECT_EQ(eval.json()["images"], 32);
+  EXPECT_DOUBLE_EQ(eval.json()["test_accuracy"], summary["test_accuracy"]);
+
+  const Outcome inspect = run_lpmm({"inspect", checkpoint, "--json"});
+  ASSERT_EQ(inspect.code, 0) << inspect.err;
+  const json inside = inspect.json();
+  expect_keys(inside, {"checkpoint", "model", "step", "updates", "tensors", "bytes", "state"});
+  EXPECT_EQ(inside["step"], 4);
+  EXPECT_EQ(inside["updates"], 4);
+  bool has_packed = false;
+  for (const json& tensor : inside["tensors"]) {
+    expect_keys(tensor, {"name", "shape", "bytes", "specs", "steps"});
+    if (!tensor["steps"].contains("parameter")) continue;
+    has_packed = true;
+    const json& steps = tensor["steps"]["parameter"];
+    EXPECT_LE(steps["min"], steps["mean"]);
+    EXPECT_LE(steps["mean"], steps["max"]);
+    EXPECT_GT(steps["min"], 0);
+  }
+  EXPECT_TRUE(has_packed);
+
+  for (const auto& [type, bytes] : {std::pair{"fp32", 4}, std::pair{"bf16", 2}}) {
+    const std::string output = path(type) + ".safetensors";
+    const Outcome exported = run_lpmm({"export", path("run"), "--type", type, "--out", output, "--json"});
+    ASSERT_EQ(exported.code, 0) << exported.err;
+    expect_keys(exported.json(), {"checkpoint", "output", "type", "tensors", "bytes"});
+    EXPECT_GE(fs::file_size(output), static_cast<std::uintmax_t>(bytes) * (3072 * 16 + 160));
+  }
+}
+
+TEST_F(Answers, AStoppedRunResumesToTheSameBytes) {
+  train("whole", {"--set", "checkpoint.every_steps=2"});
+  train("parts", {"--set", "checkpoint.every_steps=2"});
+  fs::remove_all(path("parts") + "/checkpoints/step_00000004");
+  train("parts", {"--set", "checkpoint.every_steps=2", "--resume"});
+  const std::string model = "/checkpoints/step_00000004/model.safetensors";
+  EXPECT_EQ(read_file(path("whole") + model), read_file(path("parts") + model));
+}
+
+TEST_F(Answers, BenchUpdateHasItsKeys) {
+  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+    const Outcome outcome = run_lpmm({"bench", "update", "--optimizer", optimizer, "--preset", "lpmm-min",
+                                      "--elements", "1000000", "--threads", "1", "--json"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const json answer = outcome.json();
+    expect_keys(answer, {"elements_per_second", "packed_bytes_per_element", "copy_gb_per_second",
+                         "fp32_roofline_ratio", "peak_extra_bytes"});
+    EXPECT_GT(answer["elements_per_second"], 0);
+    EXPECT_GT(answer["copy_gb_per_second"], 0);
+    // lpmm-min: 8 + 4 + 4 (+ 4) bits and steps.
+    const double bytes = answer["packed_bytes_per_element"];
+    EXPECT_GT(bytes, std::string(optimizer) == "sgd" ? 2.0 : 2.5);
+    EXPECT_LT(bytes, std::string(optimizer) == "sgd" ? 2.2 : 2.7);
+  }
+}
+
+TEST_F(Answers, BenchTrainReportsImagesPerSecond) {
+  const Outcome outcome = run_lpmm({"bench", "train", config(), "--steps", "3", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_keys(outcome.json(), {"images_per_second", "step_milliseconds", "steps", "batch", "threads"});
+  EXPECT_GT(outcome.json()["images_per_second"], 0);
+}
+
+TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
+  const Outcome outcome = run_lpmm({"info", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json answer = outcome.json();
+  expect_keys(answer, {"version", "compiler", "simd", "onednn", "cuda", "data_folder", "formats", "presets"});
+  EXPECT_EQ(answer["formats"].size(), 15 + 2 * 6 + 2);
+  EXPECT_EQ(answer["presets"].size(), 5);
+}
+
+// ---- quantize --------------------------------------------------------------------------------------------
+
+// An .npy file of version `major` with a header of our making.
+std::string npy(const std::string& header, const std::string& data, char major = 1) {
+  std::string file = "\x93NUMPY";
+  file += {major, 0, static_cast<char>(header.size() & 255), static_cast<char>(header.size() >> 8 & 255)};
+  if (major == 2) file += {0, 0};
+  return file + header + data;
+}
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+std::string header(const std::string& type, const std::string& shape, const std::string& order = "False") {
+  return "{'descr': '" + type + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }\n";
+}
+template <class T>
+std::vector<T> npy_data(const std::string& file) {
+  const std::size_t start =
+      10 + static_cast<unsigned char>(file[8]) + 256U * static_cast<unsigned char>(file[9]);
+  EXPECT_EQ(start % 64, 0);
+  std::vector<T> values((file.size() - start) / sizeof(T));
+  std::memcpy(values.data(), file.data() + start, values.size() * sizeof(T));
+  return values;
+}
+
+class Quantize : public ProgramTest {
+ protected:
+  Outcome quantize(const std::string& file, const std::string& spec,
+                   std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"quantize", file, "--spec", spec, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_lpmm(arguments);
+  }
+};
+
+TEST_F(Quantize, CodesValuesAndErrorsAreTheStatedOnes) {
+  // int4 with a step of 1 (the largest is 7): 0.25 becomes 0, 2.5 ties to 2, -7 stays.
+  const std::vector<float> values = {7.0F, 0.25F, 2.5F, -7.0F, 0.0F, 3.75F};
+  const std::string file = write("x.npy", npy(header("<f4", "(2, 3)"), bytes_of(values)));
+  const Outcome outcome =
+      quantize(file, "int4:block64:rn", {"--codes", path("c.npy"), "--decoded", path("d.npy")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json answer = outcome.json();
+  EXPECT_DOUBLE_EQ(answer["mean_abs_error"], (0.25 + 0.5 + 0.25) / 6);
+  EXPECT_DOUBLE_EQ(answer["mean_rel_error"], (1 + 0.2 + 0.25 / 3.75) / 5);
+  EXPECT_DOUBLE_EQ(answer["max_abs_error"], 0.5);
+  EXPECT_DOUBLE_EQ(answer["zeroed_share"], 1.0 / 5);
+  EXPECT_DOUBLE_EQ(answer["bias"], (-0.25 - 0.5 + 0.25) / 6);
+  EXPECT_DOUBLE_EQ(answer["bits_per_element"], 8.0 * (64 + 2) / 6);  // a group is stored whole
+  EXPECT_EQ(npy_data<std::int16_t>(read_file(path("c.npy"))), (std::vector<std::int16_t>{7, 0, 2, -7, 0, 4}));
+  EXPECT_EQ(npy_data<float>(read_file(path("d.npy"))), (std::vector<float>{7, 0, 2, -7, 0, 4}));
+  EXPECT_NE(read_file(path("d.npy")).find("'shape': (2, 3)"), std::string::npos);
+}
+
+TEST_F(Quantize, ReadsHalfAndDoubleAndVersionTwo) {
+  const std::vector<std::uint16_t> halves = {0x3C00, 0xC000, 0x0001, 0x8000};  // 1, -2, 2^-24, -0
+  const std::vector<double> doubles = {1, -2, 0x1p-24, -0.0};
+  const std::string a = write("h.npy", npy(header("<f2", "(4,)"), bytes_of(halves)));
+  const std::string b = write("d.npy", npy(header("<f8", "(4,)", "True"), bytes_of(doubles), 2));
+  for (const std::string& file : {a, b}) {
+    const Outcome outcome = quantize(file, "fp32", {"--decoded", path("out.npy")});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(npy_data<float>(read_file(path("out.npy"))), (std::vector<float>{1, -2, 0x1p-24F, -0.0F}));
+    EXPECT_EQ(outcome.json()["bits_per_element"], 32);
+  }
+}
+
+TEST_F(Quantize, StochasticRoundingIsUnbiasedSeededAndStreamed) {
+  // More than one chunk of 2^20 elements.
+  std::vector<float> values((1U << 20) + 1000, 0.3F);
+  for (std::size_t i = 0; i < values.size(); i += 64) values[i] = 127.0F;
+  const std::string file =
+      write("x.npy", npy(header("<f4", "(" + std::to_string(values.size()) + ",)"), bytes_of(values)));
+  const auto decoded = [&](const char* seed) {
+    const Outcome outcome = quantize(file, "int8:block64:sr", {"--seed", seed, "--decoded", path("d.npy")});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    // Six standard deviations of a mean of Bernoulli draws with p = 0.3.
+    EXPECT_NEAR(outcome.json()["bias"].get<double>(), 0, 6 * std::sqrt(0.21 / (1 << 20)));
+    return npy_data<float>(read_file(path("d.npy")));
+  };
+  const std::vector<float> first = decoded("1");
+  EXPECT_EQ(first, decoded("1"));
+  EXPECT_NE(first, decoded("2"));
+  // The second chunk does not repeat the draws of the first.
+  EXPECT_FALSE(std::equal(first.begin(), first.begin() + 1000, first.begin() + (1 << 20)));
+}
+
+TEST_F(Quantize, HostileFilesAreRefused) {
+  const std::string four = bytes_of(std::vector<float>{1, 2, 3, 4});
+  const auto refuse = [&](const std::string& file, const std::vector<std::string>& words) {
+    const std::string name = write("bad.npy", file);
+    std::vector<std::string> all = words;
+    all.emplace_back("bad.npy");
+    expect_failure(quantize(name, "int8:block64:rn"), 1, all);
+  };
+  refuse("", {"not an .npy"});
+  refuse("\x93NUMPY", {"not an .npy"});
+  refuse("PK\x03\x04 an archive of arrays", {"not an .npy"});
+  refuse(npy(header("<f4", "(4,)"), four, 3), {"version 3"});
+  refuse(npy(header("<f4", "(4,)"), four.substr(1)), {"needs 16 bytes", "has 15"});
+  refuse(npy(header("<f4", "(4,)"), four + "x"), {"needs 16 bytes", "has 17"});
+  refuse(npy(header("<f4", "(9223372036854775807, 2)"), four), {"too large"});
+  refuse(npy(header("<f4", "(4294967296, 4294967296)"), four), {"too large"});
+  refuse(npy(header("<f4", "(99999999999999999999,)"), four), {"too large"});
+  refuse(npy(header("<f4", "(-4,)"), four), {"dimension"});
+  refuse(npy(header("<f4", "(0,)"), ""), {"no elements"});
+  refuse(npy(header("<i4", "(4,)"), four), {"<i4"});
+  refuse(npy(header(">f4", "(4,)"), four), {">f4"});
+  refuse(npy(header("<f4", "(2, 2)", "True"), four), {"Fortran"});
+  refuse(npy("{'descr': '<f4', 'shape': (4,), }", four), {"fortran_order"});
+  refuse(npy("{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (4,)}", four), {"descr"});
+  refuse(npy("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (4,)}", four), {"quoted"});
+  refuse(npy("__import__('os')", four), {"'{'"});
+  refuse(npy(header("<f4", "(4,)"), four).substr(0, 20), {"header"});
+  std::string long_header = npy(header("<f4", "(4,)"), four, 2);
+  long_header[11] = '\x7f';
+  refuse(long_header, {"header of 21"});
+  refuse(npy(header("<f4", "(2,)"), bytes_of(std::vector<float>{1, NAN})), {"element 1", "NaN"});
+  refuse(npy(header("<f8", "(2,)"), bytes_of(std::vector<double>{1, 1e300})), {"element 1"});
+}
+
+TEST_F(Quantize, BadRequestsAreRefused) {
+  const std::string file = write("x.npy", npy(header("<f4", "(2,)"), bytes_of(std::vector<float>{1, -1})));
+  expect_failure(quantize(file, "int99"), 2, {"int99", "int2"});
+  expect_failure(quantize(file, "int8:block100:rn"), 2, {"block100"});
+  expect_failure(quantize(file, "ude8:block64:rn"), 1, {"unsigned", "element 1"});
+  expect_failure(quantize(file, "int8", {"--codes", file}), 2, {"input"});
+  expect_failure(quantize(file, "int8", {"--codes", path("a"), "--decoded", path("a")}), 2, {"same file"});
+  expect_failure(quantize(path("none.npy"), "int8"), 1, {"none.npy"});
+  expect_failure(quantize(file, "int8", {"--codes", "/dev/full"}), 1, {"/dev/full"});
+}
+
+// ---- bad input gets a clear error ------------------------------------------------------------------------
+
+class BadInput : public ProgramTest {
+ protected:
+  void refuse_config(const std::string& setting, const std::vector<std::string>& words) const {
+    expect_failure(run_lpmm({"plan", config(), "--set", setting}), 2, words);
+  }
+  std::vector<std::string> train_arguments(const std::vector<std::string>& more) const {
+    std::vector<std::string> all = {"train", config(), "--quiet", "--threads", "1", "--out", path("run")};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  // A folder with CIFAR-10's files, all of class 0, as holes of the right length.
+  std::string cifar10() const {
+    const std::string folder = path("data");
+    fs::create_directories(folder + "/cifar-10-batches-bin");
+    for (const char* name : kFiles) {
+      std::ofstream(folder + "/cifar-10-batches-bin/" + name) << "";
+      fs::resize_file(folder + "/cifar-10-batches-bin/" + name, 10000 * 3073);
+    }
+    return folder;
+  }
+  Outcome train_on(const std::string& folder) const {
+    return run_lpmm(train_arguments({"--set", "data.set=cifar10"}), {{{"LPMM_DATA", folder}}, -1, -1});
+  }
+  static constexpr const char* kFiles[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                           "data_batch_4.bin", "data_batch_5.bin", "test_batch.bin"};
+};
+
+TEST_F(BadInput, ConfigKeysTypesAndRanges) {
+  refuse_config("train.epohcs=3", {"train.epohcs", "train.epochs"});
+  refuse_config("optimizer.momentun=0.9", {"optimizer.momentun", "momentum"});
+  refuse_config("trian.epochs=3", {"trian", "train"});
+  refuse_config("train.steps=many", {"train.steps", "integer"});
+  refuse_config("train.batch=-5", {"train.batch", "range"});
+  refuse_config("train.batch=0", {"train.batch", "range"});
+  refuse_config("optimizer.learning_rate=-1", {"optimizer.learning_rate"});
+  refuse_config("optimizer.rule=sdg", {"optimizer.rule", "sgd"});
+  refuse_config("train.microbatches=5", {"32", "5", "train.microbatches"});
+  refuse_config("model.name=resnet21", {"resnet21", "resnet20"});
+  refuse_config("nonsense", {"nonsense"});
+  const std::string broken = write("broken.toml", "[train]\nepochs = = 3\n");
+  expect_failure(run_lpmm({"plan", broken}), 2, {"broken.toml", "2"});
+  const std::string mistyped = write("mistyped.toml", "[train]\nepochs = \"ten\"\n");
+  expect_failure(run_lpmm({"plan", mistyped}), 2, {"mistyped.toml:2", "train.epochs"});
+}
+
+TEST_F(BadInput, PresetsAndPolicies) {
+  expect_failure(run_lpmm({"plan", config(), "--preset", "lpmm-compat"}), 2, {"lpmm-compat", "lpmm-compact"});
+  expect_failure(run_lpmm({"plan", config(), "--rounding", "up"}), 2, {"rounding", "up"});
+  const auto with_override = [&](const std::string& name, const std::string& text) {
+    return write(name, read_file(config()) + "\n[[memory.override]]\npattern = \"*\"\n" + text + "\n");
+  };
+  expect_failure(run_lpmm({"plan", with_override("a.toml", "parameter = \"ude8:block128:sr\"")}), 2,
+                 {"parameter", "ude8"});
+  expect_failure(run_lpmm({"plan", with_override("b.toml", "accumulator = \"int8:block128:sr:sticky\"")}), 2,
+                 {"accumulator", "sticky"});
+  expect_failure(run_lpmm({"plan", with_override("c.toml", "momentum = \"int8:block100:sr\"")}), 2,
+                 {"block100"});
+  const std::string unmatched =
+      write("d.toml", read_file(config()) + "\n[[memory.override]]\npattern = \"nothing*\"\nexempt = true\n");
+  expect_failure(run_lpmm({"plan", unmatched}), 2, {"nothing*"});
+}
+
+TEST_F(BadInput, DataThatIsMissingOrDamaged) {
+  expect_failure(train_on(path("nowhere")), 1, {"cifar-10-batches-bin"});
+  const std::string folder = cifar10();
+  const std::string file = folder + "/cifar-10-batches-bin/data_batch_3.bin";
+  fs::resize_file(file, 10000 * 3073 - 1);
+  expect_failure(train_on(folder), 1, {"data_batch_3.bin", "30730000", "30729999"});
+  fs::resize_file(file, 0);
+  expect_failure(train_on(folder), 1, {"data_batch_3.bin"});
+  fs::remove(file);
+  expect_failure(train_on(folder), 1, {"data_batch_3.bin"});
+  cifar10();
+  std::fstream damaged(folder + "/cifar-10-batches-bin/test_batch.bin",
+                       std::ios::in | std::ios::out | std::ios::binary);
+  damaged.seekp(3073 * 7);
+  damaged.put(10);
+  damaged.close();
+  expect_failure(train_on(folder), 1, {"test_batch.bin", "label"});
+}
+
+TEST_F(BadInput, CheckpointsOfOthers) {
+  train("run");
+  const auto resume = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"--resume", "--set", "train.steps=8"};
+    all.insert(all.end(), more.begin(), more.end());
+    return run_lpmm(train_arguments(all));
+  };
+  const Outcome again = run_lpmm(train_arguments({}));
+  expect_failure(again, 2, {"run", "--resume"});
+  EXPECT_NE(resume({"--preset", "lpmm-min"}).code, 0);
+  EXPECT_NE(resume({"--set", "model.hidden=[24]"}).code, 0);
+  // The run's own config is not in the way here: another one is named.
+  const std::string wider = write("wider.toml", [&] {
+    std::string text = read_file(config());
+    return text.replace(text.find("[16]"), 4, "[24]");
+  }());
+  const Outcome other_model = run_lpmm({"eval", path("run"), "--config", wider});
+  EXPECT_EQ(other_model.code, 1) << other_model.err;
+  EXPECT_NE(other_model.err.find("shape"), std::string::npos) << other_model.err;
+  const std::string compact = write("compact.toml", [&] {
+    std::string text = read_file(config());
+    return text.replace(text.find("\"lpmm\""), 6, "\"lpmm-min\"");
+  }());
+  const Outcome other_spec = run_lpmm({"eval", path("run"), "--config", compact});
+  EXPECT_EQ(other_spec.code, 1) << other_spec.err;
+  EXPECT_NE(other_spec.err.find("int"), std::string::npos) << other_spec.err;
+  expect_failure(run_lpmm({"eval", path("none")}), 2, {"none"});
+}
+
+TEST_F(BadInput, DamagedCheckpoints) {
+  train("run");
+  const std::string model = path("run") + "/checkpoints/step_00000004/model.safetensors";
+  const std::string state = path("run") + "/checkpoints/step_00000004/state.json";
+  const std::string good_model = read_file(model), good_state = read_file(state);
+  const auto rewrite = [](const std::string& name, const std::string& bytes) {
+    std::ofstream(name, std::ios::binary) << bytes;
+  };
+  for (const std::size_t place : {std::size_t{3}, good_model.size() / 2, good_model.size() - 1}) {
+    std::string flipped = good_model;
+    flipped[place] = static_cast<char>(flipped[place] ^ 1);
+    rewrite(model, flipped);
+    for (const char* command : {"eval", "inspect"}) {
+      expect_failure(run_lpmm({command, path("run")}), 1, {"model.safetensors"});
+    }
+  }
+  rewrite(model, good_model.substr(0, good_model.size() - 7));
+  expect_failure(run_lpmm({"eval", path("run")}), 1, {"model.safetensors"});
+  rewrite(model, good_model);
+  std::string flipped = good_state;
+  flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 1);
+  rewrite(state, flipped);
+  expect_failure(run_lpmm({"eval", path("run")}), 1, {"state.json"});
+  rewrite(state, good_state);
+  EXPECT_EQ(run_lpmm({"eval", path("run")}).code, 0);
+}
+
+TEST_F(BadInput, AFullDiskKeepsTheLastCheckpoint) {
+  train("run", {"--set", "train.steps=2"});
+  const std::uintmax_t bytes = fs::file_size(path("run") + "/checkpoints/step_00000002/model.safetensors");
+  const Outcome full =
+      run_lpmm(train_arguments({"--resume"}), {{}, static_cast<std::int64_t>(bytes / 2), -1});
+  expect_failure(full, 1, {"step_00000004"});
+  EXPECT_EQ(run_lpmm({"eval", path("run")}).code, 0);
+  EXPECT_EQ(run_lpmm(train_arguments({"--resume"})).code, 0);
+}
+
+TEST_F(BadInput, AFolderThatCannotBeWritten) {
+  write("file", "in the way");
+  expect_failure(run_lpmm({"train", config(), "--quiet", "--out", path("file") + "/run"}), 1, {"file"});
+  expect_failure(run_lpmm({"train", config(), "--quiet", "--out", "/proc/lpmm_run"}), 1, {"/proc/lpmm_run"});
+}
+
+TEST_F(BadInput, LossesThatAreNotFiniteEndTheRun) {
+  const Outcome outcome = run_lpmm(train_arguments({"--set", "optimizer.learning_rate=1e30", "--set",
+                                                    "train.max_failed_steps=2", "--set", "train.steps=20"}));
+  expect_failure(outcome, 1, {"finite"});
+}
+
+TEST_F(BadInput, TooLittleMemoryIsSaidBeforeTheFirstStep) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers reserve terabytes of address space";
+  const Outcome outcome =
+      run_lpmm(train_arguments({"--set", "model.hidden=[200000]"}), {{}, -1, std::int64_t{1} << 30});
+  expect_failure(outcome, 1, {"memory"});
+}
+
+}  // namespace
+}  // namespace lpmm

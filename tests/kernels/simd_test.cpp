@@ -1,0 +1,203 @@
+// Every instruction set and number of threads gives the bits of the scalar code.
+#include <gtest/gtest.h>
+
+#include "tests/kernels/support.h"
+
+namespace lpmm::kernels {
+namespace {
+
+std::vector<std::string> levels() {
+  int count = 0;
+  const char* const* names = simd_levels(&count);
+  return {names, names + count};
+}
+
+class Simd : public testing::Test {
+ protected:
+  void TearDown() override { use_simd_level(""); }
+};
+
+// Magnitudes over many decades, exact zeros, negative zeros and one all-zero block.
+std::vector<float> hard_values(std::int64_t count, std::uint32_t seed, bool positive) {
+  std::vector<float> x = normal_values(count, seed, 1.0F, positive);
+  std::mt19937 generator(seed);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const std::uint32_t kind = generator() % 8;
+    if (kind == 0) x[i] = 0.0F;
+    if (kind == 1) x[i] = -0.0F;
+    if (kind == 2) x[i] *= std::ldexp(1.0F, -static_cast<int>(generator() % 40));
+    if (kind == 3) x[i] = std::round(x[i] * 8.0F) / 8.0F;
+    if (i / 64 % 7 == 5) x[i] = 0.0F;
+    if (i / 64 % 7 == 6) x[i] *= 1e-33F;
+  }
+  return x;
+}
+
+struct Outcome {
+  std::vector<std::uint8_t> codes;
+  std::vector<std::uint16_t> steps;
+  std::vector<float> values;
+  std::vector<std::uint16_t> halves;
+  double squares = 0;
+  bool good = true;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome write_twice_and_fold(Pool& pool, const Codec& codec, std::int64_t n) {
+  const bool positive = !is_signed(codec.format.map);
+  const auto size = static_cast<std::size_t>(n);
+  Packed tensor(codec, n);
+  Outcome out;
+  // A misaligned source, and a second write that finds old steps.
+  for (std::uint32_t round = 0; round < 2; ++round) {
+    std::vector<float> x = hard_values(n + 1, 10 + round, positive);
+    out.good = encode(pool, tensor.view(), 0, n, x.data() + 1, {7, 3, round, 2}) && out.good;
+  }
+  std::vector<float> values(size + 1);
+  decode(pool, tensor.view(), 0, n, values.data() + 1);
+  out.values.assign(values.begin() + 1, values.end());
+  for (float& v : out.values) v += 0.0F;
+  FoldArgs fold_args;
+  fold_args.scale = 0.25F;
+  fold_args.headroom = 3.0F;
+  fold_args.noise = {9, 3, 4, noise_stream(Role::kAccumulator, 2, 1)};
+  fold_args.want_square_sum = true;
+  for (int k = 0; k < 3; ++k) {
+    const std::vector<float> g = hard_values(n + 1, 20 + static_cast<std::uint32_t>(k), positive);
+    const FoldResult r = fold(pool, tensor.view(), 0, n, g.data() + 1, fold_args);
+    out.good = out.good && r.finite;
+    out.squares += r.square_sum;
+  }
+  out.squares += square_sum(pool, tensor.view(), 0, n);
+  out.halves.resize(size);
+  decode_bf16(pool, tensor.view(), 0, n, out.halves.data());
+  out.codes = tensor.codes();
+  out.steps = tensor.steps();
+  EXPECT_TRUE(tensor.intact());
+  return out;
+}
+
+TEST_F(Simd, CodecsAreBitEqualOnEveryTail) {
+  Pool one(1);
+  for (const Format f : stored_formats()) {
+    for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
+      for (const StepMode mode : {StepMode::kMoving, StepMode::kSticky}) {
+        for (const std::int64_t n : {1, 7, 63, 64, 65, 127, 128, 129, 200, 259, 4095, 4097, 9000}) {
+          const int block = n % 3 == 0 ? 64 : n % 3 == 1 ? 128 : 512;
+          const Codec codec = codec_of(f, block, rounding, mode);
+          use_simd_level("scalar");
+          const Outcome expected = write_twice_and_fold(one, codec, n);
+          for (const std::string& level : levels()) {
+            use_simd_level(level.c_str());
+            EXPECT_TRUE(write_twice_and_fold(one, codec, n) == expected)
+                << name_of(f) << " block " << block << " n " << n << " at " << level;
+          }
+        }
+      }
+    }
+  }
+}
+
+struct Roles {
+  Packed parameter, accumulator, momentum, variance;
+  explicit Roles(const std::array<Codec, kRoles>& c, std::int64_t n)
+      : parameter(c[0], n), accumulator(c[1], n), momentum(c[2], n), variance(c[3], n) {}
+};
+
+// Two folds and an update, three times over, with the ledger's counts in the last.
+void train(Pool& pool, Roles& roles, const Rule& rule, std::int64_t n, bool with_variance,
+           std::array<ChangeStats, kRoles>& stats) {
+  const std::vector<float> start = normal_values(n, 1, 0.1F);
+  EXPECT_TRUE(encode(pool, roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
+  for (std::uint32_t step = 1; step <= 3; ++step) {
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const std::vector<float> g = normal_values(n, 10 * step + k, 0.01F);
+      FoldArgs args;
+      args.scale = 0.5F;
+      args.headroom = 1.5F;
+      args.noise = {5, 1, step, noise_stream(Role::kAccumulator, k)};
+      EXPECT_TRUE(fold(pool, roles.accumulator.view(), 0, n, g.data(), args).finite);
+    }
+    UpdateArgs args;
+    args.parameter = roles.parameter.view();
+    args.accumulator = roles.accumulator.view();
+    args.momentum = roles.momentum.view();
+    if (with_variance) args.variance = roles.variance.view();
+    args.noise = {5, 1, step, 0};
+    if (step == 3) args.stats = stats.data();
+    EXPECT_TRUE(update(pool, rule, args));
+  }
+}
+
+TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
+  const auto i = [](int bits, StepMode mode = StepMode::kMoving) {
+    return codec_of({Map::kLinear, static_cast<std::uint8_t>(bits)}, 128, Rounding::kStochastic, mode);
+  };
+  const auto t = [](Map map, int bits, StepMode mode = StepMode::kMoving) {
+    return codec_of({map, static_cast<std::uint8_t>(bits)}, 128, Rounding::kStochastic, mode);
+  };
+  const Codec bf16 = codec_of({Map::kBf16, 16});
+  const Codec fp32 = codec_of({Map::kFp32, 32});
+  const StepMode sticky = StepMode::kSticky;
+  const std::vector<std::array<Codec, kRoles>> policies = {
+      {i(12, sticky), i(8), i(8), t(Map::kSquareRoot, 8, sticky)},
+      {i(8, sticky), i(4), t(Map::kSoftsign, 4), t(Map::kSquareRoot, 4, sticky)},
+      {i(10, sticky), i(7), t(Map::kSoftsign, 8), t(Map::kLinearNoZero, 8, sticky)},
+      {i(16, sticky), i(2), t(Map::kDynamic, 8), t(Map::kDynamicNoZero, 8)},
+      {i(5), i(16), t(Map::kDynamic, 4), t(Map::kDynamicUnsigned, 4)},
+      {bf16, bf16, bf16, t(Map::kDynamicUnsigned, 8)},
+      {fp32, fp32, fp32, fp32},
+  };
+  Sgd sgd;
+  sgd.learning_rate = 0.05F;
+  sgd.momentum = 0.9F;
+  sgd.coupled_decay = 1e-4F;
+  sgd.gradient_scale = 0.7F;
+  Adam adam;
+  adam.step_size = 1e-3F;
+  adam.beta1 = 0.9F;
+  adam.one_minus_beta1 = 0.1F;
+  adam.beta2 = 0.999F;
+  adam.one_minus_beta2 = 0.001F;
+  adam.variance_scale = 3.0F;
+  adam.decay_factor = 0.999F;
+  for (const Rule& rule : {Rule(sgd), Rule(adam)}) {
+    const bool with_variance = std::holds_alternative<Adam>(rule);
+    for (const auto& policy : policies) {
+      for (const std::int64_t n : {1, 70, 5000, 70001}) {
+        Pool one(1);
+        std::array<ChangeStats, kRoles> expected_stats;
+        Roles expected(policy, n);
+        use_simd_level("scalar");
+        train(one, expected, rule, n, with_variance, expected_stats);
+        for (const std::string& level : levels()) {
+          for (int threads = 1; threads <= (n == 70001 ? 3 : 1); ++threads) {
+            Pool pool(threads);
+            use_simd_level(level.c_str());
+            std::array<ChangeStats, kRoles> stats;
+            Roles roles(policy, n);
+            train(pool, roles, rule, n, with_variance, stats);
+            const std::string where = level + " " + std::to_string(threads) + " threads, p " +
+                                      name_of(policy[0].format) + " n " + std::to_string(n);
+            EXPECT_TRUE(roles.parameter == expected.parameter) << where;
+            EXPECT_TRUE(roles.momentum == expected.momentum) << where;
+            EXPECT_TRUE(roles.variance == expected.variance) << where;
+            EXPECT_TRUE(roles.accumulator.steps() == expected.accumulator.steps()) << where;
+            for (std::size_t r = 0; r < kRoles; ++r) {
+              EXPECT_EQ(stats[r].underflows, expected_stats[r].underflows) << where;
+              EXPECT_EQ(stats[r].change_error_squared, expected_stats[r].change_error_squared) << where;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Simd, UnknownSetIsRefused) {
+  EXPECT_THROW(use_simd_level("mmx"), std::invalid_argument);
+  EXPECT_EQ(levels().back(), "scalar");
+}
+
+}  // namespace
+}  // namespace lpmm::kernels

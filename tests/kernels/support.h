@@ -1,0 +1,113 @@
+// What the kernel tests share: formats, packed tensors on the heap, seeded values.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/maps.h"
+#include "kernels/memory.h"
+
+namespace lpmm::kernels {
+
+inline std::vector<Format> packed_formats() {
+  std::vector<Format> formats;
+  for (int bits = 2; bits <= 16; ++bits) formats.push_back({Map::kLinear, static_cast<std::uint8_t>(bits)});
+  for (const Map map : {Map::kDynamic, Map::kDynamicUnsigned, Map::kDynamicNoZero, Map::kLinearNoZero,
+                        Map::kSquareRoot, Map::kSoftsign}) {
+    formats.push_back({map, 4});
+    formats.push_back({map, 8});
+  }
+  return formats;
+}
+
+inline std::vector<Format> stored_formats() {
+  std::vector<Format> formats = packed_formats();
+  formats.push_back({Map::kBf16, 16});
+  formats.push_back({Map::kFp32, 32});
+  return formats;
+}
+
+inline std::string name_of(Format f) {
+  static const char* const kNames[] = {"int", "de", "ude", "de0", "lin0", "sqrt0", "soft", "bf", "fp"};
+  return kNames[static_cast<int>(f.map)] + std::to_string(f.bits);
+}
+
+inline Codec codec_of(Format f, int block = 128, Rounding rounding = Rounding::kStochastic,
+                      StepMode mode = StepMode::kMoving) {
+  return {f, is_packed(f) ? block : 0, rounding, mode};
+}
+
+// The code patterns a format may hold, in ascending order of value.
+inline std::vector<std::uint32_t> codes_of(Format f) {
+  std::vector<std::uint32_t> codes;
+  const std::int32_t limit = code_limit(f.bits);
+  if (has_signed_codes(f.map)) {
+    for (std::int32_t k = -limit; k <= limit; ++k) {
+      codes.push_back(static_cast<std::uint32_t>(k) & ((1U << f.bits) - 1U));
+    }
+  } else {
+    for (std::uint32_t c = 0; c < (1U << f.bits); ++c) codes.push_back(c);
+  }
+  return codes;
+}
+
+// A tensor stored as one role. Bytes past its end are guarded.
+class Packed {
+ public:
+  Packed(Codec codec, std::int64_t elements)
+      : codes_(static_cast<std::size_t>(code_bytes(codec.format, elements)) + 128, 0xA5),
+        steps_(static_cast<std::size_t>(blocks_of(elements, codec.block)) + 1, 0) {
+    steps_.back() = 0xA5A5;
+    view_ = {codec, aligned(), steps_.data(), elements};
+    std::memset(view_.codes, 0, static_cast<std::size_t>(code_bytes(codec.format, elements)));
+  }
+  Packed(const Packed&) = delete;
+  Packed& operator=(const Packed&) = delete;
+
+  const RoleView& view() const { return view_; }
+  std::vector<std::uint8_t> codes() const {
+    return {view_.codes, view_.codes + code_bytes(view_.codec.format, view_.elements)};
+  }
+  std::vector<std::uint16_t> steps() const { return {steps_.begin(), steps_.end() - 1}; }
+  std::uint32_t code(std::int64_t i) const { return load_code(view_.codes, view_.codec.format, i); }
+  bool intact() const {
+    return *(view_.codes + code_bytes(view_.codec.format, view_.elements)) == 0xA5 && steps_.back() == 0xA5A5;
+  }
+  bool operator==(const Packed& o) const { return codes() == o.codes() && steps() == o.steps(); }
+
+ private:
+  std::uint8_t* aligned() {
+    const auto at = reinterpret_cast<std::uintptr_t>(codes_.data());
+    return codes_.data() + (64 - at % 64) % 64;
+  }
+  std::vector<std::uint8_t> codes_;
+  std::vector<std::uint16_t> steps_;
+  RoleView view_;
+};
+
+inline std::vector<float> normal_values(std::int64_t count, std::uint32_t seed, float scale = 1.0F,
+                                        bool positive = false) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal(0.0F, scale);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& x : values) {
+    x = normal(generator);
+    if (positive) x = x * x;
+  }
+  return values;
+}
+
+inline std::vector<float> decoded(Pool& pool, const Packed& tensor) {
+  std::vector<float> values(static_cast<std::size_t>(tensor.view().elements));
+  decode(pool, tensor.view(), 0, tensor.view().elements, values.data());
+  return values;
+}
+
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), 4 * a.size()) == 0;
+}
+
+}  // namespace lpmm::kernels

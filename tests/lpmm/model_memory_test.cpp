@@ -1,0 +1,452 @@
+#include "lpmm/model_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+const std::vector<TensorInfo> kTensors = {{"embed", {60, 150}}, {"bias", {70}}, {"weight", {3, 4096}}};
+
+std::vector<float> normal_values(std::int64_t count, std::uint64_t seed, float scale) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& x : values) x = normal(random);
+  return values;
+}
+
+std::vector<float> gradient_of(const ModelMemory& memory, int tensor, std::uint32_t step, int microbatch) {
+  return normal_values(
+      memory.info(tensor).elements(),
+      100 * step + 10 * static_cast<std::uint64_t>(microbatch) + static_cast<std::uint64_t>(tensor), 0.01F);
+}
+
+OptimizerConfig adamw(double clip = 0) {
+  OptimizerConfig c;
+  c.rule = RuleName::kAdamW;
+  c.learning_rate = 0.01;
+  c.weight_decay = 0.01;
+  c.clip_norm = clip;
+  return c;
+}
+
+void initialize(ModelMemory& memory) {
+  for (int i = 0; i < memory.tensors(); ++i) {
+    memory.initialize(i, 0, normal_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F));
+  }
+}
+
+void run_step(ModelMemory& memory, std::uint32_t step) {
+  memory.begin_step(step);
+  for (int k = 0; k < memory.microbatches(); ++k) {
+    for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, step, k), k);
+  }
+  memory.commit(0.01);
+}
+
+// Every byte that outlives a step: codes and steps of parameters and states.
+std::vector<std::uint8_t> persistent_bytes(const ModelMemory& memory) {
+  std::vector<std::uint8_t> bytes;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
+      const kernels::RoleView v = memory.view(i, role);
+      if (v.codes == nullptr) continue;
+      bytes.insert(bytes.end(), v.codes, v.codes + code_bytes(v.codec.format, v.elements));
+      const auto* steps = reinterpret_cast<const std::uint8_t*>(v.steps);
+      if (steps != nullptr) bytes.insert(bytes.end(), steps, steps + step_bytes(v.codec, v.elements));
+    }
+  }
+  return bytes;
+}
+
+bool accumulators_are_empty(const ModelMemory& memory) {
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const kernels::RoleView v = memory.view(i, Role::kAccumulator);
+    if (kernels::square_sum(memory.pool(), v, 0, v.elements) != 0) return false;
+    for (std::int64_t b = 0; b < blocks_of(v.elements, v.codec.block); ++b) {
+      if (v.steps[b] != 0) return false;
+    }
+  }
+  return true;
+}
+
+TEST(ModelMemory, AGradientThatIsNotFiniteLeavesEveryPersistentByte) {
+  for (const std::string_view preset : preset_names()) {
+    for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                            -std::numeric_limits<float>::infinity(), 0x1p126F}) {
+      Pool pool(2);
+      ModelMemory memory(kTensors, make_policy(preset), adamw(1), 3, 4, pool);
+      ModelMemory other(kTensors, make_policy(preset), adamw(1), 3, 4, pool);
+      for (ModelMemory* m : {&memory, &other}) {
+        initialize(*m);
+        run_step(*m, 1);
+      }
+      const auto before = persistent_bytes(memory);
+      memory.begin_step(2, true);
+      for (int k = 0; k < 4; ++k) {
+        for (int i = 0; i < memory.tensors(); ++i) {
+          auto gradient = gradient_of(memory, i, 2, k);
+          if (k == 2 && i == 1) gradient[69] = bad;
+          memory.fold(i, 0, gradient, k);
+          EXPECT_EQ(memory.failed(), k > 2 || (k == 2 && i >= 1));
+        }
+      }
+      const StepReport report = memory.commit(0.01);
+      EXPECT_FALSE(report.applied) << preset;
+      EXPECT_EQ(report.failed_tensor, "bias");
+      EXPECT_EQ(persistent_bytes(memory), before) << preset << " with " << bad;
+      EXPECT_TRUE(accumulators_are_empty(memory));
+      EXPECT_EQ(memory.updates(), 1);
+      for (const TensorStats& stats : memory.take_stats()) {
+        for (const auto& role : stats.role) EXPECT_EQ(role.elements, 0);
+      }
+      // The next step is as if the failed one had only used up its number.
+      run_step(memory, 3);
+      run_step(other, 3);
+      EXPECT_EQ(persistent_bytes(memory), persistent_bytes(other));
+      EXPECT_NE(persistent_bytes(memory), before);
+    }
+  }
+}
+
+TEST(ModelMemory, AStepCanBeFailedFromOutside) {
+  Pool pool(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, pool);
+  initialize(memory);
+  const auto before = persistent_bytes(memory);
+  memory.begin_step(1);
+  memory.fold(0, 0, gradient_of(memory, 0, 1, 0), 0);
+  memory.fail("the loss is NaN");
+  const StepReport report = memory.commit(0.01);
+  EXPECT_FALSE(report.applied);
+  EXPECT_EQ(report.failed_tensor, "the loss is NaN");
+  EXPECT_EQ(persistent_bytes(memory), before);
+  EXPECT_TRUE(accumulators_are_empty(memory));
+}
+
+TEST(ModelMemory, AnUpdateThatDivergesNamesTheTensor) {
+  Pool pool(1);
+  OptimizerConfig sgd;
+  ModelMemory memory(kTensors, make_policy("lpmm"), sgd, 3, 1, pool);
+  initialize(memory);
+  memory.begin_step(1);
+  memory.fold(2, 0, gradient_of(memory, 2, 1, 0), 0);
+  try {
+    memory.commit(1e38);
+    FAIL() << "an update of 1e36 passed";
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("tensor weight"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("lower the learning rate"), std::string::npos);
+  }
+}
+
+TEST(ModelMemory, ThreadsDoNotChangeABit) {
+  for (const std::string_view preset : preset_names()) {
+    std::vector<std::vector<std::uint8_t>> bytes;
+    std::vector<double> norms;
+    for (const int threads : {1, 2, 3}) {
+      Pool pool(threads);
+      ModelMemory memory(kTensors, make_policy(preset), adamw(0.1), 3, 2, pool);
+      initialize(memory);
+      for (std::uint32_t step = 1; step <= 3; ++step) run_step(memory, step);
+      bytes.push_back(persistent_bytes(memory));
+    }
+    EXPECT_EQ(bytes[0], bytes[1]) << preset;
+    EXPECT_EQ(bytes[0], bytes[2]) << preset;
+  }
+}
+
+// Folding range by range, in any order, gives what one fold of the whole gives; the norm as well, to
+// rounding.
+TEST(ModelMemory, RangesMayComeInAnyOrder) {
+  Pool pool(2);
+  const std::vector<TensorInfo> tensors = {{"w", {5, 4096}}, {"v", {3, 1000}}};
+  const auto run = [&](const std::vector<std::int64_t>& order, double& norm) {
+    ModelMemory memory(tensors, make_policy("lpmm-compact"), adamw(0.1), 3, 1, pool);
+    initialize(memory);
+    memory.begin_step(1);
+    const auto gradient = gradient_of(memory, 0, 1, 0);
+    for (const std::int64_t at : order) {
+      memory.fold(0, at * 512, std::span(gradient).subspan(static_cast<std::size_t>(at) * 512, 512), 0);
+    }
+    const auto rest = gradient_of(memory, 1, 1, 0);
+    memory.fold(1, 0, rest, 0);
+    norm = memory.commit(0.01).gradient_norm;
+    return persistent_bytes(memory);
+  };
+  std::vector<std::int64_t> order(40);
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  double norm = 0, shuffled_norm = 0;
+  const auto bytes = run(order, norm);
+  std::shuffle(order.begin(), order.end(), std::mt19937(1));
+  EXPECT_EQ(run(order, shuffled_norm), bytes);
+  EXPECT_EQ(norm, shuffled_norm);
+}
+
+// Against fp64: exact where the last contribution covered everything, near where part of it comes from codes.
+TEST(ModelMemory, TheNormIsThatOfTheWholeGradient) {
+  Pool pool(2);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(1e9), 3, 2, pool);
+  initialize(memory);
+  double exact = 0;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const auto a = gradient_of(memory, i, 1, 0), b = gradient_of(memory, i, 1, 1);
+    for (std::size_t e = 0; e < a.size(); ++e) exact += std::pow((static_cast<double>(a[e]) + b[e]) / 2, 2);
+  }
+  memory.begin_step(1);
+  for (int k = 0; k < 2; ++k) {
+    for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, 1, k), k);
+  }
+  const StepReport report = memory.commit(0.01);
+  EXPECT_NEAR(report.gradient_norm / std::sqrt(exact), 1, 1e-3);  // the first microbatch was rounded
+  EXPECT_EQ(report.clip_factor, 1);
+
+  // A tensor with two contributions, of which the second covers only its second tile.
+  memory.begin_step(2);
+  const std::vector<float> ones(12288, 2.0F);
+  memory.fold(2, 0, ones, 1, 0, false);
+  memory.fold(2, 4096, std::span(ones).subspan(0, 4096), 1, 1, true);
+  EXPECT_NEAR(memory.commit(0.01).gradient_norm, std::sqrt(8192 * 1.0 + 4096 * 4.0), 1e-3);
+}
+
+TEST(ModelMemory, ClippingScalesTheGradient) {
+  Pool pool(1);
+  OptimizerConfig sgd;
+  sgd.clip_norm = 2;
+  ModelMemory memory({{"w", {1, 64}}}, make_policy("fp32"), sgd, 3, 1, pool);
+  memory.begin_step(1);
+  memory.fold(0, 0, std::vector<float>(64, 1.0F), 0);
+  const StepReport report = memory.commit(1);
+  EXPECT_DOUBLE_EQ(report.gradient_norm, 8);
+  EXPECT_NEAR(report.clip_factor, 0.25, 1e-6);
+  std::vector<float> w(64);
+  memory.decode(0, 0, w);
+  for (const float x : w) EXPECT_NEAR(x, -0.25F, 1e-6);
+}
+
+// The relative error of 1, 4, 16 and 64 folds of independent gradients against fp64. With one step for all 64
+// (headroom K) it would be 0.3; with stochastic rounding of 8 bits and no shared steps 0.013 to 0.072.
+TEST(ModelMemory, FoldsAgainstDoublePrecision) {
+  Pool pool(2);
+  constexpr std::int64_t kElements = 1 << 14;
+  for (const auto& [microbatches, limit] : {std::pair{1, 0.011}, {4, 0.026}, {16, 0.050}, {64, 0.096}}) {
+    ModelMemory memory({{"w", {1, kElements}}}, make_policy("lpmm-compact"), adamw(), 3, microbatches, pool);
+    memory.begin_step(1, true);
+    std::vector<double> exact(kElements);
+    for (int k = 0; k < microbatches; ++k) {
+      const auto gradient = normal_values(kElements, static_cast<std::uint64_t>(k), 1);
+      memory.fold(0, 0, gradient, k);
+      for (std::size_t e = 0; e < exact.size(); ++e)
+        exact[e] += static_cast<double>(gradient[e]) / microbatches;
+    }
+    std::vector<float> sum(kElements);
+    kernels::decode(pool, memory.view(0, Role::kAccumulator), 0, kElements, sum.data());
+    double error = 0, bias = 0, size = 0;
+    for (std::size_t e = 0; e < exact.size(); ++e) {
+      error += std::pow(sum[e] - exact[e], 2);
+      bias += sum[e] - exact[e];
+      size += exact[e] * exact[e];
+    }
+    EXPECT_LT(std::sqrt(error / size), limit) << microbatches;
+    EXPECT_GT(std::sqrt(error / size), limit / 2) << microbatches << ": the limit is stale";
+    EXPECT_LT(std::abs(bias), 4 * std::sqrt(error)) << microbatches;
+  }
+}
+
+TEST(ModelMemory, ZeroGradientsLeaveEveryParameterByte) {
+  for (const std::string_view preset : preset_names()) {
+    for (const RuleName rule : {RuleName::kSgd, RuleName::kAdam}) {
+      Pool pool(2);
+      OptimizerConfig c;
+      c.rule = rule;
+      c.momentum = 0.9;
+      ModelMemory memory(kTensors, make_policy(preset), c, 3, 1, pool);
+      initialize(memory);
+      const auto parameters = [&] {
+        std::vector<std::uint8_t> bytes;
+        for (int i = 0; i < memory.tensors(); ++i) {
+          const kernels::RoleView v = memory.view(i, Role::kParameter);
+          bytes.insert(bytes.end(), v.codes, v.codes + code_bytes(v.codec.format, v.elements));
+        }
+        return bytes;
+      };
+      const auto before = parameters();
+      for (std::uint32_t step = 1; step <= 5; ++step) {
+        memory.begin_step(step);
+        for (int i = 0; i < memory.tensors(); ++i) {
+          memory.fold(i, 0, std::vector<float>(static_cast<std::size_t>(memory.info(i).elements())), 0);
+        }
+        EXPECT_TRUE(memory.commit(0.1).applied);
+      }
+      EXPECT_EQ(parameters(), before) << preset;
+    }
+  }
+}
+
+// Mean shrinkage over steps of learning rate * decay = 1e-6, far below half a code of any packed preset.
+double shrinkage(std::string_view preset, Rounding rounding, int steps) {
+  Pool pool(2);
+  OptimizerConfig c;
+  c.decoupled_decay = true;
+  c.weight_decay = 1e-4;
+  Policy policy = make_policy(preset);
+  if (preset != "fp32") set_rounding(policy, rounding);
+  constexpr std::int64_t kElements = 1 << 18;
+  ModelMemory memory({{"w", {1, kElements}}}, policy, c, 3, 1, pool);
+  memory.initialize(0, 0, normal_values(kElements, 1, 0.1F));
+  const auto size = [&] {
+    std::vector<float> w(kElements);
+    memory.decode(0, 0, w);
+    return std::accumulate(w.begin(), w.end(), 0.0, [](double sum, float x) { return sum + std::abs(x); });
+  };
+  const double before = size();
+  for (int step = 1; step <= steps; ++step) {
+    memory.begin_step(static_cast<std::uint32_t>(step));
+    memory.commit(0.01);
+  }
+  return 1 - size() / before;
+}
+
+TEST(ModelMemory, TinyWeightDecayActsUnderStochasticRoundingOnly) {
+  constexpr int kSteps = 20;
+  EXPECT_NEAR(shrinkage("fp32", Rounding::kStochastic, kSteps) / (kSteps * 1e-6), 1, 0.05);
+  EXPECT_NEAR(shrinkage("lpmm", Rounding::kStochastic, kSteps) / (kSteps * 1e-6), 1, 0.2);
+  EXPECT_NEAR(shrinkage("lpmm-compact", Rounding::kStochastic, kSteps) / (kSteps * 1e-6), 1, 0.5);
+  EXPECT_EQ(shrinkage("lpmm", Rounding::kNearest, kSteps), 0);
+  EXPECT_EQ(shrinkage("lpmm-compact", Rounding::kNearest, kSteps), 0);
+}
+
+// Initial values and step noise are different draws, and tensors do not share them.
+TEST(ModelMemory, InitialValuesHaveNoiseOfTheirOwn) {
+  Pool pool(1);
+  const std::vector<TensorInfo> twins = {{"a", {1, 4096}}, {"b", {1, 4096}}};
+  ModelMemory memory(twins, make_policy("lpmm-compact"), {}, 3, 1, pool);
+  const auto values = normal_values(4096, 1, 0.1F);
+  memory.initialize(0, 0, values);
+  memory.initialize(1, 0, values);
+  std::vector<float> a(4096), b(4096);
+  memory.decode(0, 0, a);
+  memory.decode(1, 0, b);
+  const auto equal = std::inner_product(a.begin(), a.end(), b.begin(), 0, std::plus<>(), std::equal_to<>());
+  EXPECT_GT(equal, 4096 / 2);
+  EXPECT_LT(equal, 4096 * 3 / 4);  // two thirds of independent roundings agree
+}
+
+// The tensors of ResNet-20 for CIFAR-10: three stages of six convolutions after the first.
+std::vector<TensorInfo> resnet20(std::int64_t& buffers) {
+  std::vector<TensorInfo> tensors;
+  buffers = 0;
+  const auto convolution = [&](std::int64_t in, std::int64_t out) {
+    const std::string name = "conv" + std::to_string(tensors.size());
+    tensors.push_back({name, {out, in, 3, 3}});
+    tensors.push_back({name + ".gain", {out}});
+    tensors.push_back({name + ".bias", {out}});
+    buffers += 2 * 4 * out;  // running mean and variance
+  };
+  convolution(3, 16);
+  for (const std::int64_t width : {16, 32, 64}) {
+    for (int i = 0; i < 6; ++i) convolution(i == 0 && width > 16 ? width / 2 : width, width);
+  }
+  tensors.push_back({"head", {10, 64}});
+  tensors.push_back({"head.bias", {10}});
+  return tensors;
+}
+
+TEST(ModelMemory, LedgerOfResNet20) {
+  Pool pool(1);
+  OptimizerConfig sgdm;
+  sgdm.momentum = 0.9;
+  std::int64_t buffers = 0;
+  const auto tensors = resnet20(buffers);
+  EXPECT_EQ(buffers, 4 * 1376);
+  for (const auto& [preset, most_bits] :
+       {std::pair{"fp32", 96.4}, {"lpmm", 28.8}, {"lpmm-compact", 25.0}, {"lpmm-min", 17.0}}) {
+    const ModelMemory memory(tensors, make_policy(preset), sgdm, 1, 2, pool);
+    Ledger ledger = memory.ledger();
+    EXPECT_EQ(ledger.parameters, 269722);
+    EXPECT_EQ(ledger.exempt, 3 * 4 * 1386);
+    std::int64_t codes = 0, steps = 0;
+    for (const TensorInfo& t : tensors) {
+      if (t.shape.size() == 1) continue;
+      for (std::size_t r = 0; r < 3; ++r) {
+        codes += code_bytes(memory.policy().specs[r].format, t.elements());
+        steps += step_bytes(memory.policy().specs[r], t.elements());
+      }
+    }
+    EXPECT_EQ(std::accumulate(ledger.role_codes.begin(), ledger.role_codes.end(), std::int64_t{0}), codes);
+    EXPECT_EQ(std::accumulate(ledger.role_steps.begin(), ledger.role_steps.end(), std::int64_t{0}), steps);
+    EXPECT_EQ(ledger.role_bytes(Role::kVariance), 0);
+    ledger.buffers = 2 * buffers;  // with a step's proposals
+    EXPECT_EQ(ledger.model_memory(), codes + steps + ledger.exempt + 2 * buffers);
+    EXPECT_LE(ledger.bits_per_parameter(), most_bits) << preset;
+    RecordProperty(preset, std::to_string(ledger.bits_per_parameter()));
+  }
+}
+
+std::int64_t resident_bytes() {
+  std::int64_t pages = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> pages >> resident;
+  return resident * 4096;
+}
+
+TEST(ModelMemory, UntouchedMemoryCostsNothingAndCodesAreAligned) {
+  Pool pool(1);
+  const std::int64_t before = resident_bytes();
+  const ModelMemory memory({{"odd", {3, 5}}, {"large", {1 << 13, 1 << 13}}, {"bias", {3}}, {"w", {7, 9}}},
+                           make_policy("lpmm"), adamw(), 1, 1, pool);
+  EXPECT_GT(memory.ledger().model_memory(), std::int64_t{280} << 20);
+  EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.view(i, static_cast<Role>(r)).codes) % 64, 0U);
+    }
+  }
+}
+
+TEST(ModelMemory, MisuseIsRefused) {
+  Pool pool(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 2, pool);
+  std::vector<float> values(9000);
+  const std::span<float> all(values);
+  EXPECT_EQ(memory.find("bias"), 1);
+  EXPECT_EQ(memory.find("nothing"), -1);
+  EXPECT_THROW(memory.decode(3, 0, all), UsageError);
+  EXPECT_THROW(memory.decode(-1, 0, all), UsageError);
+  EXPECT_THROW(memory.decode(0, 0, all.subspan(0, 100)), UsageError);
+  EXPECT_THROW(memory.decode(0, 100, all.subspan(0, 512)), UsageError);
+  EXPECT_THROW(memory.decode(0, -512, all.subspan(0, 512)), UsageError);
+  EXPECT_THROW(memory.decode(0, 512, all), UsageError);
+  EXPECT_NO_THROW(memory.decode(0, 512, all.subspan(0, 512)));
+  EXPECT_NO_THROW(memory.decode(0, 8704, all.subspan(0, 296)));
+  values[5] = NAN;
+  EXPECT_THROW(memory.initialize(0, 0, all), RunError);
+  values[5] = 0;
+  EXPECT_THROW(memory.fold(0, 0, all, 0), UsageError);  // outside a step
+  EXPECT_THROW(memory.commit(0.1), UsageError);
+  EXPECT_THROW(memory.begin_step(0), UsageError);
+  memory.begin_step(5);
+  EXPECT_THROW(memory.begin_step(6), UsageError);
+  EXPECT_THROW(memory.fold(0, 0, all, 2), UsageError);
+  EXPECT_THROW(memory.fold(0, 0, all, 0, -1), UsageError);
+  memory.commit(0.1);
+  EXPECT_THROW(memory.begin_step(5), UsageError);  // the same noise again
+  EXPECT_THROW(ModelMemory(kTensors, make_policy("lpmm"), adamw(), 3, 0, pool), UsageError);
+  EXPECT_THROW(ModelMemory({{"huge", {std::int64_t{1} << 36}}}, make_policy("lpmm"), adamw(), 3, 1, pool),
+               UsageError);
+  EXPECT_THROW(ModelMemory({{"huge", {1 << 30, 1 << 30}}}, make_policy("lpmm"), adamw(), 3, 1, pool),
+               UsageError);
+}
+
+}  // namespace
+}  // namespace lpmm

@@ -1,0 +1,135 @@
+// ModelMemory against the scalar specification, byte for byte.
+#include "lpmm/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace lpmm {
+namespace {
+
+// Tails of all kinds: below a block, below a group, several tiles and a bit, a 1-D tensor, one of one
+// element.
+const std::vector<TensorInfo> kTensors = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},  {"wide", {33, 260}},
+                                          {"tile", {64, 64}},     {"one", {1, 1}}, {"block", {16, 12}},
+                                          {"long", {3, 4096, 1}}};
+
+// Values over five decades, a few zeros.
+std::vector<float> draw_values(std::int64_t count, std::uint64_t seed, float scale) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& x : values) {
+    x = scale * normal(random) * std::exp(2.0F * normal(random));
+    if (random() % 16 == 0) x = 0;
+  }
+  return values;
+}
+
+OptimizerConfig optimizer(RuleName rule, double clip = 0) {
+  OptimizerConfig c;
+  c.rule = rule;
+  c.momentum = rule == RuleName::kSgd ? 0.9 : 0;
+  c.weight_decay = 0.01;
+  c.clip_norm = clip;
+  return c;
+}
+
+void expect_equal(const ModelMemory& memory, const Oracle& oracle, const std::string& what) {
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const Role role = static_cast<Role>(r);
+      const kernels::RoleView v = memory.view(i, role);
+      const Oracle::Stored& o = oracle.stored(i, role);
+      const std::string where = what + ", " + memory.info(i).name + " " + std::string(to_string(role));
+      ASSERT_EQ(v.codes == nullptr, o.codes.empty()) << where;
+      ASSERT_EQ(std::memcmp(v.codes, o.codes.data(), o.codes.size()), 0) << where;
+      ASSERT_EQ(std::memcmp(v.steps, o.steps.data(), 2 * o.steps.size()), 0) << where << " steps";
+    }
+  }
+}
+
+// Four steps of K microbatches, equal after every fold and commit.
+void run_both(const Policy& policy, const OptimizerConfig& config, int microbatches, int threads,
+              const std::string& what) {
+  Pool pool(threads);
+  ModelMemory memory(kTensors, policy, config, 7, microbatches, pool);
+  Oracle oracle(kTensors, policy, config, 7, microbatches);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const auto values = draw_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F);
+    memory.initialize(i, 0, values);
+    oracle.initialize(i, values);
+  }
+  expect_equal(memory, oracle, what + " at the start");
+  for (std::uint32_t step = 1; step <= 4; ++step) {
+    memory.begin_step(step);
+    oracle.begin_step(step);
+    for (int k = 0; k < microbatches; ++k) {
+      for (int i = 0; i < memory.tensors(); ++i) {
+        if (i == 3 && k == microbatches - 1) continue;  // its norm comes from what is stored
+        const auto gradient = draw_values(memory.info(i).elements(),
+                                          1000 * step + 10 * static_cast<std::uint64_t>(k + 1) + i, 0.01F);
+        memory.fold(i, 0, gradient, k);
+        oracle.fold(i, gradient, k);
+      }
+    }
+    expect_equal(memory, oracle, what + " after the folds of step " + std::to_string(step));
+    const double lr = 0.1 / step;
+    const StepReport a = memory.commit(lr), b = oracle.commit(lr);
+    EXPECT_TRUE(a.applied && b.applied);
+    EXPECT_EQ(a.gradient_norm, b.gradient_norm) << what;
+    EXPECT_EQ(a.clip_factor, b.clip_factor) << what;
+    EXPECT_EQ(a.clip_factor<1, config.clip_norm> 0) << what << ": clipping is meant to act";
+    expect_equal(memory, oracle, what + " after step " + std::to_string(step));
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+Policy odd_policy(const char* p, const char* a, const char* m, const char* v) {
+  return {"odd", {parse_spec(p), parse_spec(a), parse_spec(m), parse_spec(v)}, {}};
+}
+
+TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
+  for (const std::string_view preset : preset_names()) {
+    for (const RuleName rule : {RuleName::kSgd, RuleName::kAdam, RuleName::kAdamW}) {
+      for (const int k : {1, 2, 4}) {
+        run_both(make_policy(preset), optimizer(rule, k == 4 ? 0.0 : 0.1), k, 1 + k % 3,
+                 std::string(preset) + " rule " + std::to_string(static_cast<int>(rule)) + " K " +
+                     std::to_string(k));
+      }
+    }
+  }
+}
+
+TEST(Oracle, NearestRounding) {
+  for (const std::string_view preset : preset_names()) {
+    Policy policy = make_policy(preset);
+    set_rounding(policy, Rounding::kNearest);
+    run_both(policy, optimizer(RuleName::kAdamW), 2, 2, std::string(preset) + " rn");
+  }
+}
+
+TEST(Oracle, OddPolicies) {
+  run_both(
+      odd_policy("int5:block64:sr:sticky", "int7:block4096", "soft8:block64:sticky", "lin04:block512:sticky"),
+      optimizer(RuleName::kAdam, 0.05), 3, 2, "odd widths");
+  run_both(odd_policy("int16:block1024:rn:sticky", "bf16:sr", "de4:block64:sr", "de04:block128:rn"),
+           optimizer(RuleName::kAdamW), 2, 3, "bf16 accumulator");
+  run_both(odd_policy("bf16:sr", "int2:block64", "int3:block2048", "ude4:block64:sr"),
+           optimizer(RuleName::kAdam, 0.05), 1, 2, "bf16 parameters");
+  run_both(odd_policy("de8:block128:sr", "soft4:block64", "bf16:rn", "bf16:sr"), optimizer(RuleName::kAdam),
+           2, 2, "dynamic parameters");
+  Policy exempted = make_policy("lpmm-min");
+  PolicyOverride keep, pack;
+  keep.pattern = "w*";
+  keep.exempt = true;
+  pack.pattern = "norm";
+  pack.specs[0] = parse_spec("int10:block64:sticky");
+  exempted.overrides = {keep, pack};
+  run_both(exempted, optimizer(RuleName::kSgd, 0.1), 2, 2, "overrides");
+}
+
+}  // namespace
+}  // namespace lpmm
