@@ -55,7 +55,7 @@ TrainSpeed bench_train(const RunConfig& config, const ImageData& data, Pool& poo
   }
   std::nth_element(step_seconds.begin(), step_seconds.begin() + steps / 2, step_seconds.end());
   speed.median_step_seconds = step_seconds[static_cast<std::size_t>(steps / 2)];
-  speed.images_per_second = static_cast<double>(t.batch) / speed.median_step_seconds;
+  speed.images_per_second = static_cast<double>(steps * t.batch) / speed.seconds;
   return speed;
 }
 

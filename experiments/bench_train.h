@@ -10,7 +10,7 @@
 namespace lpmm {
 
 struct TrainSpeed {
-  double images_per_second = 0;  // by the median step
+  double images_per_second = 0;  // over all measured steps
   double median_step_seconds = 0;
   double seconds = 0;          // of all measured steps, which is the sum of:
   double data_seconds = 0;     // waiting for batches

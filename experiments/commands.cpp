@@ -22,15 +22,15 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
                      "memory policy: fp32, lpmm, lpmm-compact, lpmm-min or states8 (default: the file's)");
   command.add_option("--rounding", arguments.options.rounding,
                      "every role's rounding: sr (stochastic) or rn (nearest) (default: the preset's)");
-  command
-      .add_option("--threads", arguments.threads,
-                  "threads, results do not depend on it (default: all processors)")
-      ->check(CLI::Range(1, 4096));
+  add_threads_option(command, arguments.threads);
   command.add_option("--set", arguments.options.settings, "changes one key of CONFIG: --set train.epochs=10")
-      ->type_name("A.B=C")
-      ->take_all()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->type_name("SECTION.KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_threads_option(CLI::App& command, int& threads) {
+  command.add_option("--threads", threads, "0 (default): all processors; results do not depend on it")
+      ->check(CLI::Range(0, 1024).description(""));
 }
 
 namespace {

@@ -36,10 +36,13 @@ void on_selected(CLI::App& command, Action& action, std::shared_ptr<Options> opt
 struct ConfigArguments {
   std::string path;
   ConfigOptions options;
-  int threads = -1;
+  int threads = -1;  // negative: as in the file
   RunConfig load() const;
 };
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
+
+// --threads; 0 stands for all processors.
+void add_threads_option(CLI::App& command, int& threads);
 
 // The answer of a command: one JSON object on standard output, or aligned lines of "key  value".
 void print_answer(const nlohmann::ordered_json& answer, bool as_json);

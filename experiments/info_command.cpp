@@ -57,7 +57,8 @@ ordered_json presets() {
 }
 
 void print_formats(const ordered_json& rows) {
-  fmt::print("\n{:<8} {:>4} {:>9} {:>6} {:>12} {:>8}\n", "format", "bits", "sign", "zero", "smallest", "largest");
+  fmt::print("\n{:<8} {:>4} {:>9} {:>6} {:>12} {:>8}\n", "format", "bits", "sign", "zero", "smallest",
+             "largest");
   for (const ordered_json& row : rows) {
     fmt::print("{:<8} {:>4} {:>9} {:>6}", row["name"].get<std::string>(), row["bits"].get<int>(),
                row["signed"].get<bool>() ? "signed" : "unsigned", row["zero"].get<bool>() ? "yes" : "none");

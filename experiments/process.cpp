@@ -21,8 +21,8 @@ void become(char* const* argv, const ProcessOptions& options, pid_t parent) {
   if (setpgid(0, 0) != 0) return;
   if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) return;
   if (getppid() != parent) _exit(1);
-  const int in = open("/dev/null", O_RDONLY);
-  const int out = open(options.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  const int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  const int out = open(options.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) return;
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) return;
   execvp(argv[0], argv);

@@ -73,7 +73,7 @@ class HeaderParser {
     const char quote = accept('\'') ? '\'' : accept('"') ? '"' : '\0';
     const std::size_t end = quote == '\0' ? std::string_view::npos : text_.find(quote, at_);
     if (end == std::string_view::npos) fail("lacks a quoted text (structured types are not read)");
-    const std::string word(text_.substr(at_, end - at_));
+    std::string word(text_.substr(at_, end - at_));
     at_ = end + 1;
     return word;
   }

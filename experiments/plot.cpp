@@ -1,0 +1,335 @@
+#include "experiments/plot.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "experiments/process.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/spec.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+// ---- curves --------------------------------------------------------------------------------------------
+std::optional<double> number_in(const Json& record, const char* key) {
+  const auto it = record.find(key);
+  if (it == record.end() || !it->is_number()) return {};
+  const double v = it->get<double>();
+  return std::isfinite(v) ? std::optional(v) : std::nullopt;
+}
+
+void add_point(Curve& curve, double step, const std::optional<double>& value, double scale = 1) {
+  if (value) curve.push_back({step, scale * *value});
+}
+
+// Means of equal runs of points, so that a long curve stays readable.
+Curve thinned(const Curve& curve, std::size_t most) {
+  const std::size_t bin = (curve.size() + most - 1) / most;
+  if (bin <= 1) return curve;
+  Curve out;
+  for (std::size_t first = 0; first < curve.size(); first += bin) {
+    const std::size_t end = std::min(curve.size(), first + bin);
+    PlotPoint mean;
+    for (std::size_t i = first; i < end; ++i) {
+      mean.step += curve[i].step / static_cast<double>(end - first);
+      mean.value += curve[i].value / static_cast<double>(end - first);
+    }
+    out.push_back(mean);
+  }
+  return out;
+}
+
+// ---- the gnuplot script --------------------------------------------------------------------------------
+// Okabe and Ito's colours, told apart with any colour vision.
+constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                    "#E69F00", "#56B4E9", "#000000", "#8C8C00"};
+constexpr std::size_t kMostRuns = std::size(kColours);
+constexpr std::size_t kMostPoints = 250;
+
+// Text between single quotes, where gnuplot expands nothing and only the quote itself is special.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7F ? ' ' : c;
+    if (c == '\'') out += '\'';
+  }
+  return out + "'";
+}
+
+struct Panel {
+  std::string title, axis;
+  std::vector<Curve> curves;  // one a run, some empty
+  bool share = false;         // percent, 0 to 100
+  bool empty() const {
+    return std::all_of(curves.begin(), curves.end(), [](const Curve& c) { return c.empty(); });
+  }
+};
+
+std::vector<Panel> panels_of(std::span<const PlotRun> runs) {
+  std::vector<Panel> panels = {{"training loss", "cross entropy (nats)", {}},
+                               {"test accuracy", "correct (%)", {}}};
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    panels.push_back(
+        {fmt::format("underflow, {}", to_string(static_cast<Role>(r))), "increments lost (%)", {}, true});
+  }
+  for (const PlotRun& run : runs) {
+    panels[0].curves.push_back(thinned(run.loss, kMostPoints));
+    panels[1].curves.push_back(thinned(run.accuracy, kMostPoints));
+    for (std::size_t r = 0; r < kRoles; ++r)
+      panels[2 + r].curves.push_back(thinned(run.underflow[r], kMostPoints));
+  }
+  std::erase_if(panels, [](const Panel& p) { return p.empty(); });
+  return panels;
+}
+
+// Panels two in a row, the legend in a strip above them.
+std::string plot_script(std::span<const PlotRun> runs) {
+  const std::vector<Panel> panels = panels_of(runs);
+  const int rows = static_cast<int>(panels.size() + 1) / 2;
+  const int legend_lines = static_cast<int>(runs.size() + 2) / 3;
+  const int width = 1000, legend = 16 + 22 * legend_lines, row_height = 330,
+            height = legend + rows * row_height;
+  const double legend_share = static_cast<double>(legend) / height, row_share = (1 - legend_share) / rows;
+
+  std::string s = "set encoding utf8\n";
+  for (std::size_t p = 0; p < panels.size(); ++p) {
+    for (std::size_t c = 0; c < panels[p].curves.size(); ++c) {
+      if (panels[p].curves[c].empty()) continue;
+      s += fmt::format("$curve_{}_{} << end_of_curve\n", p, c);
+      for (const PlotPoint& point : panels[p].curves[c]) s += fmt::format("{} {}\n", point.step, point.value);
+      s += "end_of_curve\n";
+    }
+  }
+  for (const char* type : {"png", "svg"}) {
+    const bool png = std::string_view(type) == "png";
+    s +=
+        png ? fmt::format("set terminal pngcairo size {},{} font 'sans,11' background '#ffffff'\n", width,
+                          height)
+            : fmt::format("set terminal svg size {},{} font 'sans,13' background '#ffffff'\n", width, height);
+    s += fmt::format("set output 'plot.{}'\n", type);
+    s += "set multiplot\nset style line 100 lc rgb '#d9d9d9' lw 0.7\nset border 3 lc rgb '#606060' lw 0.8\n"
+         "set tics nomirror out scale 0.5 textcolor rgb '#303030'\nset grid ls 100\n";
+    // The legend: lines without points in a panel without axes.
+    s += fmt::format(
+        "set origin 0,{}\nset size 1,{}\nset lmargin 0\nset rmargin 0\nset tmargin 0\nset bmargin 0\n"
+        "unset border\nunset tics\nset xrange [0:1]\nset yrange [0:1]\n"
+        "set key center center horizontal maxrows {} samplen 2.5 noenhanced\nplot ",
+        1 - legend_share, legend_share, legend_lines);
+    for (std::size_t r = 0; r < runs.size(); ++r) {
+      s += fmt::format("{}NaN with lines lw 3 lc rgb '{}' title {}", r == 0 ? "" : ", ", kColours[r],
+                       quoted(runs[r].label));
+    }
+    s += "\nunset key\nset border 3 lc rgb '#606060' lw 0.8\nset tics nomirror out scale 0.5\n"
+         "set lmargin 9\nset rmargin 2.5\nset tmargin 2.2\nset bmargin 3.4\nset xlabel 'step' offset 0,0.4\n"
+         "set xrange [0:*]\n";
+    for (std::size_t p = 0; p < panels.size(); ++p) {
+      const Panel& panel = panels[p];
+      const int row = static_cast<int>(p) / 2;
+      s += fmt::format("set origin {},{}\nset size 0.5,{}\n", p % 2 == 0 ? 0.0 : 0.5,
+                       1 - legend_share - (row + 1) * row_share, row_share);
+      s += fmt::format("set title {} offset 0,-0.4\nset ylabel {} offset 1,0\nset yrange {}\nplot ",
+                       quoted(panel.title), quoted(panel.axis), panel.share ? "[0:100]" : "[*:*]");
+      bool first = true;
+      for (std::size_t c = 0; c < panel.curves.size(); ++c) {
+        if (panel.curves[c].empty()) continue;
+        const bool few = panel.curves[c].size() <= 12;
+        s += fmt::format("{}$curve_{}_{} using 1:2 with {} lw 2 lc rgb '{}' notitle", first ? "" : ", ", p, c,
+                         few ? "linespoints pt 7 ps 0.5" : "lines", kColours[c]);
+        first = false;
+      }
+      s += "\n";
+    }
+    s += "unset multiplot\nset output\n";
+  }
+  return s;
+}
+
+// A folder that is removed again.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "lpmm_plot_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw RunError(name + ": cannot be made; is the disk full?");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  fs::path operator/(const std::string& name) const { return path_ / name; }
+  std::string string() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+// ---- the table -----------------------------------------------------------------------------------------
+std::string with_commas(std::int64_t n) {
+  std::string out = std::to_string(n);
+  for (std::ptrdiff_t at = std::ssize(out) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
+    out.insert(static_cast<std::size_t>(at), ",");
+  }
+  return out;
+}
+
+struct TableRow {
+  std::string title;
+  std::vector<std::string> cells;
+};
+
+// One row: what `text` makes of each summary's value at `path`; nothing where no run has the value.
+template <class Text>
+void add_row(std::vector<TableRow>& rows, const std::vector<Json>& summaries, const std::string& title,
+             const char* path, Text text) {
+  TableRow row{title, {}};
+  bool any = false;
+  for (const Json& summary : summaries) {
+    const Json::json_pointer pointer(path);
+    const bool has = summary.contains(pointer) && summary[pointer].is_number();
+    row.cells.push_back(has ? text(summary[pointer].get<double>()) : "-");
+    any = any || (has && row.cells.back() != "0");
+  }
+  if (any) rows.push_back(std::move(row));
+}
+
+std::size_t shown_width(const std::string& text) {  // UTF-8 continuation bytes take no place
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string markdown(const std::vector<TableRow>& rows) {
+  std::vector<std::size_t> widths(rows[0].cells.size() + 1);
+  const auto cell = [](const TableRow& row, std::size_t c) -> const std::string& {
+    return c == 0 ? row.title : row.cells[c - 1];
+  };
+  for (const TableRow& row : rows) {
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      widths[c] = std::max(widths[c], shown_width(cell(row, c)));
+  }
+  std::string out;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      const std::string& text = cell(rows[r], c);
+      const std::string space(widths[c] - shown_width(text), ' ');
+      out += "| " + (c == 0 ? text + space : space + text) + ' ';
+    }
+    out += "|\n";
+    if (r > 0) continue;
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      out += '|' + std::string(widths[c] + 1, '-') + (c == 0 ? '-' : ':');
+    }
+    out += "|\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+PlotRun read_run(const std::string& path, const std::string& label) {
+  fs::path log = path;
+  if (fs::is_directory(log)) log /= "log.jsonl";
+  PlotRun run;
+  run.label = label;
+  if (label.empty()) {
+    run.label = fs::absolute(log).lexically_normal().parent_path().filename().string();
+  }
+  for (const Json& record : read_log(log.string())) {
+    const std::string type = record["type"];
+    if (type == "summary") run.summary = record.dump();
+    const auto step = number_in(record, "step");
+    if (!step) continue;
+    if (type == "step") add_point(run.loss, *step, number_in(record, "loss"));
+    if (type == "eval") add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
+    if (type != "underflow" || !record.contains("roles") || !record["roles"].is_object()) continue;
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const auto role = record["roles"].find(to_string(static_cast<Role>(r)));
+      if (role == record["roles"].end() || !role->is_object()) continue;
+      add_point(run.underflow[r], *step, number_in(*role, "share"), 100);
+    }
+  }
+  return run;
+}
+
+void draw_plot(std::span<const PlotRun> runs, const std::string& prefix) {
+  if (runs.size() > kMostRuns) {
+    throw UsageError(
+        fmt::format("{} runs on one plot; {} at most can be told apart", runs.size(), kMostRuns));
+  }
+  if (panels_of(runs).empty()) throw RunError("nothing to plot: the logs hold no steps yet");
+  // gnuplot sees fixed names in a folder of its own; only then are the pictures moved to where they belong.
+  const TemporaryFolder folder;
+  write_text((folder / "plot.gp").string(), plot_script(runs));
+  int code = 0;
+  try {
+    code = wait_process(start_process({"gnuplot", "--default-settings", "plot.gp"},
+                                      {(folder / "output.txt").string(), folder.string()}));
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}; plots need gnuplot (Debian: apt-get install gnuplot-nox)", error.what()));
+  }
+  if (code != 0) {
+    throw RunError(
+        fmt::format("gnuplot ended with {}: {}", code, read_text((folder / "output.txt").string(), 1 << 20)));
+  }
+  for (const char* type : {".png", ".svg"}) {
+    std::error_code error;
+    const fs::path target = prefix + type;
+    if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
+    fs::copy_file(folder / (std::string("plot") + type), target, fs::copy_options::overwrite_existing, error);
+    if (error) throw RunError(fmt::format("{}: cannot be written: {}", target.string(), error.message()));
+  }
+}
+
+std::string results_table(std::span<const PlotRun> runs) {
+  std::vector<TableRow> rows = {{"", {}}};
+  std::vector<Json> summaries;
+  for (const PlotRun& run : runs) {
+    if (run.summary.empty()) {
+      throw RunError(fmt::format("{}: has not ended, so there is no summary for the table", run.label));
+    }
+    std::string label = run.label;
+    std::replace_if(
+        label.begin(), label.end(), [](char c) { return c == '|' || c == '\n'; }, ' ');
+    rows[0].cells.push_back(label);
+    summaries.push_back(Json::parse(run.summary));
+    // Measured as planned: what the run added to the memory the process started with.
+    Json& last = summaries.back();
+    const auto peak = number_in(last, "peak_rss_bytes"), start = number_in(last, "rss_at_start_bytes");
+    if (peak && start) last["added_rss_bytes"] = *peak - *start;
+  }
+  const auto bytes = [](double v) { return with_commas(std::llround(v)); };
+  const auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
+  const auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
+  add_row(rows, summaries, "bits per parameter", "/bits_per_parameter",
+          [](double v) { return fmt::format("{:.2f}", v); });
+  for (const char* part :
+       {"parameter", "accumulator", "momentum", "variance", "exempt", "buffers", "total"}) {
+    add_row(rows, summaries, fmt::format("{}, bytes", part),
+            fmt::format("/model_memory_bytes/{}", part).c_str(), bytes);
+  }
+  add_row(rows, summaries, "final training loss", "/final_loss",
+          [](double v) { return fmt::format("{:.4f}", v); });
+  add_row(rows, summaries, "test accuracy", "/test_accuracy", percent);
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const std::string role(to_string(static_cast<Role>(r)));
+    add_row(rows, summaries, fmt::format("underflow, {}", role), fmt::format("/underflow/{}", role).c_str(),
+            percent);
+  }
+  add_row(rows, summaries, "images per second", "/images_per_second",
+          [](double v) { return fmt::format("{:.0f}", v); });
+  add_row(rows, summaries, "peak memory, planned", "/plan_peak_bytes", mebibytes);
+  add_row(rows, summaries, "peak memory, measured", "/added_rss_bytes", mebibytes);
+  return markdown(rows);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,541 @@
+#include "experiments/sweep.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <toml++/toml.h>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <sstream>
+
+#include "experiments/process.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/plan.h"
+#include "lpmm/statistics.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+// ---- the grid ------------------------------------------------------------------------------------------
+[[noreturn]] void refuse(const std::string& path, const toml::node& node, const std::string& what) {
+  throw UsageError(fmt::format("{}:{}: {}", path, node.source().begin.line, what));
+}
+
+// A value as --set takes it: strings bare, anything else as TOML writes it.
+std::string value_text(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return *text;
+  std::ostringstream out;
+  node.visit([&](const auto& n) { out << n; });
+  return out.str();
+}
+
+std::vector<std::string> texts(const std::string& path, const std::string& key, const toml::node& node) {
+  const toml::array* items = node.as_array();
+  if (items == nullptr || items->empty()) refuse(path, node, key + " is an array with at least one value");
+  std::vector<std::string> out;
+  for (const toml::node& item : *items) {
+    if (item.is_table()) refuse(path, item, key + " holds plain values");
+    out.push_back(value_text(item));
+  }
+  return out;
+}
+
+// [axes] may hold "a.b" = [...] or a.b = [...], which TOML reads as a table a.
+void read_axes(const std::string& path, const std::string& prefix, const toml::table& table,
+               SweepGrid& grid) {
+  for (const auto& [key, node] : table) {
+    const std::string name = prefix + std::string(key.str());
+    if (const toml::table* inner = node.as_table()) {
+      read_axes(path, name + ".", *inner, grid);
+    } else {
+      grid.axes.push_back({name, texts(path, name, node)});
+    }
+  }
+}
+
+// ---- cells ---------------------------------------------------------------------------------------------
+using Choice = std::vector<std::pair<std::string, std::string>>;  // key, value of every axis
+
+void choices(const std::vector<SweepAxis>& axes, std::size_t axis, Choice& choice, std::vector<Choice>& out) {
+  if (axis == axes.size()) {
+    out.push_back(choice);
+    return;
+  }
+  for (const std::string& value : axes[axis].values) {
+    choice.emplace_back(axes[axis].key, value);
+    choices(axes, axis + 1, choice, out);
+    choice.pop_back();
+  }
+}
+
+std::string file_name(std::string text) {
+  constexpr const char* kFine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=-";
+  for (std::size_t at = 0; (at = text.find_first_not_of(kFine, at)) != std::string::npos;) {
+    text[at] = text[at] == ':' ? '-' : '_';
+  }
+  return text;
+}
+
+Choice without_memory(const Choice& choice) {
+  Choice out;
+  for (const auto& c : choice) {
+    if (!c.first.starts_with("memory.")) out.push_back(c);
+  }
+  return out;
+}
+
+std::string group_name(const std::string& config, const std::string& preset, const Choice& choice) {
+  std::string name = fs::path(config).stem().string();
+  if (!preset.empty()) name += "__" + preset;
+  for (const auto& [key, value] : choice) name += fmt::format("__{}={}", key, value);
+  return file_name(name);
+}
+
+// ---- what a cell's folder holds ------------------------------------------------------------------------
+// The summary of a finished cell. Throws UsageError where the folder holds another run.
+std::optional<Json> finished(const SweepCell& cell, const fs::path& folder) {
+  if (!fs::exists(folder / "config.toml")) return {};
+  for (const ConfigDifference& d :
+       differences(load_config((folder / "config.toml").string(), {}), cell.config)) {
+    if (d.key == "train.threads") continue;  // changes no result
+    throw UsageError(fmt::format(
+        "{}: holds another run: {} is {} there and {} here; name another folder (--out), or remove "
+        "this one",
+        folder.string(), d.key, d.first.empty() ? "not set" : d.first,
+        d.second.empty() ? "not set" : d.second));
+  }
+  if (!fs::exists(folder / "log.jsonl")) return {};
+  const std::vector<Json> records = read_log((folder / "log.jsonl").string());
+  if (records.empty() || records.back()["type"] != "summary") return {};
+  const Json& last = records.back();
+  if (last.value("interrupted", true) || last.contains("error")) return {};
+  return last;
+}
+
+// Share of its steps that a running cell has logged, from the end of its log.
+double progress_of(const fs::path& folder, std::int64_t steps) {
+  constexpr std::streamoff kTail = 1 << 16;
+  std::ifstream in(folder / "log.jsonl", std::ios::binary | std::ios::ate);
+  if (!in) return 0;
+  in.seekg(std::max<std::streamoff>(0, std::streamoff{in.tellg()} - kTail));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  constexpr std::string_view kMark = "{\"type\":\"step\",\"step\":";
+  const std::size_t at = text.rfind(kMark);
+  if (at == std::string::npos) return 0;
+  const double step = std::strtod(text.c_str() + at + kMark.size(), nullptr);
+  return std::clamp(step / static_cast<double>(steps), 0.0, 1.0);
+}
+
+std::int64_t steps_of(const RunConfig& config) {
+  if (config.train.steps > 0) return config.train.steps;
+  const std::int64_t an_epoch = train_images(config) / config.train.batch;
+  return std::max<std::int64_t>(1, config.train.epochs * an_epoch);
+}
+
+std::string last_line(const fs::path& path) {
+  std::ifstream in(path);
+  std::string last;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+// ---- running -------------------------------------------------------------------------------------------
+volatile std::sig_atomic_t stop_requests = 0;
+void request_stop(int) {
+  stop_requests = stop_requests + 1;
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds);
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+class Runner {
+ public:
+  Runner(const std::vector<SweepCell>& cells, const SweepOptions& options)
+      : cells_(cells), options_(options), summaries_(cells.size()), errors_(cells.size()) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      summaries_[i] = finished(cells[i], folder(i));
+      if (summaries_[i]) {
+        ++done_;
+      } else {
+        waiting_.push_back(i);
+      }
+    }
+    std::reverse(waiting_.begin(), waiting_.end());
+  }
+
+  // False where the user stopped it.
+  bool run() {
+    say(fmt::format("sweep: {} cells, {} finished before, {} to run, {} at a time", cells_.size(), done_,
+                    waiting_.size(), options_.jobs));
+    const auto old_interrupt = std::signal(SIGINT, request_stop);
+    const auto old_terminate = std::signal(SIGTERM, request_stop);
+    int passed_on = 0;
+    while (!running_.empty() || (!waiting_.empty() && stop_requests == 0)) {
+      while (stop_requests == 0 && !waiting_.empty() &&
+             running_.size() < static_cast<std::size_t>(options_.jobs)) {
+        start(waiting_.back());
+        waiting_.pop_back();
+      }
+      for (; passed_on < stop_requests; ++passed_on) {
+        say("sweep: stopping; the running cells save a checkpoint");
+        for (const Running& r : running_) kill(r.process, SIGINT);
+      }
+      collect();
+      show();
+      if (!running_.empty()) poll(nullptr, 0, 100);
+    }
+    clear();
+    std::signal(SIGINT, old_interrupt);
+    std::signal(SIGTERM, old_terminate);
+    return stop_requests == 0;
+  }
+
+  const std::vector<std::optional<Json>>& summaries() const { return summaries_; }
+  const std::vector<std::string>& errors() const { return errors_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Running {
+    std::size_t cell;
+    pid_t process;
+    Clock::time_point started;
+    double progress_at_start;
+  };
+
+  fs::path folder(std::size_t cell) const { return fs::path(options_.out) / cells_[cell].name; }
+  static double since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+  void start(std::size_t index) {
+    const SweepCell& cell = cells_[index];
+    fs::create_directories(folder(index));
+    std::vector<std::string> arguments = {own_program(), "train", cell.config_path};
+    if (!cell.options.preset.empty()) arguments.insert(arguments.end(), {"--preset", cell.options.preset});
+    for (const std::string& setting : cell.options.settings) {
+      arguments.insert(arguments.end(), {"--set", setting});
+    }
+    arguments.insert(arguments.end(), {"--threads", std::to_string(options_.threads), "--quiet", "--resume",
+                                       "--out", folder(index).string()});
+    const double progress = progress_of(folder(index), steps_of(cell.config));
+    const pid_t process = start_process(arguments, {(folder(index) / "output.txt").string(), ""});
+    running_.push_back({index, process, Clock::now(), progress});
+  }
+
+  // Takes note of the cells that have ended.
+  void collect() {
+    for (std::size_t i = 0; i < running_.size();) {
+      const Running r = running_[i];
+      int status = 0;
+      if (waitpid(r.process, &status, WNOHANG) != r.process) {
+        ++i;
+        continue;
+      }
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      const int code = exit_code(status);
+      if (code == 0) summaries_[r.cell] = finished(cells_[r.cell], folder(r.cell));
+      const std::string name = cells_[r.cell].name, time = duration(since(r.started));
+      work_done_ += 1 - r.progress_at_start;
+      if (summaries_[r.cell]) {
+        ++done_;
+        const Json& accuracy = (*summaries_[r.cell])["test_accuracy"];
+        say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name,
+                        accuracy.is_number() ? fmt::format("{:.2f} %", 100 * accuracy.get<double>()) : "done",
+                        time));
+      } else if (stop_requests == 0) {
+        errors_[r.cell] = fmt::format("exit code {}: {}", code, last_line(folder(r.cell) / "output.txt"));
+        say(fmt::format("FAILED {} after {}: {}", name, time, errors_[r.cell]));
+      }
+    }
+  }
+
+  // One line with what runs and when all is done: redrawn on a terminal, now and then elsewhere.
+  void show() {
+    const double interval = terminal_ ? 1 : 60;
+    if (since(shown_) < interval) return;
+    shown_ = Clock::now();
+    double done = work_done_, left = static_cast<double>(waiting_.size());
+    for (const Running& r : running_) {
+      const double progress = progress_of(folder(r.cell), steps_of(cells_[r.cell].config));
+      done += std::max(0.0, progress - r.progress_at_start);
+      left += 1 - progress;
+    }
+    const double elapsed = since(started_);
+    const std::string line =
+        fmt::format("sweep: {}/{} done, {} running, {} elapsed, ETA {}", done_, cells_.size(),
+                    running_.size(), duration(elapsed), done > 0.01 ? duration(elapsed * left / done) : "-");
+    if (!terminal_) {
+      say(line);
+      return;
+    }
+    fmt::print(stderr, "\r\033[K{}", line);
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (terminal_) fmt::print(stderr, "\r\033[K");
+  }
+  void say(const std::string& line) const {
+    clear();
+    fmt::print(stderr, "{}\n", line);
+  }
+
+  const std::vector<SweepCell>& cells_;
+  const SweepOptions& options_;
+  std::vector<std::optional<Json>> summaries_;
+  std::vector<std::string> errors_;
+  std::vector<std::size_t> waiting_;  // the next one last
+  std::vector<Running> running_;
+  std::size_t done_ = 0;
+  double work_done_ = 0;  // in cells, since the start
+  const Clock::time_point started_ = Clock::now();
+  Clock::time_point shown_ = started_;
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+};
+
+// ---- the answer ----------------------------------------------------------------------------------------
+Json mean_json(const Mean& mean, double scale = 1) {
+  if (mean.count == 0) return nullptr;
+  return {{"mean", scale * mean.mean}, {"deviation", mean.count > 1 ? Json(scale * mean.deviation) : Json()}};
+}
+
+Json gap_json(const std::vector<double>& gaps) {
+  const Mean mean = mean_of(gaps);
+  if (mean.count == 0) return nullptr;
+  Json out = {{"pairs", mean.count}, {"mean", mean.mean}};
+  if (mean.count > 1) {
+    const MeanBounds bounds = bounds_95(mean);
+    out.update({{"upper_95", bounds.upper}, {"low_95", bounds.low}, {"high_95", bounds.high}});
+  }
+  return out;
+}
+
+// Finished cells of each group by seed.
+using BySeed = std::map<std::uint64_t, const Json*>;
+
+std::vector<double> values_of(const BySeed& cells, const char* key) {
+  std::vector<double> out;
+  for (const auto& [seed, summary] : cells) {
+    if ((*summary)[key].is_number()) out.push_back((*summary)[key].get<double>());
+  }
+  return out;
+}
+
+// scale * (value - baseline value) of the seeds that both have.
+std::vector<double> paired(const BySeed& cells, const BySeed& baseline, const char* key, double scale) {
+  std::vector<double> out;
+  for (const auto& [seed, summary] : cells) {
+    const auto other = baseline.find(seed);
+    if (other == baseline.end()) continue;
+    const Json &a = (*summary)[key], &b = (*other->second)[key];
+    if (a.is_number() && b.is_number()) out.push_back(scale * (a.get<double>() - b.get<double>()));
+  }
+  return out;
+}
+
+Json answer_json(const std::vector<SweepCell>& cells, const Runner& runner) {
+  std::vector<const SweepCell*> order;  // one cell a group
+  std::map<std::string, BySeed> groups;
+  Json answer = {{"groups", Json::array()}, {"cells", Json::array()}};
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const SweepCell& cell = cells[i];
+    if (!groups.contains(cell.group)) order.push_back(&cell);
+    BySeed& by_seed = groups[cell.group];
+    const std::optional<Json>& summary = runner.summaries()[i];
+    if (summary) by_seed[cell.config.train.seed] = &*summary;
+    Json row = {{"name", cell.name}, {"group", cell.group}, {"seed", cell.config.train.seed}};
+    row["state"] = summary ? "finished" : runner.errors()[i].empty() ? "not run" : "failed";
+    if (!runner.errors()[i].empty()) row["error"] = runner.errors()[i];
+    if (summary) row["summary"] = *summary;
+    answer["cells"].push_back(std::move(row));
+  }
+  for (const SweepCell* cell : order) {
+    const BySeed& group = groups[cell->group];
+    Json row = {{"group", cell->group},
+                {"preset", cell->config.policy.preset},
+                {"seeds", group.size()},
+                {"accuracy_percent", mean_json(mean_of(values_of(group, "test_accuracy")), 100)},
+                {"final_loss", mean_json(mean_of(values_of(group, "final_loss")))}};
+    const std::vector<double> bits = values_of(group, "bits_per_parameter");
+    row["bits_per_parameter"] = bits.empty() ? Json() : Json(bits.front());
+    if (!cell->baseline.empty() && cell->baseline != cell->group) {
+      const BySeed& baseline = groups[cell->baseline];
+      row["baseline"] = cell->baseline;
+      row["accuracy_gap_points"] = gap_json(paired(group, baseline, "test_accuracy", -100));
+      row["loss_gap"] = gap_json(paired(group, baseline, "final_loss", 1));
+    }
+    answer["groups"].push_back(std::move(row));
+  }
+  return answer;
+}
+
+std::string number(const Json& parent, const char* key, const char* inner, int digits) {
+  const auto it = parent.find(key);
+  if (it == parent.end() || it->is_null()) return "";
+  const Json& v = inner == nullptr ? *it : it->value(inner, Json());
+  return v.is_number() ? fmt::format("{:.{}f}", v.get<double>(), digits) : "";
+}
+
+struct Column {
+  const char *title, *csv, *key, *inner;
+  int digits;
+};
+constexpr Column kColumns[] = {
+    {"accuracy %", "accuracy_percent", "accuracy_percent", "mean", 2},
+    {"+-", "accuracy_deviation", "accuracy_percent", "deviation", 2},
+    {"loss", "final_loss", "final_loss", "mean", 4},
+    {"bits", "bits_per_parameter", "bits_per_parameter", nullptr, 2},
+    {"gap", "gap_points", "accuracy_gap_points", "mean", 2},
+    {"upper 95%", "gap_upper_95", "accuracy_gap_points", "upper_95", 2},
+    {"low", "gap_low_95", "accuracy_gap_points", "low_95", 2},
+    {"high", "gap_high_95", "accuracy_gap_points", "high_95", 2},
+    {"loss gap", "loss_gap", "loss_gap", "mean", 4},
+    {"upper 95%", "loss_gap_upper_95", "loss_gap", "upper_95", 4},
+};
+
+std::string sweep_csv(const Json& answer) {
+  std::string out = "group,seeds";
+  for (const Column& c : kColumns) out += fmt::format(",{}", c.csv);
+  for (const Json& row : answer["groups"]) {
+    out += fmt::format("\n{},{}", row["group"].get<std::string>(), row["seeds"].get<std::int64_t>());
+    for (const Column& c : kColumns) out += "," + number(row, c.key, c.inner, c.digits + 4);
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+SweepGrid load_grid(const std::string& path) {
+  constexpr std::string_view kKeys[] = {"configs", "presets", "seeds", "set", "baseline", "axes"};
+  toml::table root;
+  try {
+    root = toml::parse(read_text(path, 1 << 20), path);
+  } catch (const toml::parse_error& e) {
+    throw UsageError(fmt::format("{}:{}: {}", path, e.source().begin.line, e.description()));
+  } catch (const RunError& e) {
+    throw UsageError(e.what());
+  }
+  SweepGrid grid;
+  for (const auto& [name, node] : root) {
+    const std::string key(name.str());
+    if (key == "configs") {
+      grid.configs = texts(path, key, node);
+    } else if (key == "presets") {
+      grid.presets = texts(path, key, node);
+    } else if (key == "set") {
+      grid.settings = texts(path, key, node);
+    } else if (key == "seeds") {
+      texts(path, key, node);
+      for (const toml::node& seed : *node.as_array()) {
+        const auto value = seed.value_exact<std::int64_t>();
+        if (!value || *value < 0) refuse(path, seed, "seeds are integers, 0 or more");
+        grid.seeds.push_back(static_cast<std::uint64_t>(*value));
+      }
+    } else if (key == "baseline") {
+      const auto preset = node.value_exact<std::string>();
+      if (!preset) refuse(path, node, "baseline is the name of a preset");
+      grid.baseline = *preset;
+    } else if (key == "axes") {
+      if (!node.is_table()) refuse(path, node, "axes is a table of \"section.key\" = [values]");
+      read_axes(path, "", *node.as_table(), grid);
+    } else {
+      refuse(path, node,
+             fmt::format("unknown key {}; did you mean {}? (known: {})", key, nearest_name(key, kKeys),
+                         join(kKeys)));
+    }
+  }
+  return grid;
+}
+
+std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
+  if (grid.configs.empty())
+    throw UsageError("a sweep needs at least one config (--config, or configs = [...])");
+  const auto presets = grid.presets.empty() ? std::vector<std::string>{""} : grid.presets;
+  if (!grid.baseline.empty() && std::find(presets.begin(), presets.end(), grid.baseline) == presets.end()) {
+    throw UsageError(fmt::format("the baseline {} is not among the presets; add it", grid.baseline));
+  }
+  std::vector<Choice> grid_choices;
+  Choice scratch;
+  choices(grid.axes, 0, scratch, grid_choices);
+  std::vector<std::optional<std::uint64_t>> seeds(grid.seeds.begin(), grid.seeds.end());
+  if (seeds.empty()) seeds.emplace_back();
+
+  std::vector<SweepCell> cells;
+  std::set<std::string> names;
+  for (const auto& seed : seeds) {
+    for (const std::string& config : grid.configs) {
+      for (const Choice& choice : grid_choices) {
+        for (const std::string& preset : presets) {
+          const bool is_baseline = !grid.baseline.empty() && preset == grid.baseline;
+          const Choice own = is_baseline ? without_memory(choice) : choice;
+          SweepCell cell;
+          cell.group = group_name(config, preset, own);
+          if (!grid.baseline.empty()) {
+            cell.baseline = group_name(config, grid.baseline, without_memory(choice));
+          }
+          cell.config_path = config;
+          cell.options.preset = preset;
+          cell.options.settings = grid.settings;
+          for (const auto& [key, value] : own) cell.options.settings.push_back(key + "=" + value);
+          if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
+          cell.config = resolve_data(load_config(config, cell.options));
+          cell.name = fmt::format("{}__seed{}", cell.group, cell.config.train.seed);
+          if (!names.insert(cell.name).second) {
+            if (own.size() != choice.size()) continue;  // the baseline, once for all values of memory axes
+            throw UsageError(fmt::format(
+                "two cells are called {}: a value is given twice, or two configs have one file name",
+                cell.name));
+          }
+          cells.push_back(std::move(cell));
+        }
+      }
+    }
+  }
+  return cells;
+}
+
+SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
+  const std::vector<SweepCell> cells = sweep_cells(grid);
+  SweepOptions options = given;
+  if (options.threads == 0) options.threads = std::max(1, Pool(0).threads() / options.jobs);
+  Runner runner(cells, options);
+  SweepResult result;
+  result.interrupted = !runner.run();
+  result.answer = answer_json(cells, runner);
+  for (const std::string& error : runner.errors()) result.failed += error.empty() ? 0 : 1;
+  write_text((fs::path(options.out) / "sweep.json").string(), result.answer.dump(2) + "\n");
+  write_text((fs::path(options.out) / "sweep.csv").string(), sweep_csv(result.answer));
+  return result;
+}
+
+std::string sweep_table(const Json& answer) {
+  std::size_t width = 5;
+  for (const Json& row : answer["groups"]) {
+    width = std::max(width, row["group"].get_ref<const std::string&>().size());
+  }
+  std::string out = fmt::format("{:<{}} {:>5}", "group", width, "seeds");
+  for (const Column& c : kColumns) out += fmt::format(" {:>10}", c.title);
+  for (const Json& row : answer["groups"]) {
+    out += fmt::format("\n{:<{}} {:>5}", row["group"].get<std::string>(), width,
+                       row["seeds"].get<std::int64_t>());
+    for (const Column& c : kColumns) out += fmt::format(" {:>10}", number(row, c.key, c.inner, c.digits));
+  }
+  return out + "\n";
+}
+
+}  // namespace lpmm
