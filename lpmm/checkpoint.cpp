@@ -204,7 +204,7 @@ std::vector<std::pair<std::int64_t, std::string>> list_checkpoints(const std::st
 
 // Removes a checkpoint; it never looks whole while it goes. Failing only costs space, so it is not an error.
 void remove_checkpoint(const fs::path& path) {
-  const fs::path away = path.parent_path() / ("." + path.filename().string() + ".old");
+  const fs::path away = path.parent_path() / fmt::format(".{}.old", path.filename().string());
   std::error_code error;
   fs::rename(path, away, error);
   fs::remove_all(error ? path : away, error);
@@ -223,7 +223,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
     throw RunError(
         fmt::format("{}: the disk has {} bytes left, a checkpoint takes {}", folder, space, needed));
   }
-  const fs::path temporary = fs::path(folder) / ("." + name + ".tmp");
+  const fs::path temporary = fs::path(folder) / fmt::format(".{}.tmp", name);
   fs::remove_all(temporary);
   fs::create_directory(temporary);
   try {

@@ -1,0 +1,109 @@
+// A softmax regression on 16x16 averaged pixels with a running mean as its buffer: small enough to train in
+// milliseconds, with everything a run must keep. NaN gradients can be asked for.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "kernels/noise.h"
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+constexpr int kTinyFeatures = 16 * 16 * 3, kTinyClasses = 10;
+
+class TinyProgram : public Program {
+ public:
+  explicit TinyProgram(std::function<bool()> poison) : poison_(std::move(poison)) {}
+  std::int64_t activation_bytes() const override { return kTinyFeatures * 8; }
+  std::int64_t workspace_bytes() const override { return kTinyFeatures * kTinyClasses * 8; }
+
+  BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+    std::vector<float> weight_gradient(kTinyFeatures * kTinyClasses), bias_gradient(kTinyClasses);
+    const BatchResult result = pass(memory, buffers, batch, &weight_gradient, &bias_gradient);
+    for (std::size_t i = 0; i < kTinyFeatures; ++i) {
+      float& mean = buffers.proposal(0)[i];
+      mean = 0.9F * mean + 0.1F * last_features_[i];
+    }
+    if (poison_ && poison_()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
+    memory.fold(1, 0, bias_gradient, microbatch);
+    memory.fold(0, 0, weight_gradient, microbatch);
+    return result;
+  }
+  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
+    return pass(memory, buffers, batch, nullptr, nullptr);
+  }
+
+ private:
+  BatchResult pass(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
+                   std::vector<float>* weight_gradient, std::vector<float>* bias_gradient) {
+    std::vector<float> weight(kTinyFeatures * kTinyClasses), bias(kTinyClasses), x(kTinyFeatures);
+    memory.decode(0, 0, weight);
+    memory.decode(1, 0, bias);
+    BatchResult result;
+    for (std::int64_t image = 0; image < batch.count; ++image) {
+      const float* pixels = batch.images.data() + image * 32 * 32 * 3;
+      for (int f = 0; f < kTinyFeatures; ++f) {
+        const int c = f % 3, column = f / 3 % 16 * 2, row = f / 48 * 2;
+        const auto at = [&](int r, int col) { return pixels[(r * 32 + col) * 3 + c]; };
+        x[static_cast<std::size_t>(f)] =
+            (at(row, column) + at(row, column + 1) + at(row + 1, column) + at(row + 1, column + 1)) / 4 -
+            0.01F * buffers.value(0)[static_cast<std::size_t>(f)];
+      }
+      double logits[kTinyClasses], sum = 0;
+      for (std::size_t k = 0; k < kTinyClasses; ++k) {
+        logits[k] = bias[k];
+        for (std::size_t f = 0; f < kTinyFeatures; ++f) logits[k] += weight[k * kTinyFeatures + f] * x[f];
+      }
+      const double top = *std::max_element(logits, logits + kTinyClasses);
+      for (const double l : logits) sum += std::exp(l - top);
+      const auto label = static_cast<std::size_t>(batch.labels[static_cast<std::size_t>(image)]);
+      result.loss_sum += top + std::log(sum) - logits[label];
+      result.correct += logits[label] == top ? 1 : 0;
+      ++result.count;
+      if (weight_gradient == nullptr) continue;
+      for (std::size_t k = 0; k < kTinyClasses; ++k) {
+        const auto g = static_cast<float>((std::exp(logits[k] - top) / sum - (k == label ? 1.0 : 0.0)) /
+                                          static_cast<double>(batch.count));
+        (*bias_gradient)[k] += g;
+        for (std::size_t f = 0; f < kTinyFeatures; ++f) (*weight_gradient)[k * kTinyFeatures + f] += g * x[f];
+      }
+      last_features_ = x;
+    }
+    return result;
+  }
+  std::function<bool()> poison_;
+  std::vector<float> last_features_;
+};
+
+class TinyModel : public Model {
+ public:
+  // `poison` is asked once a microbatch whether its gradient shall hold a NaN.
+  explicit TinyModel(std::function<bool()> poison = nullptr) : poison_(std::move(poison)) {}
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  const std::vector<BufferInfo>& buffers() const override { return buffers_; }
+  void initialize(ModelMemory& memory, std::uint64_t seed) const override {
+    std::vector<float> weight(kTinyFeatures * kTinyClasses), bias(kTinyClasses);
+    const Noise noise{seed, 0, 0, static_cast<std::uint32_t>(Stream::kTest)};
+    for (std::size_t i = 0; i < weight.size(); ++i) {
+      weight[i] = (static_cast<float>(noise_draw(noise, static_cast<std::int64_t>(i))) - 32768.0F) * 1e-6F;
+    }
+    memory.initialize(0, 0, weight);
+    memory.initialize(1, 0, bias);
+  }
+  std::unique_ptr<Program> build(int, Compute, int) const override {
+    return std::make_unique<TinyProgram>(poison_);
+  }
+
+ private:
+  std::vector<TensorInfo> tensors_ = {{"head.weight", {kTinyClasses, kTinyFeatures}},
+                                      {"head.bias", {kTinyClasses}}};
+  std::vector<BufferInfo> buffers_ = {{"input.running_mean", {kTinyFeatures}, 0.0F}};
+  std::function<bool()> poison_;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,265 @@
+// Runs of a tiny model: bit-equal for any threads and any stop, failing steps, folders that are not touched.
+#include "lpmm/trainer.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/checkpoint.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/log.h"
+#include "tests/lpmm/scratch.h"
+#include "tests/lpmm/tiny_model.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig tiny_config(const std::vector<std::string>& settings = {}, const std::string& preset = "lpmm") {
+  const std::string text = R"(
+    [model]
+    name = "tiny"
+    [data]
+    set = "drawn"
+    train_images = 96
+    test_images = 40
+    [train]
+    steps = 11
+    batch = 16
+    microbatches = 2
+    threads = 2
+    [optimizer]
+    rule = "adamw"
+    learning_rate = 0.01
+    clip_norm = 1.0
+    [schedule]
+    kind = "cosine"
+    [checkpoint]
+    every_steps = 1
+    keep = 0
+    [log]
+    every_steps = 2
+    underflow_every_steps = 3
+  )";
+  return parse_config(text, "tiny.toml", {preset, "", settings});
+}
+
+TrainResult run(const std::string& out, const RunConfig& config, bool resume = false,
+                const Model& model = TinyModel()) {
+  return train(config, model, {out, resume, true});
+}
+
+nlohmann::ordered_json summary(const TrainResult& result) {
+  return nlohmann::ordered_json::parse(result.summary);
+}
+
+// The log without what differs between equal runs.
+std::string story(const std::string& out) {
+  std::string text;
+  for (Json r : read_log(out + "/log.jsonl")) {
+    if (r["type"] == "system" || r["type"] == "config") continue;  // one more a process, or a new thread count
+    for (const char* key :
+         {"seconds", "images_per_second", "rss_bytes", "peak_rss_bytes", "rss_at_start_bytes",
+          "train_seconds", "plan_peak_bytes", "overhead_bytes", "peak_bytes"}) {
+      r.erase(key);
+    }
+    text += r.dump() + "\n";
+  }
+  return text;
+}
+
+std::string model_bytes(const std::string& out, int step) {
+  return read_text(fmt::format("{}/checkpoints/step_{:08}/model.safetensors", out, step), 1 << 30);
+}
+
+void copy_folder(const std::string& from, const std::string& to) {
+  fs::copy(from, to, fs::copy_options::recursive);
+}
+
+TEST(Trainer, LearnsAndTellsTheWholeStory) {
+  const Scratch scratch;
+  const TrainResult result =
+      run(scratch / "run", tiny_config({"train.steps=60", "optimizer.learning_rate=0.003"}));
+  EXPECT_FALSE(result.interrupted);
+  const auto s = summary(result);
+  EXPECT_LT(s["final_loss"], 2.2);  // chance has 2.303
+  EXPECT_GE(s["test_accuracy"], 0.0);
+  EXPECT_LE(s["test_accuracy"], 1.0);
+  EXPECT_EQ(s["steps"], 60);
+  EXPECT_EQ(s["skipped_steps"], 0);
+  EXPECT_EQ(s["interrupted"], false);
+  EXPECT_GT(s["images_per_second"], 0.0);
+  EXPECT_GT(s["peak_rss_bytes"], 1000000);
+  const auto& bytes = s["model_memory_bytes"];
+  std::int64_t total = 0;
+  for (const char* key : {"parameter", "accumulator", "momentum", "variance", "exempt", "buffers"}) {
+    EXPECT_GT(bytes[key], 0) << key;
+    total += bytes[key].get<std::int64_t>();
+  }
+  EXPECT_EQ(bytes["total"], total);
+  EXPECT_DOUBLE_EQ(s["bits_per_parameter"], 8.0 * static_cast<double>(total) / 7690);
+  for (const char* role : {"parameter", "momentum", "variance"})
+    EXPECT_TRUE(s["underflow"].contains(role)) << role;
+
+  const auto records = read_log(scratch / "run" + "/log.jsonl");
+  std::map<std::string, int> count;
+  for (const auto& r : records) ++count[r["type"].get<std::string>()];
+  EXPECT_EQ(count["config"], 1);
+  EXPECT_EQ(count["system"], 1);
+  EXPECT_EQ(count["ledger"], 1);
+  EXPECT_EQ(count["step"], 30);
+  EXPECT_EQ(count["underflow"], 20);
+  EXPECT_EQ(count["eval"], 10);
+  EXPECT_EQ(count["checkpoint"], 60);
+  EXPECT_EQ(count["summary"], 1);
+  EXPECT_EQ(records.back()["type"], "summary");
+  EXPECT_EQ(records.back().dump(), result.summary);
+}
+
+TEST(Trainer, ThreadsDoNotChangeTheRun) {
+  const Scratch scratch;
+  for (const int threads : {1, 2, 3}) {
+    run(scratch / std::to_string(threads), tiny_config({fmt::format("train.threads={}", threads)}));
+  }
+  for (const char* other : {"2", "3"}) {
+    EXPECT_TRUE(story(scratch / "1") == story(scratch / other));
+    EXPECT_TRUE(model_bytes(scratch / "1", 11) == model_bytes(scratch / other, 11));
+  }
+}
+
+TEST(Trainer, ResumesAfterAnyStepWithTheSameBytes) {
+  const Scratch scratch;
+  const std::string whole = scratch / "whole";
+  run(whole, tiny_config());
+  for (int stop = 1; stop <= 10; ++stop) {
+    // What a run that was killed after step `stop` leaves behind: later checkpoints never were.
+    const std::string part = scratch / std::to_string(stop);
+    copy_folder(whole, part);
+    for (int later = stop + 1; later <= 11; ++later) {
+      fs::remove_all(fmt::format("{}/checkpoints/step_{:08}", part, later));
+    }
+    fs::create_directories(part + "/checkpoints/.step_00000099.tmp/half");
+    const std::string log = read_text(part + "/log.jsonl", 1 << 20);
+    write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"") + 20));  // the summary was cut off
+    run(part, tiny_config({fmt::format("train.threads={}", 1 + stop % 3)}), true);
+    EXPECT_TRUE(story(part) == story(whole)) << "stopped after " << stop;
+    EXPECT_TRUE(model_bytes(part, 11) == model_bytes(whole, 11)) << "stopped after " << stop;
+    EXPECT_FALSE(fs::exists(part + "/checkpoints/.step_00000099.tmp"));
+  }
+}
+
+TEST(Trainer, ResumesFromNothing) {
+  const Scratch scratch;
+  run(scratch / "a", tiny_config());
+  run(scratch / "b", tiny_config(), true);
+  EXPECT_TRUE(story(scratch / "a") == story(scratch / "b"));
+}
+
+TEST(Trainer, ASeedChangesTheRun) {
+  const Scratch scratch;
+  run(scratch / "a", tiny_config());
+  run(scratch / "b", tiny_config({"train.seed=2"}));
+  EXPECT_TRUE(model_bytes(scratch / "a", 11) != model_bytes(scratch / "b", 11));
+}
+
+TEST(Trainer, StopsAtTheStepOnASignalAndGoesOn) {
+  const Scratch scratch;
+  const std::vector<std::string> rare = {"checkpoint.every_steps=0"};
+  run(scratch / "whole", tiny_config(rare));
+  int calls = 0;
+  const TinyModel interrupting([&] {
+    if (++calls == 9) std::raise(SIGINT);  // in step 5
+    return false;
+  });
+  const TrainResult result = run(scratch / "run", tiny_config(rare), false, interrupting);
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(summary(result)["interrupted"], true);
+  EXPECT_EQ(summary(result)["steps"], 5);
+  EXPECT_TRUE(fs::exists(scratch / "run" + "/checkpoints/step_00000005"));
+  EXPECT_FALSE(run(scratch / "run", tiny_config(rare), true).interrupted);
+  EXPECT_TRUE(model_bytes(scratch / "run", 11) == model_bytes(scratch / "whole", 11));
+}
+
+TEST(Trainer, AFailedStepChangesNothingButTheCount) {
+  const Scratch scratch;
+  int calls = 0;
+  // The second microbatch of step 4.
+  const TinyModel model([&] { return ++calls == 8; });
+  const TrainResult result = run(scratch / "run", tiny_config(), false, model);
+  EXPECT_EQ(summary(result)["skipped_steps"], 1);
+  EXPECT_EQ(summary(result)["steps"], 11);
+  EXPECT_TRUE(model_bytes(scratch / "run", 3) == model_bytes(scratch / "run", 4));
+  EXPECT_TRUE(model_bytes(scratch / "run", 4) != model_bytes(scratch / "run", 5));
+  bool told = false;
+  for (const auto& r : read_log(scratch / "run" + "/log.jsonl")) {
+    if (r.contains("failed")) {
+      told = true;
+      EXPECT_EQ(r["step"], 4);
+      EXPECT_EQ(r["failed"], "head.weight");
+    }
+  }
+  EXPECT_TRUE(told);
+}
+
+TEST(Trainer, StopsAfterTooManyFailedStepsAndKeepsTheCheckpoint) {
+  const Scratch scratch;
+  int calls = 0;
+  const TinyModel model([&] { return ++calls > 6; });  // from step 4 on
+  const RunConfig config =
+      tiny_config({"train.max_failed_steps=3", "checkpoint.every_steps=3", "train.steps=30"});
+  try {
+    run(scratch / "run", config, false, model);
+    FAIL() << "the run should have stopped";
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("3 steps in a row"), std::string::npos) << e.what();
+  }
+  const auto last = read_log(scratch / "run" + "/log.jsonl").back();
+  EXPECT_EQ(last["type"], "summary");
+  EXPECT_EQ(last["skipped_steps"], 3);
+  EXPECT_EQ(last["interrupted"], true);
+  EXPECT_TRUE(last.contains("error"));
+  // The checkpoint of step 3 is good: without the poison the run goes on to the end.
+  EXPECT_EQ(newest_checkpoint(scratch / "run" + "/checkpoints"),
+            scratch / "run" + "/checkpoints/step_00000003");
+  EXPECT_EQ(summary(run(scratch / "run", config, true))["steps"], 30);
+}
+
+TEST(Trainer, LeavesOtherRunsAlone) {
+  const Scratch scratch;
+  run(scratch / "run", tiny_config());
+  const std::string before = read_text(scratch / "run" + "/log.jsonl", 1 << 20);
+  EXPECT_THROW(run(scratch / "run", tiny_config()), UsageError);
+  EXPECT_THROW(run(scratch / "run", tiny_config({"optimizer.learning_rate=0.02"}), true), UsageError);
+  EXPECT_THROW(run(scratch / "run", tiny_config({}, "lpmm-min"), true), UsageError);
+  // Finished: nothing is done again.
+  EXPECT_EQ(run(scratch / "run", tiny_config(), true).summary,
+            read_log(scratch / "run" + "/log.jsonl").back().dump());
+  EXPECT_EQ(read_text(scratch / "run" + "/log.jsonl", 1 << 20), before);
+  // Longer is the same run going on.
+  EXPECT_EQ(summary(run(scratch / "run", tiny_config({"train.steps=14"}), true))["steps"], 14);
+}
+
+TEST(Trainer, EvaluatesACheckpointAsTheRunDid) {
+  const Scratch scratch;
+  const auto s = summary(run(scratch / "run", tiny_config()));
+  const EvalResult result = evaluate(tiny_config({"train.threads=3"}), TinyModel(), scratch / "run");
+  EXPECT_EQ(result.accuracy, s["test_accuracy"]);
+  EXPECT_EQ(result.loss, s["test_loss"]);
+  EXPECT_EQ(result.images, 40);
+}
+
+TEST(Trainer, SaysWhatDoesNotFit) {
+  const Scratch scratch;
+  EXPECT_THROW(run(scratch / "run", tiny_config({"train.batch=98", "train.microbatches=1"})), UsageError);
+  EXPECT_THROW(run("/proc/nowhere/run", tiny_config()), RunError);
+}
+
+}  // namespace
+}  // namespace lpmm
