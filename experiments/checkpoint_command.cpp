@@ -151,9 +151,6 @@ void add_export_command(CLI::App& program, Action& action) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   add_threads_option(*command, o->threads);
-  0 : all processors ")
-          ->check(CLI::Range(0, 4096))
-          ->capture_default_str();
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer("Example:\n  lpmm export runs/r20 --type bf16 --out r20.safetensors");
   on_selected(*command, action, o, run_export);

@@ -178,9 +178,6 @@ void add_quantize_command(CLI::App& program, Action& action) {
       ->type_name("OUT.npy");
   command->add_option("--decoded", o->decoded, "write what is stored, as fp32")->type_name("OUT.npy");
   add_threads_option(*command, o->threads);
-  0 : all processors ")
-          ->check(CLI::Range(0, 4096))
-          ->capture_default_str();
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       "Prints bits_per_element (steps included), mean_abs_error, mean_rel_error (of non-zero inputs), "

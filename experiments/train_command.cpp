@@ -101,9 +101,6 @@ void add_eval_command(CLI::App& program, Action& action) {
                    "config of the run (default: the config.toml beside the checkpoints)")
       ->type_name("TOML");
   add_threads_option(*command, o->threads);
-  0 : all processors ")
-          ->check(CLI::Range(0, 4096))
-          ->capture_default_str();
   command->add_flag("--json", o->json, "print one JSON object: checkpoint, images, test_loss, test_accuracy");
   command->footer("Examples:\n  lpmm eval runs/r20\n  lpmm eval runs/r20/checkpoints/step_00003900 --json");
   on_selected(*command, action, o, run_eval);

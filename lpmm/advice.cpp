@@ -16,7 +16,18 @@ constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
 constexpr std::int64_t kSample = kernels::kTile;
 
 bool loses(const Codec& codec) {
-  return codec.rounding == Rounding::kNearest && is_packed(codec.format);
+  return codec.rounding == Rounding::kNearest && codec.format.map != Map::kFp32;
+}
+
+// The distance between neighbouring values: of `int` the step, of a table about 2 / 2^bits of its range, of
+// bf16 2^-8 of a number of typical `size`.
+double code_size(const kernels::RoleView& v, std::int64_t count, double size) {
+  if (v.codec.block == 0) return std::ldexp(size, -8);
+  const std::int64_t blocks = blocks_of(count, v.codec.block);
+  double steps = 0;
+  for (std::int64_t b = 0; b < blocks; ++b) steps += static_cast<double>(bf16_to_float(v.steps[b]));
+  const double code = v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits);
+  return code * steps / static_cast<double>(blocks);
 }
 
 void add(LostUpdates& total, double& lost, const std::string& name, double share, std::int64_t elements) {
@@ -43,17 +54,12 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     if (!loses(v.codec) || v.elements == 0) continue;
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
     memory.decode(i, 0, sample);
-    double squares = 0, steps = 0;
+    double squares = 0;
     for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
-    const auto count = static_cast<std::int64_t>(sample.size());
-    const std::int64_t blocks = blocks_of(count, v.codec.block);
-    for (std::int64_t b = 0; b < blocks; ++b) steps += static_cast<double>(bf16_to_float(v.steps[b]));
-    // One code of a table map is about 2 / 2^bits of its range.
-    const double code = steps / static_cast<double>(blocks) *
-                        (v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits));
-    const double update = memory.optimizer().rule == RuleName::kSgd
-                              ? kTypicalRelativeUpdate * std::sqrt(squares / static_cast<double>(count))
-                              : learning_rate;
+    const double size = std::sqrt(squares / static_cast<double>(sample.size()));
+    const double code = code_size(v, static_cast<std::int64_t>(sample.size()), size);
+    const double update =
+        memory.optimizer().rule == RuleName::kSgd ? kTypicalRelativeUpdate * size : learning_rate;
     const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
     add(total, lost, memory.info(i).name, share, v.elements);
   }

@@ -1,7 +1,8 @@
 // What a person should be told about underflow, before training and while it runs.
 //
 // Lost updates only hurt under nearest rounding: with stochastic rounding an increment u moves a code by one
-// step with probability |u| / step, and the mean is right. So warnings are about packed parameters under rn.
+// step with probability |u| / step, and the mean is right. So warnings are about packed (and bf16) parameters
+// under rn.
 //
 // Before the first step the gradients are unknown. Adam moves a weight by about the learning rate; for SGD we
 // take 1e-3 of the tensor's root mean square, the size of a healthy step. An increment u ~ N(0, s) is lost
@@ -21,7 +22,7 @@ inline constexpr double kLostShare = 0.5;       // more than this lost under rn:
 inline constexpr double kStalledShare = 0.999;  // more than this lost under rn: the parameters stand still
 
 struct LostUpdates {
-  double share = 0;   // of all increments of packed rn parameters
+  double share = 0;   // of all increments of parameters under rn
   std::string worst;  // the tensor with the largest share
   double worst_share = 0;
   std::int64_t elements = 0;  // increments the shares are about; 0: nothing to say

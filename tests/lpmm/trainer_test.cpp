@@ -64,8 +64,7 @@ nlohmann::ordered_json summary(const TrainResult& result) {
 std::string story(const std::string& out) {
   std::string text;
   for (Json r : read_log(out + "/log.jsonl")) {
-    if (r["type"] == "system") continue;
-    if (r["type"] == "config") r["toml"] = "";
+    if (r["type"] == "system" || r["type"] == "config") continue;  // one more a process, or a new thread count
     for (const char* key :
          {"seconds", "images_per_second", "rss_bytes", "peak_rss_bytes", "rss_at_start_bytes",
           "train_seconds", "plan_peak_bytes", "overhead_bytes", "peak_bytes"}) {
@@ -90,7 +89,7 @@ TEST(Trainer, LearnsAndTellsTheWholeStory) {
       run(scratch / "run", tiny_config({"train.steps=60", "optimizer.learning_rate=0.003"}));
   EXPECT_FALSE(result.interrupted);
   const auto s = summary(result);
-  EXPECT_LT(s["final_loss"], 2.0);
+  EXPECT_LT(s["final_loss"], 2.2);  // chance has 2.303
   EXPECT_GE(s["test_accuracy"], 0.0);
   EXPECT_LE(s["test_accuracy"], 1.0);
   EXPECT_EQ(s["steps"], 60);
@@ -130,29 +129,29 @@ TEST(Trainer, ThreadsDoNotChangeTheRun) {
     run(scratch / std::to_string(threads), tiny_config({fmt::format("train.threads={}", threads)}));
   }
   for (const char* other : {"2", "3"}) {
-    EXPECT_EQ(story(scratch / "1"), story(scratch / other));
-    EXPECT_EQ(model_bytes(scratch / "1", 11), model_bytes(scratch / other, 11));
+    EXPECT_TRUE(story(scratch / "1") == story(scratch / other));
+    EXPECT_TRUE(model_bytes(scratch / "1", 11) == model_bytes(scratch / other, 11));
   }
 }
 
 TEST(Trainer, ResumesAfterAnyStepWithTheSameBytes) {
   const Scratch scratch;
-  for (const char* preset : {"lpmm", "fp32"}) {
-    const std::string whole = scratch / (std::string("whole-") + preset);
-    run(whole, tiny_config({}, preset));
-    for (int stop = 1; stop <= 10; ++stop) {
-      // What a run that was killed after step `stop` leaves behind: later checkpoints never were.
-      const std::string part = scratch / fmt::format("{}-{}", preset, stop);
-      copy_folder(whole, part);
-      for (int later = stop + 1; later <= 11; ++later) {
-        fs::remove_all(fmt::format("{}/checkpoints/step_{:08}", part, later));
-      }
-      fs::create_directories(part + "/checkpoints/.step_00000099.tmp/half");
-      run(part, tiny_config({"train.threads=1"}, preset), true);
-      EXPECT_EQ(story(part), story(whole)) << "stopped after " << stop;
-      EXPECT_EQ(model_bytes(part, 11), model_bytes(whole, 11)) << "stopped after " << stop;
-      EXPECT_FALSE(fs::exists(part + "/checkpoints/.step_00000099.tmp"));
+  const std::string whole = scratch / "whole";
+  run(whole, tiny_config());
+  for (int stop = 1; stop <= 10; ++stop) {
+    // What a run that was killed after step `stop` leaves behind: later checkpoints never were.
+    const std::string part = scratch / std::to_string(stop);
+    copy_folder(whole, part);
+    for (int later = stop + 1; later <= 11; ++later) {
+      fs::remove_all(fmt::format("{}/checkpoints/step_{:08}", part, later));
     }
+    fs::create_directories(part + "/checkpoints/.step_00000099.tmp/half");
+    const std::string log = read_text(part + "/log.jsonl", 1 << 20);
+    write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"") + 20));  // the summary was cut off
+    run(part, tiny_config({fmt::format("train.threads={}", 1 + stop % 3)}), true);
+    EXPECT_TRUE(story(part) == story(whole)) << "stopped after " << stop;
+    EXPECT_TRUE(model_bytes(part, 11) == model_bytes(whole, 11)) << "stopped after " << stop;
+    EXPECT_FALSE(fs::exists(part + "/checkpoints/.step_00000099.tmp"));
   }
 }
 
@@ -160,14 +159,14 @@ TEST(Trainer, ResumesFromNothing) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());
   run(scratch / "b", tiny_config(), true);
-  EXPECT_EQ(story(scratch / "a"), story(scratch / "b"));
+  EXPECT_TRUE(story(scratch / "a") == story(scratch / "b"));
 }
 
 TEST(Trainer, ASeedChangesTheRun) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());
   run(scratch / "b", tiny_config({"train.seed=2"}));
-  EXPECT_NE(model_bytes(scratch / "a", 11), model_bytes(scratch / "b", 11));
+  EXPECT_TRUE(model_bytes(scratch / "a", 11) != model_bytes(scratch / "b", 11));
 }
 
 TEST(Trainer, StopsAtTheStepOnASignalAndGoesOn) {
@@ -185,7 +184,7 @@ TEST(Trainer, StopsAtTheStepOnASignalAndGoesOn) {
   EXPECT_EQ(summary(result)["steps"], 5);
   EXPECT_TRUE(fs::exists(scratch / "run" + "/checkpoints/step_00000005"));
   EXPECT_FALSE(run(scratch / "run", tiny_config(rare), true).interrupted);
-  EXPECT_EQ(model_bytes(scratch / "run", 11), model_bytes(scratch / "whole", 11));
+  EXPECT_TRUE(model_bytes(scratch / "run", 11) == model_bytes(scratch / "whole", 11));
 }
 
 TEST(Trainer, AFailedStepChangesNothingButTheCount) {
@@ -196,8 +195,8 @@ TEST(Trainer, AFailedStepChangesNothingButTheCount) {
   const TrainResult result = run(scratch / "run", tiny_config(), false, model);
   EXPECT_EQ(summary(result)["skipped_steps"], 1);
   EXPECT_EQ(summary(result)["steps"], 11);
-  EXPECT_EQ(model_bytes(scratch / "run", 3), model_bytes(scratch / "run", 4));
-  EXPECT_NE(model_bytes(scratch / "run", 4), model_bytes(scratch / "run", 5));
+  EXPECT_TRUE(model_bytes(scratch / "run", 3) == model_bytes(scratch / "run", 4));
+  EXPECT_TRUE(model_bytes(scratch / "run", 4) != model_bytes(scratch / "run", 5));
   bool told = false;
   for (const auto& r : read_log(scratch / "run" + "/log.jsonl")) {
     if (r.contains("failed")) {

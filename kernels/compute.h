@@ -1,0 +1,158 @@
+// Kernels of neural networks: convolution, matrix product, batch norm, pooling, loss.
+//
+// Activations are NHWC, fp32 or bf16 (Compute); parameters, statistics and parameter gradients are fp32.
+// Sums are accumulated in fp32 or double. Work is cut into shards that depend on shapes only, and partial sums
+// are added in a fixed order: the same bits for any pool. Nothing here allocates except constructors; scratch
+// memory comes from the caller, 64-byte aligned, of the size each function names.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/pool.h"
+
+namespace lpmm {
+
+enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
+
+}  // namespace lpmm
+
+namespace lpmm::kernels {
+
+inline constexpr std::int64_t kAlign = 64;
+inline std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+inline std::int64_t value_bytes(Compute type) { return type == Compute::kFp32 ? 4 : 2; }
+
+// ---- element loops ---------------------------------------------------------------------------------------
+void to_float(Pool& pool, Compute type, std::int64_t count, const void* in, float* out);
+void from_float(Pool& pool, Compute type, std::int64_t count, const float* in, void* out);
+void relu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y);
+// dx = (accumulate ? dx : 0) + (y > 0 ? dy : 0)
+void relu_backward(Pool& pool, Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                   bool accumulate);
+void add(Pool& pool, Compute type, std::int64_t count, const void* a, const void* b, void* y);
+// dst = (accumulate ? dst : 0) + src
+void copy_or_add(Pool& pool, Compute type, std::int64_t count, const void* src, void* dst, bool accumulate);
+
+// Rounds fp32 values to what `type` can hold.
+void round_values(Pool& pool, Compute type, std::int64_t count, float* values);
+const char* compute_library();  // "oneDNN" or "Eigen"
+
+// ---- convolution -----------------------------------------------------------------------------------------
+struct ConvShape {
+  int batch = 0, height = 0, width = 0, in = 0, out = 0, kernel = 3, stride = 1, pad = 1;
+  int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
+  int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
+  std::int64_t in_values() const { return std::int64_t{1} * height * width * in; }  // of one image
+  std::int64_t out_values() const { return std::int64_t{1} * out_height() * out_width() * out; }
+  std::int64_t weights() const { return std::int64_t{1} * out * in * kernel * kernel; }
+};
+
+// A convolution without bias, cut into groups of images. Weights and their gradient are fp32, OIHW.
+class Convolution {
+ public:
+  Convolution(const ConvShape& shape, Compute type, int threads);
+  ~Convolution();
+  const ConvShape& shape() const;
+  std::int64_t scratch_bytes() const;  // of either call
+  void forward(Pool& pool, const void* x, const float* weights, void* y, void* scratch) const;
+  // dx = (accumulate ? dx : 0) + gradient; dx may be null where the input needs none.
+  void backward(Pool& pool, const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
+                float* weight_gradient, void* scratch) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// ---- matrix product --------------------------------------------------------------------------------------
+// c[m][n] = (accumulate ? c : 0) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said.
+struct MatrixArgs {
+  bool transpose_a = false, transpose_b = false;
+  std::int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;
+  std::int64_t a_stride = 0;
+  const float* b = nullptr;
+  std::int64_t b_stride = 0;
+  float* c = nullptr;
+  std::int64_t c_stride = 0;
+  bool accumulate = false;
+};
+void matmul(Pool& pool, const MatrixArgs& args);
+
+// y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
+void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,
+                  const float* bias, bool relu, void* y);
+// g = dy where y > 0 or there is no ReLU, as fp32; bias_gradient[c] = sum over rows of g, in row order.
+void bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
+                   const void* dy, bool relu, float* g, float* bias_gradient);
+
+// ---- batch norm ------------------------------------------------------------------------------------------
+// Over `rows` = batch * height * width of `channels`. Statistics are biased, as in Ioffe and Szegedy 2015.
+struct NormShape {
+  std::int64_t rows = 0;
+  int channels = 0;
+  Compute type = Compute::kFp32;
+};
+std::int64_t norm_scratch_bytes(const NormShape& shape);
+// mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
+void norm_statistics(Pool& pool, const NormShape& shape, const void* x, float* mean, float* variance,
+                     void* scratch);
+// y = act(x * scale + shift + residual); residual may be null; act is ReLU or nothing.
+void norm_apply(Pool& pool, const NormShape& shape, const void* x, const float* scale, const float* shift,
+                const void* residual, bool relu, void* y);
+struct NormBackward {
+  const void* x = nullptr;   // the input of the norm
+  const void* y = nullptr;   // its output, after ReLU; used where relu
+  const void* dy = nullptr;
+  bool relu = false;
+  const float *mean = nullptr, *inverse_deviation = nullptr, *weight = nullptr;
+  float *weight_gradient = nullptr, *bias_gradient = nullptr;
+  void* dx = nullptr;  // overwritten
+  void* dresidual = nullptr;  // null where there is no residual
+  bool accumulate_residual = false;
+};
+void norm_backward(Pool& pool, const NormShape& shape, const NormBackward& args, void* scratch);
+
+// ---- pooling and shortcut --------------------------------------------------------------------------------
+struct PoolShape {
+  int batch = 0, height = 0, width = 0, channels = 0, kernel = 2, stride = 2;
+  int out_height() const { return (height - kernel) / stride + 1; }
+  int out_width() const { return (width - kernel) / stride + 1; }
+};
+void average_pool_forward(Pool& pool, const PoolShape& shape, Compute type, const void* x, void* y);
+void average_pool_backward(Pool& pool, const PoolShape& shape, Compute type, const void* dy, void* dx,
+                           bool accumulate);
+// The gradient of a maximum goes to the first element of the window that has it.
+void max_pool_forward(Pool& pool, const PoolShape& shape, Compute type, const void* x, void* y);
+void max_pool_backward(Pool& pool, const PoolShape& shape, Compute type, const void* x, const void* dy, void* dx,
+                       bool accumulate);
+
+// He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
+struct ShortcutShape {
+  int batch = 0, height = 0, width = 0, in = 0, out = 0, stride = 2;
+  int out_height() const { return (height + stride - 1) / stride; }
+  int out_width() const { return (width + stride - 1) / stride; }
+};
+void shortcut_forward(Pool& pool, const ShortcutShape& shape, Compute type, const void* x, void* y);
+void shortcut_backward(Pool& pool, const ShortcutShape& shape, Compute type, const void* dy, void* dx,
+                       bool accumulate);
+
+// ---- loss ------------------------------------------------------------------------------------------------
+// Softmax cross-entropy against (1 - smoothing) * one-hot + smoothing / classes.
+struct LossShape {
+  std::int64_t rows = 0;
+  int classes = 0;
+  double smoothing = 0;
+};
+struct LossResult {
+  double sum = 0;  // over rows
+  std::int64_t correct = 0;
+};
+LossResult softmax_loss(const LossShape& shape, Compute type, const void* logits, const std::int32_t* labels);
+// dlogits of the mean loss over `rows`.
+void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
+                           const std::int32_t* labels, void* dlogits);
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,45 @@
+// What a compute library gives: convolution and matrix product of one shard by the calling thread alone.
+// compute_onednn.cpp or compute_eigen.cpp implements it; CMake compiles one of them (LPMM_ONEDNN).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/compute.h"
+
+namespace lpmm::kernels::backend {
+
+const char* name();
+
+// Serial; see kernels::matmul.
+void matmul(const MatrixArgs& args);
+
+// A convolution of shape.batch images, NHWC. `native` bf16 takes bf16 activations; otherwise they are fp32.
+class ShardConvolution {
+ public:
+  static bool has_native_bf16(const ConvShape& shape);
+
+  ShardConvolution(const ConvShape& shape, bool native_bf16, int threads);
+  ~ShardConvolution();
+
+  // Weights in the library's own layouts, one for each direction.
+  std::int64_t packed_forward_bytes() const;
+  std::int64_t packed_backward_bytes() const;
+  void pack_forward(const float* oihw, void* packed) const;
+  void pack_backward(const float* oihw, void* packed) const;
+
+  // Weight gradients stay in the library's layout (fp32) until all shards are summed.
+  std::int64_t gradient_floats() const;
+  void unpack_gradient(const float* packed, float* oihw) const;
+
+  std::int64_t scratch_bytes() const;  // one call's
+  void forward(int thread, const void* x, const void* packed, void* y, void* scratch) const;
+  void backward_data(int thread, const void* dy, const void* packed, void* dx, void* scratch) const;
+  void backward_weights(int thread, const void* x, const void* dy, float* gradient, void* scratch) const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lpmm::kernels::backend

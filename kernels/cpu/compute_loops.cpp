@@ -1,0 +1,485 @@
+// Plain loops over eight lanes, compiled once for each instruction set by Highway's foreach_target.
+#include "kernels/cpu/compute_loops.h"
+
+#include <cstring>
+
+#include "kernels/codec.h"
+
+// Vectors never cross a function that is not inlined, so the calling convention does not matter.
+#pragma GCC diagnostic ignored "-Wpsabi"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/compute_loops.cpp"
+#include <hwy/foreach_target.h>  // must come before highway.h
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels::loops::HWY_NAMESPACE {
+namespace {
+
+// Eight lanes of the compiler's own vector type: one AVX register, two of SSE. Memory may be unaligned.
+constexpr int kLanes = 8;
+typedef float F8 __attribute__((vector_size(32)));
+typedef std::uint32_t U8 __attribute__((vector_size(32)));
+typedef std::int32_t I8 __attribute__((vector_size(32)));
+typedef std::uint16_t H8 __attribute__((vector_size(16)));
+
+#define LPMM_INLINE inline __attribute__((always_inline))
+
+struct Fp32 {
+  using Cell = float;
+  static LPMM_INLINE F8 load(const float* p) {
+    F8 v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static LPMM_INLINE void store(float* p, F8 v) { std::memcpy(p, &v, sizeof v); }
+  static LPMM_INLINE float load1(const float* p) { return *p; }
+  static LPMM_INLINE void store1(float* p, float v) { *p = v; }
+};
+
+struct Bf16 {
+  using Cell = std::uint16_t;
+  static LPMM_INLINE F8 load(const std::uint16_t* p) {
+    H8 h;
+    std::memcpy(&h, p, sizeof h);
+    const U8 u = __builtin_convertvector(h, U8) << 16;
+    F8 v;
+    std::memcpy(&v, &u, sizeof v);
+    return v;
+  }
+  static LPMM_INLINE void store(std::uint16_t* p, F8 v) {
+    U8 u;
+    std::memcpy(&u, &v, sizeof u);
+    const I8 is_nan = v != v;
+    const U8 nan = reinterpret_cast<const U8&>(is_nan);
+    const U8 rounded = (u + 0x7FFFU + (u >> 16 & 1U)) >> 16;
+    const H8 h = __builtin_convertvector((rounded & ~nan) | ((u >> 16 | 0x40U) & nan), H8);
+    std::memcpy(p, &h, sizeof h);
+  }
+  static LPMM_INLINE float load1(const std::uint16_t* p) { return bf16_to_float(*p); }
+  static LPMM_INLINE void store1(std::uint16_t* p, float v) { *p = float_to_bf16(v); }
+};
+
+LPMM_INLINE F8 positive(F8 gate, F8 v) {  // v where gate > 0, else 0
+  const I8 keep = gate > 0.0F;
+  I8 bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits &= keep;
+  F8 out;
+  std::memcpy(&out, &bits, sizeof out);
+  return out;
+}
+LPMM_INLINE float positive(float gate, float v) {
+  return gate > 0.0F ? v : 0.0F;
+}
+// ReLU that lets NaN through, so that a broken activation reaches the loss.
+LPMM_INLINE F8 relu_of(F8 v) {
+  const I8 drop = v <= 0.0F;
+  I8 bits;
+  std::memcpy(&bits, &v, sizeof bits);
+  bits &= ~drop;
+  F8 out;
+  std::memcpy(&out, &bits, sizeof out);
+  return out;
+}
+LPMM_INLINE float relu_of(float v) {
+  return v <= 0.0F ? 0.0F : v;
+}
+
+// Runs eight lanes at a time, then one by one.
+template <class Wide, class Narrow>
+LPMM_INLINE void each(std::int64_t count, Wide wide, Narrow narrow) {
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) wide(i);
+  for (; i < count; ++i) narrow(i);
+}
+
+template <class T>
+void ToFloat(std::int64_t count, const void* in, float* out) {
+  const auto* x = static_cast<const typename T::Cell*>(in);
+  each(
+      count, [&](std::int64_t i) HWY_ATTR { Fp32::store(out + i, T::load(x + i)); },
+      [&](std::int64_t i) HWY_ATTR { out[i] = T::load1(x + i); });
+}
+
+template <class T, bool kAccumulate>
+void FromFloat(std::int64_t count, const float* in, void* out) {
+  auto* y = static_cast<typename T::Cell*>(out);
+  each(
+      count,
+      [&](std::int64_t i) HWY_ATTR {
+        F8 v = Fp32::load(in + i);
+        if (kAccumulate) v += T::load(y + i);
+        T::store(y + i, v);
+      },
+      [&](std::int64_t i) HWY_ATTR { T::store1(y + i, kAccumulate ? in[i] + T::load1(y + i) : in[i]); });
+}
+
+template <class T>
+void ReluForward(std::int64_t count, const void* in, void* out) {
+  const auto* x = static_cast<const typename T::Cell*>(in);
+  auto* y = static_cast<typename T::Cell*>(out);
+  each(
+      count, [&](std::int64_t i) HWY_ATTR { T::store(y + i, relu_of(T::load(x + i))); },
+      [&](std::int64_t i) HWY_ATTR { T::store1(y + i, relu_of(T::load1(x + i))); });
+}
+
+template <class T, bool kAccumulate>
+void ReluBackward(std::int64_t count, const void* y_in, const void* dy_in, void* dx_out) {
+  const auto* y = static_cast<const typename T::Cell*>(y_in);
+  const auto* dy = static_cast<const typename T::Cell*>(dy_in);
+  auto* dx = static_cast<typename T::Cell*>(dx_out);
+  each(
+      count,
+      [&](std::int64_t i) HWY_ATTR {
+        F8 g = positive(T::load(y + i), T::load(dy + i));
+        if (kAccumulate) g += T::load(dx + i);
+        T::store(dx + i, g);
+      },
+      [&](std::int64_t i) HWY_ATTR {
+        const float g = positive(T::load1(y + i), T::load1(dy + i));
+        T::store1(dx + i, kAccumulate ? g + T::load1(dx + i) : g);
+      });
+}
+
+template <class T>
+void Add(std::int64_t count, const void* a_in, const void* b_in, void* out) {
+  const auto* a = static_cast<const typename T::Cell*>(a_in);
+  const auto* b = static_cast<const typename T::Cell*>(b_in);
+  auto* y = static_cast<typename T::Cell*>(out);
+  each(
+      count, [&](std::int64_t i) HWY_ATTR { T::store(y + i, T::load(a + i) + T::load(b + i)); },
+      [&](std::int64_t i) HWY_ATTR { T::store1(y + i, T::load1(a + i) + T::load1(b + i)); });
+}
+
+template <class T>
+void BiasForward(std::int64_t rows, std::int64_t columns, const float* x, const float* bias, bool relu,
+                 void* out) {
+  auto* y = static_cast<typename T::Cell*>(out);
+  for (std::int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+    each(
+        columns,
+        [&](std::int64_t c) HWY_ATTR {
+          const F8 v = Fp32::load(x + c) + Fp32::load(bias + c);
+          T::store(y + c, relu ? relu_of(v) : v);
+        },
+        [&](std::int64_t c) HWY_ATTR {
+          const float v = x[c] + bias[c];
+          T::store1(y + c, relu ? relu_of(v) : v);
+        });
+  }
+}
+
+// ---- batch norm: groups of channels outside, rows inside, sums in registers ------------------------------
+// Each sum has two accumulators (even and odd rows), added at the end: shorter chains, fixed order.
+constexpr int kWide = 2;  // vectors a channel group
+
+template <class T, int kVectors>
+void NormStatisticsGroup(std::int64_t rows, int stride, const typename T::Cell* x, float* mean,
+                         float* squares) {
+  F8 even[kVectors] = {}, odd[kVectors] = {};
+  std::int64_t r = 0;
+  for (; r + 2 <= rows; r += 2) {
+    for (int v = 0; v < kVectors; ++v) even[v] += T::load(x + r * stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) odd[v] += T::load(x + (r + 1) * stride + v * kLanes);
+  }
+  if (r < rows) {
+    for (int v = 0; v < kVectors; ++v) even[v] += T::load(x + r * stride + v * kLanes);
+  }
+  const float inverse = 1.0F / static_cast<float>(rows);
+  F8 center[kVectors], even2[kVectors] = {}, odd2[kVectors] = {};
+  for (int v = 0; v < kVectors; ++v) center[v] = (even[v] + odd[v]) * inverse;
+  for (r = 0; r + 2 <= rows; r += 2) {
+    for (int v = 0; v < kVectors; ++v) {
+      const F8 d = T::load(x + r * stride + v * kLanes) - center[v];
+      const F8 e = T::load(x + (r + 1) * stride + v * kLanes) - center[v];
+      even2[v] += d * d;
+      odd2[v] += e * e;
+    }
+  }
+  if (r < rows) {
+    for (int v = 0; v < kVectors; ++v) {
+      const F8 d = T::load(x + r * stride + v * kLanes) - center[v];
+      even2[v] += d * d;
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    Fp32::store(mean + v * kLanes, center[v]);
+    Fp32::store(squares + v * kLanes, even2[v] + odd2[v]);
+  }
+}
+
+template <class T>
+void NormStatistics(std::int64_t rows, int channels, const void* in, float* mean, float* squares) {
+  const auto* x = static_cast<const typename T::Cell*>(in);
+  int c = 0;
+  for (; c + kWide * kLanes <= channels; c += kWide * kLanes) {
+    NormStatisticsGroup<T, kWide>(rows, channels, x + c, mean + c, squares + c);
+  }
+  for (; c + kLanes <= channels; c += kLanes) {
+    NormStatisticsGroup<T, 1>(rows, channels, x + c, mean + c, squares + c);
+  }
+  for (; c < channels; ++c) {
+    float sum = 0, square = 0;
+    for (std::int64_t r = 0; r < rows; ++r) sum += T::load1(x + r * channels + c);
+    mean[c] = sum / static_cast<float>(rows);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const float d = T::load1(x + r * channels + c) - mean[c];
+      square += d * d;
+    }
+    squares[c] = square;
+  }
+}
+
+template <class T, bool kResidual, bool kRelu>
+void NormApply(std::int64_t rows, int channels, const void* in, const float* scale, const float* shift,
+               const void* residual, void* out) {
+  const auto* x = static_cast<const typename T::Cell*>(in);
+  const auto* add = static_cast<const typename T::Cell*>(residual);
+  auto* y = static_cast<typename T::Cell*>(out);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    each(
+        channels,
+        [&](std::int64_t c) HWY_ATTR {
+          const std::int64_t i = r * channels + c;
+          F8 v = T::load(x + i) * Fp32::load(scale + c) + Fp32::load(shift + c);
+          if (kResidual) v += T::load(add + i);
+          T::store(y + i, kRelu ? relu_of(v) : v);
+        },
+        [&](std::int64_t c) HWY_ATTR {
+          const std::int64_t i = r * channels + c;
+          float v = T::load1(x + i) * scale[c] + shift[c];
+          if (kResidual) v += T::load1(add + i);
+          T::store1(y + i, kRelu ? relu_of(v) : v);
+        });
+  }
+}
+
+template <class T, bool kRelu, int kVectors>
+void NormReduceGroup(std::int64_t rows, int stride, const typename T::Cell* x, const typename T::Cell* y,
+                     const typename T::Cell* dy, const float* mean, float* sum_g, float* sum_gx) {
+  F8 center[kVectors], g_sum[2][kVectors] = {}, gx_sum[2][kVectors] = {};
+  for (int v = 0; v < kVectors; ++v) center[v] = Fp32::load(mean + v * kLanes);
+  const auto row = [&](std::int64_t r, int parity) HWY_ATTR {
+    for (int v = 0; v < kVectors; ++v) {
+      const std::int64_t i = r * stride + v * kLanes;
+      F8 g = T::load(dy + i);
+      if (kRelu) g = positive(T::load(y + i), g);
+      g_sum[parity][v] += g;
+      gx_sum[parity][v] += g * (T::load(x + i) - center[v]);
+    }
+  };
+  std::int64_t r = 0;
+  for (; r + 2 <= rows; r += 2) {
+    row(r, 0);
+    row(r + 1, 1);
+  }
+  if (r < rows) row(r, 0);
+  for (int v = 0; v < kVectors; ++v) {
+    Fp32::store(sum_g + v * kLanes, g_sum[0][v] + g_sum[1][v]);
+    Fp32::store(sum_gx + v * kLanes, gx_sum[0][v] + gx_sum[1][v]);
+  }
+}
+
+template <class T, bool kRelu>
+void NormReduce(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first, float* sum_g,
+                float* sum_gx) {
+  const auto* x = static_cast<const typename T::Cell*>(args.x) + first * channels;
+  const auto* y = kRelu ? static_cast<const typename T::Cell*>(args.y) + first * channels : nullptr;
+  const auto* dy = static_cast<const typename T::Cell*>(args.dy) + first * channels;
+  int c = 0;
+  for (; c + kWide * kLanes <= channels; c += kWide * kLanes) {
+    NormReduceGroup<T, kRelu, kWide>(rows, channels, x + c, y + c, dy + c, args.mean + c, sum_g + c,
+                                     sum_gx + c);
+  }
+  for (; c + kLanes <= channels; c += kLanes) {
+    NormReduceGroup<T, kRelu, 1>(rows, channels, x + c, y + c, dy + c, args.mean + c, sum_g + c, sum_gx + c);
+  }
+  for (; c < channels; ++c) {
+    float sum = 0, sum_x = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const std::int64_t i = r * channels + c;
+      const float g = kRelu ? positive(T::load1(y + i), T::load1(dy + i)) : T::load1(dy + i);
+      sum += g;
+      sum_x += g * (T::load1(x + i) - args.mean[c]);
+    }
+    sum_g[c] = sum;
+    sum_gx[c] = sum_x;
+  }
+}
+
+template <class T, bool kRelu>
+void NormBackwardRows(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first,
+                      const float* a, const float* b, const float* d) {
+  const auto* x = static_cast<const typename T::Cell*>(args.x);
+  const auto* y = static_cast<const typename T::Cell*>(args.y);
+  const auto* dy = static_cast<const typename T::Cell*>(args.dy);
+  auto* dx = static_cast<typename T::Cell*>(args.dx);
+  auto* dres = static_cast<typename T::Cell*>(args.dresidual);
+  const bool accumulate = args.accumulate_residual;
+  for (std::int64_t r = first; r < first + rows; ++r) {
+    each(
+        channels,
+        [&](std::int64_t c) HWY_ATTR {
+          const std::int64_t i = r * channels + c;
+          F8 g = T::load(dy + i);
+          if (kRelu) g = positive(T::load(y + i), g);
+          T::store(dx + i, g * Fp32::load(a + c) + T::load(x + i) * Fp32::load(b + c) + Fp32::load(d + c));
+          if (dres != nullptr) T::store(dres + i, accumulate ? g + T::load(dres + i) : g);
+        },
+        [&](std::int64_t c) HWY_ATTR {
+          const std::int64_t i = r * channels + c;
+          const float g = kRelu ? positive(T::load1(y + i), T::load1(dy + i)) : T::load1(dy + i);
+          T::store1(dx + i, g * a[c] + T::load1(x + i) * b[c] + d[c]);
+          if (dres != nullptr) T::store1(dres + i, accumulate ? g + T::load1(dres + i) : g);
+        });
+  }
+}
+
+// ---- the choice of type ----------------------------------------------------------------------------------
+void ToFloatAny(Compute type, std::int64_t count, const void* in, float* out) {
+  type == Compute::kFp32 ? ToFloat<Fp32>(count, in, out) : ToFloat<Bf16>(count, in, out);
+}
+void FromFloatAny(Compute type, std::int64_t count, const float* in, void* out, bool accumulate) {
+  if (type == Compute::kFp32) {
+    accumulate ? FromFloat<Fp32, true>(count, in, out) : FromFloat<Fp32, false>(count, in, out);
+  } else {
+    accumulate ? FromFloat<Bf16, true>(count, in, out) : FromFloat<Bf16, false>(count, in, out);
+  }
+}
+void ReluForwardAny(Compute type, std::int64_t count, const void* x, void* y) {
+  type == Compute::kFp32 ? ReluForward<Fp32>(count, x, y) : ReluForward<Bf16>(count, x, y);
+}
+template <class T>
+void ReluBackwardType(std::int64_t count, const void* y, const void* dy, void* dx, bool accumulate) {
+  accumulate ? ReluBackward<T, true>(count, y, dy, dx) : ReluBackward<T, false>(count, y, dy, dx);
+}
+void ReluBackwardAny(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                     bool accumulate) {
+  type == Compute::kFp32 ? ReluBackwardType<Fp32>(count, y, dy, dx, accumulate)
+                         : ReluBackwardType<Bf16>(count, y, dy, dx, accumulate);
+}
+void AddAny(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
+  type == Compute::kFp32 ? Add<Fp32>(count, a, b, y) : Add<Bf16>(count, a, b, y);
+}
+void BiasForwardAny(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
+                    bool relu, void* y) {
+  type == Compute::kFp32 ? BiasForward<Fp32>(rows, columns, x, bias, relu, y)
+                         : BiasForward<Bf16>(rows, columns, x, bias, relu, y);
+}
+void NormStatisticsAny(Compute type, std::int64_t rows, int channels, const void* x, float* mean,
+                       float* squares) {
+  type == Compute::kFp32 ? NormStatistics<Fp32>(rows, channels, x, mean, squares)
+                         : NormStatistics<Bf16>(rows, channels, x, mean, squares);
+}
+template <class T>
+void NormApplyType(std::int64_t rows, int channels, const void* x, const float* scale, const float* shift,
+                   const void* residual, bool relu, void* y) {
+  if (residual != nullptr) {
+    relu ? NormApply<T, true, true>(rows, channels, x, scale, shift, residual, y)
+         : NormApply<T, true, false>(rows, channels, x, scale, shift, residual, y);
+  } else {
+    relu ? NormApply<T, false, true>(rows, channels, x, scale, shift, residual, y)
+         : NormApply<T, false, false>(rows, channels, x, scale, shift, residual, y);
+  }
+}
+void NormApplyAny(Compute type, std::int64_t rows, int channels, const void* x, const float* scale,
+                  const float* shift, const void* residual, bool relu, void* y) {
+  type == Compute::kFp32 ? NormApplyType<Fp32>(rows, channels, x, scale, shift, residual, relu, y)
+                         : NormApplyType<Bf16>(rows, channels, x, scale, shift, residual, relu, y);
+}
+template <class T>
+void NormReduceType(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first,
+                    float* sum_g, float* sum_gx) {
+  args.relu ? NormReduce<T, true>(rows, channels, args, first, sum_g, sum_gx)
+            : NormReduce<T, false>(rows, channels, args, first, sum_g, sum_gx);
+}
+void NormReduceAny(std::int64_t rows, const NormShape& shape, const NormBackward& args, std::int64_t first,
+                   float* sum_g, float* sum_gx) {
+  shape.type == Compute::kFp32 ? NormReduceType<Fp32>(rows, shape.channels, args, first, sum_g, sum_gx)
+                               : NormReduceType<Bf16>(rows, shape.channels, args, first, sum_g, sum_gx);
+}
+template <class T>
+void NormBackwardType(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first,
+                      const float* a, const float* b, const float* d) {
+  args.relu ? NormBackwardRows<T, true>(rows, channels, args, first, a, b, d)
+            : NormBackwardRows<T, false>(rows, channels, args, first, a, b, d);
+}
+void NormBackwardAny(std::int64_t rows, const NormShape& shape, const NormBackward& args, std::int64_t first,
+                     const float* a, const float* b, const float* d) {
+  shape.type == Compute::kFp32 ? NormBackwardType<Fp32>(rows, shape.channels, args, first, a, b, d)
+                               : NormBackwardType<Bf16>(rows, shape.channels, args, first, a, b, d);
+}
+void RoundBf16(std::int64_t count, float* values) {
+  for (std::int64_t i = 0; i < count; ++i) values[i] = bf16_to_float(float_to_bf16(values[i]));
+}
+void AddRowsAny(std::int64_t count, const float* in, float* sum) {
+  FromFloat<Fp32, true>(count, in, sum);
+}
+
+}  // namespace
+}  // namespace lpmm::kernels::loops::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lpmm::kernels::loops {
+
+HWY_EXPORT(ToFloatAny);
+HWY_EXPORT(FromFloatAny);
+HWY_EXPORT(ReluForwardAny);
+HWY_EXPORT(ReluBackwardAny);
+HWY_EXPORT(AddAny);
+HWY_EXPORT(AddRowsAny);
+HWY_EXPORT(RoundBf16);
+HWY_EXPORT(BiasForwardAny);
+HWY_EXPORT(NormStatisticsAny);
+HWY_EXPORT(NormApplyAny);
+HWY_EXPORT(NormReduceAny);
+HWY_EXPORT(NormBackwardAny);
+
+void to_float(Compute type, std::int64_t count, const void* in, float* out) {
+  HWY_DYNAMIC_DISPATCH(ToFloatAny)(type, count, in, out);
+}
+void from_float(Compute type, std::int64_t count, const float* in, void* out, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(FromFloatAny)(type, count, in, out, accumulate);
+}
+void relu_forward(Compute type, std::int64_t count, const void* x, void* y) {
+  HWY_DYNAMIC_DISPATCH(ReluForwardAny)(type, count, x, y);
+}
+void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                   bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(ReluBackwardAny)(type, count, y, dy, dx, accumulate);
+}
+void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
+  HWY_DYNAMIC_DISPATCH(AddAny)(type, count, a, b, y);
+}
+void add_rows(std::int64_t count, const float* in, float* sum) {
+  HWY_DYNAMIC_DISPATCH(AddRowsAny)(count, in, sum);
+}
+void round_bf16(std::int64_t count, float* values) {
+  HWY_DYNAMIC_DISPATCH(RoundBf16)(count, values);
+}
+void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
+                  bool relu, void* y) {
+  HWY_DYNAMIC_DISPATCH(BiasForwardAny)(type, rows, columns, x, bias, relu, y);
+}
+void norm_statistics(Compute type, std::int64_t rows, int channels, const void* x, float* mean,
+                     float* squares) {
+  HWY_DYNAMIC_DISPATCH(NormStatisticsAny)(type, rows, channels, x, mean, squares);
+}
+void norm_apply(Compute type, std::int64_t rows, int channels, const void* x, const float* scale,
+                const float* shift, const void* residual, bool relu, void* y) {
+  HWY_DYNAMIC_DISPATCH(NormApplyAny)(type, rows, channels, x, scale, shift, residual, relu, y);
+}
+void norm_reduce(std::int64_t rows, const NormShape& shape, const NormBackward& args, std::int64_t first,
+                 float* sum_g, float* sum_gx) {
+  HWY_DYNAMIC_DISPATCH(NormReduceAny)(rows, shape, args, first, sum_g, sum_gx);
+}
+void norm_backward(std::int64_t rows, const NormShape& shape, const NormBackward& args, std::int64_t first,
+                   const float* a, const float* b, const float* d) {
+  HWY_DYNAMIC_DISPATCH(NormBackwardAny)(rows, shape, args, first, a, b, d);
+}
+
+}  // namespace lpmm::kernels::loops
+#endif  // HWY_ONCE

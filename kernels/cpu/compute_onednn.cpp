@@ -1,0 +1,203 @@
+// oneDNN, one thread a call: its own threading would make results depend on the number of threads.
+#include <omp.h>
+
+#include <dnnl.hpp>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels/cpu/compute_backend.h"
+
+namespace lpmm::kernels::backend {
+namespace {
+
+using dnnl::memory;
+
+// oneDNN's OpenMP runtime asks for the calling thread's setting when a primitive is made and when it runs.
+class OneThread {
+ public:
+  OneThread() : saved_(omp_get_max_threads()) { omp_set_num_threads(1); }
+  ~OneThread() { omp_set_num_threads(saved_); }
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int saved_;
+};
+
+const dnnl::engine& engine() {
+  static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
+  return e;
+}
+
+// A primitive with one set of argument objects for each thread; a call only sets their pointers.
+struct Call {
+  struct Thread {
+    dnnl::stream stream{engine()};
+    std::unordered_map<int, memory> arguments;
+  };
+  dnnl::primitive primitive;
+  mutable std::vector<Thread> threads;
+
+  void make(dnnl::primitive p, const std::unordered_map<int, memory::desc>& descs, int count) {
+    primitive = std::move(p);
+    for (int i = 0; i < count; ++i) {
+      Thread& t = threads.emplace_back();
+      for (const auto& [index, desc] : descs) {
+        t.arguments.emplace(index, memory(desc, engine(), DNNL_MEMORY_NONE));
+      }
+    }
+  }
+  void run(int thread, std::initializer_list<std::pair<int, const void*>> pointers) const {
+    const OneThread one;
+    Thread& t = threads[static_cast<std::size_t>(thread)];
+    for (const auto& [index, pointer] : pointers) {
+      t.arguments.at(index).set_data_handle(const_cast<void*>(pointer));
+    }
+    primitive.execute(t.stream, t.arguments);
+    t.stream.wait();
+  }
+};
+
+struct Descs {
+  dnnl::convolution_forward::primitive_desc forward;
+  dnnl::convolution_backward_data::primitive_desc data;
+  dnnl::convolution_backward_weights::primitive_desc weights;
+};
+
+Descs describe(const ConvShape& s, memory::data_type type) {
+  const memory::desc x({s.batch, s.in, s.height, s.width}, type, memory::format_tag::nhwc);
+  const memory::desc y({s.batch, s.out, s.out_height(), s.out_width()}, type, memory::format_tag::nhwc);
+  const memory::dims weights_shape{s.out, s.in, s.kernel, s.kernel};
+  const memory::desc w(weights_shape, type, memory::format_tag::any);
+  const memory::desc g(weights_shape, memory::data_type::f32, memory::format_tag::any);
+  const memory::dims stride{s.stride, s.stride}, pad{s.pad, s.pad};
+  constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  Descs d;
+  d.forward = {{dnnl::prop_kind::forward_training, kDirect, x, w, y, stride, pad, pad}, attributes, engine()};
+  d.data = {{kDirect, x, w, y, stride, pad, pad}, attributes, engine(), d.forward};
+  d.weights = {{kDirect, x, g, y, stride, pad, pad}, attributes, engine(), d.forward};
+  return d;
+}
+
+}  // namespace
+
+const char* name() {
+  return "oneDNN";
+}
+
+void matmul(const MatrixArgs& a) {
+  const OneThread one;
+  const auto status = dnnl_sgemm(a.transpose_a ? 'T' : 'N', a.transpose_b ? 'T' : 'N', a.m, a.n, a.k, 1.0F, a.a,
+                                 a.a_stride, a.b, a.b_stride, a.accumulate ? 1.0F : 0.0F, a.c, a.c_stride);
+  if (status != dnnl_success) throw std::logic_error("matmul: oneDNN refused the shape");
+}
+
+struct ShardConvolution::State {
+  Descs descs;
+  Call forward, data, weights, pack_forward, pack_backward, unpack;
+};
+
+// Native means a generated kernel: the library's plain reference code is far slower than fp32.
+bool ShardConvolution::has_native_bf16(const ConvShape& shape) {
+  const OneThread one;
+  try {
+    const Descs d = describe(shape, memory::data_type::bf16);
+    for (const char* info : {d.forward.impl_info_str(), d.data.impl_info_str(), d.weights.impl_info_str()}) {
+      const std::string text = info;
+      if (text.find("jit") == std::string::npos && text.find("brg") == std::string::npos) return false;
+    }
+    return true;
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
+ShardConvolution::ShardConvolution(const ConvShape& shape, bool native_bf16, int threads)
+    : state_(std::make_unique<State>()) {
+  const OneThread one;
+  State& s = *state_;
+  s.descs = describe(shape, native_bf16 ? memory::data_type::bf16 : memory::data_type::f32);
+  const Descs& d = s.descs;
+  const memory::desc oihw({shape.out, shape.in, shape.kernel, shape.kernel}, memory::data_type::f32,
+                          memory::format_tag::oihw);
+  const auto reorder = [&](Call& call, const memory::desc& from, const memory::desc& to) {
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::library);
+    call.make(dnnl::reorder({engine(), from, engine(), to, attributes}),
+              {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, 1);
+  };
+  reorder(s.pack_forward, oihw, d.forward.weights_desc());
+  reorder(s.pack_backward, oihw, d.data.weights_desc());
+  reorder(s.unpack, d.weights.diff_weights_desc(), oihw);
+  s.forward.make(dnnl::convolution_forward(d.forward),
+                 {{DNNL_ARG_SRC, d.forward.src_desc()},
+                  {DNNL_ARG_WEIGHTS, d.forward.weights_desc()},
+                  {DNNL_ARG_DST, d.forward.dst_desc()},
+                  {DNNL_ARG_SCRATCHPAD, d.forward.scratchpad_desc()}},
+                 threads);
+  s.data.make(dnnl::convolution_backward_data(d.data),
+              {{DNNL_ARG_DIFF_DST, d.data.diff_dst_desc()},
+               {DNNL_ARG_WEIGHTS, d.data.weights_desc()},
+               {DNNL_ARG_DIFF_SRC, d.data.diff_src_desc()},
+               {DNNL_ARG_SCRATCHPAD, d.data.scratchpad_desc()}},
+              threads);
+  s.weights.make(dnnl::convolution_backward_weights(d.weights),
+                 {{DNNL_ARG_SRC, d.weights.src_desc()},
+                  {DNNL_ARG_DIFF_DST, d.weights.diff_dst_desc()},
+                  {DNNL_ARG_DIFF_WEIGHTS, d.weights.diff_weights_desc()},
+                  {DNNL_ARG_SCRATCHPAD, d.weights.scratchpad_desc()}},
+                 threads);
+}
+
+ShardConvolution::~ShardConvolution() = default;
+
+std::int64_t ShardConvolution::packed_forward_bytes() const {
+  return static_cast<std::int64_t>(state_->descs.forward.weights_desc().get_size());
+}
+std::int64_t ShardConvolution::packed_backward_bytes() const {
+  return static_cast<std::int64_t>(state_->descs.data.weights_desc().get_size());
+}
+void ShardConvolution::pack_forward(const float* oihw, void* packed) const {
+  state_->pack_forward.run(0, {{DNNL_ARG_FROM, oihw}, {DNNL_ARG_TO, packed}});
+}
+void ShardConvolution::pack_backward(const float* oihw, void* packed) const {
+  state_->pack_backward.run(0, {{DNNL_ARG_FROM, oihw}, {DNNL_ARG_TO, packed}});
+}
+std::int64_t ShardConvolution::gradient_floats() const {
+  return static_cast<std::int64_t>(state_->descs.weights.diff_weights_desc().get_size()) / 4;
+}
+void ShardConvolution::unpack_gradient(const float* packed, float* oihw) const {
+  state_->unpack.run(0, {{DNNL_ARG_FROM, packed}, {DNNL_ARG_TO, oihw}});
+}
+std::int64_t ShardConvolution::scratch_bytes() const {
+  const Descs& d = state_->descs;
+  return static_cast<std::int64_t>(std::max({d.forward.scratchpad_desc().get_size(),
+                                             d.data.scratchpad_desc().get_size(),
+                                             d.weights.scratchpad_desc().get_size()}));
+}
+void ShardConvolution::forward(int thread, const void* x, const void* packed, void* y, void* scratch) const {
+  state_->forward.run(thread, {{DNNL_ARG_SRC, x},
+                               {DNNL_ARG_WEIGHTS, packed},
+                               {DNNL_ARG_DST, y},
+                               {DNNL_ARG_SCRATCHPAD, scratch}});
+}
+void ShardConvolution::backward_data(int thread, const void* dy, const void* packed, void* dx,
+                                     void* scratch) const {
+  state_->data.run(thread, {{DNNL_ARG_DIFF_DST, dy},
+                            {DNNL_ARG_WEIGHTS, packed},
+                            {DNNL_ARG_DIFF_SRC, dx},
+                            {DNNL_ARG_SCRATCHPAD, scratch}});
+}
+void ShardConvolution::backward_weights(int thread, const void* x, const void* dy, float* gradient,
+                                        void* scratch) const {
+  state_->weights.run(thread, {{DNNL_ARG_SRC, x},
+                               {DNNL_ARG_DIFF_DST, dy},
+                               {DNNL_ARG_DIFF_WEIGHTS, gradient},
+                               {DNNL_ARG_SCRATCHPAD, scratch}});
+}
+
+}  // namespace lpmm::kernels::backend

@@ -1,0 +1,39 @@
+# cmake --install: the libraries, their headers and the program; find_package(lpmm) gives lpmm::lpmm.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(LPMM_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lpmm)
+set(LPMM_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/lpmm)  # holds lpmm/ and kernels/
+
+target_compile_features(lpmm_kernels PUBLIC cxx_std_20)  # our headers need it of who includes them
+set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
+set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
+install(TARGETS lpmm_core lpmm_kernels EXPORT lpmm-targets INCLUDES DESTINATION ${LPMM_HEADER_DIR})
+install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
+install(DIRECTORY lpmm kernels DESTINATION ${LPMM_HEADER_DIR} FILES_MATCHING PATTERN "*.h"
+        PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
+if(TARGET lpmm)
+  install(TARGETS lpmm)
+endif()
+
+# A static library hands on what it was linked with: the package looks for the same.
+set(LPMM_DEPENDENCIES Threads)
+set(links "")
+foreach(library lpmm_core lpmm_kernels)
+  get_target_property(of_library ${library} LINK_LIBRARIES)
+  list(APPEND links ${of_library})
+endforeach()
+foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl Eigen3=Eigen3::Eigen tomlplusplus=tomlplusplus::tomlplusplus
+        nlohmann_json=nlohmann_json::nlohmann_json CLI11=CLI11::CLI11 CUDAToolkit=CUDA::cudart_static)
+  string(REPLACE "=" ";" pair ${pair})
+  list(GET pair 1 target)
+  if(target IN_LIST links)
+    list(GET pair 0 package)
+    list(APPEND LPMM_DEPENDENCIES ${package})
+  endif()
+endforeach()
+configure_package_config_file(lpmm/lpmm-config.cmake.in ${CMAKE_BINARY_DIR}/lpmm-config.cmake
+                              INSTALL_DESTINATION ${LPMM_PACKAGE_DIR})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/lpmm-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/lpmm-config.cmake ${CMAKE_BINARY_DIR}/lpmm-config-version.cmake
+        DESTINATION ${LPMM_PACKAGE_DIR})

@@ -1,0 +1,33 @@
+# Installs to a folder of its own, builds the example against it and runs it, plain and packed.
+# Needs -DBUILD_DIR, -DSOURCE_DIR, -DCOMPILER, -DGENERATOR; -DFLAGS and -DPREFIX_PATH may be empty.
+set(work ${BUILD_DIR}/install_test)
+file(REMOVE_RECURSE ${work})
+
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    list(JOIN ARGN " " command)
+    message(FATAL_ERROR "${command}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/prefix)
+file(COPY ${SOURCE_DIR}/experiments/example DESTINATION ${work})  # away from our headers
+run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${work}/example -B ${work}/build -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS} "-DCMAKE_PREFIX_PATH=${work}/prefix;${PREFIX_PATH}")
+run(${CMAKE_COMMAND} --build ${work}/build)
+foreach(program plain packed)
+  run(${work}/build/${program})
+  message(STATUS "${program}: ${output}")
+  string(REGEX MATCH "accuracy ([0-9.]+)" matched "${output}")
+  if(NOT matched OR CMAKE_MATCH_1 LESS 0.8)
+    message(FATAL_ERROR "the ${program} loop does not learn: ${output}")
+  endif()
+endforeach()
+
+file(STRINGS ${SOURCE_DIR}/experiments/example/main.cpp lines)
+list(LENGTH lines count)
+if(count GREATER 40)
+  message(FATAL_ERROR "the example has ${count} lines; it may have 40")
+endif()

@@ -1,0 +1,228 @@
+// Whole trajectories of ModelMemory: stored PyTorch figures, 8-bit states against fp32 ones, and the gate for
+// underflow: learning rate 1e-5, one fixed batch.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "lpmm/advice.h"
+#include "lpmm/model_memory.h"
+
+namespace lpmm {
+namespace {
+
+std::vector<float> normal_values(std::int64_t count, std::uint64_t seed, float scale) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, scale);
+  std::vector<float> values(static_cast<std::size_t>(count));
+  for (float& x : values) x = normal(random);
+  return values;
+}
+
+std::vector<float> decode(const ModelMemory& memory, Role role) {
+  const kernels::RoleView v = memory.view(0, role);
+  std::vector<float> values(static_cast<std::size_t>(v.elements));
+  kernels::decode(memory.pool(), v, 0, v.elements, values.data());
+  return values;
+}
+
+void step(ModelMemory& memory, std::uint32_t number, const std::vector<float>& gradient,
+          double learning_rate) {
+  memory.begin_step(number, true);
+  memory.fold(0, 0, gradient, 0);
+  ASSERT_TRUE(memory.commit(learning_rate).applied);
+}
+
+// tests/golden/make_trajectories.py
+TEST(Trajectory, PyTorch) {
+  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../golden/trajectories.json");
+  const auto cases = nlohmann::json::parse(file);
+  ASSERT_EQ(cases.size(), 8U);
+  Pool pool(1);
+  for (const auto& stored : cases) {
+    const auto& o = stored["options"];
+    const std::string rule = stored["rule"];
+    OptimizerConfig c;
+    c.rule = rule == "sgd" ? RuleName::kSgd : rule == "adam" ? RuleName::kAdam : RuleName::kAdamW;
+    c.momentum = o.value("momentum", 0.0);
+    c.dampening = o.value("dampening", 0.0);
+    c.nesterov = o.value("nesterov", false);
+    c.weight_decay = o.value("weight_decay", 0.0);
+    c.epsilon = o.value("eps", 1e-8);
+    if (o.contains("betas")) c.beta1 = o["betas"][0], c.beta2 = o["betas"][1];
+    const auto n = static_cast<int>(stored["parameters"][0].size());
+    ModelMemory memory({{"w", {1, n}}}, make_policy("fp32"), c, 1, 1, pool);
+    std::vector<float> values;
+    for (int i = 0; i < n; ++i) values.push_back(static_cast<float>(i - 5) / 8);
+    memory.initialize(0, 0, values);
+    for (int s = 0; s < static_cast<int>(stored["parameters"].size()); ++s) {
+      std::vector<float> gradient;
+      for (int i = 0; i < n; ++i) gradient.push_back(static_cast<float>((s * 7 + i * 13) % 32 - 15) / 64);
+      step(memory, static_cast<std::uint32_t>(s + 1), gradient, o["lr"]);
+      memory.decode(0, 0, values);
+      for (int i = 0; i < n; ++i) {
+        const double expected =
+            stored["parameters"][static_cast<std::size_t>(s)][static_cast<std::size_t>(i)];
+        ASSERT_NEAR(values[static_cast<std::size_t>(i)], expected, 1e-6 + 1e-6 * std::abs(expected))
+            << rule << " " << o << " step " << s << " element " << i;
+      }
+    }
+  }
+}
+
+// One textbook step in fp64 over whole vectors.
+void reference_step(const OptimizerConfig& c, double lr, int t, const std::vector<float>& gradient,
+                    std::vector<double>& p, std::vector<double>& m, std::vector<double>& v) {
+  for (std::size_t e = 0; e < p.size(); ++e) {
+    const double g = gradient[e];
+    if (c.rule == RuleName::kSgd) {
+      m[e] = c.momentum * m[e] + g;
+      p[e] -= lr * m[e];
+      continue;
+    }
+    const double coupled = c.rule == RuleName::kAdam ? g + c.weight_decay * p[e] : g;
+    if (c.rule == RuleName::kAdamW) p[e] *= 1 - lr * c.weight_decay;
+    m[e] = c.beta1 * m[e] + (1 - c.beta1) * coupled;
+    v[e] = c.beta2 * v[e] + (1 - c.beta2) * coupled * coupled;
+    const double m_hat = m[e] / (1 - std::pow(c.beta1, t)), v_hat = v[e] / (1 - std::pow(c.beta2, t));
+    p[e] -= lr * m_hat / (std::sqrt(v_hat) + c.epsilon);
+  }
+}
+
+std::vector<double> widen(const std::vector<float>& x) {
+  return {x.begin(), x.end()};
+}
+
+double mean_error(const std::vector<float>& a, const std::vector<double>& b) {
+  double error = 0;
+  for (std::size_t e = 0; e < a.size(); ++e) error += std::abs(a[e] - b[e]);
+  return error / static_cast<double>(a.size());
+}
+
+// bitsandbytes' gates for 8-bit states (50 steps, the reference set back to what is stored after each), and
+// the drift from a reference that is never set back.
+TEST(Trajectory, EightBitStatesFollowFullPrecision) {
+  Pool pool(2);
+  for (const RuleName rule : {RuleName::kSgd, RuleName::kAdam, RuleName::kAdamW}) {
+    for (const std::int64_t width : {32, 61}) {
+      OptimizerConfig c;
+      c.rule = rule;
+      c.momentum = 0.9;
+      c.weight_decay = rule == RuleName::kSgd ? 0 : 0.01;
+      const double lr = rule == RuleName::kSgd ? 0.01 : 1e-3;
+      const std::string what =
+          "rule " + std::to_string(static_cast<int>(rule)) + " width " + std::to_string(width);
+      const std::int64_t n = width == 32 ? 1024 * width : 31 * width;
+      ModelMemory memory({{"w", {n / width, width}}}, make_policy("states8"), c, 1, 1, pool);
+      const auto start = normal_values(n, 1, 0.1F);
+      memory.initialize(0, 0, start);
+      std::vector<double> drift_p = widen(start), drift_m(start.size()), drift_v(start.size());
+      std::vector<double> m = drift_m, v = drift_v;
+      for (int s = 1; s <= 50; ++s) {
+        const auto gradient = normal_values(n, 10 + static_cast<std::uint64_t>(s), 0.01F);
+        std::vector<double> p = widen(decode(memory, Role::kParameter));
+        reference_step(c, lr, s, gradient, p, m, v);
+        reference_step(c, lr, s, gradient, drift_p, drift_m, drift_v);
+        step(memory, static_cast<std::uint32_t>(s), gradient, lr);
+
+        const auto stored = decode(memory, Role::kParameter);
+        double relative = 0;
+        for (std::size_t e = 0; e < p.size(); ++e)
+          relative += std::abs(stored[e] - p[e]) / (std::abs(p[e]) + 1e-9);
+        ASSERT_LT(mean_error(stored, p), 6e-5) << what;
+        ASSERT_LT(relative / static_cast<double>(n), 6e-4) << what;
+        for (auto* state : {&m, &v}) {
+          const Role role = state == &m ? Role::kMomentum : Role::kVariance;
+          if (memory.view(0, role).codes == nullptr) continue;
+          const auto packed = decode(memory, role);
+          int mismatches = 0;
+          for (std::size_t e = 0; e < packed.size(); ++e) {
+            mismatches += std::abs(packed[e] - (*state)[e]) > 3e-3 + 1e-3 * std::abs((*state)[e]);
+          }
+          ASSERT_LT(mismatches, 20) << what << " " << to_string(role);
+          // The states follow closely, not only within that wide absolute gate.
+          ASSERT_LT(mean_error(packed, *state), 0.02 * mean_error(std::vector<float>(packed.size()), *state))
+              << what;
+          *state = widen(packed);
+        }
+      }
+      EXPECT_LT(mean_error(decode(memory, Role::kParameter), drift_p), 2e-4) << what;
+    }
+  }
+}
+
+// A linear layer fitted to one fixed batch by AdamW with learning rate 1e-5: the loss after some steps, and
+// what the ledger says about them. Nearest rounding loses these updates, stochastic rounding keeps their
+// mean.
+struct FixedBatch {
+  double first_loss = 0, last_loss = 0;
+  std::vector<TensorStats> stats;
+  std::string expected, measured, stalled;
+};
+
+FixedBatch fit_fixed_batch(const Policy& policy, int steps) {
+  constexpr int kIn = 64, kOut = 128, kBatch = 32;
+  constexpr double kRate = 1e-5;
+  Pool pool(1);
+  OptimizerConfig c;
+  c.rule = RuleName::kAdamW;
+  c.weight_decay = 0.01;
+  ModelMemory memory({{"w", {kOut, kIn}}}, policy, c, 2024, 1, pool);
+  memory.initialize(0, 0, normal_values(kIn * kOut, 1, 0.1F));
+  const auto x = normal_values(kBatch * kIn, 2, 1), y = normal_values(kBatch * kOut, 3, 1);
+  FixedBatch result;
+  result.expected = underflow_warning(expect_lost_updates(memory, kRate), true);
+  for (int s = 0; s <= steps; ++s) {
+    const auto w = decode(memory, Role::kParameter);
+    std::vector<float> gradient(w.size());
+    double loss = 0;
+    for (int b = 0; b < kBatch; ++b) {
+      for (int o = 0; o < kOut; ++o) {
+        float out = -y[static_cast<std::size_t>(b * kOut + o)];
+        for (int i = 0; i < kIn; ++i) {
+          out += w[static_cast<std::size_t>(o * kIn + i)] * x[static_cast<std::size_t>(b * kIn + i)];
+        }
+        loss += out * out / kBatch;
+        for (int i = 0; i < kIn; ++i) {
+          gradient[static_cast<std::size_t>(o * kIn + i)] +=
+              out * x[static_cast<std::size_t>(b * kIn + i)] / kBatch;
+        }
+      }
+    }
+    (s == 0 ? result.first_loss : result.last_loss) = loss;
+    if (s < steps) step(memory, static_cast<std::uint32_t>(s + 1), gradient, kRate);
+  }
+  result.stats = memory.take_stats();
+  result.measured = underflow_warning(count_lost_updates(memory, result.stats), false);
+  result.stalled = stall_warning(memory, result.stats);
+  return result;
+}
+
+TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
+  constexpr int kSteps = 20;
+  const FixedBatch plain = fit_fixed_batch(make_policy("fp32"), kSteps);
+  const double drop = plain.first_loss - plain.last_loss;
+  EXPECT_GT(drop, 0.1);
+  EXPECT_TRUE(plain.expected.empty() && plain.measured.empty() && plain.stalled.empty());
+  for (const char* parameter :
+       {"bf16", "int12:block128:sticky", "int12:block512:sticky", "int8:block128:sticky"}) {
+    Policy policy = make_policy("fp32");
+    policy.specs[0] = parse_spec(parameter);
+    const FixedBatch sr = fit_fixed_batch(policy, kSteps);
+    EXPECT_NEAR((sr.first_loss - sr.last_loss) / drop, 1, 0.1) << parameter;
+    EXPECT_TRUE(sr.expected.empty() && sr.measured.empty() && sr.stalled.empty()) << parameter;
+    set_rounding(policy, Rounding::kNearest);
+    const FixedBatch rn = fit_fixed_batch(policy, kSteps);
+    EXPECT_LT((rn.first_loss - rn.last_loss) / drop, 0.1) << parameter;
+    EXPECT_NE(rn.expected.find("would lose about"), std::string::npos) << parameter;
+    EXPECT_NE(rn.measured.find("nearest rounding loses"), std::string::npos) << rn.measured;
+    if (std::string_view(parameter) == "bf16") continue;  // weights near 0 still move
+    EXPECT_NE(rn.stalled.find("stand still"), std::string::npos) << parameter;
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
