@@ -185,6 +185,8 @@ std::vector<QuadraticCell> quadratic_cells(bool quick) {
             run.blocks = quick ? 2 : 16;
             run.momentum = momentum;
             run.learning_rate = rate * (1 - momentum);
+            // Nearest rounding has no floor: it stops on the way, so its runs start away from the optimum.
+            if (rounding == Rounding::kNearest) run.start = 0.5;
             run.parameter = {{Map::kLinear, static_cast<std::uint8_t>(bits)},
                              128,
                              rounding,
