@@ -1,9 +1,9 @@
 // Kernels of neural networks: convolution, matrix product, batch norm, pooling, loss.
 //
 // Activations are NHWC, fp32 or bf16 (Compute); parameters, statistics and parameter gradients are fp32.
-// Sums are accumulated in fp32 or double. Work is cut into shards that depend on shapes only, and partial sums
-// are added in a fixed order: the same bits for any pool. Nothing here allocates except constructors; scratch
-// memory comes from the caller, 64-byte aligned, of the size each function names.
+// Sums are accumulated in fp32 or double. Work is cut into shards that depend on shapes only, and partial
+// sums are added in a fixed order: the same bits for any pool. Nothing here allocates except constructors;
+// scratch memory comes from the caller, 64-byte aligned, of the size each function names.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,12 @@ enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and 
 namespace lpmm::kernels {
 
 inline constexpr std::int64_t kAlign = 64;
-inline std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-inline std::int64_t value_bytes(Compute type) { return type == Compute::kFp32 ? 4 : 2; }
+inline std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + kAlign - 1) / kAlign * kAlign;
+}
+inline std::int64_t value_bytes(Compute type) {
+  return type == Compute::kFp32 ? 4 : 2;
+}
 
 // ---- element loops ---------------------------------------------------------------------------------------
 void to_float(Pool& pool, Compute type, std::int64_t count, const void* in, float* out);
@@ -103,13 +107,14 @@ void norm_statistics(Pool& pool, const NormShape& shape, const void* x, float* m
 void norm_apply(Pool& pool, const NormShape& shape, const void* x, const float* scale, const float* shift,
                 const void* residual, bool relu, void* y);
 struct NormBackward {
-  const void* x = nullptr;   // the input of the norm
-  const void* y = nullptr;   // its output, after ReLU; used where relu
+  const void* x = nullptr;  // the input of the norm
+  const void* y = nullptr;  // its output, after ReLU; used where relu
   const void* dy = nullptr;
   bool relu = false;
   const float *mean = nullptr, *inverse_deviation = nullptr, *weight = nullptr;
   float *weight_gradient = nullptr, *bias_gradient = nullptr;
-  void* dx = nullptr;  // overwritten
+  void* dx = nullptr;         // may be dy
+  bool accumulate = false;    // dx += instead of dx =
   void* dresidual = nullptr;  // null where there is no residual
   bool accumulate_residual = false;
 };
@@ -126,8 +131,8 @@ void average_pool_backward(Pool& pool, const PoolShape& shape, Compute type, con
                            bool accumulate);
 // The gradient of a maximum goes to the first element of the window that has it.
 void max_pool_forward(Pool& pool, const PoolShape& shape, Compute type, const void* x, void* y);
-void max_pool_backward(Pool& pool, const PoolShape& shape, Compute type, const void* x, const void* dy, void* dx,
-                       bool accumulate);
+void max_pool_backward(Pool& pool, const PoolShape& shape, Compute type, const void* x, const void* dy,
+                       void* dx, bool accumulate);
 
 // He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
 struct ShortcutShape {

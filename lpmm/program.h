@@ -9,12 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "kernels/compute.h"
 #include "lpmm/data.h"
 #include "lpmm/model_memory.h"
 
 namespace lpmm {
-
-enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
 
 // fp32 statistics beside the parameters (batch norm's running mean and variance).
 struct BufferInfo {

@@ -543,8 +543,8 @@ TrainResult Run::go(const Model& model, bool config_changed) {
     while (!is_last()) {
       if (!step() && state_.failed_in_row >= config_.train.max_failed_steps) {
         throw RunError(
-            fmt::format("{} steps in a row had NaN or Inf in their gradients, the last one step {}: lower "
-                        "the learning rate or clip gradients (optimizer.clip_norm)",
+            fmt::format("{} steps in a row had a loss or gradient that is not finite, the last one step {}: "
+                        "lower the learning rate or clip gradients (optimizer.clip_norm)",
                         state_.failed_in_row, state_.step));
       }
       show(is_last());

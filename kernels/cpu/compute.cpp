@@ -1,4 +1,5 @@
-// Cuts the compute layer's work into shards that depend on shapes only, and merges partial sums in a fixed order.
+// Cuts the compute layer's work into shards that depend on shapes only, and merges partial sums in a fixed
+// order.
 #include "kernels/compute.h"
 
 #include <algorithm>
@@ -188,7 +189,8 @@ void Convolution::forward(Pool& pool, const void* x, const float* weights, void*
   const State& s = *state_;
   void* packed = bytes_at(scratch, s.packed());
   s.library.pack_forward(s.rounded(weights, scratch), packed);
-  const std::int64_t x_bytes = s.x_values() * value_bytes(s.type), y_bytes = s.y_values() * value_bytes(s.type);
+  const std::int64_t x_bytes = s.x_values() * value_bytes(s.type),
+                     y_bytes = s.y_values() * value_bytes(s.type);
   pool.for_each(s.shards(), [&](std::int64_t item, int thread) {
     const State::Buffers b = s.thread_buffers(scratch, thread);
     const void* in = bytes_at(x, item * x_bytes);
@@ -205,7 +207,8 @@ void Convolution::backward(Pool& pool, const void* x, const float* weights, cons
   void* packed = bytes_at(scratch, s.packed());
   float* partials = floats_at(scratch, s.partials());
   if (dx != nullptr) s.library.pack_backward(s.rounded(weights, scratch), packed);
-  const std::int64_t x_bytes = s.x_values() * value_bytes(s.type), y_bytes = s.y_values() * value_bytes(s.type);
+  const std::int64_t x_bytes = s.x_values() * value_bytes(s.type),
+                     y_bytes = s.y_values() * value_bytes(s.type);
   const std::int64_t gradient = s.library.gradient_floats();
   pool.for_each(s.shards(), [&](std::int64_t item, int thread) {
     const State::Buffers b = s.thread_buffers(scratch, thread);
@@ -255,10 +258,11 @@ void matmul(Pool& pool, const MatrixArgs& args) {
 
 void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,
                   const float* bias, bool relu, void* y) {
-  for_shards(pool, rows, std::max<std::int64_t>(1, kShard / columns), [&](std::int64_t first, std::int64_t n) {
-    loops::bias_forward(type, n, columns, x + first * columns, bias, relu,
-                        bytes_at(y, first * columns * value_bytes(type)));
-  });
+  for_shards(pool, rows, std::max<std::int64_t>(1, kShard / columns),
+             [&](std::int64_t first, std::int64_t n) {
+               loops::bias_forward(type, n, columns, x + first * columns, bias, relu,
+                                   bytes_at(y, first * columns * value_bytes(type)));
+             });
 }
 
 void bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
@@ -326,7 +330,8 @@ void norm_apply(Pool& pool, const NormShape& s, const void* x, const float* scal
   });
 }
 
-// With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) / M).
+// With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
+// M).
 void norm_backward(Pool& pool, const NormShape& s, const NormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][sum g, sum gx][channel]
   const std::int64_t rows = norm_rows(s), shards = norm_shards(s);
@@ -377,7 +382,8 @@ void clear_image(Compute type, std::int64_t values, int image, void* dx, bool ac
   }
 }
 // The first index of the window's maximum.
-std::int64_t maximum_at(const PoolShape& s, Compute type, const void* x, int image, int top, int left, int c) {
+std::int64_t maximum_at(const PoolShape& s, Compute type, const void* x, int image, int top, int left,
+                        int c) {
   std::int64_t best = pixel(s, image, top, left) + c;
   for (int ky = 0; ky < s.kernel; ++ky) {
     for (int kx = 0; kx < s.kernel; ++kx) {
@@ -474,8 +480,9 @@ void shortcut_backward(Pool& pool, const ShortcutShape& s, Compute type, const v
     for (int oy = 0; oy < s.out_height(); ++oy) {
       for (int ox = 0; ox < s.out_width(); ++ox) {
         const std::int64_t out = ((image * s.out_height() + oy) * s.out_width() + ox) * s.out + front;
-        const std::int64_t in =
-            ((image * s.height + std::int64_t{1} * oy * s.stride) * s.width + std::int64_t{1} * ox * s.stride) * s.in;
+        const std::int64_t in = ((image * s.height + std::int64_t{1} * oy * s.stride) * s.width +
+                                 std::int64_t{1} * ox * s.stride) *
+                                s.in;
         loops::add(type, s.in, bytes_at(dx, in * b), bytes_at(dy, out * b), bytes_at(dx, in * b));
       }
     }

@@ -19,8 +19,10 @@ const char* name() {
 }
 
 void matmul(const MatrixArgs& g) {
-  const ConstMap a(g.a, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k, Eigen::OuterStride<>(g.a_stride));
-  const ConstMap b(g.b, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n, Eigen::OuterStride<>(g.b_stride));
+  const ConstMap a(g.a, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k,
+                   Eigen::OuterStride<>(g.a_stride));
+  const ConstMap b(g.b, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n,
+                   Eigen::OuterStride<>(g.b_stride));
   Map c(g.c, g.m, g.n, Eigen::OuterStride<>(g.c_stride));
   if (!g.accumulate) c.setZero();
   if (g.transpose_a && g.transpose_b) {

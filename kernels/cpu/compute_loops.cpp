@@ -309,7 +309,8 @@ void NormReduce(std::int64_t rows, int channels, const NormBackward& args, std::
   }
 }
 
-template <class T, bool kRelu>
+// kResidual: 0 none, 1 overwritten, 2 added to.
+template <class T, bool kRelu, bool kAccumulate, int kResidual>
 void NormBackwardRows(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first,
                       const float* a, const float* b, const float* d) {
   const auto* x = static_cast<const typename T::Cell*>(args.x);
@@ -317,7 +318,6 @@ void NormBackwardRows(std::int64_t rows, int channels, const NormBackward& args,
   const auto* dy = static_cast<const typename T::Cell*>(args.dy);
   auto* dx = static_cast<typename T::Cell*>(args.dx);
   auto* dres = static_cast<typename T::Cell*>(args.dresidual);
-  const bool accumulate = args.accumulate_residual;
   for (std::int64_t r = first; r < first + rows; ++r) {
     each(
         channels,
@@ -325,14 +325,17 @@ void NormBackwardRows(std::int64_t rows, int channels, const NormBackward& args,
           const std::int64_t i = r * channels + c;
           F8 g = T::load(dy + i);
           if (kRelu) g = positive(T::load(y + i), g);
-          T::store(dx + i, g * Fp32::load(a + c) + T::load(x + i) * Fp32::load(b + c) + Fp32::load(d + c));
-          if (dres != nullptr) T::store(dres + i, accumulate ? g + T::load(dres + i) : g);
+          F8 v = g * Fp32::load(a + c) + T::load(x + i) * Fp32::load(b + c) + Fp32::load(d + c);
+          if (kAccumulate) v += T::load(dx + i);
+          T::store(dx + i, v);
+          if (kResidual != 0) T::store(dres + i, kResidual == 2 ? g + T::load(dres + i) : g);
         },
         [&](std::int64_t c) HWY_ATTR {
           const std::int64_t i = r * channels + c;
           const float g = kRelu ? positive(T::load1(y + i), T::load1(dy + i)) : T::load1(dy + i);
-          T::store1(dx + i, g * a[c] + T::load1(x + i) * b[c] + d[c]);
-          if (dres != nullptr) T::store1(dres + i, accumulate ? g + T::load1(dres + i) : g);
+          const float v = g * a[c] + T::load1(x + i) * b[c] + d[c];
+          T::store1(dx + i, kAccumulate ? v + T::load1(dx + i) : v);
+          if (kResidual != 0) T::store1(dres + i, kResidual == 2 ? g + T::load1(dres + i) : g);
         });
   }
 }
@@ -400,11 +403,27 @@ void NormReduceAny(std::int64_t rows, const NormShape& shape, const NormBackward
   shape.type == Compute::kFp32 ? NormReduceType<Fp32>(rows, shape.channels, args, first, sum_g, sum_gx)
                                : NormReduceType<Bf16>(rows, shape.channels, args, first, sum_g, sum_gx);
 }
+template <class T, bool kRelu, bool kAccumulate>
+void NormBackwardResidual(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first,
+                          const float* a, const float* b, const float* d) {
+  if (args.dresidual == nullptr) {
+    NormBackwardRows<T, kRelu, kAccumulate, 0>(rows, channels, args, first, a, b, d);
+  } else if (!args.accumulate_residual) {
+    NormBackwardRows<T, kRelu, kAccumulate, 1>(rows, channels, args, first, a, b, d);
+  } else {
+    NormBackwardRows<T, kRelu, kAccumulate, 2>(rows, channels, args, first, a, b, d);
+  }
+}
 template <class T>
 void NormBackwardType(std::int64_t rows, int channels, const NormBackward& args, std::int64_t first,
                       const float* a, const float* b, const float* d) {
-  args.relu ? NormBackwardRows<T, true>(rows, channels, args, first, a, b, d)
-            : NormBackwardRows<T, false>(rows, channels, args, first, a, b, d);
+  if (args.accumulate) {
+    args.relu ? NormBackwardResidual<T, true, true>(rows, channels, args, first, a, b, d)
+              : NormBackwardResidual<T, false, true>(rows, channels, args, first, a, b, d);
+  } else {
+    args.relu ? NormBackwardResidual<T, true, false>(rows, channels, args, first, a, b, d)
+              : NormBackwardResidual<T, false, false>(rows, channels, args, first, a, b, d);
+  }
 }
 void NormBackwardAny(std::int64_t rows, const NormShape& shape, const NormBackward& args, std::int64_t first,
                      const float* a, const float* b, const float* d) {

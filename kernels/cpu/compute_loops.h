@@ -11,7 +11,8 @@ namespace lpmm::kernels::loops {
 void to_float(Compute type, std::int64_t count, const void* in, float* out);
 void from_float(Compute type, std::int64_t count, const float* in, void* out, bool accumulate);
 void relu_forward(Compute type, std::int64_t count, const void* x, void* y);
-void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx, bool accumulate);
+void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                   bool accumulate);
 void add(Compute type, std::int64_t count, const void* a, const void* b, void* y);
 void add_rows(std::int64_t count, const float* in, float* sum);  // sum += in
 void round_bf16(std::int64_t count, float* values);

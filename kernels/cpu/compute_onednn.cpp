@@ -91,8 +91,9 @@ const char* name() {
 
 void matmul(const MatrixArgs& a) {
   const OneThread one;
-  const auto status = dnnl_sgemm(a.transpose_a ? 'T' : 'N', a.transpose_b ? 'T' : 'N', a.m, a.n, a.k, 1.0F, a.a,
-                                 a.a_stride, a.b, a.b_stride, a.accumulate ? 1.0F : 0.0F, a.c, a.c_stride);
+  const auto status =
+      dnnl_sgemm(a.transpose_a ? 'T' : 'N', a.transpose_b ? 'T' : 'N', a.m, a.n, a.k, 1.0F, a.a, a.a_stride,
+                 a.b, a.b_stride, a.accumulate ? 1.0F : 0.0F, a.c, a.c_stride);
   if (status != dnnl_success) throw std::logic_error("matmul: oneDNN refused the shape");
 }
 
@@ -175,15 +176,14 @@ void ShardConvolution::unpack_gradient(const float* packed, float* oihw) const {
 }
 std::int64_t ShardConvolution::scratch_bytes() const {
   const Descs& d = state_->descs;
-  return static_cast<std::int64_t>(std::max({d.forward.scratchpad_desc().get_size(),
-                                             d.data.scratchpad_desc().get_size(),
-                                             d.weights.scratchpad_desc().get_size()}));
+  return static_cast<std::int64_t>(
+      std::max({d.forward.scratchpad_desc().get_size(), d.data.scratchpad_desc().get_size(),
+                d.weights.scratchpad_desc().get_size()}));
 }
 void ShardConvolution::forward(int thread, const void* x, const void* packed, void* y, void* scratch) const {
-  state_->forward.run(thread, {{DNNL_ARG_SRC, x},
-                               {DNNL_ARG_WEIGHTS, packed},
-                               {DNNL_ARG_DST, y},
-                               {DNNL_ARG_SCRATCHPAD, scratch}});
+  state_->forward.run(
+      thread,
+      {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, packed}, {DNNL_ARG_DST, y}, {DNNL_ARG_SCRATCHPAD, scratch}});
 }
 void ShardConvolution::backward_data(int thread, const void* dy, const void* packed, void* dx,
                                      void* scratch) const {

@@ -64,7 +64,8 @@ nlohmann::ordered_json summary(const TrainResult& result) {
 std::string story(const std::string& out) {
   std::string text;
   for (Json r : read_log(out + "/log.jsonl")) {
-    if (r["type"] == "system" || r["type"] == "config") continue;  // one more a process, or a new thread count
+    if (r["type"] == "system" || r["type"] == "config")
+      continue;  // one more a process, or a new thread count
     for (const char* key :
          {"seconds", "images_per_second", "rss_bytes", "peak_rss_bytes", "rss_at_start_bytes",
           "train_seconds", "plan_peak_bytes", "overhead_bytes", "peak_bytes"}) {

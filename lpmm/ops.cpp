@@ -1,0 +1,638 @@
+#include "lpmm/ops.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+
+#include "kernels/compute.h"
+#include "lpmm/error.h"
+
+namespace lpmm {
+
+using kernels::aligned;
+using kernels::value_bytes;
+
+// A program's list. Slots are the arena's lifetimes: data and gradient of every value, and what ops save.
+struct ProgramPlan {
+  int batch = 0;
+  Compute compute = Compute::kFp32;
+  int threads = 1;
+  struct Slots {
+    int data = -1, gradient = -1;
+  };
+  std::vector<Slots> values;
+  std::vector<Lifetime> slots;
+  std::vector<std::unique_ptr<Op>> ops;
+  std::int64_t arena_bytes = 0, workspace_bytes = 0;
+
+  int add_slot(std::int64_t bytes) {
+    slots.push_back({bytes, -1, -1, 0});
+    return static_cast<int>(slots.size()) - 1;
+  }
+  void touch(int slot, int time) {
+    if (slot < 0) return;
+    Lifetime& life = slots[static_cast<std::size_t>(slot)];
+    life.begin = life.begin < 0 ? time : std::min(life.begin, time);
+    life.end = std::max(life.end, time);
+  }
+  const Slots& value(int id) const { return values[static_cast<std::size_t>(id)]; }
+  std::byte* at(const RunState& run, int slot) const {
+    return slot < 0 ? nullptr : run.arena + slots[static_cast<std::size_t>(slot)].offset;
+  }
+};
+
+std::byte* Op::data(const RunState& run, int value) const {
+  return plan->at(run, plan->value(value).data);
+}
+std::byte* Op::gradient(const RunState& run, int value) const {
+  return plan->at(run, plan->value(value).gradient);
+}
+std::byte* Op::saved_data(const RunState& run) const {
+  return plan->at(run, saved);
+}
+
+namespace {
+
+constexpr double kMomentum = 0.1;                       // of running statistics
+constexpr double kEpsilon = 1e-5;                       // of batch norm
+constexpr std::int64_t kPanel = std::int64_t{1} << 20;  // elements of a weight decoded at once
+
+// Hands out pieces of the workspace; with a null base it only counts them.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* base) : base_(base) {}
+  std::byte* take(std::int64_t bytes) {
+    std::byte* p = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += aligned(bytes);
+    return p;
+  }
+  float* floats(std::int64_t count) { return reinterpret_cast<float*>(take(4 * count)); }
+  std::int64_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::int64_t used_ = 0;
+};
+
+std::span<float> span_of(float* p, std::int64_t count) {
+  return {p, static_cast<std::size_t>(count)};
+}
+
+class InputOp : public Op {
+ public:
+  explicit InputOp(std::int64_t values) : values_(values) {}
+  void forward(RunState& run) const override {
+    const std::int64_t count = run.batch.count * values_, all = plan->batch * values_;
+    std::byte* out = data(run, output);
+    kernels::from_float(run.memory.pool(), plan->compute, count, run.batch.images.data(), out);
+    const std::int64_t b = value_bytes(plan->compute);
+    std::memset(out + count * b, 0, static_cast<std::size_t>((all - count) * b));
+  }
+  void backward(RunState& /*run*/) const override {}
+
+ private:
+  std::int64_t values_;
+};
+
+class ConvolutionOp : public Op {
+ public:
+  ConvolutionOp(const kernels::ConvShape& shape, int tensor) : shape_(shape), tensor_(tensor) {}
+  void prepare(Libraries& libraries) override {
+    const auto key =
+        std::make_tuple(shape_.height, shape_.width, shape_.in, shape_.out, shape_.kernel, shape_.stride);
+    std::shared_ptr<const kernels::Convolution>& shared = libraries[key];
+    if (shared == nullptr) {
+      shared = std::make_shared<kernels::Convolution>(shape_, plan->compute, plan->threads);
+    }
+    convolution_ = shared;
+  }
+  std::int64_t workspace_bytes() const override {
+    return 2 * aligned(4 * weights()) + convolution_->scratch_bytes();
+  }
+  void forward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    float* w = decoded(run, pieces);
+    convolution_->forward(run.memory.pool(), data(run, inputs[0]), w, data(run, output),
+                          pieces.take(convolution_->scratch_bytes()));
+  }
+  void backward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    float* w = decoded(run, pieces);
+    float* g = pieces.floats(weights());
+    convolution_->backward(run.memory.pool(), data(run, inputs[0]), w, gradient(run, output),
+                           gradient(run, inputs[0]), accumulate[0], g,
+                           pieces.take(convolution_->scratch_bytes()));
+    run.gradients->fold(tensor_, 0, span_of(g, weights()), run.microbatch);
+  }
+
+ private:
+  std::int64_t weights() const { return shape_.weights(); }
+  float* decoded(RunState& run, Pieces& pieces) const {
+    float* w = pieces.floats(weights());
+    run.memory.decode(tensor_, 0, span_of(w, weights()));
+    return w;
+  }
+  kernels::ConvShape shape_;
+  std::shared_ptr<const kernels::Convolution> convolution_;
+  int tensor_;
+};
+
+class NormOp : public Op {
+ public:
+  NormOp(kernels::NormShape shape, bool relu, int weight, int bias, int mean, int variance)
+      : shape_(shape), relu_(relu), weight_(weight), bias_(bias), mean_(mean), variance_(variance) {}
+  std::int64_t workspace_bytes() const override {
+    return 4 * aligned(4 * shape_.channels) + kernels::norm_scratch_bytes(shape_);
+  }
+  void forward(RunState& run) const override {
+    const std::int64_t n = shape_.channels;
+    Pieces pieces(run.workspace);
+    float* scale = pieces.floats(n);
+    float* shift = pieces.floats(n);
+    auto* mean = reinterpret_cast<float*>(saved_data(run));  // mean, then 1 / deviation
+    float* variance = mean + n;
+    Pool& pool = run.memory.pool();
+    if (run.proposals != nullptr) {
+      kernels::norm_statistics(pool, shape_, data(run, inputs[0]), mean, variance,
+                               pieces.take(kernels::norm_scratch_bytes(shape_)));
+      propose(*run.proposals, mean, variance);
+    } else {
+      std::copy_n(run.buffers.value(mean_).data(), n, mean);
+      std::copy_n(run.buffers.value(variance_).data(), n, variance);
+    }
+    run.memory.decode(weight_, 0, span_of(scale, n));
+    run.memory.decode(bias_, 0, span_of(shift, n));
+    for (std::int64_t c = 0; c < n; ++c) {
+      variance[c] = static_cast<float>(1 / std::sqrt(variance[c] + kEpsilon));
+      scale[c] *= variance[c];
+      shift[c] -= mean[c] * scale[c];
+    }
+    kernels::norm_apply(pool, shape_, data(run, inputs[0]), scale, shift,
+                        inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
+  }
+  void backward(RunState& run) const override {
+    const std::int64_t n = shape_.channels;
+    Pieces pieces(run.workspace);
+    float* weight = pieces.floats(n);
+    float* weight_gradient = pieces.floats(n);
+    float* bias_gradient = pieces.floats(n);
+    run.memory.decode(weight_, 0, span_of(weight, n));
+    kernels::NormBackward args;
+    args.x = data(run, inputs[0]);
+    args.y = data(run, output);
+    args.dy = gradient(run, output);
+    args.relu = relu_;
+    args.mean = reinterpret_cast<const float*>(saved_data(run));
+    args.inverse_deviation = args.mean + n;
+    args.weight = weight;
+    args.weight_gradient = weight_gradient;
+    args.bias_gradient = bias_gradient;
+    args.dx = gradient(run, inputs[0]);
+    args.accumulate = accumulate[0];
+    if (inputs.size() > 1) {
+      args.dresidual = gradient(run, inputs[1]);
+      args.accumulate_residual = accumulate[1];
+    }
+    kernels::norm_backward(run.memory.pool(), shape_, args, pieces.take(kernels::norm_scratch_bytes(shape_)));
+    run.gradients->fold(weight_, 0, span_of(weight_gradient, n), run.microbatch);
+    run.gradients->fold(bias_, 0, span_of(bias_gradient, n), run.microbatch);
+  }
+
+ private:
+  // Running statistics take the unbiased variance; a later microbatch builds on the earlier one's proposal.
+  void propose(Buffers& buffers, const float* mean, const float* variance) const {
+    const double rows = static_cast<double>(shape_.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
+    const auto running_mean = buffers.proposal(mean_), running_variance = buffers.proposal(variance_);
+    for (std::size_t c = 0; c < running_mean.size(); ++c) {
+      running_mean[c] = static_cast<float>((1 - kMomentum) * running_mean[c] + kMomentum * mean[c]);
+      running_variance[c] =
+          static_cast<float>((1 - kMomentum) * running_variance[c] + kMomentum * unbiased * variance[c]);
+    }
+  }
+  kernels::NormShape shape_;
+  bool relu_;
+  int weight_, bias_, mean_, variance_;
+};
+
+class ReluOp : public Op {
+ public:
+  explicit ReluOp(std::int64_t count) : count_(count) {}
+  void forward(RunState& run) const override {
+    kernels::relu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    if (gradient(run, inputs[0]) == nullptr) return;
+    kernels::relu_backward(run.memory.pool(), plan->compute, count_, data(run, output), gradient(run, output),
+                           gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+class AddOp : public Op {
+ public:
+  explicit AddOp(std::int64_t count) : count_(count) {}
+  void forward(RunState& run) const override {
+    kernels::add(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, inputs[1]),
+                 data(run, output));
+  }
+  void backward(RunState& run) const override {
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (gradient(run, inputs[i]) == nullptr) continue;
+      kernels::copy_or_add(run.memory.pool(), plan->compute, count_, gradient(run, output),
+                           gradient(run, inputs[i]), accumulate[i]);
+    }
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+class PoolOp : public Op {
+ public:
+  PoolOp(kernels::PoolShape shape, bool maximum) : shape_(shape), maximum_(maximum) {}
+  void forward(RunState& run) const override {
+    (maximum_ ? kernels::max_pool_forward : kernels::average_pool_forward)(
+        run.memory.pool(), shape_, plan->compute, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    std::byte* dx = gradient(run, inputs[0]);
+    if (dx == nullptr) return;
+    Pool& pool = run.memory.pool();
+    if (maximum_) {
+      kernels::max_pool_backward(pool, shape_, plan->compute, data(run, inputs[0]), gradient(run, output), dx,
+                                 accumulate[0]);
+    } else {
+      kernels::average_pool_backward(pool, shape_, plan->compute, gradient(run, output), dx, accumulate[0]);
+    }
+  }
+
+ private:
+  kernels::PoolShape shape_;
+  bool maximum_;
+};
+
+class ShortcutOp : public Op {
+ public:
+  explicit ShortcutOp(kernels::ShortcutShape shape) : shape_(shape) {}
+  void forward(RunState& run) const override {
+    kernels::shortcut_forward(run.memory.pool(), shape_, plan->compute, data(run, inputs[0]),
+                              data(run, output));
+  }
+  void backward(RunState& run) const override {
+    if (gradient(run, inputs[0]) == nullptr) return;
+    kernels::shortcut_backward(run.memory.pool(), shape_, plan->compute, gradient(run, output),
+                               gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  kernels::ShortcutShape shape_;
+};
+
+// y = act(x W^T + bias). W is decoded, and its gradient folded, by panels of output rows: neither is ever
+// whole.
+class LinearOp : public Op {
+ public:
+  LinearOp(std::int64_t batch, Compute compute, std::int64_t inputs, std::int64_t outputs, bool relu,
+           int weight, int bias)
+      : batch_(batch),
+        compute_(compute),
+        in_(inputs),
+        out_(outputs),
+        rows_(std::clamp<std::int64_t>(kPanel / inputs, 1, outputs)),
+        relu_(relu),
+        weight_(weight),
+        bias_(bias) {}
+
+  std::int64_t workspace_bytes() const override {
+    Pieces forward(nullptr), backward(nullptr);
+    lay_out_forward(forward);
+    lay_out_backward(backward);
+    return std::max(forward.used(), backward.used());
+  }
+
+  void forward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Forward f = lay_out_forward(pieces);
+    Pool& pool = run.memory.pool();
+    const float* x = as_floats(pool, data(run, inputs[0]), f.x);
+    for (std::int64_t row = 0; row < out_; row += rows_) {
+      const std::int64_t rows = std::min(rows_, out_ - row);
+      const float* w = decode_rows(run, row, rows, f.panel);
+      kernels::matmul(pool, {.transpose_b = true,
+                             .m = batch_,
+                             .n = rows,
+                             .k = in_,
+                             .a = x,
+                             .a_stride = in_,
+                             .b = w,
+                             .b_stride = in_,
+                             .c = f.y + row,
+                             .c_stride = out_});
+    }
+    run.memory.decode(bias_, 0, span_of(f.bias, out_));
+    kernels::bias_forward(pool, compute_, batch_, out_, f.y, f.bias, relu_, data(run, output));
+  }
+
+  void backward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Backward b = lay_out_backward(pieces);
+    Pool& pool = run.memory.pool();
+    kernels::bias_backward(pool, compute_, batch_, out_, data(run, output), gradient(run, output), relu_, b.g,
+                           b.bias);
+    run.gradients->fold(bias_, 0, span_of(b.bias, out_), run.microbatch);
+    const float* x = as_floats(pool, data(run, inputs[0]), b.x);
+    std::byte* dx = gradient(run, inputs[0]);
+    std::int64_t folded = 0;  // elements of W; the gradient buffer starts there
+    for (std::int64_t row = 0; row < out_; row += rows_) {
+      const std::int64_t rows = std::min(rows_, out_ - row);
+      if (dx != nullptr) {
+        kernels::matmul(pool, {.m = batch_,
+                               .n = in_,
+                               .k = rows,
+                               .a = b.g + row,
+                               .a_stride = out_,
+                               .b = decode_rows(run, row, rows, b.panel),
+                               .b_stride = in_,
+                               .c = b.dx,
+                               .c_stride = in_,
+                               .accumulate = row > 0});
+      }
+      kernels::matmul(pool, {.transpose_a = true,
+                             .m = rows,
+                             .n = in_,
+                             .k = batch_,
+                             .a = b.g + row,
+                             .a_stride = out_,
+                             .b = x,
+                             .b_stride = in_,
+                             .c = b.gradient + (row * in_ - folded),
+                             .c_stride = in_});
+      // Folds end at tiles; the rest waits for the next panel.
+      const std::int64_t done = (row + rows) * in_;
+      const std::int64_t end = row + rows == out_ ? done : done / kernels::kTile * kernels::kTile;
+      if (end > folded) {
+        run.gradients->fold(weight_, folded, span_of(b.gradient, end - folded), run.microbatch);
+        std::copy_n(b.gradient + (end - folded), done - end, b.gradient);
+        folded = end;
+      }
+    }
+    if (dx == nullptr) return;
+    if (accumulate[0]) {
+      kernels::from_float(pool, compute_, batch_ * in_, b.dx, b.narrow);
+      kernels::copy_or_add(pool, compute_, batch_ * in_, b.narrow, dx, true);
+    } else {
+      kernels::from_float(pool, compute_, batch_ * in_, b.dx, dx);
+    }
+  }
+
+ private:
+  struct Forward {
+    float *x, *panel, *y, *bias;
+  };
+  struct Backward {
+    float *x, *panel, *g, *bias, *gradient, *dx;
+    std::byte* narrow;
+  };
+  Forward lay_out_forward(Pieces& p) const {
+    return {x_floats(p), p.floats(panel_floats()), p.floats(batch_ * out_), p.floats(out_)};
+  }
+  Backward lay_out_backward(Pieces& p) const {
+    return {x_floats(p),
+            p.floats(panel_floats()),
+            p.floats(batch_ * out_),
+            p.floats(out_),
+            p.floats(rows_ * in_ + kernels::kTile),
+            p.floats(batch_ * in_),
+            p.take(batch_ * in_ * value_bytes(compute_))};
+  }
+  // A panel is decoded from the tile its first row begins in to the tile its last row ends in.
+  std::int64_t panel_floats() const { return rows_ * in_ + 2 * kernels::kTile; }
+  float* x_floats(Pieces& p) const { return p.floats(compute_ == Compute::kFp32 ? 0 : batch_ * in_); }
+
+  const float* as_floats(Pool& pool, const std::byte* x, float* copy) const {
+    if (compute_ == Compute::kFp32) return reinterpret_cast<const float*>(x);
+    kernels::to_float(pool, compute_, batch_ * in_, x, copy);
+    return copy;
+  }
+  const float* decode_rows(RunState& run, std::int64_t row, std::int64_t rows, float* panel) const {
+    const std::int64_t tile = kernels::kTile;
+    const std::int64_t first = row * in_ / tile * tile;
+    const std::int64_t end =
+        std::min((row + rows) * in_ + tile - 1, (in_ * out_ + tile - 1) / tile * tile) / tile * tile;
+    const std::int64_t count = std::min(end, in_ * out_) - first;
+    run.memory.decode(weight_, first, span_of(panel, count));
+    kernels::round_values(run.memory.pool(), compute_, count, panel);
+    return panel + (row * in_ - first);
+  }
+
+  std::int64_t batch_;
+  Compute compute_;
+  std::int64_t in_, out_, rows_;
+  bool relu_;
+  int weight_, bias_;
+};
+
+class LossOp : public Op {
+ public:
+  LossOp(int classes, double smoothing) : classes_(classes), smoothing_(smoothing) {}
+  void forward(RunState& run) const override {
+    const kernels::LossResult r =
+        kernels::softmax_loss(shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data());
+    run.result = {r.sum, r.correct, run.batch.count};
+  }
+  void backward(RunState& run) const override {
+    kernels::softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data(),
+                                   gradient(run, inputs[0]));
+  }
+
+ private:
+  kernels::LossShape shape(const RunState& run) const { return {run.batch.count, classes_, smoothing_}; }
+  int classes_;
+  double smoothing_;
+};
+
+// A finished list in one arena and one workspace, both allocated at the first run.
+class ListProgram : public Program {
+ public:
+  explicit ListProgram(std::unique_ptr<ProgramPlan> plan) : plan_(std::move(plan)) {}
+  std::int64_t activation_bytes() const override { return plan_->arena_bytes; }
+  std::int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
+
+  BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+    RunState run = begin(memory, &memory, buffers, &buffers, batch, microbatch);
+    if (batch.count != plan_->batch) {
+      throw std::logic_error(
+          fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
+    }
+    for (const auto& op : plan_->ops) op->forward(run);
+    if (!std::isfinite(run.result.loss_sum)) memory.fail("the loss is not finite");
+    for (auto op = plan_->ops.rbegin(); op != plan_->ops.rend() && !memory.failed(); ++op)
+      (*op)->backward(run);
+    return run.result;
+  }
+
+  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
+    RunState run = begin(memory, nullptr, buffers, nullptr, batch, 0);
+    for (const auto& op : plan_->ops) op->forward(run);
+    return run.result;
+  }
+
+ private:
+  RunState begin(const ModelMemory& memory, ModelMemory* gradients, const Buffers& buffers,
+                 Buffers* proposals, const Batch& batch, int microbatch) {
+    if (batch.count < 1 || batch.count > plan_->batch || memory.pool().threads() > plan_->threads) {
+      throw std::logic_error(fmt::format("a program for {} images and {} threads got {} and {}", plan_->batch,
+                                         plan_->threads, batch.count, memory.pool().threads()));
+    }
+    arena_.allocate(plan_->arena_bytes, "activations");
+    workspace_.allocate(plan_->workspace_bytes, "the workspace");
+    return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};
+  }
+  std::unique_ptr<ProgramPlan> plan_;
+  Pages arena_, workspace_;
+};
+
+}  // namespace
+
+// ---- builder ---------------------------------------------------------------------------------------------
+ProgramBuilder::ProgramBuilder(int batch, Compute compute, int threads)
+    : compute_(compute), plan_(std::make_unique<ProgramPlan>()) {
+  plan_->batch = batch;
+  plan_->compute = compute;
+  plan_->threads = threads;
+}
+ProgramBuilder::~ProgramBuilder() = default;
+
+int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial) {
+  tensors_.push_back({std::move(name), std::move(shape)});
+  initials_.push_back(initial);
+  return static_cast<int>(tensors_.size()) - 1;
+}
+
+Value ProgramBuilder::add_value(int height, int width, int channels) {
+  Value v{static_cast<int>(plan_->values.size()), height, width, channels};
+  const std::int64_t bytes = plan_->batch * v.values() * value_bytes(compute_);
+  plan_->values.push_back({plan_->add_slot(bytes), plan_->add_slot(bytes)});
+  return v;
+}
+
+Value ProgramBuilder::add_op(std::unique_ptr<Op> op, std::vector<Value> inputs, Value output,
+                             std::vector<int> kept) {
+  for (const Value& v : inputs) op->inputs.push_back(v.id);
+  op->output = output.id;
+  op->kept = std::move(kept);
+  op->plan = plan_.get();
+  plan_->ops.push_back(std::move(op));
+  return output;
+}
+
+Value ProgramBuilder::input(int height, int width, int channels) {
+  const Value v = add_value(height, width, channels);
+  plan_->values.back().gradient = -1;
+  return add_op(std::make_unique<InputOp>(v.values()), {}, v, {});
+}
+
+Value ProgramBuilder::convolution(const std::string& name, Value x, int channels, int kernel, int stride) {
+  const kernels::ConvShape shape{plan_->batch, x.height, x.width, x.channels,
+                                 channels,     kernel,   stride,  kernel / 2};
+  const int weight = add_tensor(name + ".weight", {channels, x.channels, kernel, kernel},
+                                {InitialKind::kNormal, std::sqrt(2.0 / (1.0 * channels * kernel * kernel))});
+  return add_op(std::make_unique<ConvolutionOp>(shape, weight), {x},
+                add_value(shape.out_height(), shape.out_width(), channels), {x.id});
+}
+
+Value ProgramBuilder::batch_norm(const std::string& name, Value x, bool relu, Value residual) {
+  const int weight = add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, 1});
+  const int bias = add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
+  const int mean = static_cast<int>(buffers_.size());
+  buffers_.push_back({name + ".running_mean", {x.channels}, 0});
+  buffers_.push_back({name + ".running_var", {x.channels}, 1});
+  const kernels::NormShape shape{std::int64_t{1} * plan_->batch * x.height * x.width, x.channels, compute_};
+  std::vector<Value> inputs{x};
+  if (residual.id >= 0) inputs.push_back(residual);
+  const Value y = add_value(x.height, x.width, x.channels);
+  std::vector<int> kept{x.id};
+  if (relu) kept.push_back(y.id);
+  add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, mean + 1), std::move(inputs), y,
+         std::move(kept));
+  plan_->ops.back()->saved = plan_->add_slot(std::int64_t{8} * x.channels);
+  return y;
+}
+
+Value ProgramBuilder::relu(Value x) {
+  const Value y = add_value(x.height, x.width, x.channels);
+  return add_op(std::make_unique<ReluOp>(plan_->batch * x.values()), {x}, y, {y.id});
+}
+
+Value ProgramBuilder::add(Value a, Value b) {
+  return add_op(std::make_unique<AddOp>(plan_->batch * a.values()), {a, b},
+                add_value(a.height, a.width, a.channels), {});
+}
+
+Value ProgramBuilder::average_pool(Value x, int kernel, int stride) {
+  const kernels::PoolShape s{plan_->batch, x.height, x.width, x.channels, kernel, stride};
+  return add_op(std::make_unique<PoolOp>(s, false), {x}, add_value(s.out_height(), s.out_width(), x.channels),
+                {});
+}
+
+Value ProgramBuilder::max_pool(Value x, int kernel, int stride) {
+  const kernels::PoolShape s{plan_->batch, x.height, x.width, x.channels, kernel, stride};
+  return add_op(std::make_unique<PoolOp>(s, true), {x}, add_value(s.out_height(), s.out_width(), x.channels),
+                {x.id});
+}
+
+Value ProgramBuilder::shortcut(Value x, int channels, int stride) {
+  const kernels::ShortcutShape s{plan_->batch, x.height, x.width, x.channels, channels, stride};
+  return add_op(std::make_unique<ShortcutOp>(s), {x}, add_value(s.out_height(), s.out_width(), channels), {});
+}
+
+Value ProgramBuilder::linear(const std::string& name, Value x, int outputs, bool relu) {
+  const double bound = 1 / std::sqrt(static_cast<double>(x.values()));
+  const int weight = add_tensor(name + ".weight", {outputs, x.values()}, {InitialKind::kUniform, bound});
+  const int bias = add_tensor(name + ".bias", {outputs}, {InitialKind::kUniform, bound});
+  const Value y = add_value(1, 1, outputs);
+  std::vector<int> kept{x.id};
+  if (relu) kept.push_back(y.id);
+  return add_op(std::make_unique<LinearOp>(plan_->batch, compute_, x.values(), outputs, relu, weight, bias),
+                {x}, y, std::move(kept));
+}
+
+void ProgramBuilder::loss(Value logits, double label_smoothing) {
+  add_op(std::make_unique<LossOp>(logits.channels, label_smoothing), {logits}, {}, {logits.id});
+}
+
+std::unique_ptr<Program> ProgramBuilder::finish() {
+  ProgramPlan& plan = *plan_;
+  // Backward runs the list from its end; the first op to reach a gradient writes it, the others add.
+  std::vector<bool> written(plan.values.size(), false);
+  const int count = static_cast<int>(plan.ops.size());
+  Libraries libraries;
+  for (int i = count - 1; i >= 0; --i) {
+    Op& op = *plan.ops[static_cast<std::size_t>(i)];
+    const int back = 2 * count - 1 - i;
+    for (const int v : op.inputs) {
+      op.accumulate.push_back(written[static_cast<std::size_t>(v)]);
+      written[static_cast<std::size_t>(v)] = true;
+      plan.touch(plan.value(v).data, i);
+      plan.touch(plan.value(v).gradient, back);
+    }
+    if (op.output >= 0) {
+      plan.touch(plan.value(op.output).data, i);
+      plan.touch(plan.value(op.output).gradient, back);
+    }
+    for (const int v : op.kept) plan.touch(plan.value(v).data, back);
+    plan.touch(op.saved, i);
+    plan.touch(op.saved, back);
+    op.prepare(libraries);
+    plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
+  }
+  plan.arena_bytes = place(plan.slots);
+  return std::make_unique<ListProgram>(std::move(plan_));
+}
+
+}  // namespace lpmm

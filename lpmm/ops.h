@@ -1,0 +1,110 @@
+// Ops and the builder of programs. A model's forward code calls the builder once per shape; every op brings
+// its backward. The same code, run on a builder that is never finished, declares the model's tensors and
+// buffers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "lpmm/arena.h"
+#include "lpmm/program.h"
+
+namespace lpmm {
+
+// How a tensor starts. scale: standard deviation, half width of the interval, or the value itself.
+enum class InitialKind : std::uint8_t { kNormal, kUniform, kConstant };
+struct Initial {
+  InitialKind kind = InitialKind::kConstant;
+  double scale = 0;
+};
+
+// A value of the program: one microbatch of images or vectors (1 x 1 x channels).
+struct Value {
+  int id = -1;
+  int height = 0, width = 0, channels = 0;
+  std::int64_t values() const { return std::int64_t{1} * height * width * channels; }  // of one image
+};
+
+// What an op sees while a program runs.
+struct RunState {
+  const ModelMemory& memory;
+  ModelMemory* gradients;  // null in evaluation
+  const Buffers& buffers;
+  Buffers* proposals;  // null in evaluation
+  const Batch& batch;
+  int microbatch;
+  std::byte* arena;
+  std::byte* workspace;
+  BatchResult result;
+};
+
+struct ProgramPlan;
+
+// Convolutions of one program by height, width, channels in and out, kernel, stride: equal ones are shared.
+using Libraries =
+    std::map<std::tuple<int, int, int, int, int, int>, std::shared_ptr<const kernels::Convolution>>;
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual void prepare(Libraries& /*libraries*/) {}  // before workspace_bytes
+  virtual std::int64_t workspace_bytes() const { return 0; }
+  virtual void forward(RunState& run) const = 0;
+  virtual void backward(RunState& run) const = 0;
+
+  std::vector<int> inputs;       // value ids
+  int output = -1;               // value id; -1 for the loss
+  std::vector<int> kept;         // values whose data the backward reads
+  std::vector<bool> accumulate;  // per input: its gradient already holds something; set by finish()
+  int saved = -1;                // slot of what forward leaves for backward
+  const ProgramPlan* plan = nullptr;
+
+ protected:
+  std::byte* data(const RunState& run, int value) const;
+  std::byte* gradient(const RunState& run, int value) const;  // null for the program's input
+  std::byte* saved_data(const RunState& run) const;
+};
+
+class ProgramBuilder {
+ public:
+  ProgramBuilder(int batch, Compute compute, int threads);
+  ~ProgramBuilder();
+
+  Value input(int height, int width, int channels);
+  // Square kernel, padding kernel / 2, no bias. Tensor `name`.weight, OIHW, He normal over fan-out.
+  Value convolution(const std::string& name, Value x, int channels, int kernel, int stride);
+  // Batch norm, then the residual is added, then ReLU. Tensors `name`.weight and .bias, buffers
+  // .running_mean and .running_var.
+  Value batch_norm(const std::string& name, Value x, bool relu, Value residual = {});
+  Value relu(Value x);
+  Value add(Value a, Value b);
+  Value average_pool(Value x, int kernel, int stride);
+  Value max_pool(Value x, int kernel, int stride);
+  Value shortcut(Value x, int channels, int stride);  // He et al. 2016, option A
+  // On flattened values. Tensors `name`.weight (outputs, inputs) and .bias.
+  Value linear(const std::string& name, Value x, int outputs, bool relu);
+  void loss(Value logits, double label_smoothing);
+
+  std::unique_ptr<Program> finish();
+
+  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<Initial>& initials() const { return initials_; }
+  const std::vector<BufferInfo>& buffers() const { return buffers_; }
+
+ private:
+  int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial);
+  Value add_value(int height, int width, int channels);
+  Value add_op(std::unique_ptr<Op> op, std::vector<Value> inputs, Value output, std::vector<int> kept);
+
+  Compute compute_;
+  std::unique_ptr<ProgramPlan> plan_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<Initial> initials_;
+  std::vector<BufferInfo> buffers_;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,154 @@
+#include "models/models.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cmath>
+#include <numbers>
+#include <span>
+
+#include "kernels/noise.h"
+#include "lpmm/error.h"
+#include "lpmm/ops.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace {
+
+// Forward code: adds a model's ops to a builder.
+using Forward = std::function<void(ProgramBuilder&)>;
+
+// He et al. 2016, section 4.2: depth = 6 n + 2.
+void resnet(ProgramBuilder& b, const ModelConfig& config, int depth) {
+  Value x = b.input(config.height, config.width, config.channels);
+  x = b.batch_norm("stem.bn", b.convolution("stem.conv", x, 16, 3, 1), true);
+  for (int stage = 1; stage <= 3; ++stage) {
+    const int channels = 8 << stage;
+    for (int block = 0; block < (depth - 2) / 6; ++block) {
+      const std::string name = fmt::format("stage{}.{}", stage, block);
+      const int stride = stage > 1 && block == 0 ? 2 : 1;
+      Value y = b.convolution(name + ".conv1", x, channels, 3, stride);
+      y = b.batch_norm(name + ".bn1", y, true);
+      y = b.convolution(name + ".conv2", y, channels, 3, 1);
+      if (stride > 1) x = b.shortcut(x, channels, stride);
+      x = b.batch_norm(name + ".bn2", y, true, x);
+    }
+  }
+  x = b.average_pool(x, x.height, 1);
+  b.loss(b.linear("head", x, config.classes, false), config.label_smoothing);
+}
+
+void mlp(ProgramBuilder& b, const ModelConfig& config) {
+  Value x = b.input(config.height, config.width, config.channels);
+  for (std::size_t i = 0; i < config.hidden.size(); ++i) {
+    x = b.linear(fmt::format("hidden{}", i + 1), x, static_cast<int>(config.hidden[i]), true);
+  }
+  b.loss(b.linear("head", x, config.classes, false), config.label_smoothing);
+}
+
+// Initial value of one element: a pure function of (seed, tensor, element). Normals by Box and Muller.
+float initial_value(const Initial& initial, const Noise& noise, std::int64_t element) {
+  if (initial.kind == InitialKind::kConstant) return static_cast<float>(initial.scale);
+  const PhiloxWords words = noise_words(noise, static_cast<std::uint32_t>(element / 4));
+  const auto uniform = [&](std::int64_t i) { return (words.x[i] + 0.5) * 0x1p-32; };
+  const std::int64_t i = element % 4;
+  if (initial.kind == InitialKind::kUniform) return static_cast<float>(initial.scale * (2 * uniform(i) - 1));
+  const double radius = std::sqrt(-2 * std::log(uniform(i / 2 * 2)));
+  const double angle = 2 * std::numbers::pi * uniform(i / 2 * 2 + 1);
+  return static_cast<float>(initial.scale * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+}
+
+class ForwardModel : public Model {
+ public:
+  explicit ForwardModel(Forward forward) : forward_(std::move(forward)) {
+    ProgramBuilder declaring(1, Compute::kFp32, 1);
+    forward_(declaring);
+    tensors_ = declaring.tensors();
+    initials_ = declaring.initials();
+    buffers_ = declaring.buffers();
+  }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  const std::vector<BufferInfo>& buffers() const override { return buffers_; }
+
+  void initialize(ModelMemory& memory, std::uint64_t seed) const override {
+    constexpr std::int64_t kRange = 64 * kernels::kTile;
+    std::vector<float> values;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const std::int64_t elements = tensors_[t].elements();
+      const Noise noise{seed, static_cast<std::uint32_t>(t), 0,
+                        static_cast<std::uint32_t>(Stream::kInitialize)};
+      for (std::int64_t first = 0; first < elements; first += kRange) {
+        const std::int64_t count = std::min(kRange, elements - first);
+        values.resize(static_cast<std::size_t>(count));
+        memory.pool().for_each((count + kernels::kTile - 1) / kernels::kTile, [&](std::int64_t tile, int) {
+          for (std::int64_t i = tile * kernels::kTile; i < std::min(count, (tile + 1) * kernels::kTile);
+               ++i) {
+            values[static_cast<std::size_t>(i)] = initial_value(initials_[t], noise, first + i);
+          }
+        });
+        memory.initialize(static_cast<int>(t), first, values);
+      }
+    }
+  }
+
+  std::unique_ptr<Program> build(int batch, Compute compute, int threads) const override {
+    ProgramBuilder builder(batch, compute, threads);
+    forward_(builder);
+    return builder.finish();
+  }
+
+ private:
+  Forward forward_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<Initial> initials_;
+  std::vector<BufferInfo> buffers_;
+};
+
+struct Family {
+  std::string_view name;
+  int depth;  // 0: an MLP
+};
+constexpr std::array<Family, 7> kFamilies = {{{"resnet8", 8},
+                                              {"resnet20", 20},
+                                              {"resnet32", 32},
+                                              {"resnet44", 44},
+                                              {"resnet56", 56},
+                                              {"resnet110", 110},
+                                              {"mlp", 0}}};
+
+void check_range(const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) {
+    throw UsageError(fmt::format("model.{} = {}: must be between {} and {}", what, value, low, high));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Model> make_model(const ModelConfig& config) {
+  check_range("height", config.height, 1, 4096);
+  check_range("width", config.width, 1, 4096);
+  check_range("channels", config.channels, 1, 4096);
+  check_range("classes", config.classes, 2, 1 << 16);
+  if (!(config.label_smoothing >= 0 && config.label_smoothing < 1)) {
+    throw UsageError(
+        fmt::format("model.label_smoothing = {}: must be at least 0 and below 1", config.label_smoothing));
+  }
+  for (const Family& family : kFamilies) {
+    if (config.name != family.name) continue;
+    if (family.depth == 0) {
+      for (const std::int64_t width : config.hidden) check_range("hidden", width, 1, 1 << 20);
+      return std::make_unique<ForwardModel>([config](ProgramBuilder& b) { mlp(b, config); });
+    }
+    if (!config.hidden.empty())
+      throw UsageError(fmt::format("model.hidden is for mlp; {} has none", config.name));
+    if (config.height != config.width) throw UsageError("a ResNet needs square images");
+    return std::make_unique<ForwardModel>(
+        [config, family](ProgramBuilder& b) { resnet(b, config, family.depth); });
+  }
+  std::vector<std::string_view> names;
+  for (const Family& family : kFamilies) names.push_back(family.name);
+  throw UsageError(fmt::format("unknown model \"{}\"; did you mean \"{}\"? There are {}", config.name,
+                               nearest_name(config.name, names), join(names)));
+}
+
+}  // namespace lpmm

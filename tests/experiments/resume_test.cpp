@@ -1,0 +1,136 @@
+// The program, killed at arbitrary moments and resumed, ends with the bytes of a run that was left alone.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lpmm/log.h"
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Resume = ProgramTest;
+
+// Records that do not depend on when the process ran.
+std::string story(const std::string& run) {
+  std::string text;
+  for (Json r : read_log(run + "/log.jsonl")) {
+    if (r["type"] == "system") continue;
+    for (const char* key : {"seconds", "train_seconds", "images_per_second", "rss_bytes", "peak_rss_bytes",
+                            "rss_at_start_bytes"}) {
+      r.erase(key);
+    }
+    text += r.dump() + "\n";
+  }
+  return text;
+}
+
+std::int64_t size_of(const std::string& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  return error ? 0 : static_cast<std::int64_t>(size);
+}
+
+// Starts `lpmm` and kills it once its log has grown by `bytes` and `microseconds` more have passed. Returns
+// whether it was killed; otherwise it has ended by itself, with success.
+bool run_and_kill(std::vector<std::string> arguments, const std::string& log, std::int64_t bytes,
+                  unsigned microseconds) {
+  arguments.insert(arguments.begin(), LPMM_PROGRAM);
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  const std::int64_t start = size_of(log);
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, STDOUT_FILENO);
+    ::dup2(nowhere, STDERR_FILENO);
+    ::execv(LPMM_PROGRAM, argv.data());
+    ::_exit(98);
+  }
+  int status = 0;
+  std::int64_t lowest = start;  // resuming cuts the log first
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    const std::int64_t now = size_of(log);
+    lowest = std::min(lowest, now);
+    if (now - lowest < bytes) {
+      ::usleep(100);
+      continue;
+    }
+    ::usleep(microseconds);
+    ::kill(child, SIGKILL);
+    ::waitpid(child, &status, 0);
+    return WIFSIGNALED(status);
+  }
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  return false;
+}
+
+TEST_F(Resume, KilledAnywhereItEndsWithTheSameBytes) {
+  const std::vector<std::string> settings = {
+      "--set", "train.steps=30",    "--set", "checkpoint.every_steps=2",   "--set", "checkpoint.keep=3",
+      "--set", "log.every_steps=1", "--set", "log.underflow_every_steps=5"};
+  train("whole", settings);
+  const std::string run = path("killed");
+  std::vector<std::string> arguments = {"train", config(),   "--quiet", "--threads",
+                                        "2",     "--resume", "--out",   run};
+  arguments.insert(arguments.end(), settings.begin(), settings.end());
+  int kills = 0;
+  std::uint32_t random = 12345;
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    random = random * 1664525U + 1013904223U;
+    // The first record of a process brings the log to life; later ones come with the steps.
+    if (!run_and_kill(arguments, run + "/log.jsonl", 1 + (random >> 8) % 6000, (random >> 20) % 4000)) break;
+    ++kills;
+  }
+  EXPECT_GE(kills, 3);
+  EXPECT_EQ(nlohmann::json::parse(run_lpmm({"eval", run, "--json"}).out)["images"], 32);
+  EXPECT_TRUE(story(run) == story(path("whole"))) << story(run) << "\n" << story(path("whole"));
+  for (const char* step : {"step_00000026", "step_00000028", "step_00000030"}) {
+    const std::string file = std::string("/checkpoints/") + step + "/model.safetensors";
+    EXPECT_TRUE(read_file(run + file) == read_file(path("whole") + file)) << step;
+  }
+}
+
+TEST_F(Resume, AnInterruptSavesAndExitsWith130) {
+  const std::string run = path("run");
+  const std::string binary = LPMM_PROGRAM;
+  std::vector<std::string> arguments = {binary,   "train",
+                                        config(), "--quiet",
+                                        "--out",  run,
+                                        "--set",  "train.steps=1000000",
+                                        "--set",  "log.every_steps=1"};
+  std::vector<char*> argv;
+  for (std::string& a : arguments) argv.push_back(a.data());
+  argv.push_back(nullptr);
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, STDOUT_FILENO);
+    ::execv(binary.c_str(), argv.data());
+    ::_exit(98);
+  }
+  int status = 0;
+  while (size_of(run + "/log.jsonl") < 5000 && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(200);
+  ::kill(child, SIGINT);
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  const auto last = read_log(run + "/log.jsonl").back();
+  EXPECT_EQ(last["type"], "summary");
+  EXPECT_EQ(last["interrupted"], true);
+  EXPECT_EQ(run_lpmm({"eval", run}).code, 0);
+}
+
+}  // namespace
+}  // namespace lpmm

@@ -1,0 +1,375 @@
+// Checkpoints: bytes that come back, damage that is found, other models that are refused, disks that fail.
+#include "lpmm/checkpoint.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/safetensors.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+const std::vector<TensorInfo> kTensors = {
+    {"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}, {"fc.weight", {5, 200}}};
+const std::vector<BufferInfo> kBuffers = {{"bn.mean", {4}, 0.0F}, {"bn.variance", {4}, 1.0F}};
+
+// Model memory after a few steps on made-up gradients.
+struct Trained {
+  Pool pool{2};
+  ModelMemory memory;
+  Buffers buffers{kBuffers};
+
+  explicit Trained(const std::string& preset, int steps = 3, std::vector<TensorInfo> tensors = kTensors,
+                   RuleName rule = RuleName::kAdamW)
+      : memory(std::move(tensors), make_policy(preset), optimizer(rule), 5, 1, pool) {
+    for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, values(i, 0));
+    for (int step = 1; step <= steps; ++step) {
+      memory.begin_step(static_cast<std::uint32_t>(step));
+      for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, values(i, step), 0);
+      memory.commit(0.01);
+    }
+    for (float& v : buffers.value(0)) v = 0.25F * static_cast<float>(steps);
+  }
+  static OptimizerConfig optimizer(RuleName rule) {
+    OptimizerConfig o;
+    o.rule = rule;
+    o.momentum = 0.9;
+    return o;
+  }
+  std::vector<float> values(int tensor, int step) const {
+    std::vector<float> v(static_cast<std::size_t>(memory.info(tensor).elements()));
+    const Noise noise{1, static_cast<std::uint32_t>(tensor), static_cast<std::uint32_t>(step),
+                      static_cast<std::uint32_t>(Stream::kTest)};
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      v[i] = (static_cast<float>(noise_draw(noise, static_cast<std::int64_t>(i))) - 32767.5F) * 1e-5F;
+    }
+    return v;
+  }
+  // Everything that is persistent, in one string.
+  std::string bytes() const {
+    std::string all = std::to_string(memory.updates());
+    for (int i = 0; i < memory.tensors(); ++i) {
+      for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
+        const kernels::RoleView v = memory.view(i, role);
+        if (v.codes == nullptr) continue;
+        all.append(reinterpret_cast<const char*>(v.codes),
+                   static_cast<std::size_t>(code_bytes(v.codec.format, v.elements)));
+        if (v.steps == nullptr) continue;
+        all.append(reinterpret_cast<const char*>(v.steps),
+                   static_cast<std::size_t>(step_bytes(v.codec, v.elements)));
+      }
+    }
+    for (int b = 0; b < 2; ++b) {
+      const auto value = std::as_bytes(buffers.value(b));
+      all.append(reinterpret_cast<const char*>(value.data()), value.size());
+    }
+    return all;
+  }
+};
+
+std::string save(const Scratch& scratch, const Trained& t, std::int64_t step = 3, int keep = 2) {
+  return save_checkpoint(scratch / "checkpoints", step, "net", t.memory, t.buffers, {{"note", "hello"}},
+                         keep);
+}
+
+std::string load_error(const std::string& path, Trained& into, const std::string& model = "net") {
+  try {
+    load_checkpoint(path, model, into.memory, into.buffers);
+  } catch (const RunError& e) {
+    return e.what();
+  }
+  return "loaded";
+}
+
+TEST(Checkpoint, BringsEveryByteBack) {
+  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "states8"}) {
+    const Scratch scratch;
+    const Trained saved(preset);
+    const std::string path = save(scratch, saved);
+    EXPECT_EQ(fs::path(path).filename(), "step_00000003");
+    Trained fresh(preset, 0);
+    ASSERT_NE(fresh.bytes(), saved.bytes());
+    const Json run = load_checkpoint(path, "net", fresh.memory, fresh.buffers);
+    EXPECT_EQ(run["note"], "hello");
+    EXPECT_TRUE(fresh.bytes() == saved.bytes()) << preset;
+    EXPECT_EQ(fresh.memory.updates(), 3);
+  }
+}
+
+TEST(Checkpoint, AnyFlippedByteIsFound) {
+  const Scratch scratch;
+  const Trained saved("lpmm-min");
+  const std::string path = save(scratch, saved);
+  Trained into("lpmm-min", 0);
+  const std::string before = into.bytes();
+  for (const char* name : {"model.safetensors", "state.json"}) {
+    const std::string file = path + "/" + name;
+    const std::string good = read_text(file, 1 << 24);
+    const std::size_t stride = good.size() / 150 + 1;
+    for (std::size_t at = 0; at < good.size(); at += stride) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << at % 8));
+      std::ofstream(file, std::ios::binary) << bad;
+      ASSERT_NE(load_error(path, into), "loaded") << name << " byte " << at;
+    }
+    for (const std::size_t length : {std::size_t{0}, std::size_t{7}, good.size() / 2, good.size() - 1}) {
+      std::ofstream(file, std::ios::binary) << good.substr(0, length);
+      ASSERT_NE(load_error(path, into), "loaded") << name << " cut to " << length;
+    }
+    std::ofstream(file, std::ios::binary) << good << 'x';
+    ASSERT_NE(load_error(path, into), "loaded");
+    std::ofstream(file, std::ios::binary) << good;
+  }
+  EXPECT_TRUE(into.bytes() == before);  // nothing was changed on the way
+  EXPECT_EQ(load_error(path, into), "loaded");
+}
+
+TEST(Checkpoint, NamesFileAndExpectation) {
+  const Scratch scratch;
+  const std::string path = save(scratch, Trained("lpmm"));
+  const auto expect = [&](Trained&& into, const std::string& model, const std::vector<std::string>& parts) {
+    const std::string said = load_error(path, into, model);
+    for (const std::string& part : parts)
+      EXPECT_NE(said.find(part), std::string::npos) << said << "\n lacks " << part;
+  };
+  expect(Trained("lpmm", 0), "resnet20", {path, "model net", "resnet20"});
+  expect(Trained("lpmm-min", 0), "net", {"model.safetensors", ".momentum", "soft4", "int8"});
+  expect(Trained("lpmm", 0, kTensors, RuleName::kSgd), "net", {"variance", "extra"});
+  expect(Trained("lpmm", 0, {{"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}}), "net", {"fc.weight", "extra"});
+  auto more = kTensors;
+  more.push_back({"head.weight", {3, 4}});
+  expect(Trained("lpmm", 0, more), "net", {"head.weight", "missing"});
+  auto other = kTensors;
+  other[2].shape = {200, 5};
+  expect(Trained("lpmm", 0, other), "net", {"fc.weight.shape", "5,200", "200,5"});
+}
+
+TEST(Checkpoint, RefusesAnotherVersion) {
+  const Scratch scratch;
+  const std::string path = save(scratch, Trained("lpmm"));
+  std::string text = read_text(path + "/state.json", 1 << 20);
+  const std::size_t at = text.find("\"version\": 1");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 12, "\"version\": 9");
+  // With a checksum that fits, so that the version is what is refused.
+  const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
+  text.replace(digits, 8, "00000000");
+  text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
+  write_text(path + "/state.json", text);
+  Trained into("lpmm", 0);
+  const std::string said = load_error(path, into);
+  EXPECT_NE(said.find("version 9"), std::string::npos) << said;
+}
+
+TEST(Checkpoint, KeepsTheNewest) {
+  const Scratch scratch;
+  const Trained t("lpmm");
+  for (const std::int64_t step : {1, 2, 10, 11}) save(scratch, t, step);
+  EXPECT_FALSE(fs::exists(scratch / "checkpoints/step_00000001"));
+  EXPECT_FALSE(fs::exists(scratch / "checkpoints/step_00000002"));
+  EXPECT_TRUE(fs::exists(scratch / "checkpoints/step_00000010"));
+  EXPECT_EQ(newest_checkpoint(scratch / "checkpoints"), scratch / "checkpoints/step_00000011");
+  EXPECT_EQ(find_checkpoint(scratch.path()), scratch / "checkpoints/step_00000011");
+  EXPECT_EQ(find_checkpoint(scratch / "checkpoints"), scratch / "checkpoints/step_00000011");
+  EXPECT_EQ(find_checkpoint(scratch / "checkpoints/step_00000010"), scratch / "checkpoints/step_00000010");
+  EXPECT_THROW(find_checkpoint(scratch / "nowhere"), UsageError);
+  save(scratch, t, 12, 0);
+  EXPECT_TRUE(fs::exists(scratch / "checkpoints/step_00000010"));  // 0 keeps all
+}
+
+// Runs `body` in a child process; its exit status, so that limits and mounts stay there.
+template <class Body>
+int in_child(const Body& body) {
+  const ::pid_t child = ::fork();
+  if (child == 0) {
+    int status = 99;
+    try {
+      status = body();
+    } catch (...) {
+    }
+    ::_exit(status);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100 + WTERMSIG(status);
+}
+
+// After a save that failed: the message names the last good one, it loads, and nothing else is left.
+bool survived(const Scratch& scratch, const Trained& t) {
+  try {
+    save(scratch, t, 4);
+    return false;
+  } catch (const RunError& e) {
+    const std::string said = e.what();
+    if (said.find("step 4") == std::string::npos || said.find("step_00000003") == std::string::npos)
+      return false;
+  }
+  if (fs::exists(scratch / "checkpoints/.step_00000004.tmp")) return false;
+  if (fs::exists(scratch / "checkpoints/step_00000004")) return false;
+  const Json run = Json::parse(read_text(scratch / "checkpoints/step_00000003/state.json", 1 << 20));
+  return run["run"]["note"] == "hello";
+}
+
+TEST(Checkpoint, AFileSizeLimitKeepsTheLastGoodOne) {
+  const Scratch scratch;
+  Trained t("lpmm");
+  const std::string path = save(scratch, t);
+  // Threads do not survive a fork, so the child only saves.
+  EXPECT_EQ(in_child([&] {
+              std::signal(SIGXFSZ, SIG_IGN);
+              const struct rlimit limit = {2000, 2000};
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              return survived(scratch, t) ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(load_error(path, t), "loaded");
+}
+
+TEST(Checkpoint, AReadOnlyFolderKeepsTheLastGoodOne) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write anywhere";
+  const Scratch scratch;
+  Trained t("lpmm");
+  const std::string path = save(scratch, t);
+  fs::permissions(scratch / "checkpoints", fs::perms::owner_read | fs::perms::owner_exec);
+  EXPECT_TRUE(survived(scratch, t));
+  fs::permissions(scratch / "checkpoints", fs::perms::owner_all);
+  EXPECT_EQ(load_error(path, t), "loaded");
+}
+
+TEST(Checkpoint, AFullOrReadOnlyDiskKeepsTheLastGoodOne) {
+  const Scratch scratch;
+  const std::string folder = scratch / "checkpoints";
+  fs::create_directory(folder);
+  if (::mount("lpmm_test", folder.c_str(), "tmpfs", 0, "size=2m") != 0)
+    GTEST_SKIP() << "mounting is not permitted";
+  Trained t("lpmm");
+  const std::string path = save(scratch, t);
+  {
+    std::ofstream filler(folder + "/filler", std::ios::binary);
+    filler << std::string(1500 << 10, 'x');
+  }
+  EXPECT_TRUE(survived(scratch, t));
+  EXPECT_EQ(load_error(path, t), "loaded");
+  fs::remove(folder + "/filler");
+  ASSERT_EQ(::mount("lpmm_test", folder.c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "size=2m"), 0);
+  EXPECT_TRUE(survived(scratch, t));
+  EXPECT_EQ(load_error(path, t), "loaded");
+  ::umount(folder.c_str());
+}
+
+TEST(Checkpoint, TellsWhatIsInside) {
+  const Scratch scratch;
+  const Trained t("lpmm");
+  const CheckpointInfo info = inspect_checkpoint(save(scratch, t));
+  EXPECT_EQ(info.model, "net");
+  EXPECT_EQ(info.step, 3);
+  EXPECT_EQ(info.updates, 3);
+  ASSERT_EQ(info.tensors.size(), 5U);
+  EXPECT_EQ(info.tensors[0].name, "conv.weight");
+  EXPECT_EQ(info.tensors[0].shape, kTensors[0].shape);
+  ASSERT_EQ(info.tensors[0].specs.size(), 3U);
+  EXPECT_EQ(info.tensors[0].specs[0].first, "parameter");
+  EXPECT_EQ(info.tensors[0].specs[0].second, to_string(t.memory.view(0, Role::kParameter).codec));
+  std::int64_t bytes = 0;
+  for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
+    const auto v = t.memory.view(0, role);
+    bytes += code_bytes(v.codec.format, v.elements) + step_bytes(v.codec, v.elements);
+  }
+  EXPECT_EQ(info.tensors[0].bytes, bytes);
+}
+
+TEST(Checkpoint, ExportsDecodedValues) {
+  for (const char* preset : {"lpmm", "fp32"}) {
+    const Scratch scratch;
+    // Longer than a panel of the export.
+    const Trained t(preset, 2, {{"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}, {"big.weight", {3, 50001}}});
+    Pool pool(1);
+    const std::string path = save(scratch, t);
+    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      export_checkpoint(path, scratch / "out.safetensors", type, pool);
+      const SafetensorsFile file(scratch / "out.safetensors");
+      EXPECT_EQ(file.entries().size(), 5U);
+      for (int i = 0; i < 3; ++i) {
+        const SafetensorsEntry& e = *file.find(t.memory.info(i).name);
+        EXPECT_EQ(e.shape, t.memory.info(i).shape);
+        std::vector<float> wide(static_cast<std::size_t>(t.memory.info(i).elements()));
+        std::vector<std::uint16_t> narrow(wide.size());
+        std::vector<std::byte> expected, found(e.bytes);
+        file.read(e, 0, found);
+        if (type == Compute::kFp32) {
+          EXPECT_EQ(e.dtype, "F32");
+          t.memory.decode(i, 0, wide);
+          ASSERT_EQ(found.size(), 4 * wide.size());
+          EXPECT_EQ(std::memcmp(found.data(), wide.data(), found.size()), 0);
+        } else {
+          EXPECT_EQ(e.dtype, "BF16");
+          t.memory.decode_bf16(i, 0, narrow);
+          ASSERT_EQ(found.size(), 2 * narrow.size());
+          EXPECT_EQ(std::memcmp(found.data(), narrow.data(), found.size()), 0);
+        }
+      }
+      EXPECT_EQ(file.find("bn.mean")->dtype, "F32");
+    }
+    EXPECT_THROW(export_checkpoint(path, scratch / "no/such/folder.safetensors", Compute::kFp32, pool),
+                 RunError);
+  }
+}
+
+// A checkpoint whose checksums fit but whose content lies is refused too.
+TEST(Checkpoint, RefusesContentThatLies) {
+  const Scratch scratch;
+  const Trained saved("lpmm");
+  const std::string path = save(scratch, saved);
+  const std::string file = path + "/model.safetensors";
+  const std::string good = read_text(file, 1 << 24);
+  const std::string state = read_text(path + "/state.json", 1 << 20);
+  Trained into("lpmm", 0);
+  const auto lie = [&](const std::string& bad, const std::string& why) {
+    std::ofstream(file, std::ios::binary) << bad;
+    Json j = Json::parse(state);
+    j["files"]["model.safetensors"] = {{"bytes", bad.size()},
+                                       {"crc32", fmt::format("{:08x}", file_crc32(file))}};
+    j["crc32"] = "00000000";
+    std::string text = j.dump(1) + "\n";
+    const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
+    text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
+    std::ofstream(path + "/state.json", std::ios::binary) << text;
+    const std::string said = load_error(path, into);
+    EXPECT_NE(said.find(why), std::string::npos) << said << "\n lacks " << why;
+    EXPECT_NE(said.find("model.safetensors"), std::string::npos) << said;
+    EXPECT_THROW(inspect_checkpoint(path), RunError);
+  };
+  const auto swapped = [&](const std::string& from, const std::string& to) {
+    std::string bad = good;
+    const std::size_t at = bad.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return bad.replace(at, from.size(), to);
+  };
+  lie(swapped("\"bias.variance\":{", "\"bias.varianze\":{"), "bias.varian");
+  const SafetensorsFile layout(file);
+  std::string steps = good;
+  steps[layout.find("conv.weight.parameter.steps")->offset + 1] = '\xff';  // a NaN or negative step
+  lie(steps, "conv.weight.parameter.steps");
+  std::string values = good;
+  values.replace(layout.find("bias.parameter")->offset, 4, std::string("\x00\x00\xc0\x7f", 4));
+  lie(values, "not finite");
+}
+
+}  // namespace
+}  // namespace lpmm

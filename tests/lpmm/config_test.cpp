@@ -1,0 +1,206 @@
+// Configurations: what is read, what is refused and how it is said, and that the printed form reads back.
+#include "lpmm/config.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+RunConfig parse(const std::string& text, const ConfigOptions& options = {}) {
+  return parse_config("train.steps = 1\n" + text, "run.toml", options);
+}
+
+// The message of the error, or "no error".
+std::string message(const std::string& text, const ConfigOptions& options = {}) {
+  try {
+    parse_config(text, "run.toml", options);
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+void expect_says(const std::string& text, const std::vector<std::string>& parts,
+                 const ConfigOptions& options = {}) {
+  const std::string said = message(text, options);
+  for (const std::string& part : parts) {
+    EXPECT_NE(said.find(part), std::string::npos) << "\"" << said << "\" lacks \"" << part << "\"";
+  }
+}
+
+TEST(Config, ReadsEverySection) {
+  const RunConfig c = parse(R"(
+    [model]
+    name = "mlp"
+    hidden = [512, 64]
+    label_smoothing = 0.1
+    [data]
+    set = "drawn"
+    augment = false
+    train_images = 100
+    test_images = 50
+    draw_seed = 9
+    [optimizer]
+    rule = "adamw"
+    learning_rate = 1e-3
+    weight_decay = 1  # an integer is a number
+    beta2 = 0.99
+    clip_norm = 1.5
+    [[optimizer.group]]
+    pattern = "bn*"
+    weight_decay = 0
+    [schedule]
+    kind = "step"
+    milestones = [0.5, 0.75]
+    gamma = 0.2
+    [memory]
+    preset = "lpmm-compact"
+    momentum = "de8:block256:rn"
+    [[memory.override]]
+    pattern = "fc*"
+    exempt = true
+    [[memory.override]]
+    pattern = "conv1.weight"
+    parameter = "int16:block64:sr:sticky"
+    [checkpoint]
+    every_steps = 7
+    keep = 3
+    final = false
+    [log]
+    every_steps = 5
+    underflow_every_steps = 50
+  )");
+  EXPECT_EQ(c.model.name, "mlp");
+  EXPECT_EQ(c.model.hidden, (std::vector<std::int64_t>{512, 64}));
+  EXPECT_EQ(c.model.label_smoothing, 0.1);
+  EXPECT_EQ(c.data.set, "drawn");
+  EXPECT_FALSE(c.data.augment);
+  EXPECT_EQ(c.data.draw_seed, 9U);
+  EXPECT_EQ(c.train.steps, 1);
+  EXPECT_EQ(c.optimizer.rule, RuleName::kAdamW);
+  EXPECT_EQ(c.optimizer.weight_decay, 1.0);
+  ASSERT_EQ(c.optimizer.groups.size(), 1U);
+  EXPECT_EQ(c.optimizer.groups[0].pattern, "bn*");
+  EXPECT_EQ(c.optimizer.groups[0].weight_decay, 0.0);
+  EXPECT_EQ(c.schedule.kind, ScheduleKind::kStep);
+  EXPECT_EQ(c.schedule.milestones, (std::vector<double>{0.5, 0.75}));
+  EXPECT_EQ(c.policy.preset, "lpmm-compact");
+  EXPECT_EQ(to_string(c.policy.specs[2]), to_string(parse_spec("de8:block256:rn")));
+  ASSERT_EQ(c.policy.overrides.size(), 2U);
+  EXPECT_TRUE(c.policy.overrides[0].exempt);
+  EXPECT_EQ(c.policy.overrides[1].specs[0], parse_spec("int16:block64:sr:sticky"));
+  EXPECT_EQ(c.checkpoint.keep, 3);
+  EXPECT_FALSE(c.checkpoint.final);
+  EXPECT_EQ(c.log.underflow_every_steps, 50);
+}
+
+TEST(Config, CommandLineWinsInOrder) {
+  const std::string text =
+      "[memory]\npreset = 'lpmm'\nparameter = 'int16'\n[train]\nbatch = 32\nepochs = 2\n";
+  const RunConfig c = parse_config(
+      text, "run.toml",
+      {"lpmm-min",
+       "rn",
+       {"train.batch=64", "train.compute=fp32", "train.steps=3", "schedule.milestones=[0.1, 0.2]"}});
+  EXPECT_EQ(c.policy.preset, "lpmm-min");
+  EXPECT_EQ(c.policy.specs[0].format.bits, 8);  // the preset replaces the file's parameter spec
+  for (const Spec& spec : c.policy.specs) EXPECT_EQ(spec.rounding, Rounding::kNearest);
+  EXPECT_EQ(c.train.batch, 64);
+  EXPECT_EQ(c.train.steps, 3);
+  EXPECT_EQ(c.train.epochs, 2);
+  EXPECT_EQ(c.train.compute, Compute::kFp32);  // a bare word
+  EXPECT_EQ(c.schedule.milestones.size(), 2U);
+}
+
+TEST(Config, PrintsWhatItReads) {
+  const RunConfig c = parse_config(
+      "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nweight_decay=1e-4\nepsilon=1e-8\n"
+      "[[optimizer.group]]\npattern='a\"\\*'\n[memory]\npreset='lpmm'\n[[memory.override]]\npattern='*.w'\n"
+      "momentum='soft4:block256:sr'\n[model]\nhidden=[1,2]\n",
+      "run.toml", {"", "rn", {}});
+  const std::string text = to_toml(c);
+  const RunConfig again = parse_config(text, "again.toml", {});
+  EXPECT_EQ(to_toml(again), text);
+  EXPECT_TRUE(differences(c, again).empty());
+  EXPECT_EQ(again.optimizer.groups[0].pattern, "a\"\\*");
+  EXPECT_EQ(again.optimizer.weight_decay, 1e-4);
+  EXPECT_EQ(again.policy.specs, c.policy.specs);
+  EXPECT_EQ(again.policy.overrides[0].specs[2], c.policy.overrides[0].specs[2]);
+}
+
+TEST(Config, NamesDifferences) {
+  const auto d = differences(parse("train.seed = 3"), parse("train.seed = 4\n[memory]\npreset='lpmm'"));
+  ASSERT_GE(d.size(), 2U);
+  EXPECT_EQ(d.back().key, "train.seed");
+  EXPECT_EQ(d.back().first, "3");
+  EXPECT_EQ(d.back().second, "4");
+}
+
+TEST(Config, NamesTheNearestKey) {
+  expect_says("[train]\nepochs = 1\nbacth = 3\n", {"run.toml:3", "train.bacth", "did you mean train.batch?"});
+  expect_says("[train]\nepochs = 1\n[optimiser]\nlearning_rate = 1\n",
+              {"run.toml:4", "optimiser.learning_rate", "optimizer.learning_rate"});
+  expect_says("[train]\nlearning_rate = 1\nepochs = 1\n", {"run.toml:2", "optimizer.learning_rate"});
+  expect_says("epochs = 1\n", {"run.toml:1", "unknown key epochs", "train.epochs"});
+  expect_says("[train]\nepochs = 1\n[[memory.override]]\npattern = 'x'\nmomentun = 'de8'\n",
+              {"run.toml:5", "memory.override.momentun", "memory.override.momentum"});
+  expect_says("[train]\nepochs = 1\n", {"--set train.bacth=3", "train.batch"}, {"", "", {"train.bacth=3"}});
+}
+
+TEST(Config, RefusesWrongTypesAndRanges) {
+  expect_says("[train]\nepochs = 'ten'\n", {"run.toml:2", "train.epochs", "an integer", "string"});
+  expect_says("[train]\nepochs = 1.5\n", {"run.toml:2", "an integer", "float"});
+  expect_says("[train]\nepochs = -1\n", {"run.toml:2", "train.epochs = -1", "0 to"});
+  expect_says("train = 5\n", {"run.toml:1", "[train]"});
+  expect_says("[train]\nepochs=1\n[optimizer]\nlearning_rate = -0.1\n", {"run.toml:4", "at least 0"});
+  expect_says("[train]\nepochs=1\n[optimizer]\nlearning_rate = nan\n", {"run.toml:4", "learning_rate"});
+  expect_says("[train]\nepochs=1\n[optimizer]\nlearning_rate = inf\n", {"run.toml:4", "learning_rate"});
+  expect_says("[train]\nepochs=1\n[optimizer]\nrule = 'adma'\n",
+              {"run.toml:4", "sgd, adam, adamw", "\"adam\"?"});
+  expect_says("[train]\nepochs=1\n[schedule]\nmilestones = 3\n", {"run.toml:4", "array"});
+  expect_says("[train]\nepochs=1\n[schedule]\nmilestones = [0.5, 2]\n", {"run.toml:4", "milestones = 2"});
+  expect_says("[train]\nepochs=1\n[schedule]\nmilestones = [0.5, 0.25]\n", {"run.toml:4", "ascending"});
+  expect_says("[train]\nepochs=1\n[[optimizer.group]]\nlearning_rate_scale = 2\n", {"run.toml", "pattern"});
+  expect_says("[train]\nepochs=1\n[optimizer]\ngroup = 4\n", {"run.toml:4", "[[optimizer.group]]"});
+  expect_says("[train]\nepochs=1\nsteps = 99999999999\n", {"run.toml:3", "train.steps"});
+}
+
+TEST(Config, RefusesWhatDoesNotFitTogether) {
+  expect_says("[train]\nepochs=1\nbatch = 128\nmicrobatches = 3\n",
+              {"run.toml:4", "train.batch = 128 is not divisible by train.microbatches = 3"});
+  expect_says("[model]\nname='resnet8'\n", {"run.toml", "train.epochs or train.steps"});
+  expect_says("[train]\nepochs=1\n", {"--preset lppm", "\"lpmm\""}, {"lppm", "", {}});
+  expect_says("[train]\nepochs=1\n", {"--rounding up", "sr, rn"}, {"", "up", {}});
+  expect_says("[train]\nepochs=1\n[memory]\nparameter = 'int13:blok128'\n",
+              {"run.toml:4", "memory.parameter", "blok128"});
+  expect_says("[train]\nepochs=1\n[memory]\nparameter = 'ude8'\n", {"run.toml", "illegal policy"});
+}
+
+TEST(Config, RefusesBrokenFilesAndSettings) {
+  expect_says("[train\nepochs=1\n", {"run.toml:1"});
+  expect_says("[train]\nepochs=1\nepochs=2\n", {"run.toml:3"});
+  for (const char* bad :
+       {"train.epochs", "epochs=1", "=1", "train.epochs=", "train.epochs=[1", "tr ain.x=1", "a..b=1"}) {
+    expect_says("[train]\nepochs=1\n", {std::string("--set ") + bad}, {"", "", {bad}});
+  }
+  EXPECT_THROW(load_config("/nowhere/a.toml", {}), UsageError);
+  EXPECT_THROW(load_config("/tmp", {}), UsageError);
+}
+
+TEST(Config, ShippedConfigsLoad) {
+  int files = 0;
+  for (const auto& item : std::filesystem::directory_iterator(LPMM_SOURCE_DIR "/experiments/configs")) {
+    if (item.path().extension() != ".toml") continue;
+    const RunConfig c = load_config(item.path().string(), {});
+    EXPECT_TRUE(differences(c, parse_config(to_toml(c), "again", {})).empty()) << item.path();
+    ++files;
+  }
+  EXPECT_GE(files, 3);
+}
+
+}  // namespace
+}  // namespace lpmm

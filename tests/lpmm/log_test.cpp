@@ -1,0 +1,47 @@
+// The log: records in order, cut to a length, one writer, and a last line that may be broken.
+#include "lpmm/log.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/error.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+TEST(Log, WritesReadsAndCuts) {
+  const Scratch scratch;
+  const std::string path = scratch / "log.jsonl";
+  std::uint64_t length = 0;
+  {
+    RunLog log(path, 0);
+    log.write({{"type", "step"}, {"loss", 1.5}, {"text", "line\nbreak \xff"}});
+    length = log.bytes();
+    log.write({{"type", "step"}, {"loss", std::nan("")}});
+    EXPECT_THROW(RunLog(path, 0), RunError);  // one writer at a time
+  }
+  auto records = read_log(path);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[0]["loss"], 1.5);
+  EXPECT_TRUE(records[1]["loss"].is_null());
+  { RunLog(path, length).write({{"type", "end"}}); }
+  records = read_log(path);
+  ASSERT_EQ(records.size(), 2U);
+  EXPECT_EQ(records[1]["type"], "end");
+  EXPECT_THROW(RunLog(path, 10000), RunError);  // shorter than a checkpoint knows it
+}
+
+TEST(Log, LeavesOutABrokenLastLineOnly) {
+  const Scratch scratch;
+  write_text(scratch / "a", "{\"type\":\"step\"}\n{\"type\":\"st");
+  EXPECT_EQ(read_log(scratch / "a").size(), 1U);
+  write_text(scratch / "b", "{\"type\":\"step\"}\n{\"type\":\"st\n{\"type\":\"step\"}\n");
+  EXPECT_THROW(read_log(scratch / "b"), RunError);
+  EXPECT_THROW(read_log(scratch / "absent"), RunError);
+}
+
+}  // namespace
+}  // namespace lpmm
