@@ -386,8 +386,9 @@ bool Run::step() {
   const double rate =
       config_.optimizer.learning_rate * schedule_factor(config_.schedule, state_.step, steps_);
   ++state_.step;
-  const std::int64_t every = config_.log.underflow_every_steps;
-  const bool measured = every > 0 && (state_.step % every == 0 || (is_last() && steps_ < every));
+  // A short run is measured a few times too, over the whole schedule.
+  const std::int64_t every = std::min(config_.log.underflow_every_steps, std::max<std::int64_t>(1, steps_ / 5));
+  const bool measured = every > 0 && state_.step % every == 0;
 
   memory_.begin_step(static_cast<std::uint32_t>(state_.step), measured);
   buffers_.begin();
