@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -54,15 +55,22 @@ constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
 constexpr std::size_t kMostRuns = std::size(kColours);
 constexpr std::size_t kMostPoints = 250;
 
-// Text between single quotes, where gnuplot expands nothing and only the quote itself is special.
+// A gnuplot string. Whatever its parser could take for more than text (quotes, backquotes, backslashes) is
+// written as an octal code.
 std::string quoted(const std::string& text) {
-  std::string out = "'";
+  constexpr std::string_view kPlain = " .,_-+=%()/:";
+  std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7F ? ' ' : c;
-    if (c == '\'') out += '\'';
+    if (byte < 0x20 || byte == 0x7F) {
+      out += ' ';
+    } else if (byte >= 0x80 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos) {
+      out += c;
+    } else {
+      out += fmt::format("\\{:03o}", byte);
+    }
   }
-  return out + "'";
+  return out + '"';
 }
 
 struct Panel {

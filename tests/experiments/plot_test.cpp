@@ -78,8 +78,9 @@ TEST_F(PlotTest, NothingInALabelOrAPathIsRun) {
   const std::string bait = path("bait"), touch = "system(\"touch " + bait + "\")";
   const std::string folder =
       run("a'; `touch " + fs::path(bait).filename().string() + "` $(touch x) #", 1, 0.5);
-  for (const std::string& label :
-       {"'; " + touch + "; '", "`touch " + bait + "`", "@x \\", "a\n" + touch, "\"\n'"}) {
+  const std::vector<std::string> labels = {"'; " + touch + "; '", "`touch " + bait + "`", "@x \\",
+                                           "a\n" + touch, "\"\n'"};
+  for (const std::string& label : labels) {
     const Outcome outcome =
         run_lpmm({"plot", folder, "--label=" + label, "--out", folder + "/p'; touch bait"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -83,7 +83,7 @@ TEST_F(SweepTest, GoesOnFromACheckpoint) {
   const Outcome whole = sweep(more);
   ASSERT_EQ(whole.code, 0) << whole.err;
   const std::string cell = path("out/config__seed1");
-  // As if killed after step 4: no later checkpoint, no summary.
+  // As if killed after step 6: no later checkpoint, no summary.
   for (const auto& entry : fs::directory_iterator(cell + "/checkpoints")) {
     if (entry.path().filename() > "step_00000006") fs::remove_all(entry.path());
   }
