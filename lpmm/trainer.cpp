@@ -198,11 +198,6 @@ std::optional<std::string> finished_summary(const Folder& folder, std::int64_t s
 }
 
 // ---- pieces --------------------------------------------------------------------------------------------
-ImageData load_data(const RunConfig& config, Pool& pool) {
-  if (config.data.set == "cifar10") return load_cifar10(data_folder());
-  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
-}
-
 Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const ImageData& data,
                int images) {
   Meter meter;
@@ -574,6 +569,11 @@ TrainResult Run::go(const Model& model, bool config_changed) {
 }
 
 }  // namespace
+
+ImageData load_data(const RunConfig& config, Pool& pool) {
+  if (config.data.set == "cifar10") return load_cifar10(data_folder());
+  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
+}
 
 TrainResult train(const RunConfig& given, const Model& model, const TrainOptions& options) {
   const std::int64_t rss_at_start = rss_bytes();
