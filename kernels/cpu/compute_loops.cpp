@@ -178,35 +178,27 @@ constexpr int kWide = 2;  // vectors a channel group
 template <class T, int kVectors>
 void NormStatisticsGroup(std::int64_t rows, int stride, const typename T::Cell* x, float* mean,
                          float* squares) {
-  F8 even[kVectors] = {}, odd[kVectors] = {};
+  // Sums of x - x[0] lose nothing to a large mean; one pass does.
+  F8 origin[kVectors], sum[2][kVectors] = {}, square[2][kVectors] = {};
+  for (int v = 0; v < kVectors; ++v) origin[v] = T::load(x + v * kLanes);
+  const auto row = [&](std::int64_t r, int parity) HWY_ATTR {
+    for (int v = 0; v < kVectors; ++v) {
+      const F8 d = T::load(x + r * stride + v * kLanes) - origin[v];
+      sum[parity][v] += d;
+      square[parity][v] += d * d;
+    }
+  };
   std::int64_t r = 0;
   for (; r + 2 <= rows; r += 2) {
-    for (int v = 0; v < kVectors; ++v) even[v] += T::load(x + r * stride + v * kLanes);
-    for (int v = 0; v < kVectors; ++v) odd[v] += T::load(x + (r + 1) * stride + v * kLanes);
+    row(r, 0);
+    row(r + 1, 1);
   }
-  if (r < rows) {
-    for (int v = 0; v < kVectors; ++v) even[v] += T::load(x + r * stride + v * kLanes);
-  }
+  if (r < rows) row(r, 0);
   const float inverse = 1.0F / static_cast<float>(rows);
-  F8 center[kVectors], even2[kVectors] = {}, odd2[kVectors] = {};
-  for (int v = 0; v < kVectors; ++v) center[v] = (even[v] + odd[v]) * inverse;
-  for (r = 0; r + 2 <= rows; r += 2) {
-    for (int v = 0; v < kVectors; ++v) {
-      const F8 d = T::load(x + r * stride + v * kLanes) - center[v];
-      const F8 e = T::load(x + (r + 1) * stride + v * kLanes) - center[v];
-      even2[v] += d * d;
-      odd2[v] += e * e;
-    }
-  }
-  if (r < rows) {
-    for (int v = 0; v < kVectors; ++v) {
-      const F8 d = T::load(x + r * stride + v * kLanes) - center[v];
-      even2[v] += d * d;
-    }
-  }
   for (int v = 0; v < kVectors; ++v) {
-    Fp32::store(mean + v * kLanes, center[v]);
-    Fp32::store(squares + v * kLanes, even2[v] + odd2[v]);
+    const F8 total = sum[0][v] + sum[1][v];
+    Fp32::store(mean + v * kLanes, origin[v] + total * inverse);
+    Fp32::store(squares + v * kLanes, square[0][v] + square[1][v] - total * total * inverse);
   }
 }
 
@@ -221,14 +213,16 @@ void NormStatistics(std::int64_t rows, int channels, const void* in, float* mean
     NormStatisticsGroup<T, 1>(rows, channels, x + c, mean + c, squares + c);
   }
   for (; c < channels; ++c) {
+    const float origin = T::load1(x + c);
     float sum = 0, square = 0;
-    for (std::int64_t r = 0; r < rows; ++r) sum += T::load1(x + r * channels + c);
-    mean[c] = sum / static_cast<float>(rows);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const float d = T::load1(x + r * channels + c) - mean[c];
+      const float d = T::load1(x + r * channels + c) - origin;
+      sum += d;
       square += d * d;
     }
-    squares[c] = square;
+    const float inverse = 1.0F / static_cast<float>(rows);
+    mean[c] = origin + sum * inverse;
+    squares[c] = square - sum * sum * inverse;
   }
 }
 
