@@ -7,6 +7,7 @@
 #include <new>
 #include <string>
 
+#include "experiments/ablation.h"
 #include "experiments/commands.h"
 #include "lpmm/error.h"
 
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
   lpmm::add_inspect_command(program, action);
   lpmm::add_export_command(program, action);
   lpmm::add_sweep_command(program, action);
+  lpmm::add_ablate_command(program, action);
   lpmm::add_plot_command(program, action);
   lpmm::add_info_command(program, action);
   try {

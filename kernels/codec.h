@@ -205,12 +205,11 @@ LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, 
     // In units of the smallest entry the entries are k*k; up when u * gap >= the way to the upper entry.
     float y = x / step * (levels * levels);
     y = y > 0.0F ? y : 0.0F;
-    float k = floorf(sqrtf(y));
-    if (k * k > y) k -= 1.0F;
+    const float k = floorf(sqrtf(y));
     const float gap = k + k + 1.0F;
     const float u = stochastic ? noise_uniform(draw) : 0.5F;
-    if (u * gap >= k * k + gap - y) k += 1.0F;
-    return k > 1.0F ? static_cast<std::uint32_t>(k) - 1U : 0U;
+    const auto number = static_cast<std::int32_t>(k) + (u * gap >= k * k + gap - y ? 1 : 0);
+    return static_cast<std::uint32_t>(number > 1 ? number - 1 : 0);
   }
   // The rest reaches the decoded values only to a few units of fp32; positions are rounded to 2^-13.
   const float inverse = 1.0F / step;

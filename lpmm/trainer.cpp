@@ -197,11 +197,6 @@ std::optional<std::string> finished_summary(const Folder& folder, std::int64_t s
 }
 
 // ---- pieces --------------------------------------------------------------------------------------------
-ImageData load_data(const RunConfig& config, Pool& pool) {
-  if (config.data.set == "cifar10") return load_cifar10(data_folder());
-  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
-}
-
 Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const ImageData& data,
                int images) {
   Meter meter;
@@ -391,8 +386,9 @@ bool Run::step() {
   const double rate =
       config_.optimizer.learning_rate * schedule_factor(config_.schedule, state_.step, steps_);
   ++state_.step;
-  const std::int64_t every = config_.log.underflow_every_steps;
-  const bool measured = every > 0 && (state_.step % every == 0 || (is_last() && steps_ < every));
+  // A short run is measured a few times too, over the whole schedule.
+  const std::int64_t every = std::min(config_.log.underflow_every_steps, std::max<std::int64_t>(1, steps_ / 5));
+  const bool measured = every > 0 && state_.step % every == 0;
 
   memory_.begin_step(static_cast<std::uint32_t>(state_.step), measured);
   buffers_.begin();
@@ -571,6 +567,11 @@ TrainResult Run::go(const Model& model, bool config_changed) {
 }
 
 }  // namespace
+
+ImageData load_data(const RunConfig& config, Pool& pool) {
+  if (config.data.set == "cifar10") return load_cifar10(data_folder());
+  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
+}
 
 TrainResult train(const RunConfig& given, const Model& model, const TrainOptions& options) {
   const std::int64_t rss_at_start = rss_bytes();

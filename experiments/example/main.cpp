@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <random>
 
-constexpr int kSize = 500, kSteps = 4000;
+constexpr int kSize = 200, kSteps = 4000;
 
 int main() {
   std::mt19937 draws(1);
@@ -16,7 +16,7 @@ int main() {
   std::vector<float> w(kSize), m(kSize);  // (1)
 #else
   lpmm::PackedVector w(std::vector<float>(kSize), "lpmm-compact",
-                       {.learning_rate = 0.02, .momentum = 0.9});  // (1)
+                       {.learning_rate = 0.01, .momentum = 0.9});  // (1)
 #endif
   int right = 0;
   for (int step = 0; step < kSteps; ++step) {
@@ -30,7 +30,7 @@ int main() {
     for (int i = 0; i < kSize; ++i) g[i] = (1 / (1 + std::exp(-z)) - (truth > 0 ? 1 : 0)) * x[i];
     if (step >= kSteps / 2) right += (z > 0) == (truth > 0) ? 1 : 0;
 #ifdef PLAIN
-    for (int i = 0; i < kSize; ++i) w[i] -= 0.02F * (m[i] = 0.9F * m[i] + g[i]);  // (2)
+    for (int i = 0; i < kSize; ++i) w[i] -= 0.01F * (m[i] = 0.9F * m[i] + g[i]);  // (2)
 #else
     w.step(g);                                                     // (2)
 #endif

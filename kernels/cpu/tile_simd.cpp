@@ -8,9 +8,6 @@
 
 #include "kernels/cpu/tile.h"
 
-// Rules take vectors by value and are inlined, so no call depends on the ABI that this warns of.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/tile_simd.cpp"
 #include "hwy/foreach_target.h"
@@ -97,20 +94,29 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
   const VU c1 = hn::Set(du, noise.tensor);
   const VU c2 = hn::Set(du, noise.step);
   const VU c3 = hn::Set(du, noise.stream);
+  // All 16 calls of a group side by side: the multiplications' latency hides behind the other calls.
+  constexpr std::int64_t kVectors = 2 * kRow / kLanes;
   auto call = static_cast<std::uint32_t>(first_group) * 16U;
-  for (std::int64_t g = 0; g < groups; ++g) {
-    for (std::int64_t lane = 0; lane < kRow; lane += kLanes, call += static_cast<std::uint32_t>(kLanes)) {
-      const VU calls = hn::Iota(du, call);
-      VU even[4] = {calls, c1, c2, c3};
-      VU odd[4] = {hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(DU64(), calls))), c1, c2, c3};
-#pragma GCC unroll 10
-      for (int r = 0; r < 10; ++r) {
-        philox_round(even, m0, m1, k0[r], k1[r]);
-        philox_round(odd, m0, m1, k0[r], k1[r]);
+  for (std::int64_t g = 0; g < groups; ++g, call += 16) {
+    VU x[kVectors][4];
+    for (std::int64_t i = 0; i < kVectors; i += 2) {
+      const VU calls = hn::Iota(du, call + static_cast<std::uint32_t>(i / 2 * kLanes));
+      x[i][0] = calls;
+      x[i + 1][0] = hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(DU64(), calls)));
+      for (std::int64_t k = i; k < i + 2; ++k) {
+        x[k][1] = c1;
+        x[k][2] = c2;
+        x[k][3] = c3;
       }
+    }
+#pragma GCC unroll 10
+    for (int r = 0; r < 10; ++r) {
+      for (auto& state : x) philox_round(state, m0, m1, k0[r], k1[r]);
+    }
+    for (std::int64_t i = 0; i < kVectors; i += 2) {
       for (int w = 0; w < 4; ++w) {
-        const VU high = hn::BitCast(du, hn::ShiftLeft<32>(hn::BitCast(DU64(), odd[w])));
-        hn::Store(hn::OddEven(high, even[w]), du, words + 64 * g + 16 * w + lane);
+        const VU odd = hn::BitCast(du, hn::ShiftLeft<32>(hn::BitCast(DU64(), x[i + 1][w])));
+        hn::Store(hn::OddEven(odd, x[i][w]), du, words + 64 * g + 16 * w + i / 2 * kLanes);
       }
     }
   }
@@ -328,18 +334,32 @@ void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const
 
 // ---- encode ----------------------------------------------------------------------------------------------
 
+// Two rows of 16 elements. Their vectors go through each stage side by side: alone, one would wait for its
+// own results most of the time.
+constexpr int kSide = static_cast<int>(2 * kRow / kLanes);
+using RowsF = VF[kSide];
+using RowsI = VI[kSide];
+
+template <class Stage>
+HWY_INLINE void each(const Stage& stage) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kSide; ++i) stage(i);
+}
+
 // x / step to the last bit, for a step of 8 significant bits. With FMA the product with the rounded
 // reciprocal is mended by its residual; checked for every mantissa pair (tests). Below 2^-3 it may be off,
 // where no code cares.
 struct Quotient {
   VF step, inverse;
   HWY_INLINE explicit Quotient(float s) : step(set(s)), inverse(set(s > 0.0F ? 1.0F / s : 0.0F)) {}
-  HWY_INLINE VF operator()(VF x) const {
+  HWY_INLINE void operator()(const RowsF& x, RowsF& y) const {
 #if HWY_TARGET <= HWY_AVX2
-    const VF q = hn::Mul(x, inverse);
-    return hn::MulAdd(hn::NegMulAdd(q, step, x), inverse, q);
+    RowsF rest;
+    each([&](int i) { y[i] = hn::Mul(x[i], inverse); });
+    each([&](int i) { rest[i] = hn::NegMulAdd(y[i], step, x[i]); });
+    each([&](int i) { y[i] = hn::MulAdd(rest[i], inverse, y[i]); });
 #else
-    return hn::IfThenElseZero(hn::Ne(step, hn::Zero(DF())), hn::Div(x, step));
+    each([&](int i) { y[i] = hn::IfThenElseZero(hn::Ne(step, hn::Zero(DF())), hn::Div(x[i], step)); });
 #endif
   }
 };
@@ -359,7 +379,11 @@ HWY_INLINE VI with_sign_of(VF x, VI v) {
   return hn::Sub(hn::Xor(v, sign), sign);
 }
 
-// codec.h's encode_value for a vector. `draw` holds one draw a lane.
+constexpr bool is_dynamic_map(Map m) {
+  return m == Map::kDynamic || m == Map::kDynamicUnsigned || m == Map::kDynamicNoZero;
+}
+
+// codec.h's encode_value for two rows.
 template <Map kMap, bool kStochastic>
 struct Encoder {
   static constexpr bool kScaled =
@@ -368,101 +392,153 @@ struct Encoder {
 
   Quotient quotient;
   std::int32_t limit;
-  // The dynamic map's zones by column, padded to a full vector.
+  // The dynamic map's zones by column, twice over for 16 lanes.
   alignas(64) float first[16], scale[16], last[16], stretch[16];
   alignas(64) std::int32_t number[16];
 
-  static HWY_INLINE float scaled(Format f, float step) {
+  HWY_INLINE Encoder(Format f, MapTable table) : quotient(0.0F), limit(code_limit(f.bits)) {
+    if constexpr (is_dynamic_map(kMap)) {
+      for (int i = 0; i < 16; ++i) {
+        const DynamicZone& zone = table.zones[i % kDynamicZones];
+        first[i] = zone.first;
+        scale[i] = zone.scale;
+        last[i] = zone.last;
+        stretch[i] = zone.stretch;
+        number[i] = zone.number;
+      }
+    }
+  }
+
+  HWY_INLINE void set_step(Format f, float step) {
     const float levels = static_cast<float>(1 << f.bits);
     if (kMap == Map::kLinearNoZero) step /= levels;
     if (kMap == Map::kSquareRoot) step /= levels * levels;
-    return kScaled ? step / kParts : step;
+    quotient = Quotient(kScaled ? step / kParts : step);
   }
 
-  HWY_INLINE Encoder(Format f, MapTable table) : quotient(0.0F), limit(code_limit(f.bits)) {
-    if constexpr (is_table()) {
-      for (int z = 0; z < kDynamicZones; ++z) {
-        first[z] = first[z + 8] = table.zones[z].first;
-        scale[z] = scale[z + 8] = table.zones[z].scale;
-        last[z] = last[z + 8] = table.zones[z].last;
-        stretch[z] = stretch[z + 8] = table.zones[z].stretch;
-        number[z] = number[z + 8] = table.zones[z].number;
-      }
+  // codes[i] for x[i] and, under stochastic rounding, draw[i].
+  HWY_INLINE void operator()(const RowsF& x, const RowsI& draw, RowsI& codes) const {
+    if constexpr (kMap == Map::kLinear || kMap == Map::kLinearNoZero) {
+      linear(x, draw, codes);
+    } else if constexpr (kMap == Map::kSquareRoot) {
+      square_root(x, draw, codes);
+    } else if constexpr (kMap == Map::kSoftsign) {
+      softsign(x, draw, codes);
+    } else {
+      dynamic(x, draw, codes);
     }
   }
-  static constexpr bool is_table() {
-    return kMap == Map::kDynamic || kMap == Map::kDynamicUnsigned || kMap == Map::kDynamicNoZero;
+
+ private:
+  HWY_INLINE void linear(const RowsF& x, const RowsI& draw, RowsI& k) const {
+    RowsF y;
+    quotient(x, y);
+    each([&](int i) { k[i] = round_to_int(y[i]); });
+    if constexpr (kStochastic) each([&](int i) { k[i] = hn::ShiftRight<16>(hn::Add(k[i], draw[i])); });
+    if constexpr (kMap == Map::kLinearNoZero) {
+      each([&](int i) { k[i] = hn::Sub(hn::Max(k[i], set(1)), set(1)); });
+    }
   }
-  HWY_INLINE void set_step(Format f, float step) { quotient = Quotient(scaled(f, step)); }
+
+  HWY_INLINE void square_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    const VF one = set(1.0F);
+    RowsF y, k, gap, rest, u;
+    quotient(x, y);
+    each([&](int i) { y[i] = hn::Max(y[i], hn::Zero(DF())); });
+    each([&](int i) { code[i] = truncate_to_int(hn::Sqrt(y[i])); });
+    each([&](int i) { k[i] = to_float(code[i]); });
+    each([&](int i) { gap[i] = hn::Add(hn::Add(k[i], k[i]), one); });
+    each([&](int i) { rest[i] = hn::Sub(hn::Add(hn::Mul(k[i], k[i]), gap[i]), y[i]); });
+    each([&](int i) {
+      u[i] = set(0.5F);
+      // 1 + u has the draw and the half in its mantissa.
+      if constexpr (kStochastic) {
+        u[i] = hn::Sub(hn::BitCast(DF(), hn::Or(hn::ShiftLeft<7>(draw[i]), set(0x3F800040))), one);
+      }
+    });
+    each([&](int i) {
+      const VI up = hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(hn::Mul(u[i], gap[i]), rest[i])));
+      code[i] = hn::Sub(hn::Max(hn::Sub(code[i], up), set(1)), set(1));
+    });
+  }
+
+  HWY_INLINE void softsign(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    const VF twice = set(static_cast<float>(2 * limit));
+    const VF half_inverse = set(1.0F / static_cast<float>(2 * limit));
+    const VF one = set(1.0F);
+    RowsF y, k, below;
+    each([&](int i) { y[i] = hn::Mul(hn::Abs(x[i]), quotient.inverse); });
+    each([&](int i) { code[i] = truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))); });
+    each([&](int i) { k[i] = to_float(code[i]); });
+    each([&](int i) { below[i] = hn::Sub(twice, k[i]); });
+    each([&](int i) {
+      k[i] = hn::Mul(hn::Sub(hn::Mul(below[i], y[i]), k[i]), hn::Mul(hn::Sub(below[i], one), half_inverse));
+    });
+    each([&](int i) { code[i] = hn::Add(code[i], round_position(k[i], draw[i])); });
+    each([&](int i) { code[i] = with_sign_of(x[i], code[i]); });
+  }
+
+  HWY_INLINE void dynamic(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    constexpr bool kSigned = kMap == Map::kDynamic;
+    RowsF y, end;
+    RowsI z;
+    each([&](int i) {
+      y[i] = hn::Mul(kSigned ? hn::Abs(x[i]) : hn::Max(x[i], hn::Zero(DF())), quotient.inverse);
+      z[i] = hn::Zero(DI());
+    });
+    for (int j = 1; j < kDynamicZones; ++j) {
+      const VF start = set(first[j]);
+      each([&](int i) {
+        z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
+      });
+    }
+    each([&](int i) {
+      y[i] = hn::Mul(hn::Sub(y[i], lookup8(DF(), first, z[i])), lookup8(DF(), scale, z[i]));
+    });
+    each([&](int i) { end[i] = lookup8(DF(), last, z[i]); });
+    each([&](int i) {
+      y[i] = hn::Max(y[i], hn::Zero(DF()));
+      const VF beyond = hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), lookup8(DF(), stretch, z[i])));
+      y[i] = hn::IfThenElse(hn::Gt(y[i], end[i]), beyond, y[i]);
+    });
+    each([&](int i) { code[i] = hn::Add(lookup8(DI(), number, z[i]), round_position(y[i], draw[i])); });
+    if constexpr (kSigned) {
+      each([&](int i) {
+        const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x[i]));
+        const VI most = hn::Add(set(limit + 1), sign);  // 1 has no negative
+        const VI held = hn::Min(code[i], most);
+        code[i] = hn::Add(set(limit), hn::Sub(hn::Xor(held, sign), sign));
+      });
+    }
+  }
 
   HWY_INLINE VI round_position(VF position, VI draw) const {
+    if constexpr (!kStochastic) draw = set(static_cast<std::int32_t>(kNearestDraw));
     const VI parts = round_to_int(hn::Mul(position, set(static_cast<float>(1 << kCurvedBits))));
     return hn::ShiftRight<16>(hn::Add(hn::ShiftLeft<16 - kCurvedBits>(parts), draw));
   }
-
-  HWY_INLINE VI operator()(VF x, VI draw) const {
-    if constexpr (!kStochastic) draw = set(static_cast<std::int32_t>(kNearestDraw));
-    if constexpr (kMap == Map::kLinear || kMap == Map::kLinearNoZero) {
-      VI k = round_to_int(quotient(x));
-      if constexpr (kStochastic) k = hn::ShiftRight<16>(hn::Add(k, draw));
-      return kMap == Map::kLinear ? k : hn::Sub(hn::Max(k, set(1)), set(1));
-    } else if constexpr (kMap == Map::kSquareRoot) {
-      const VF y = hn::Max(quotient(x), hn::Zero(DF()));
-      const VF one = set(1.0F);
-      // The estimate is less than one off; then k is made the largest with k*k <= y.
-      VF k = to_float(truncate_to_int(hn::Mul(hn::ApproximateReciprocalSqrt(hn::Max(y, set(0.25F))), y)));
-      k = hn::Sub(k, hn::IfThenElseZero(hn::Gt(hn::Mul(k, k), y), one));
-      const VF next = hn::Add(k, one);
-      k = hn::IfThenElse(hn::Le(hn::Mul(next, next), y), next, k);
-      const VF gap = hn::Add(hn::Add(k, k), one);
-      VF u = set(0.5F);
-      if constexpr (kStochastic) {
-        // 1 + u has the draw and the half in its mantissa.
-        const VI mantissa = hn::Or(hn::ShiftLeft<7>(draw), set(0x3F800040));
-        u = hn::Sub(hn::BitCast(DF(), mantissa), one);
-      }
-      const VF rest = hn::Sub(hn::Add(hn::Mul(k, k), gap), y);
-      k = hn::Add(k, hn::IfThenElseZero(hn::Ge(hn::Mul(u, gap), rest), one));
-      return truncate_to_int(hn::Sub(hn::Max(k, one), one));
-    } else if constexpr (kMap == Map::kSoftsign) {
-      const VF y = hn::Mul(hn::Abs(x), quotient.inverse);
-      const float twice = static_cast<float>(2 * limit);
-      const VI whole = truncate_to_int(hn::Div(hn::Mul(set(twice), y), hn::Add(set(1.0F), y)));
-      const VF k = to_float(whole);
-      const VF below = hn::Sub(set(twice), k);
-      const VF fraction =
-          hn::Mul(hn::Sub(hn::Mul(below, y), k), hn::Mul(hn::Sub(below, set(1.0F)), set(1.0F / twice)));
-      return with_sign_of(x, hn::Add(whole, round_position(fraction, draw)));
-    } else {
-      constexpr bool kSigned = kMap == Map::kDynamic;
-      const VF magnitude = hn::Mul(kSigned ? hn::Abs(x) : hn::Max(x, hn::Zero(DF())), quotient.inverse);
-      VI z = hn::Zero(DI());
-      for (int i = 1; i < kDynamicZones; ++i) {
-        z = hn::Sub(z, hn::VecFromMask(DI(), hn::RebindMask(DI(), hn::Ge(magnitude, set(first[i])))));
-      }
-      VF position = hn::Mul(hn::Sub(magnitude, lookup8(DF(), first, z)), lookup8(DF(), scale, z));
-      position = hn::Max(position, hn::Zero(DF()));
-      const VF end = lookup8(DF(), last, z);
-      const VF beyond = hn::Add(end, hn::Mul(hn::Sub(position, end), lookup8(DF(), stretch, z)));
-      position = hn::IfThenElse(hn::Gt(position, end), beyond, position);
-      const VI at = hn::Add(lookup8(DI(), number, z), round_position(position, draw));
-      if constexpr (!kSigned) return at;
-      const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x));
-      const VI held = hn::Min(at, hn::Sub(set(limit + 1), hn::And(sign, set(1))));  // 1 has no negative
-      return hn::Add(set(limit), hn::Sub(hn::Xor(held, sign), sign));
-    }
-  }
 };
 
-// Two rows of 16 codes.
+// Two rows of codes, in order.
 template <class Code>
-HWY_INLINE void store_rows(const VI (&rows)[2][kRow / kLanes], Code* HWY_RESTRICT out) {
-  const hn::Rebind<Code, DF> dc;
-  for (int r = 0; r < 2; ++r) {
-    for (std::int64_t c = 0; c < kRow / kLanes; ++c) {
-      hn::StoreU(hn::DemoteTo(dc, rows[r][c]), dc, out + r * kRow + c * kLanes);
-    }
+HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_AVX2
+  const __m256i low = _mm256_packs_epi32(rows[0].raw, rows[1].raw);
+  const __m256i high = _mm256_packs_epi32(rows[2].raw, rows[3].raw);
+  if constexpr (sizeof(Code) == 1) {
+    const __m256i mixed =
+        std::is_signed_v<Code> ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(mixed, order));
+  } else {
+    auto* to = reinterpret_cast<__m256i*>(out);
+    _mm256_storeu_si256(to, _mm256_permute4x64_epi64(low, 0xD8));
+    _mm256_storeu_si256(to + 1, _mm256_permute4x64_epi64(high, 0xD8));
   }
+#else
+  const hn::Rebind<Code, DF> dc;
+  for (int i = 0; i < kSide; ++i) hn::StoreU(hn::DemoteTo(dc, rows[i]), dc, out + i * kLanes);
+#endif
 }
 
 template <Map kMap, bool kStochastic, bool kWide>
@@ -486,19 +562,18 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
         encoder.set_step(codec.format, bf16_to_float(steps[(first + half) >> block_shift]));
       }
       for (std::int64_t row = half; row < half + kGroup / 2; row += 2 * kRow) {
-        VI rows[2][kRow / kLanes];
-        for (std::int64_t c = 0; c < kRow / kLanes; ++c) {
-          const float* x = values + first + row + c * kLanes;
-          VI low = hn::Zero(DI());
-          VI high = low;
-          if constexpr (kStochastic) {
-            const VU draws = hn::Load(DU(), words + first / 2 + row / 2 + c * kLanes);
-            low = hn::BitCast(DI(), hn::And(draws, hn::Set(DU(), 0xFFFFU)));
-            high = hn::BitCast(DI(), hn::ShiftRight<16>(draws));
-          }
-          rows[0][c] = encoder(hn::Load(DF(), x), low);
-          rows[1][c] = encoder(hn::Load(DF(), x + kRow), high);
+        constexpr int kColumns = kSide / 2;
+        RowsF x;
+        RowsI draws, rows;
+        each([&](int i) { x[i] = hn::Load(DF(), values + first + row + i * kLanes); });
+        if constexpr (kStochastic) {
+          each([&](int i) {
+            const VU w = hn::Load(DU(), words + first / 2 + row / 2 + i % kColumns * kLanes);
+            draws[i] =
+                hn::BitCast(DI(), i < kColumns ? hn::And(w, hn::Set(DU(), 0xFFFFU)) : hn::ShiftRight<16>(w));
+          });
         }
+        encoder(x, draws, rows);
         store_rows(rows, reinterpret_cast<Code*>(group) + row);
       }
     }
@@ -629,11 +704,12 @@ inline Number square_root(const Number& a) {
 void apply_sgd(const Sgd& rule, float* HWY_RESTRICT p, const float* HWY_RESTRICT g, float* HWY_RESTRICT m,
                std::int64_t count) {
   const DF df;
+  const Sgd constants = rule;  // a copy that no store can touch
   Number none(0.0F);
   for (std::int64_t i = 0; i < count; i += kLanes) {
     Number pi(hn::Load(df, p + i));
     Number mi(hn::Load(df, m + i));
-    rule(pi, Number(hn::Load(df, g + i)), mi, none);
+    constants(pi, Number(hn::Load(df, g + i)), mi, none);
     hn::Store(pi.v, df, p + i);
     hn::Store(mi.v, df, m + i);
   }
@@ -642,11 +718,12 @@ void apply_sgd(const Sgd& rule, float* HWY_RESTRICT p, const float* HWY_RESTRICT
 void apply_adam(const Adam& rule, float* HWY_RESTRICT p, const float* HWY_RESTRICT g, float* HWY_RESTRICT m,
                 float* HWY_RESTRICT v, std::int64_t count) {
   const DF df;
+  const Adam constants = rule;
   for (std::int64_t i = 0; i < count; i += kLanes) {
     Number pi(hn::Load(df, p + i));
     Number mi(hn::Load(df, m + i));
     Number vi(hn::Load(df, v + i));
-    rule(pi, Number(hn::Load(df, g + i)), mi, vi);
+    constants(pi, Number(hn::Load(df, g + i)), mi, vi);
     hn::Store(pi.v, df, p + i);
     hn::Store(mi.v, df, m + i);
     hn::Store(vi.v, df, v + i);

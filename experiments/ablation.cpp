@@ -1,0 +1,393 @@
+#include "experiments/ablation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "experiments/process.h"
+#include "experiments/sweep.h"
+#include "kernels/pool.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/statistics.h"
+#include "theory/quadratic.h"
+#include "theory/step_study.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+using theory::GridMotion;
+using theory::QuadraticRun;
+using theory::StepStudy;
+
+// ---- plots ---------------------------------------------------------------------------------------------
+struct Series {
+  std::string title;
+  std::string style;  // gnuplot's, after `with`
+  std::vector<std::pair<double, double>> points;
+};
+struct Panel {
+  std::string title, x_label, y_label;
+  std::string scales;  // gnuplot commands
+  std::vector<Series> series;
+};
+
+// Leaves OUT/NAME.gp, which holds its data, and NAME.png and NAME.svg drawn from it.
+void draw(const std::string& out, const std::string& name, const std::vector<Panel>& panels) {
+  std::string script;
+  std::string body;
+  int block = 0;
+  for (const Panel& panel : panels) {
+    body += fmt::format(
+        "unset logscale\nset autoscale\nset format\nset title '{}'\nset xlabel '{}'\nset ylabel '{}'\n{}\n",
+        panel.title, panel.x_label, panel.y_label, panel.scales);
+    std::string plots;
+    for (const Series& s : panel.series) {
+      if (s.points.empty()) continue;
+      script += fmt::format("$d{} << EOD\n", block);
+      for (const auto& [x, y] : s.points) script += fmt::format("{:.6g} {:.6g}\n", x, y);
+      script += "EOD\n";
+      plots += fmt::format("{}$d{} using 1:2 with {} {}", plots.empty() ? "plot " : ", ", block, s.style,
+                           s.title.empty() ? "notitle" : "title '" + s.title + "'");
+      ++block;
+    }
+    body += plots + "\n";
+  }
+  const std::size_t columns = std::min<std::size_t>(3, panels.size());
+  const std::size_t rows = (panels.size() + columns - 1) / columns;
+  const auto page = [&](const char* terminal, const char* extension) {
+    return fmt::format("set terminal {}\nset output '{}.{}'\nset multiplot layout {},{}\n{}unset multiplot\n",
+                       terminal, name, extension, rows, columns, body);
+  };
+  script += "set grid\nset key below\n";
+  script += page(fmt::format("png size {},{}", 560 * columns, 480 * rows).c_str(), "png");
+  script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
+                 "svg");
+  write_text((fs::path(out) / (name + ".gp")).string(), script);
+  const std::string log = (fs::path(out) / (name + ".gnuplot.txt")).string();
+  const int code = wait_process(start_process({"gnuplot", "--default-settings", name + ".gp"}, {log, out}));
+  if (code != 0) throw RunError(fmt::format("gnuplot failed on {}/{}.gp: see {}", out, name, log));
+  fs::remove(log);
+}
+
+constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C00"};  // Okabe and Ito
+constexpr int kBits[] = {4, 6, 8, 10, 12};
+const char* colour(int bits) {
+  return kColours[static_cast<std::size_t>((bits - 4) / 2) % std::size(kColours)];
+}
+
+std::string_view mode_name(StepMode mode) {
+  return mode == StepMode::kSticky ? "sticky" : "moving";
+}
+
+void write_csv(const AblationOptions& options, const char* name, const std::string& text) {
+  write_text((fs::path(options.out) / name).string(), text);
+  fmt::print(stderr, "ablation: wrote {}/{}\n", options.out, name);
+}
+
+// ---- network -------------------------------------------------------------------------------------------
+int run_network(const AblationOptions& options) {
+  SweepGrid grid = load_grid(options.grid);
+  if (grid.axes.size() != 1 || grid.axes[0].key != "memory.parameter") {
+    throw UsageError(options.grid + ": an ablation has one axis, memory.parameter");
+  }
+  if (options.quick) {
+    grid.axes[0].values.resize(1);
+    grid.settings.insert(grid.settings.end(),
+                         {"train.steps=2", "data.train_images=256", "data.test_images=64"});
+  }
+  const std::vector<SweepCell> cells = sweep_cells(grid);
+  const SweepResult result =
+      run_sweep(grid, {(fs::path(options.out) / "network").string(), options.jobs, options.threads});
+  if (result.interrupted) return 130;
+
+  struct Row {
+    Spec spec;
+    std::vector<double> loss, accuracy, underflow;
+  };
+  std::map<std::string, Row> rows;  // by spec
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Json& cell = result.answer["cells"][i];
+    if (!cell.contains("summary")) continue;
+    const Spec spec = cells[i].config.policy.specs[static_cast<std::size_t>(Role::kParameter)];
+    Row& row = rows[to_string(spec)];
+    row.spec = spec;
+    const Json& summary = cell["summary"];
+    const auto number = [](const Json& value) { return value.is_number() ? value.get<double>() : NAN; };
+    row.loss.push_back(number(summary["final_loss"]));
+    row.accuracy.push_back(100 * number(summary["test_accuracy"]));
+    row.underflow.push_back(
+        summary["underflow"].contains("parameter") ? number(summary["underflow"]["parameter"]) : NAN);
+  }
+  std::string csv = "parameter,bits,rounding,step_mode,seeds,final_loss,test_accuracy_percent,underflow\n";
+  std::map<std::string, std::array<Series, 3>> lines;
+  for (const auto& [name, row] : rows) {
+    const double values[] = {mean_of(row.loss).mean, mean_of(row.accuracy).mean, mean_of(row.underflow).mean};
+    csv += fmt::format("{},{},{},{},{},{:.6g},{:.6g},{:.6g}\n", name, row.spec.format.bits,
+                       to_string(row.spec.rounding), mode_name(row.spec.step_mode), row.loss.size(),
+                       values[0], values[1], values[2]);
+    const bool is_packed = lpmm::is_packed(row.spec.format);
+    const std::string title =
+        is_packed ? fmt::format("{}, {}", to_string(row.spec.rounding), mode_name(row.spec.step_mode))
+                  : "fp32";
+    for (std::size_t v = 0; v < 3; ++v) {
+      Series& line = lines[title][v];
+      line.title = title;
+      line.style = is_packed ? "linespoints pt 7" : "lines dt 2 lc 'black'";
+      if (is_packed) {
+        line.points.emplace_back(row.spec.format.bits, values[v]);
+      } else if (v < 2) {
+        line.points = {{kBits[0], values[v]}, {kBits[std::size(kBits) - 1], values[v]}};
+      }
+    }
+  }
+  write_csv(options, "network.csv", csv);
+  const char* labels[] = {"final training loss", "test accuracy %", "underflow share of parameters"};
+  std::vector<Panel> panels;
+  for (std::size_t v = 0; v < 3; ++v) {
+    panels.push_back({labels[v], "parameter bits", "", v == 0 ? "set logscale y" : "", {}});
+    for (auto& [title, line] : lines) {
+      std::sort(line[v].points.begin(), line[v].points.end());
+      panels.back().series.push_back(line[v]);
+    }
+  }
+  draw(options.out, "network", panels);
+  return result.failed == 0 ? 0 : 1;
+}
+
+// ---- quadratic -----------------------------------------------------------------------------------------
+struct QuadraticCell {
+  QuadraticRun run;
+  theory::QuadraticResult measured;
+  theory::Floor predicted;
+  bool leaves_range = false;  // not run: the predicted floor does not fit into a block's range
+};
+
+const char* motion_name(const QuadraticRun& run) {
+  if (run.parameter.step_mode == StepMode::kSticky) return "sticky";
+  return run.motion == GridMotion::kShaken ? "moving" : "moving-natural";
+}
+
+std::vector<QuadraticCell> quadratic_cells(bool quick) {
+  std::vector<QuadraticCell> cells;
+  for (const double momentum : {0.0, 0.9}) {
+    for (const Rounding rounding : {Rounding::kStochastic, Rounding::kNearest}) {
+      for (const int motion : {0, 1, 2}) {
+        if (rounding == Rounding::kNearest && motion == 1) continue;
+        for (const int bits : kBits) {
+          for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
+            if (quick && (bits != 6 || rate != 0.1)) continue;
+            QuadraticRun run;
+            run.blocks = quick ? 2 : 16;
+            run.momentum = momentum;
+            run.learning_rate = rate * (1 - momentum);
+            // Nearest rounding has no floor: it stops on the way, so its runs start away from the optimum.
+            if (rounding == Rounding::kNearest) run.start = 0.5;
+            run.parameter = {{Map::kLinear, static_cast<std::uint8_t>(bits)},
+                             128,
+                             rounding,
+                             motion == 0 ? StepMode::kSticky : StepMode::kMoving};
+            run.motion = motion == 0   ? GridMotion::kFixed
+                         : motion == 1 ? GridMotion::kShaken
+                                       : GridMotion::kNatural;
+            cells.push_back({run, {}, {}, false});
+          }
+        }
+      }
+    }
+  }
+  return cells;
+}
+
+void run_quadratic_part(const AblationOptions& options) {
+  std::vector<QuadraticCell> cells = quadratic_cells(options.quick);
+  Pool pool(options.threads);
+  fmt::print(stderr, "ablation: {} quadratic runs\n", cells.size());
+  pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
+    QuadraticCell& cell = cells[static_cast<std::size_t>(item)];
+    const bool shaken = cell.run.motion == GridMotion::kShaken;
+    if (shaken) {
+      // Optima reach to 0.6 of a range of 1.
+      const theory::QuadraticResult guess{.step = 1.2 / map_limit(cell.run.parameter.format), .moves = 1};
+      cell.predicted = theory::predict(cell.run, guess);
+      cell.leaves_range = 0.6 + 3 * std::sqrt(cell.predicted.variance) > 1;
+      if (cell.leaves_range) return;
+    }
+    Pool one(1);
+    cell.measured = theory::run_quadratic(cell.run, one);
+    cell.predicted = theory::predict(cell.run, cell.measured);
+  });
+
+  std::string csv =
+      "optimizer,bits,rounding,step_mode,learning_rate,step,moves,measured,deviation,predicted,ratio,"
+      "underflow,predicted_underflow\n";
+  std::vector<Panel> panels;
+  for (const double momentum : {0.0, 0.9}) {
+    for (const char* motion : {"sticky", "moving", "moving-natural"}) {
+      Panel panel{fmt::format("{}, {} step, sr", momentum == 0 ? "SGD" : "SGDM 0.9", motion),
+                  "learning rate",
+                  "E (x - optimum)^2",
+                  "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
+                  {}};
+      for (const int bits : kBits) {
+        Series line{"", fmt::format("lines lc '{}'", colour(bits)), {}};
+        Series points{fmt::format("int{}", bits), fmt::format("points pt 7 lc '{}'", colour(bits)), {}};
+        for (const QuadraticCell& c : cells) {
+          if (c.run.momentum != momentum || c.run.parameter.format.bits != bits ||
+              motion_name(c.run) != std::string_view(motion) ||
+              c.run.parameter.rounding != Rounding::kStochastic) {
+            continue;
+          }
+          line.points.emplace_back(c.run.learning_rate, c.predicted.variance);
+          if (!c.leaves_range) points.points.emplace_back(c.run.learning_rate, c.measured.variance);
+        }
+        panel.series.push_back(line);
+        panel.series.push_back(points);
+      }
+      panels.push_back(panel);
+    }
+  }
+  for (const QuadraticCell& c : cells) {
+    const bool sr = c.run.parameter.rounding == Rounding::kStochastic;
+    csv += fmt::format("{},{},{},{},{:g},", c.run.momentum == 0 ? "sgd" : "sgdm", c.run.parameter.format.bits,
+                       to_string(c.run.parameter.rounding), motion_name(c.run), c.run.learning_rate);
+    if (c.leaves_range) {
+      csv += fmt::format(",,out of range,,{:.4g},,,\n", c.predicted.variance);
+      continue;
+    }
+    csv += fmt::format("{:.5g},{:.4f},{:.4g},{:.2g},", c.measured.step, c.measured.moves, c.measured.variance,
+                       c.measured.error);
+    csv += sr ? fmt::format("{:.4g},{:.3f},{:.4f},{:.4f}\n", c.predicted.variance,
+                            c.measured.variance / c.predicted.variance, c.measured.underflow,
+                            c.predicted.underflow)
+              : fmt::format(",,{:.4f},\n", c.measured.underflow);
+  }
+  write_csv(options, "quadratic.csv", csv);
+  draw(options.out, "quadratic", panels);
+}
+
+// ---- steps ---------------------------------------------------------------------------------------------
+void run_steps(const AblationOptions& options) {
+  struct Cell {
+    StepStudy study;
+    theory::StepStudyResult result;  // mean over the seeds
+  };
+  std::vector<Cell> cells;
+  for (const auto problem : {theory::StudyProblem::kQuadratic, theory::StudyProblem::kLogistic}) {
+    cells.push_back({{.problem = problem, .bits = 0}, {}});
+    for (const int bits : {4, 6, 8}) {
+      if (options.quick && bits != 8) continue;
+      const StepStudy base{.problem = problem, .bits = bits};
+      const auto add = [&](auto change) {
+        StepStudy study = base;
+        change(study);
+        cells.push_back({study, {}});
+      };
+      for (const double room : {1.0, 1.0625, 1.125, 1.25, 1.5}) {
+        for (const double slack : {0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85}) {
+          if (options.quick && (room != 1.125 || slack != 0.5)) continue;
+          if (room * slack < 1) add([&](StepStudy& s) { s.room = room, s.slack = slack; });
+        }
+      }
+      for (const int block : {64, 256, 512}) {
+        if (!options.quick) add([&](StepStudy& s) { s.block = block; });
+      }
+      add([&](StepStudy& s) { s.moving = true; });
+    }
+  }
+  const int seeds = options.quick ? 1 : 3;
+  fmt::print(stderr, "ablation: {} step studies of {} seeds\n", cells.size(), seeds);
+  Pool pool(options.threads);
+  pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
+    Cell& cell = cells[static_cast<std::size_t>(item)];
+    for (int seed = 1; seed <= seeds; ++seed) {
+      cell.study.seed = static_cast<std::uint64_t>(seed);
+      const theory::StepStudyResult r = theory::run_step_study(cell.study);
+      cell.result.loss += r.loss / seeds;
+      cell.result.moves += r.moves / seeds;
+      cell.result.used_range += r.used_range / seeds;
+    }
+  });
+  std::string csv = "problem,bits,block,step_mode,room,slack,loss,moves,used_range\n";
+  std::vector<Panel> panels;
+  for (const auto problem : {theory::StudyProblem::kQuadratic, theory::StudyProblem::kLogistic}) {
+    const bool quadratic = problem == theory::StudyProblem::kQuadratic;
+    Panel panel{quadratic ? "quadratic" : "logistic regression",
+                "slack (room 1.0625 and 1.125)",
+                "final loss",
+                "set logscale y",
+                {}};
+    std::map<std::pair<int, double>, Series> lines;
+    for (const Cell& c : cells) {
+      const StepStudy& s = c.study;
+      if (s.problem != problem) continue;
+      csv += fmt::format("{},{},{},{},{},{},{:.6g},{:.4f},{:.3f}\n", quadratic ? "quadratic" : "logistic",
+                         s.bits, s.block,
+                         s.bits == 0 ? "fp32" : mode_name(s.moving ? StepMode::kMoving : StepMode::kSticky),
+                         s.room, s.slack, c.result.loss, c.result.moves, c.result.used_range);
+      if (s.bits == 0 || s.moving || s.block != 128 || s.room < 1.05 || s.room > 1.2) continue;
+      Series& line = lines[{s.bits, s.room}];
+      line.title = fmt::format("int{}, room {}", s.bits, s.room);
+      line.style = fmt::format("linespoints pt 7 lc '{}' dt {}", colour(s.bits), s.room < 1.1 ? 1 : 2);
+      line.points.emplace_back(s.slack, c.result.loss);
+    }
+    for (const auto& [key, line] : lines) panel.series.push_back(line);
+    panels.push_back(panel);
+  }
+  write_csv(options, "steps.csv", csv);
+  draw(options.out, "steps", panels);
+}
+
+}  // namespace
+
+int run_ablation(const AblationOptions& options) {
+  fs::create_directories(options.out);
+  int code = 0;
+  for (const std::string& part : options.parts) {
+    if (part == "network") {
+      code = run_network(options);
+      if (code == 130) return code;
+    } else if (part == "quadratic") {
+      run_quadratic_part(options);
+    } else if (part == "steps") {
+      run_steps(options);
+    } else {
+      throw UsageError(fmt::format("unknown part '{}': network, quadratic or steps", part));
+    }
+  }
+  return code;
+}
+
+void add_ablate_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<AblationOptions>();
+  CLI::App* command = program.add_subcommand("ablate", "Measure what the presets rest on");
+  command->add_option("--out", o->out, "folder of the tables and plots, made if missing")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("--parts", o->parts, "network, quadratic, steps")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--grid", o->grid, "sweep grid of the network part")->capture_default_str();
+  command
+      ->add_option("--threads", o->threads,
+                   "threads, of each training in the network part; 0: all processors")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
+  command->add_option("--jobs", o->jobs, "trainings at a time")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  command->add_flag("--quick", o->quick, "a corner of each grid, to see that it works");
+  command->footer(
+      "Leaves network.csv, quadratic.csv and steps.csv in DIR, each with .png, .svg and the gnuplot script.\n"
+      "Finished trainings in DIR/network are not run again.\n"
+      "Example:\n  lpmm ablate --out experiments/results/ablation");
+  on_selected(*command, action, o, run_ablation);
+}
+
+}  // namespace lpmm
