@@ -99,6 +99,16 @@ std::vector<Panel> panels_of(std::span<const PlotRun> runs) {
   return panels;
 }
 
+// The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
+double tic_distance(double last) {
+  double power = 1;
+  while (power * 10 < last) power *= 10;
+  for (const double factor : {0.1, 0.2, 0.5, 1.0}) {
+    if (5 * factor * power >= last) return factor * power;
+  }
+  return 2 * power;
+}
+
 // A label that a legend can hold.
 std::string shortened(const std::string& label) {
   constexpr std::size_t kMost = 90;
@@ -121,6 +131,13 @@ std::string plot_script(std::span<const PlotRun> runs) {
   const int width = 1100, legend = 14 + 22 * (one_line ? 1 : static_cast<int>(runs.size()));
   const int height = legend + 340 * rows;
   const double legend_share = static_cast<double>(legend) / height, row_share = (1 - legend_share) / rows;
+
+  double last_step = 1;
+  for (const Panel& panel : panels) {
+    for (const Curve& curve : panel.curves) {
+      if (!curve.empty()) last_step = std::max(last_step, curve.back().step);
+    }
+  }
 
   std::string s = "set encoding utf8\n";
   for (std::size_t p = 0; p < panels.size(); ++p) {
@@ -150,7 +167,8 @@ std::string plot_script(std::span<const PlotRun> runs) {
     s += "\nunset key\nset border 3 lc rgb '#606060' lw 0.8\n"
          "set xtics nomirror out scale 0.5\nset ytics nomirror out scale 0.5\n"
          "set grid lc rgb '#d9d9d9' lw 0.7 lt 1\nset lmargin 8\nset rmargin 2.5\nset tmargin 2.2\n"
-         "set bmargin 3.4\nset xlabel 'step' offset 0,0.4\nset xrange [0:*]\n";
+         "set bmargin 3.4\nset xlabel 'step' offset 0,0.4\n";
+    s += fmt::format("set xrange [0:{}]\nset xtics {}\n", last_step, tic_distance(last_step));
     for (std::size_t p = 0; p < panels.size(); ++p) {
       const Panel& panel = panels[p];
       const int place = static_cast<int>(p) - (panel.share ? curves : 0);

@@ -151,10 +151,10 @@ Stroke clutter(Draws& draws) {
 void draw_glyph(std::uint64_t seed, std::uint32_t split, std::uint32_t index, int label, std::uint8_t* out) {
   Draws draws({seed, split, index, static_cast<std::uint32_t>(Stream::kDraw)});
 
-  // Light on dark, or the other way round in one image of four.
-  const float contrast = draws.uniform(60, 130);
-  const float low = draws.uniform(10, 245 - contrast);
-  const bool dark_glyph = draws.word() >> 30 == 0;
+  // Light on dark, or the other way round in one image of five.
+  const float contrast = draws.uniform(70, 140);
+  const float low = draws.uniform(5, 250 - contrast);
+  const bool dark_glyph = draws.word() % 5 == 0;
   const float glyph_level = dark_glyph ? low : low + contrast;
   const float ground_level = dark_glyph ? low + contrast : low;
   const float soft = draws.uniform(1.0F, 2.4F);
@@ -169,7 +169,7 @@ void draw_glyph(std::uint64_t seed, std::uint32_t split, std::uint32_t index, in
       canvas.stroke(field, radius, soft, Gradient(draws, draws.uniform(low - 20, low + contrast + 20)));
     }
   };
-  scribble(draws.integer(2, 4));
+  scribble(draws.integer(1, 4));
 
   // Rotation by the angle whose half has tangent t: up to 29 degrees either way, without sine or cosine.
   const float t = draws.uniform(-0.26F, 0.26F);
@@ -191,12 +191,12 @@ void draw_glyph(std::uint64_t seed, std::uint32_t split, std::uint32_t index, in
     warp(s.bx, s.by, warped.bx, warped.by);
     field.add(warped);
   }
-  const float radius = draws.uniform(0.7F, 1.7F);
+  const float radius = draws.uniform(0.8F, 1.7F);
   canvas.stroke(field, radius, soft, Gradient(draws, glyph_level));
   scribble(draws.integer(0, 1));
 
   // Triangular noise, the sum of two bytes.
-  const float amplitude = draws.uniform(0.04F, 0.16F);
+  const float amplitude = draws.uniform(0.04F, 0.13F);
   for (int p = 0; p < kPixels; ++p) {
     const std::uint32_t a = draws.word(), b = draws.word();
     for (int c = 0; c < 3; ++c) {

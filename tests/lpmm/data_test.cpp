@@ -284,8 +284,8 @@ TEST(Drawn, BytesAreFixed) {
     for (const std::uint8_t b : bytes) h = (h ^ b) * 0x100000001B3U;
     return h;
   };
-  EXPECT_EQ(hash(data.train.pixels), 7183019075908155099U);
-  EXPECT_EQ(hash(data.test.pixels), 7890859525728654594U);
+  EXPECT_EQ(hash(data.train.pixels), 13509650352172533546U);
+  EXPECT_EQ(hash(data.test.pixels), 14122410856457764911U);
 }
 
 TEST(Drawn, AnImageDependsOnlyOnSeedSplitAndIndex) {
