@@ -44,9 +44,9 @@ void draw(const std::string& out, const std::string& name, const std::vector<Pan
   std::string body;
   int block = 0;
   for (const Panel& panel : panels) {
-    body +=
-        fmt::format("unset logscale\nset autoscale\nset title '{}'\nset xlabel '{}'\nset ylabel '{}'\n{}\n",
-                    panel.title, panel.x_label, panel.y_label, panel.scales);
+    body += fmt::format(
+        "unset logscale\nset autoscale\nset format\nset title '{}'\nset xlabel '{}'\nset ylabel '{}'\n{}\n",
+        panel.title, panel.x_label, panel.y_label, panel.scales);
     std::string plots;
     for (const Series& s : panel.series) {
       if (s.points.empty()) continue;
@@ -59,14 +59,16 @@ void draw(const std::string& out, const std::string& name, const std::vector<Pan
     }
     body += plots + "\n";
   }
+  const std::size_t columns = std::min<std::size_t>(3, panels.size());
+  const std::size_t rows = (panels.size() + columns - 1) / columns;
   const auto page = [&](const char* terminal, const char* extension) {
-    return fmt::format("set terminal {}\nset output '{}.{}'\nset multiplot layout 1,{}\n{}unset multiplot\n",
-                       terminal, name, extension, panels.size(), body);
+    return fmt::format("set terminal {}\nset output '{}.{}'\nset multiplot layout {},{}\n{}unset multiplot\n",
+                       terminal, name, extension, rows, columns, body);
   };
-  const auto width = 560 * panels.size();
   script += "set grid\nset key below\n";
-  script += page(fmt::format("png size {},560", width).c_str(), "png");
-  script += page(fmt::format("svg size {},560 dynamic background 'white'", width).c_str(), "svg");
+  script += page(fmt::format("png size {},{}", 560 * columns, 480 * rows).c_str(), "png");
+  script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
+                 "svg");
   write_text((fs::path(out) / (name + ".gp")).string(), script);
   const std::string log = (fs::path(out) / (name + ".gnuplot.txt")).string();
   const int code = wait_process(start_process({"gnuplot", "--default-settings", name + ".gp"}, {log, out}));
@@ -185,6 +187,8 @@ std::vector<QuadraticCell> quadratic_cells(bool quick) {
             run.blocks = quick ? 2 : 16;
             run.momentum = momentum;
             run.learning_rate = rate * (1 - momentum);
+            // Nearest rounding has no floor: it stops on the way, so its runs start away from the optimum.
+            if (rounding == Rounding::kNearest) run.start = 0.5;
             run.parameter = {{Map::kLinear, static_cast<std::uint8_t>(bits)},
                              128,
                              rounding,
@@ -229,7 +233,7 @@ void run_quadratic_part(const AblationOptions& options) {
       Panel panel{fmt::format("{}, {} step, sr", momentum == 0 ? "SGD" : "SGDM 0.9", motion),
                   "learning rate",
                   "E (x - optimum)^2",
-                  "set logscale xy\nset yrange [1e-6:1e-1]",
+                  "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
                   {}};
       for (const int bits : kBits) {
         Series line{"", fmt::format("lines lc '{}'", colour(bits)), {}};

@@ -2,9 +2,16 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
+#include "experiments/bench_memory.h"
 #include "experiments/bench_train.h"
 #include "experiments/commands.h"
+#include "lpmm/plan.h"
+#include "lpmm/policy.h"
+#include "lpmm/spec.h"
+#include "lpmm/trainer.h"
 
 namespace lpmm {
 namespace {
@@ -17,17 +24,10 @@ struct TrainArguments {
   bool json = false;
 };
 
-ImageData load(const RunConfig& config, Pool& pool) {
-  const std::string folder = data_folder();
-  const auto& d = config.data;
-  if (d.set == "cifar10" || (d.set == "auto" && has_cifar10(folder))) return load_cifar10(folder);
-  return draw_images(d.train_images, d.test_images, d.draw_seed, pool);
-}
-
 int run_train(const TrainArguments& o) {
-  const RunConfig config = o.config.load();
+  const RunConfig config = resolve_data(o.config.load());
   Pool pool(config.train.threads);
-  const ImageData data = load(config, pool);
+  const ImageData data = load_data(config, pool);
   const TrainSpeed speed = bench_train(config, data, pool, o.steps, o.warm_up);
   const auto share = [&](double part) { return part / speed.seconds; };
   print_answer({{"images_per_second", speed.images_per_second},
@@ -62,6 +62,122 @@ void add_train(CLI::App& bench, Action& action) {
   on_selected(*command, action, o, run_train);
 }
 
+struct UpdateArguments {
+  UpdateBenchOptions bench;
+  std::string preset = "lpmm";
+  bool json = false;
+};
+
+int run_update(const UpdateArguments& o) {
+  UpdateBenchOptions options = o.bench;
+  options.specs = make_policy(o.preset).specs;
+  const UpdateBenchResult result = bench_update(options);
+  print_answer({{"elements_per_second", result.elements_per_second},
+                {"packed_bytes_per_element", result.packed_bytes_per_element},
+                {"copy_gb_per_second", result.copy_gb_per_second},
+                {"fp32_roofline_ratio", result.fp32_roofline_ratio},
+                {"peak_extra_bytes", result.peak_extra_bytes},
+                {"optimizer", options.optimizer},
+                {"preset", o.preset},
+                {"elements", options.elements}},
+               o.json);
+  return 0;
+}
+
+void add_update(CLI::App& bench, Action& action) {
+  auto o = std::make_shared<UpdateArguments>();
+  o->bench.optimizer = "sgd";
+  o->bench.elements = std::int64_t{1} << 26;
+  CLI::App* command =
+      bench.add_subcommand("update", "The packed optimizer step against what fp32 could reach");
+  command->add_option("--optimizer", o->bench.optimizer, "sgd (momentum 0.9), adam or adamw")
+      ->capture_default_str();
+  command->add_option("--preset", o->preset, "memory policy")->capture_default_str();
+  command->add_option("--elements", o->bench.elements, "parameters of the one tensor")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
+      ->capture_default_str();
+  add_threads_option(*command, o->bench.threads);
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(
+      "fp32_roofline_ratio: elements_per_second against copy_gb_per_second / 20 bytes an element (sgd) or 28 "
+      "(adam,\n"
+      "adamw), which is what fp32 could reach. The copy runs in a process of its own, over 2 GiB.\n"
+      "peak_extra_bytes: resident memory of the updates above the tensors.\n"
+      "Example:\n  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 "
+      "--json");
+  on_selected(*command, action, o, run_update);
+}
+
+struct CodecArguments {
+  std::vector<std::string> specs;
+  std::int64_t elements = std::int64_t{1} << 26;
+  int threads = 0;
+  bool json = false;
+};
+
+int run_codec(const CodecArguments& o) {
+  std::vector<Spec> specs;
+  for (const std::string& text : o.specs) specs.push_back(parse_spec(text));
+  if (specs.empty()) {
+    for (const Format format : all_formats()) {
+      specs.push_back(parse_spec(to_string(format)));
+      if (format.map != Map::kFp32) specs.push_back(parse_spec(to_string(format) + ":rn"));
+    }
+  }
+  ordered_json rows = ordered_json::array();
+  for (const CodecBenchRow& row : bench_codec(specs, o.elements, o.threads)) {
+    rows.push_back({{"spec", to_string(row.codec)},
+                    {"encode_elements_per_second", row.encode_elements_per_second},
+                    {"decode_elements_per_second", row.decode_elements_per_second},
+                    {"encode_copy_ratio", row.encode_copy_ratio},
+                    {"decode_copy_ratio", row.decode_copy_ratio}});
+  }
+  if (o.json) {
+    print_answer({{"elements", o.elements}, {"rows", rows}}, true);
+    return 0;
+  }
+  fmt::print("{:<24} {:>12} {:>8} {:>12} {:>8}\n", "spec", "encode M/s", "of copy", "decode M/s", "of copy");
+  for (const ordered_json& row : rows) {
+    fmt::print("{:<24} {:>12.0f} {:>8.2f} {:>12.0f} {:>8.2f}\n", row["spec"].get<std::string>(),
+               row["encode_elements_per_second"].get<double>() * 1e-6, row["encode_copy_ratio"].get<double>(),
+               row["decode_elements_per_second"].get<double>() * 1e-6,
+               row["decode_copy_ratio"].get<double>());
+  }
+  return 0;
+}
+
+void add_codec(CLI::App& bench, Action& action) {
+  auto o = std::make_shared<CodecArguments>();
+  CLI::App* command = bench.add_subcommand("codec", "Encode and decode of each format against a plain copy");
+  command
+      ->add_option("--spec", o->specs, "spec to measure, may be repeated (default: every format, sr and rn)")
+      ->allow_extra_args(false);
+  command->add_option("--elements", o->elements, "fp32 values to encode and decode")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
+      ->capture_default_str();
+  add_threads_option(*command, o->threads);
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer("Example:\n  lpmm bench codec --spec int12:block512:sr --spec de8:block256:rn --threads 2");
+  on_selected(*command, action, o, run_codec);
+}
+
+// The child of the other benchmarks: prints GB/s as one number.
+struct CopyArguments {
+  int threads = 0;
+};
+
+int run_copy(const CopyArguments& o) {
+  fmt::print("{}\n", run_copy_benchmark(o.threads));
+  return 0;
+}
+
+void add_copy(CLI::App& bench, Action& action) {
+  auto o = std::make_shared<CopyArguments>();
+  CLI::App* command = bench.add_subcommand("copy", "GB/s of a plain copy over 2 GiB")->group("");
+  add_threads_option(*command, o->threads);
+  on_selected(*command, action, o, run_copy);
+}
+
 }  // namespace
 
 void add_bench_command(CLI::App& program, Action& action) {
@@ -72,6 +188,9 @@ void add_bench_command(CLI::App& program, Action& action) {
       "  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json\n"
       "  lpmm bench codec\n"
       "  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm");
+  add_update(*bench, action);
+  add_codec(*bench, action);
+  add_copy(*bench, action);
   add_train(*bench, action);
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands.h"
+#include "kernels/compute.h"
 #include "kernels/cuda.h"
 #include "kernels/maps.h"
 #include "kernels/memory.h"
@@ -79,6 +80,7 @@ int run(const Options& o) {
                          {"threads", Pool().threads()},
                          {"available_memory_bytes", available_memory()},
                          {"simd", simd_levels()},
+                         {"compute_library", kernels::compute_library()},
                          {"cuda", no_cuda == nullptr ? "available" : no_cuda},
                          {"data_folder", data},
                          {"cifar10", has_cifar10(data)},

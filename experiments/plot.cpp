@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -54,15 +55,22 @@ constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
 constexpr std::size_t kMostRuns = std::size(kColours);
 constexpr std::size_t kMostPoints = 250;
 
-// Text between single quotes, where gnuplot expands nothing and only the quote itself is special.
+// A gnuplot string. Whatever its parser could take for more than text (quotes, backquotes, backslashes) is
+// written as an octal code.
 std::string quoted(const std::string& text) {
-  std::string out = "'";
+  constexpr std::string_view kPlain = " .,_-+=%()/:";
+  std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte == 0x7F ? ' ' : c;
-    if (c == '\'') out += '\'';
+    if (byte < 0x20 || byte == 0x7F) {
+      out += ' ';
+    } else if (byte >= 0x80 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos) {
+      out += c;
+    } else {
+      out += fmt::format("\\{:03o}", byte);
+    }
   }
-  return out + "'";
+  return out + '"';
 }
 
 struct Panel {
@@ -91,13 +99,27 @@ std::vector<Panel> panels_of(std::span<const PlotRun> runs) {
   return panels;
 }
 
-// Panels two in a row, the legend in a strip above them.
+// A label that a legend can hold.
+std::string shortened(const std::string& label) {
+  constexpr std::size_t kMost = 90;
+  if (label.size() <= kMost) return label;
+  std::size_t end = kMost;
+  while ((label[end] & 0xC0) == 0x80) --end;  // not inside of a UTF-8 character
+  return label.substr(0, end) + "...";
+}
+
+// The legend in a strip at the top, loss and accuracy below it, the roles' underflow shares in a last row.
 std::string plot_script(std::span<const PlotRun> runs) {
   const std::vector<Panel> panels = panels_of(runs);
-  const int rows = static_cast<int>(panels.size() + 1) / 2;
-  const int legend_lines = static_cast<int>(runs.size() + 2) / 3;
-  const int width = 1000, legend = 16 + 22 * legend_lines, row_height = 330,
-            height = legend + rows * row_height;
+  const auto shares =
+      static_cast<int>(std::count_if(panels.begin(), panels.end(), [](const Panel& p) { return p.share; }));
+  const int curves = static_cast<int>(panels.size()) - shares;
+  std::size_t letters = 0;
+  for (const PlotRun& run : runs) letters += 8 + shortened(run.label).size();
+  const bool one_line = letters <= 85;
+  const int rows = (curves > 0 ? 1 : 0) + (shares > 0 ? 1 : 0);
+  const int width = 1100, legend = 14 + 22 * (one_line ? 1 : static_cast<int>(runs.size()));
+  const int height = legend + 340 * rows;
   const double legend_share = static_cast<double>(legend) / height, row_share = (1 - legend_share) / rows;
 
   std::string s = "set encoding utf8\n";
@@ -110,32 +132,32 @@ std::string plot_script(std::span<const PlotRun> runs) {
     }
   }
   for (const char* type : {"png", "svg"}) {
-    const bool png = std::string_view(type) == "png";
-    s +=
-        png ? fmt::format("set terminal pngcairo size {},{} font 'sans,11' background '#ffffff'\n", width,
-                          height)
-            : fmt::format("set terminal svg size {},{} font 'sans,13' background '#ffffff'\n", width, height);
-    s += fmt::format("set output 'plot.{}'\n", type);
-    s += "set multiplot\nset style line 100 lc rgb '#d9d9d9' lw 0.7\nset border 3 lc rgb '#606060' lw 0.8\n"
-         "set tics nomirror out scale 0.5 textcolor rgb '#303030'\nset grid ls 100\n";
+    const std::string_view terminal = type[0] == 'p' ? "pngcairo font 'sans,11'" : "svg font 'sans,13'";
+    s += fmt::format("set terminal {} size {},{} background '#ffffff'\nset output 'plot.{}'\nset multiplot\n",
+                     terminal, width, height, type);
     // The legend: lines without points in a panel without axes.
     s += fmt::format(
         "set origin 0,{}\nset size 1,{}\nset lmargin 0\nset rmargin 0\nset tmargin 0\nset bmargin 0\n"
-        "unset border\nunset tics\nset xrange [0:1]\nset yrange [0:1]\n"
-        "set key center center horizontal maxrows {} samplen 2.5 noenhanced\nplot ",
-        1 - legend_share, legend_share, legend_lines);
+        "unset border\nunset tics\nunset grid\nunset title\nunset xlabel\nunset ylabel\n"
+        "set xrange [0:1]\nset yrange [0:1]\n"
+        "set key at screen 0.5,{} center center Left reverse samplen 2.5 noenhanced {}\nplot ",
+        1 - legend_share, legend_share, 1 - legend_share / 2,
+        one_line ? "horizontal maxrows 1" : "vertical maxcols 1");
     for (std::size_t r = 0; r < runs.size(); ++r) {
       s += fmt::format("{}NaN with lines lw 3 lc rgb '{}' title {}", r == 0 ? "" : ", ", kColours[r],
-                       quoted(runs[r].label));
+                       quoted(shortened(runs[r].label)));
     }
-    s += "\nunset key\nset border 3 lc rgb '#606060' lw 0.8\nset tics nomirror out scale 0.5\n"
-         "set lmargin 9\nset rmargin 2.5\nset tmargin 2.2\nset bmargin 3.4\nset xlabel 'step' offset 0,0.4\n"
-         "set xrange [0:*]\n";
+    s += "\nunset key\nset border 3 lc rgb '#606060' lw 0.8\n"
+         "set xtics nomirror out scale 0.5\nset ytics nomirror out scale 0.5\n"
+         "set grid lc rgb '#d9d9d9' lw 0.7 lt 1\nset lmargin 8\nset rmargin 2.5\nset tmargin 2.2\n"
+         "set bmargin 3.4\nset xlabel 'step' offset 0,0.4\nset xrange [0:*]\n";
     for (std::size_t p = 0; p < panels.size(); ++p) {
       const Panel& panel = panels[p];
-      const int row = static_cast<int>(p) / 2;
-      s += fmt::format("set origin {},{}\nset size 0.5,{}\n", p % 2 == 0 ? 0.0 : 0.5,
-                       1 - legend_share - (row + 1) * row_share, row_share);
+      const int place = static_cast<int>(p) - (panel.share ? curves : 0);
+      const int across = std::max(2, panel.share ? shares : curves);
+      const int row = panel.share ? rows - 1 : 0;
+      s += fmt::format("set origin {},{}\nset size {},{}\n", static_cast<double>(place) / across,
+                       1 - legend_share - (row + 1) * row_share, 1.0 / across, row_share);
       s += fmt::format("set title {} offset 0,-0.4\nset ylabel {} offset 1,0\nset yrange {}\nplot ",
                        quoted(panel.title), quoted(panel.axis), panel.share ? "[0:100]" : "[*:*]");
       bool first = true;

@@ -79,21 +79,40 @@ TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count) {
   return t;
 }
 
-// Runs body(tile number, first, count) over [first, first + count) in tiles. Threads take runs of tiles whose
-// length depends on the range alone.
+// How a range is cut: tiles of 1,024 elements (all roles' fp32 values in L1), or one block where that is
+// larger; threads take runs of tiles. Both depend on the range and the blocks alone, and so does every sum.
+struct Cut {
+  std::int64_t tile;
+  std::int64_t tiles;
+  std::int64_t run;
+
+  Cut(std::int64_t count, std::int64_t block)
+      : tile(std::max<std::int64_t>(1024, block)),
+        tiles(count / tile + (count % tile != 0 ? 1 : 0)),
+        run(std::clamp<std::int64_t>(tiles / 64, 1, 64)) {}
+  std::int64_t runs() const { return (tiles + run - 1) / run; }
+};
+
+// Runs body(run, first, count) for each tile of [first, first + count); the tiles of a run come in order.
 template <class Body>
-void for_each_tile(Pool& pool, std::int64_t first, std::int64_t count, const Body& body) {
-  const std::int64_t tiles = count / kTile + (count % kTile != 0 ? 1 : 0);
-  const std::int64_t run = std::clamp<std::int64_t>(tiles / 64, 1, 16);
-  pool.for_each((tiles + run - 1) / run, [&](std::int64_t item, int) {
-    for (std::int64_t t = item * run; t < std::min(tiles, (item + 1) * run); ++t) {
-      body(t, first + t * kTile, std::min(kTile, count - t * kTile));
+void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Body& body) {
+  pool.for_each(cut.runs(), [&](std::int64_t item, int) {
+    const auto run = static_cast<std::size_t>(item);
+    for (std::int64_t t = item * cut.run; t < std::min(cut.tiles, (item + 1) * cut.run); ++t) {
+      body(run, first + t * cut.tile, std::min(cut.tile, count - t * cut.tile));
     }
   });
 }
 
-std::int64_t tiles_of(std::int64_t count) {
-  return count / kTile + (count % kTile != 0 ? 1 : 0);
+// Fetches the codes of the tile after this one, so that they are in cache when their turn comes.
+void prefetch_next(const RoleView& role, std::int64_t at, std::int64_t n) {
+  const std::int64_t begin = at + n;
+  const std::int64_t end = std::min(role.elements, begin + n);
+  if (begin >= end) return;
+  const std::int64_t to = code_bytes(role.codec.format, end);
+  for (std::int64_t b = code_bytes(role.codec.format, begin); b < to; b += 64) {
+    __builtin_prefetch(role.codes + b);
+  }
 }
 
 void zero_padding(float* values, const TileView& t) {
@@ -260,76 +279,82 @@ void sum_in_order(const std::vector<ChangeStats>& parts, ChangeStats* sum) {
 bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
             const Noise& noise) {
   std::atomic<bool> storable{true};
-  for_each_tile(pool, first, count, [&](std::int64_t, std::int64_t at, std::int64_t n) {
-    Scratch& s = scratch();
-    const TileView t = tile_of(dst, at, n);
-    float* values = s.values[0].data();
-    std::memcpy(values, src + (at - first), static_cast<std::size_t>(4 * n));
-    zero_padding(values, t);
-    if (!encode_tile(t, values, noise, s)) storable.store(false, std::memory_order_relaxed);
-  });
+  for_each_tile(pool, Cut(count, dst.codec.block), first, count,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  Scratch& s = scratch();
+                  const TileView t = tile_of(dst, at, n);
+                  float* values = s.values[0].data();
+                  std::memcpy(values, src + (at - first), static_cast<std::size_t>(4 * n));
+                  zero_padding(values, t);
+                  if (!encode_tile(t, values, noise, s)) storable.store(false, std::memory_order_relaxed);
+                });
   return storable;
 }
 
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
-  for_each_tile(pool, first, count, [&](std::int64_t, std::int64_t at, std::int64_t n) {
-    float* values = scratch().values[0].data();
-    decode_tile(tile_of(src, at, n), values);
-    std::memcpy(dst + (at - first), values, static_cast<std::size_t>(4 * n));
-  });
+  for_each_tile(pool, Cut(count, src.codec.block), first, count,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  float* values = scratch().values[0].data();
+                  decode_tile(tile_of(src, at, n), values);
+                  std::memcpy(dst + (at - first), values, static_cast<std::size_t>(4 * n));
+                });
 }
 
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
                  std::uint16_t* dst) {
-  for_each_tile(pool, first, count, [&](std::int64_t, std::int64_t at, std::int64_t n) {
-    float* values = scratch().values[0].data();
-    decode_tile(tile_of(src, at, n), values);
-    tile_kernels().to_bf16(values, n, dst + (at - first));
-  });
+  for_each_tile(pool, Cut(count, src.codec.block), first, count,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  float* values = scratch().values[0].data();
+                  decode_tile(tile_of(src, at, n), values);
+                  tile_kernels().to_bf16(values, n, dst + (at - first));
+                });
 }
 
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args) {
-  const auto tiles = static_cast<std::size_t>(tiles_of(count));
-  std::vector<double> squares(args.want_square_sum ? tiles : 0);
-  std::vector<ChangeStats> stats(args.stats != nullptr ? tiles : 0);
+  const Cut cut(count, accumulator.codec.block);
+  const auto runs = static_cast<std::size_t>(cut.runs());
+  std::vector<double> squares(args.want_square_sum ? runs : 0);
+  std::vector<ChangeStats> stats(args.stats != nullptr ? runs : 0);
   std::atomic<bool> finite{true};
-  for_each_tile(pool, first, count, [&](std::int64_t tile, std::int64_t at, std::int64_t n) {
+  for_each_tile(pool, cut, first, count, [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
     const TileKernels& kernels = tile_kernels();
     const TileView t = tile_of(accumulator, at, n);
+    prefetch_next(accumulator, at, n);
     float* sum = s.values[0].data();
     float* addend = s.values[1].data();
     decode_tile(t, sum);
     std::memcpy(addend, contribution + (at - first), static_cast<std::size_t>(4 * n));
     zero_padding(addend, t);
     kernels.add_scaled(sum, addend, args.scale, t.padded);
-    const auto at_tile = static_cast<std::size_t>(tile);
-    if (args.want_square_sum) squares[at_tile] = kernels.square_sum(sum, t.padded);
+    if (args.want_square_sum) squares[run] += kernels.square_sum(sum, t.padded);
     if (args.stats != nullptr) remember(t, s);
     const auto choose = [&](float largest, std::uint16_t old) {
       return next_accumulator_step(t.codec, largest, old, args.headroom);
     };
     if (!encode_tile(t, sum, args.noise, s, choose)) finite.store(false, std::memory_order_relaxed);
-    if (args.stats != nullptr) stats[at_tile] = count_changes(t, sum, s);
+    if (args.stats != nullptr) stats[run] += count_changes(t, sum, s);
   });
   if (args.stats != nullptr) sum_in_order(stats, args.stats);
   return {finite, sum_in_order(squares)};
 }
 
 double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count) {
-  std::vector<double> squares(static_cast<std::size_t>(tiles_of(count)));
-  for_each_tile(pool, first, count, [&](std::int64_t tile, std::int64_t at, std::int64_t n) {
+  const Cut cut(count, src.codec.block);
+  std::vector<double> squares(static_cast<std::size_t>(cut.runs()));
+  for_each_tile(pool, cut, first, count, [&](std::size_t run, std::int64_t at, std::int64_t n) {
     const TileView t = tile_of(src, at, n);
     float* values = scratch().values[0].data();
     decode_tile(t, values);
-    squares[static_cast<std::size_t>(tile)] = tile_kernels().square_sum(values, t.padded);
+    squares[run] += tile_kernels().square_sum(values, t.padded);
   });
   return sum_in_order(squares);
 }
 
 void clear(Pool& pool, const RoleView& accumulator) {
-  for_each_tile(pool, 0, accumulator.elements, [&](std::int64_t, std::int64_t at, std::int64_t n) {
+  const Cut cut(accumulator.elements, accumulator.codec.block);
+  for_each_tile(pool, cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
     empty_tile(tile_of(accumulator, at, n));
   });
 }
@@ -339,11 +364,15 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
                                                      &args.variance};
   const std::int64_t elements = args.parameter.elements;
   const auto accumulator = static_cast<std::size_t>(Role::kAccumulator);
+  std::int64_t block = 0;
+  for (const RoleView* role : roles) {
+    if (role->codes != nullptr) block = std::max<std::int64_t>(block, role->codec.block);
+  }
+  const Cut cut(elements, block);
   std::array<std::vector<ChangeStats>, kRoles> stats;
-  if (args.stats != nullptr)
-    stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(tiles_of(elements))));
+  if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
   std::atomic<bool> storable{true};
-  for_each_tile(pool, 0, elements, [&](std::int64_t tile, std::int64_t at, std::int64_t n) {
+  for_each_tile(pool, cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
     std::array<TileView, kRoles> views;
     const std::int64_t padded = groups_of(n) * kGroup;
@@ -353,6 +382,7 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
         continue;
       }
       views[r] = tile_of(*roles[r], at, n);
+      prefetch_next(*roles[r], at, n);
       decode_tile(views[r], s.values[r].data());
     }
     apply_rule(rule, s.values, padded);
@@ -368,8 +398,7 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
       zero_padding(values, views[r]);
       if (args.stats != nullptr) remember(views[r], s);
       if (!encode_tile(views[r], values, noise, s)) storable.store(false, std::memory_order_relaxed);
-      if (args.stats != nullptr)
-        stats[r][static_cast<std::size_t>(tile)] = count_changes(views[r], values, s);
+      if (args.stats != nullptr) stats[r][run] += count_changes(views[r], values, s);
     }
   });
   if (args.stats != nullptr) {

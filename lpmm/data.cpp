@@ -49,18 +49,19 @@ void append_cifar_file(const fs::path& path, ImageSet& set) {
         "{}: {} bytes, expected {} (10,000 records of 3,073 bytes). {} {}", path.string(), size, expected,
         size == 0 ? "The file is empty." : "It is truncated or not a CIFAR-10 file.", kCifarAdvice));
   }
-  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(expected));
+  constexpr std::int64_t kChunk = 100;  // records read at once
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kChunk * kCifarRecord));
   std::ifstream file(path, std::ios::binary);
-  if (!file.read(reinterpret_cast<char*>(bytes.data()), expected)) {
-    throw RunError(fmt::format("{}: cannot be read: {}. Check its permissions and the disk.", path.string(),
-                               std::strerror(errno)));
-  }
   const auto first = static_cast<std::size_t>(set.count);
   set.count += kCifarImages;
   set.pixels.resize(static_cast<std::size_t>(set.count) * kImage);
   set.labels.resize(static_cast<std::size_t>(set.count));
   for (std::size_t i = 0; i < kCifarImages; ++i) {
-    const std::uint8_t* record = bytes.data() + i * kCifarRecord;
+    if (i % kChunk == 0 && !file.read(reinterpret_cast<char*>(bytes.data()), kChunk * kCifarRecord)) {
+      throw RunError(fmt::format("{}: cannot be read: {}. Check its permissions and the disk.", path.string(),
+                                 std::strerror(errno)));
+    }
+    const std::uint8_t* record = bytes.data() + i % kChunk * kCifarRecord;
     if (record[0] >= set.classes) {
       throw RunError(fmt::format("{}: record {} has label {}, expected 0 to {}. {}", path.string(), i,
                                  record[0], set.classes - 1, kCifarAdvice));
@@ -183,6 +184,8 @@ ImageData load_cifar10(const std::string& folder) {
   const fs::path base = fs::path(folder) / kCifarFolder;
   ImageData data;
   data.train.name = data.test.name = "cifar10";
+  // Room for all files at once: growing would hold the images twice.
+  data.train.pixels.reserve(static_cast<std::size_t>(5 * kCifarImages) * kImage);
   for (int i = 1; i <= 5; ++i) append_cifar_file(base / fmt::format("data_batch_{}.bin", i), data.train);
   append_cifar_file(base / "test_batch.bin", data.test);
   measure_pixels(data);

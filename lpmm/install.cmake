@@ -23,8 +23,8 @@ foreach(library lpmm_core lpmm_kernels)
   get_target_property(of_library ${library} LINK_LIBRARIES)
   list(APPEND links ${of_library})
 endforeach()
-foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX Eigen3=Eigen3::Eigen tomlplusplus=tomlplusplus::tomlplusplus
-        nlohmann_json=nlohmann_json::nlohmann_json CLI11=CLI11::CLI11 CUDAToolkit=CUDA::cudart_static)
+foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX
+        nlohmann_json=nlohmann_json::nlohmann_json CUDAToolkit=CUDA::cudart_static)
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 1 target)
   if(target IN_LIST links)

@@ -9,14 +9,18 @@
 
 namespace lpmm {
 
-RunLog::RunLog(const std::string& path, std::uint64_t bytes)
-    : file_(path, File::Mode::kAppend), bytes_(bytes) {
+RunLog::RunLog(const std::string& path) : file_(path, File::Mode::kAppend) {
   if (!file_.lock()) throw RunError(fmt::format("{}: another process is writing this run", path));
-  if (file_.size() < bytes) {
+  bytes_ = file_.size();
+}
+
+void RunLog::cut(std::uint64_t bytes) {
+  if (bytes_ < bytes) {
     throw RunError(fmt::format("{}: {} bytes, the checkpoint was saved at {}; the log was changed since",
-                               path, file_.size(), bytes));
+                               file_.path(), bytes_, bytes));
   }
   file_.truncate(bytes);
+  bytes_ = bytes;
 }
 
 void RunLog::write(const Json& record) {

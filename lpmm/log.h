@@ -15,8 +15,10 @@ using Json = nlohmann::ordered_json;
 
 class RunLog {
  public:
-  // Opens or creates the log and cuts it to `bytes`. Throws RunError where another process writes it.
-  RunLog(const std::string& path, std::uint64_t bytes);
+  // Opens or creates the log, to go on at its end. Throws RunError where another process writes it.
+  explicit RunLog(const std::string& path);
+  // Cuts it to its first `bytes`; throws RunError where it is shorter.
+  void cut(std::uint64_t bytes);
   void write(const Json& record);
   void sync();
   std::uint64_t bytes() const { return bytes_; }

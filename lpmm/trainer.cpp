@@ -159,7 +159,9 @@ bool may_change(const std::string& key) {
 
 // Refuses a folder that this run may not write. Returns whether its config differs from what is kept there.
 bool check_folder(const Folder& folder, const RunConfig& config, bool resume) {
-  const bool used = fs::exists(folder.config) || fs::exists(folder.log) || fs::exists(folder.checkpoints);
+  std::error_code none;
+  const bool has_log = fs::exists(folder.log) && fs::file_size(folder.log, none) > 0;
+  const bool used = fs::exists(folder.config) || has_log || !newest_checkpoint(folder.checkpoints).empty();
   if (!used) return true;
   if (!resume) {
     throw UsageError(
@@ -167,7 +169,6 @@ bool check_folder(const Folder& folder, const RunConfig& config, bool resume) {
                     folder.root.string()));
   }
   if (!fs::exists(folder.config)) {
-    if (!fs::exists(folder.log) && newest_checkpoint(folder.checkpoints).empty()) return true;
     throw UsageError(fmt::format("{}: has no config.toml, so it cannot be told whether this is the same run",
                                  folder.root.string()));
   }
@@ -197,11 +198,6 @@ std::optional<std::string> finished_summary(const Folder& folder, std::int64_t s
 }
 
 // ---- pieces --------------------------------------------------------------------------------------------
-ImageData load_data(const RunConfig& config, Pool& pool) {
-  if (config.data.set == "cifar10") return load_cifar10(data_folder());
-  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
-}
-
 Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const ImageData& data,
                int images) {
   Meter meter;
@@ -349,12 +345,12 @@ void Run::start(const Model& model, bool config_changed) {
                       checkpoint, state_.step, steps_));
     }
     saved_step_ = state_.step;
-    log_.emplace(folder_.log, state_.log_bytes);
+    log_->cut(state_.log_bytes);
     log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
     progress_.say(fmt::format("going on from {}", checkpoint));
   } else {
     model.initialize(memory_, config_.train.seed);
-    log_.emplace(folder_.log, 0);
+    log_->cut(0);
   }
   if (write_config) log_->write(config_record(config_));
   log_->write({{"type", "system"},
@@ -391,8 +387,10 @@ bool Run::step() {
   const double rate =
       config_.optimizer.learning_rate * schedule_factor(config_.schedule, state_.step, steps_);
   ++state_.step;
-  const std::int64_t every = config_.log.underflow_every_steps;
-  const bool measured = every > 0 && (state_.step % every == 0 || (is_last() && steps_ < every));
+  // A short run is measured a few times too, over the whole schedule.
+  const std::int64_t every =
+      std::min(config_.log.underflow_every_steps, std::max<std::int64_t>(1, steps_ / 5));
+  const bool measured = every > 0 && state_.step % every == 0;
 
   memory_.begin_step(static_cast<std::uint32_t>(state_.step), measured);
   buffers_.begin();
@@ -571,6 +569,11 @@ TrainResult Run::go(const Model& model, bool config_changed) {
 }
 
 }  // namespace
+
+ImageData load_data(const RunConfig& config, Pool& pool) {
+  if (config.data.set == "cifar10") return load_cifar10(data_folder());
+  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
+}
 
 TrainResult train(const RunConfig& given, const Model& model, const TrainOptions& options) {
   const std::int64_t rss_at_start = rss_bytes();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lpmm/config.h"
+#include "lpmm/data.h"
 #include "lpmm/program.h"
 
 namespace lpmm {
@@ -24,6 +25,9 @@ struct TrainResult {
 // once. Throws UsageError for a folder that holds a run already (without `resume`) or another run (with it),
 // RunError where memory or disk do not suffice or gradients failed too often in a row.
 TrainResult train(const RunConfig& config, const Model& model, const TrainOptions& options);
+
+// The images of a resolved configuration (resolve_data): loaded, or drawn.
+ImageData load_data(const RunConfig& config, Pool& pool);
 
 struct EvalResult {
   double loss = 0, accuracy = 0;

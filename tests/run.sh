@@ -1,62 +1,78 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test: at most 30 minutes on 2 cores.
-# usage: bash tests/run.sh [STAGE...]   stages: style release asan tsan (default: all)
+# usage: bash tests/run.sh [STAGE...]
+#   style    clang-format and shell syntax        release  what users run, with CUDA where nvcc is found
+#   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
+#   tidy     clang-tidy; without being named it runs only where the others left time
 # LPMM_DATA may name a folder with cifar-10-batches-bin; tests on real data skip without it.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
-stages=${*:-style release asan tsan}
+stages=${*:-style release asan tsan tidy}
 jobs=$(nproc)
-passed=0
-failed=0
-skipped=0
+passed=0 failed=0 skipped=0
 
-heading() { printf '\n== %s (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
-count() { sed -n "s/.*<testsuite.*[[:space:]]$2=\"\([0-9]*\)\".*/\1/p" <(tr -d '\n' <"$1"); }
+heading() { printf '\n== %s  (%d:%02d)\n' "$1" $((SECONDS / 60)) $((SECONDS % 60)); }
 fail() {
   echo "FAILED: $1"
   failed=$((failed + 1))
 }
+# An attribute of ctest's report: tests, failures, disabled or skipped.
+attribute() { tr '\n\t' '  ' <"$1" | sed -n "s/.*<testsuite [^>]* $2=\"\([0-9]*\)\".*/\1/p"; }
+sources() {
+  git ls-files kernels lpmm models theory experiments tests | grep -E "\.($1)\$"
+}
 
-# build_and_test PRESET [ctest arguments...]: configures, builds and tests one preset of CMakePresets.json.
+# build_and_test PRESET FOLDER [ctest arguments...]: one preset of CMakePresets.json.
 build_and_test() {
-  local preset=$1 folder
-  shift
-  folder=build-$preset
-  [ "$preset" != release ] || folder=build
+  local preset=$1 folder=$2 report=$PWD/$2/junit.xml
+  shift 2
   heading "$preset: build"
-  cmake --preset "$preset" -G Ninja -DLPMM_TESTS=ON >"/dev/null" || { fail "$preset does not configure"; return; }
-  cmake --build --preset "$preset" -j "$jobs" -- --quiet || { fail "$preset does not build"; return; }
+  cmake --preset "$preset" -G Ninja -DLPMM_TESTS=ON || { fail "$preset does not configure"; return; }
+  cmake --build "$folder" -j "$jobs" -- --quiet || { fail "$preset does not build"; return; }
   heading "$preset: test"
-  local report=$PWD/$folder/junit.xml
   rm -f "$report"
-  ctest --test-dir "$folder" -j "$jobs" --output-on-failure --progress --output-junit "$report" "$@" || true
-  if [ ! -s "$report" ] || [ "$(count "$report" tests)" -eq 0 ]; then
+  ctest --test-dir "$folder" -j "$jobs" --output-on-failure --output-junit "$report" "$@" |
+    grep -vE '^ *Start +[0-9]+: |[0-9]+/[0-9]+ Test .*   Passed '
+  if [ ! -s "$report" ] || [ "$(attribute "$report" tests)" -eq 0 ]; then
     fail "$preset ran no tests"
     return
   fi
   local bad omitted
-  bad=$(count "$report" failures)
-  omitted=$(($(count "$report" skipped) + $(count "$report" disabled)))
+  bad=$(attribute "$report" failures)
+  omitted=$(($(attribute "$report" skipped) + $(attribute "$report" disabled)))
   failed=$((failed + bad))
   skipped=$((skipped + omitted))
-  passed=$((passed + $(count "$report" tests) - bad - omitted))
+  passed=$((passed + $(attribute "$report" tests) - bad - omitted))
 }
 
-sources() { git ls-files 'kernels/*' 'lpmm/*' 'models/*' 'theory/*' 'experiments/*' 'tests/*' | grep -E "\.($1)\$"; }
-
+heading "packages"
+bash experiments/packages.sh || fail "packages are missing"
 for stage in $stages; do
   case $stage in
     style)
-      heading "packages"
-      bash experiments/packages.sh || fail "packages are missing"
       heading "style"
+      for script in $(sources sh) .ci/run; do bash -n "$script" || fail "$script"; done
       if command -v clang-format >/dev/null; then
-        sources 'cpp|h|cu' | xargs clang-format --dry-run -Werror || fail "clang-format -i mends this"
+        sources 'cpp|h|cu' | xargs clang-format --dry-run -Werror || fail "layout; clang-format -i mends it"
       else
-        echo "clang-format is not installed: not checked"
+        echo "clang-format is not installed: layout not checked"
       fi
       ;;
-    *) build_and_test "$stage" ;;
+    release) build_and_test release build ;;
+    asan) build_and_test asan build-asan -E '^install\.|Bench' ;;
+    tsan) build_and_test tsan build-tsan -R 'Pool|Thread|Prefetch|Simd|Program|Trainer|Memory|Cli' ;;
+    tidy)
+      heading "tidy"
+      if ! command -v run-clang-tidy >/dev/null || [ ! -f build/compile_commands.json ]; then
+        echo "no run-clang-tidy, or no release build: not checked"
+      elif [ $# -eq 0 ] && [ $SECONDS -gt 1200 ]; then
+        echo "no time left: not checked (bash tests/run.sh release tidy)"
+      else
+        run-clang-tidy -quiet -j "$jobs" -p build "$PWD/(kernels|lpmm|models|theory|experiments)/.*\.cpp" 2>/dev/null |
+          grep -E 'error:|warning:' && fail "clang-tidy"
+      fi
+      ;;
+    *) fail "there is no stage '$stage'" ;;
   esac
 done
 printf '\n%d skipped\n' "$skipped"

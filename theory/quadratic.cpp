@@ -62,15 +62,16 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   policy.specs[static_cast<std::size_t>(Role::kMomentum)] = run.momentum_state;
   ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, 1, pool);
 
-  // Optima in +-[0.2, 0.6] with the range of a block at 1; the free elements start there.
+  // Optima in +-[0.2, 0.6] with the range of a block at 1.
   const auto stream = static_cast<std::uint32_t>(Stream::kTest);
-  std::vector<float> optimum(count);
+  std::vector<float> optimum(count), start(count);
   for (std::size_t i = 0; i < count; ++i) {
     const Uniforms u = uniforms({run.seed, 1, 0, stream}, static_cast<std::uint32_t>(i));
     optimum[i] = (u.u[0] < 0.5F ? -1.0F : 1.0F) * (0.2F + 0.4F * u.u[1]);
     if (pinned && i % kBlock == 0) optimum[i] = 1;
+    start[i] = pinned && i % kBlock == 0 ? 1 : static_cast<float>(run.start) * optimum[i];
   }
-  memory.initialize(0, 0, optimum);
+  memory.initialize(0, 0, start);
 
   const double settling = settling_steps(run);
   const auto warm_up = static_cast<std::uint32_t>(std::ceil(6 * settling));

@@ -24,6 +24,7 @@ struct QuadraticRun {
   Spec parameter;                    // block 128
   Spec accumulator, momentum_state;  // fp32 unless given
   GridMotion motion = GridMotion::kFixed;
+  double start = 1;  // free elements start at this share of their optimum
   int blocks = 32;
   int steps = 0;  // measured steps; 0: eight times the time in which the variance settles
   std::uint64_t seed = 1;

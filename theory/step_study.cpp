@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/codec.h"
+#include "kernels/maps.h"
 
 namespace lpmm::theory {
 namespace {
@@ -135,14 +136,14 @@ class Packed {
       used_range_ = b == 0 ? 0 : used_range_;
       used_range_ += largest / (step * limit) / static_cast<double>(steps_.size());
       for (std::size_t i = b * block(); i < end; ++i) {
-        codes_[i] = encode_value(format_, {}, Rounding::kStochastic, x[i], step,
+        codes_[i] = encode_value(format_, table_, Rounding::kStochastic, x[i], step,
                                  noise_draw(noise, static_cast<std::int64_t>(i)));
       }
     }
   }
   void read(std::vector<float>& x) const {
     for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = decode_code(format_, {}, codes_[i], bf16_to_float(steps_[i / block()]));
+      x[i] = decode_code(format_, table_, codes_[i], bf16_to_float(steps_[i / block()]));
     }
   }
   double moves() const { return static_cast<double>(moves_) / static_cast<double>(writes_); }
@@ -152,6 +153,7 @@ class Packed {
   std::size_t block() const { return static_cast<std::size_t>(study_.block); }
   StepStudy study_;
   Format format_;
+  MapTable table_ = map_table(format_);
   std::vector<std::uint32_t> codes_;
   std::vector<std::uint16_t> steps_;
   std::int64_t moves_ = 0, writes_ = 0;

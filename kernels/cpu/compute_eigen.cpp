@@ -2,6 +2,7 @@
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #include <cstring>
+#include <string>
 
 #include "kernels/cpu/compute_backend.h"
 
@@ -15,7 +16,10 @@ using Map = Eigen::Map<Matrix, 0, Eigen::OuterStride<>>;
 }  // namespace
 
 const char* name() {
-  return "Eigen";
+  static const std::string kName = "Eigen " + std::to_string(EIGEN_WORLD_VERSION) + "." +
+                                   std::to_string(EIGEN_MAJOR_VERSION) + "." +
+                                   std::to_string(EIGEN_MINOR_VERSION);
+  return kName.c_str();
 }
 
 void matmul(const MatrixArgs& g) {

@@ -86,7 +86,34 @@ Descs describe(const ConvShape& s, memory::data_type type) {
 }  // namespace
 
 const char* name() {
-  return "oneDNN";
+  static const std::string kName = [] {
+    const dnnl_version_t* v = dnnl_version();
+    const auto isa = [] {
+      switch (dnnl::get_effective_cpu_isa()) {
+        case dnnl::cpu_isa::sse41:
+          return "sse41";
+        case dnnl::cpu_isa::avx:
+          return "avx";
+        case dnnl::cpu_isa::avx2:
+          return "avx2";
+        case dnnl::cpu_isa::avx2_vnni:
+          return "avx2_vnni";
+        case dnnl::cpu_isa::avx512_core:
+          return "avx512_core";
+        case dnnl::cpu_isa::avx512_core_vnni:
+          return "avx512_core_vnni";
+        case dnnl::cpu_isa::avx512_core_bf16:
+          return "avx512_core_bf16";
+        case dnnl::cpu_isa::avx512_core_amx:
+          return "avx512_core_amx";
+        default:
+          return "generic";
+      }
+    }();
+    return "oneDNN " + std::to_string(v->major) + "." + std::to_string(v->minor) + "." +
+           std::to_string(v->patch) + ", " + isa;
+  }();
+  return kName.c_str();
 }
 
 void matmul(const MatrixArgs& a) {

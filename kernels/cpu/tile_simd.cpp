@@ -8,9 +8,6 @@
 
 #include "kernels/cpu/tile.h"
 
-// Rules take vectors by value and are inlined, so no call depends on the ABI that this warns of.
-#pragma GCC diagnostic ignored "-Wpsabi"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/tile_simd.cpp"
 #include "hwy/foreach_target.h"
@@ -69,7 +66,7 @@ HWY_INLINE VI truncate_to_int(VF x) {
 
 // One round of Philox on N/2 counters, each in the low half of a 64-bit lane. High halves hold leftovers that
 // no multiplication reads.
-HWY_INLINE void philox_round(VU (&x)[4], VU m0, VU m1, const VU& k0, const VU& k1) {
+HWY_INLINE void philox_round(VU (&x)[4], VU m0, VU m1, VU k0, VU k1) {
   const DU du;
   const VU64 a = hn::MulEven(m0, x[0]);
   const VU64 b = hn::MulEven(m1, x[2]);
@@ -77,8 +74,6 @@ HWY_INLINE void philox_round(VU (&x)[4], VU m0, VU m1, const VU& k0, const VU& k
   x[1] = hn::BitCast(du, b);
   x[2] = hn::Xor(hn::Xor(x[3], k1), hn::BitCast(du, hn::ShiftRight<32>(a)));
   x[3] = hn::BitCast(du, a);
-  // Sixteen vectors are alive in four states: this one waits longest, so it is the one to wait in memory.
-  asm volatile("" : "+m"(x[3]));
 }
 
 void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,

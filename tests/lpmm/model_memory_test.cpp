@@ -120,6 +120,24 @@ TEST(ModelMemory, AGradientThatIsNotFiniteLeavesEveryPersistentByte) {
   }
 }
 
+// Bias corrections count applied updates; step numbers only key the noise, of which fp32 has none.
+TEST(ModelMemory, UpdatesAreCountedApartFromSteps) {
+  Pool pool(1);
+  std::vector<std::vector<std::uint8_t>> bytes;
+  for (const std::uint32_t stride : {1U, 7U}) {
+    ModelMemory memory({{"w", {2, 50}}}, make_policy("fp32"), adamw(), 3, 1, pool);
+    initialize(memory);
+    for (std::uint32_t update = 1; update <= 3; ++update) {
+      memory.begin_step(stride * update);
+      memory.fold(0, 0, gradient_of(memory, 0, update, 0), 0);
+      memory.commit(0.01);
+    }
+    EXPECT_EQ(memory.updates(), 3);
+    bytes.push_back(persistent_bytes(memory));
+  }
+  EXPECT_EQ(bytes[0], bytes[1]);
+}
+
 TEST(ModelMemory, AStepCanBeFailedFromOutside) {
   Pool pool(1);
   ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, pool);

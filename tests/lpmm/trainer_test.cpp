@@ -247,6 +247,17 @@ TEST(Trainer, LeavesOtherRunsAlone) {
   EXPECT_EQ(summary(run(scratch / "run", tiny_config({"train.steps=14"}), true))["steps"], 14);
 }
 
+TEST(Trainer, OneProcessWritesAFolder) {
+  const Scratch scratch;
+  fs::create_directories(scratch / "run/checkpoints/.step_00000001.tmp");
+  {
+    const RunLog other(scratch / "run/log.jsonl");
+    EXPECT_THROW(run(scratch / "run", tiny_config(), true), RunError);
+    EXPECT_TRUE(fs::exists(scratch / "run/checkpoints/.step_00000001.tmp"));  // may be the other's
+  }
+  EXPECT_FALSE(run(scratch / "run", tiny_config(), true).interrupted);
+}
+
 TEST(Trainer, EvaluatesACheckpointAsTheRunDid) {
   const Scratch scratch;
   const auto s = summary(run(scratch / "run", tiny_config()));

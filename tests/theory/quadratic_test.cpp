@@ -23,7 +23,6 @@ void expect_predicted(const QuadraticRun& run, double tolerance = 0.1) {
   Pool pool(2);
   const QuadraticResult r = run_quadratic(run, pool);
   const Floor f = predict(run, r);
-  std::printf("%s\n", cell(run, r, f).c_str());
   EXPECT_NEAR(r.variance / f.variance, 1, tolerance) << cell(run, r, f);
   EXPECT_NEAR(r.underflow, f.underflow, 0.02) << cell(run, r, f);
 }
@@ -37,8 +36,9 @@ TEST(QuadraticTest, StickyStepIsPredicted) {
         run.blocks = 8;
         run.learning_rate = momentum == 0 ? lr : lr / 10;
         run.momentum = momentum;
-        run.gradient_noise = 0.1;
-        expect_predicted(run);
+        // The two codes around the optimum are all there is here, so updates are not Gaussian.
+        const bool lattice = bits == 4 && momentum != 0 && lr < 0.1;
+        expect_predicted(run, lattice ? 0.2 : 0.1);
       }
     }
   }
@@ -69,9 +69,23 @@ TEST(QuadraticTest, PackedMomentumAndAccumulatorArePredicted) {
     run.momentum = 0.9;
     run.accumulator = parse_spec("int4:block128:sr");
     run.momentum_state = parse_spec(state);
-    std::printf("%s ", state);
     expect_predicted(run);
   }
+}
+
+// What nearest rounding does instead: most updates are lost and the run stops on the way.
+TEST(QuadraticTest, NearestRoundingStopsBeforeTheOptimum) {
+  QuadraticRun run;
+  run.parameter = int_spec(8, StepMode::kSticky);
+  run.blocks = 8;
+  run.learning_rate = 0.01;
+  run.start = 0.5;
+  Pool pool(1);
+  const QuadraticResult sr = run_quadratic(run, pool);
+  run.parameter.rounding = Rounding::kNearest;
+  const QuadraticResult rn = run_quadratic(run, pool);
+  EXPECT_GT(rn.variance, 10 * sr.variance);
+  EXPECT_GT(rn.underflow, sr.underflow + 0.05);
 }
 
 }  // namespace

@@ -1,0 +1,264 @@
+#include "experiments/bench_memory.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <new>
+
+#include <fmt/format.h>
+
+#include "kernels/memory.h"
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kCopyBytes = std::int64_t{2} << 30;
+constexpr int kRepetitions = 3;
+constexpr std::int64_t kFill = 1 << 18;  // elements made at once when a tensor is filled
+
+template <class Body>
+double seconds(const Body& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+template <class T>
+using Buffer = std::unique_ptr<T[], decltype(&std::free)>;
+
+template <class T>
+Buffer<T> allocate(std::int64_t count) {
+  const auto bytes = (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
+  auto* p = static_cast<T*>(std::aligned_alloc(64, std::max<std::size_t>(bytes, 64)));
+  if (p == nullptr) {
+    throw RunError(fmt::format("bench: {} bytes cannot be allocated; use fewer elements", bytes));
+  }
+  return {p, &std::free};
+}
+
+// One role of a tensor in memory of its own.
+struct Tensor {
+  Buffer<std::uint8_t> codes;
+  Buffer<std::uint16_t> steps;
+  kernels::RoleView view;
+
+  Tensor(const Codec& codec, std::int64_t elements)
+      : codes(allocate<std::uint8_t>(code_bytes(codec.format, elements))),
+        steps(allocate<std::uint16_t>(blocks_of(elements, codec.block))),
+        view{codec, codes.get(), steps.get(), elements} {
+    std::memset(codes.get(), 0, static_cast<std::size_t>(code_bytes(codec.format, elements)));
+    std::memset(steps.get(), 0, static_cast<std::size_t>(step_bytes(codec, elements)));
+  }
+};
+
+// Bell-shaped values from the project's own noise: twelve uniform numbers minus their mean, or squares.
+std::vector<float> sample(float scale, bool positive, std::uint32_t tensor) {
+  std::vector<float> values(kFill);
+  for (std::int64_t i = 0; i < kFill; ++i) {
+    float sum = -6.0F;
+    for (std::uint32_t k = 0; k < 12; ++k) {
+      sum += noise_uniform(noise_draw({1, tensor, k, static_cast<std::uint32_t>(Stream::kTest)}, i));
+    }
+    values[static_cast<std::size_t>(i)] = positive ? scale * sum * sum : scale * sum;
+  }
+  return values;
+}
+
+template <class Write>
+void fill(std::int64_t elements, const std::vector<float>& values, const Write& write) {
+  for (std::int64_t at = 0; at < elements; at += kFill) {
+    write(at, std::min(kFill, elements - at), values.data());
+  }
+}
+
+// A line of /proc/self/status, in bytes.
+std::int64_t process_bytes(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key + ":")) return 1024 * std::strtoll(line.c_str() + key.size() + 1, nullptr, 10);
+  }
+  return 0;
+}
+
+// Lets VmHWM start again from what is resident now.
+void reset_peak() {
+  std::ofstream("/proc/self/clear_refs") << 5;
+}
+
+Rule make_rule(const std::string& optimizer) {
+  if (optimizer == "sgd") {
+    Sgd rule;
+    rule.learning_rate = 0.01F;
+    rule.momentum = 0.9F;
+    rule.coupled_decay = 1e-4F;
+    return rule;
+  }
+  if (optimizer != "adam" && optimizer != "adamw") {
+    throw UsageError(fmt::format("bench update: optimizer '{}' is not one of sgd, adam, adamw", optimizer));
+  }
+  Adam rule;
+  rule.step_size = 1e-3F;
+  rule.beta1 = 0.9F;
+  rule.one_minus_beta1 = 0.1F;
+  rule.beta2 = 0.999F;
+  rule.one_minus_beta2 = 0.001F;
+  rule.coupled_decay = optimizer == "adam" ? 1e-4F : 0.0F;
+  rule.decay_factor = optimizer == "adamw" ? 0.9999F : 1.0F;
+  return rule;
+}
+
+}  // namespace
+
+double run_copy_benchmark(int threads) {
+  Pool pool(threads);
+  const auto from = allocate<std::uint8_t>(kCopyBytes);
+  const auto to = allocate<std::uint8_t>(kCopyBytes);
+  const std::int64_t part = kCopyBytes / pool.threads();
+  const auto each_part = [&](auto&& body) {
+    pool.for_each(pool.threads(), [&](std::int64_t i, int) {
+      const std::int64_t at = i * part;
+      const std::int64_t end = i + 1 == pool.threads() ? kCopyBytes : at + part;
+      body(at, static_cast<std::size_t>(end - at));
+    });
+  };
+  each_part([&](std::int64_t at, std::size_t bytes) {
+    std::memset(from.get() + at, 1, bytes);
+    std::memset(to.get() + at, 2, bytes);
+  });
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) {
+    best = std::min(best, seconds([&] {
+                      each_part([&](std::int64_t at, std::size_t bytes) {
+                        std::memcpy(to.get() + at, from.get() + at, bytes);
+                      });
+                    }));
+  }
+  return 2.0 * static_cast<double>(kCopyBytes) / best / 1e9;
+}
+
+double copy_bandwidth_in_child(int threads) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) throw RunError("bench: no pipe for the copy benchmark");
+  const std::string count = std::to_string(threads);
+  const pid_t child = fork();
+  if (child < 0) {
+    close(ends[0]);
+    close(ends[1]);
+    throw RunError("bench: cannot start a process for the copy benchmark");
+  }
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    execl("/proc/self/exe", "lpmm", "bench", "copy", "--threads", count.c_str(), static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(ends[1]);
+  std::string text;
+  char buffer[256];
+  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(n));
+  }
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  const double bandwidth = std::strtod(text.c_str(), nullptr);
+  if (status != 0 || !(bandwidth > 0)) {
+    throw RunError(fmt::format("bench: the copy benchmark failed (status {}, printed '{}')", status, text));
+  }
+  return bandwidth;
+}
+
+UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
+  const Rule rule = make_rule(options.optimizer);
+  const std::int64_t n = options.elements;
+  if (n <= 0) throw UsageError("bench update: elements must be at least 1");
+  const bool with_variance = std::holds_alternative<Adam>(rule);
+  Pool pool(options.threads);
+  UpdateBenchResult result;
+  result.copy_gb_per_second = copy_bandwidth_in_child(pool.threads());
+
+  std::vector<Tensor> tensors;
+  for (std::size_t r = 0; r < (with_variance ? 4U : 3U); ++r) {
+    tensors.emplace_back(options.specs[r], n);
+    result.packed_bytes_per_element +=
+        static_cast<double>(code_bytes(options.specs[r].format, n) + step_bytes(options.specs[r], n)) /
+        static_cast<double>(n);
+  }
+  kernels::UpdateArgs args;
+  args.parameter = tensors[0].view;
+  args.accumulator = tensors[1].view;
+  args.momentum = tensors[2].view;
+  if (with_variance) args.variance = tensors[3].view;
+  const auto encode = [&](const kernels::RoleView& role) {
+    return [&](std::int64_t at, std::int64_t count, const float* values) {
+      kernels::encode(pool, role, at, count, values, {1, 0, 0, 0});
+    };
+  };
+  fill(n, sample(0.05F, false, 0), encode(args.parameter));
+  fill(n, sample(0.01F, false, 1), encode(args.momentum));
+  if (with_variance) fill(n, sample(1e-4F, true, 2), encode(args.variance));
+  const std::vector<float> gradient = sample(0.01F, false, 3);
+
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < kRepetitions; ++i) {
+    args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
+    fill(n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
+      kernels::FoldArgs fold_args;
+      fold_args.noise = args.noise;
+      fold_args.noise.stream = noise_stream(Role::kAccumulator);
+      kernels::fold(pool, args.accumulator, at, count, values, fold_args);
+    });
+    reset_peak();
+    const std::int64_t before = process_bytes("VmRSS");
+    best = std::min(best, seconds([&] { kernels::update(pool, rule, args); }));
+    result.peak_extra_bytes = std::max(result.peak_extra_bytes, process_bytes("VmHWM") - before);
+  }
+  result.elements_per_second = static_cast<double>(n) / best;
+  const double fp32_bytes = with_variance ? 28.0 : 20.0;
+  result.fp32_roofline_ratio = result.elements_per_second * fp32_bytes / (result.copy_gb_per_second * 1e9);
+  return result;
+}
+
+std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads) {
+  if (elements <= 0) throw UsageError("bench codec: elements must be at least 1");
+  Pool pool(threads);
+  const double copy = copy_bandwidth_in_child(pool.threads()) * 1e9;
+  const auto values = allocate<float>(elements);
+  std::vector<CodecBenchRow> rows;
+  for (const Codec& codec : codecs) {
+    const std::vector<float> chunk = sample(0.01F, !is_signed(codec.format.map), 4);
+    fill(elements, chunk, [&](std::int64_t at, std::int64_t count, const float* from) {
+      std::copy_n(from, count, values.get() + at);
+    });
+    const Tensor tensor(codec, elements);
+    CodecBenchRow row;
+    row.codec = codec;
+    const auto rate = [&](const auto& body) {
+      double best = std::numeric_limits<double>::infinity();
+      for (int i = 0; i < kRepetitions; ++i) best = std::min(best, seconds(body));
+      return static_cast<double>(elements) / best;
+    };
+    row.encode_elements_per_second = rate([&] {
+      kernels::encode(pool, tensor.view, 0, elements, values.get(), {1, 0, 1, 0});
+    });
+    row.decode_elements_per_second =
+        rate([&] { kernels::decode(pool, tensor.view, 0, elements, values.get()); });
+    const double bytes =
+        4.0 + static_cast<double>(code_bytes(codec.format, elements) + step_bytes(codec, elements)) /
+                  static_cast<double>(elements);
+    row.encode_copy_ratio = bytes * row.encode_elements_per_second / copy;
+    row.decode_copy_ratio = bytes * row.decode_elements_per_second / copy;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,48 @@
+// Benchmarks of the packed model memory, for `lpmm bench update`, `bench codec` and the hidden `bench copy`.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/format.h"
+
+namespace lpmm {
+
+// GB/s (1e9 bytes read plus written) of a plain copy of 2 GiB by `threads` threads, the best of five.
+// This is what `lpmm bench copy --threads T` prints, as one number.
+double run_copy_benchmark(int threads);
+
+// The same in a child process: runs this program again as `bench copy --threads T` and reads the number.
+// Throws RunError where the child cannot be started or prints none.
+double copy_bandwidth_in_child(int threads);
+
+struct UpdateBenchOptions {
+  std::string optimizer;            // "sgd" (momentum 0.9), "adam" or "adamw"
+  std::array<Codec, kRoles> specs;  // by Role
+  std::int64_t elements = 0;
+  int threads = 0;  // 0: all processors
+};
+struct UpdateBenchResult {
+  double elements_per_second = 0;       // best of the repetitions
+  double packed_bytes_per_element = 0;  // stored, all roles, steps included
+  double copy_gb_per_second = 0;
+  double fp32_roofline_ratio = 0;     // against copy bandwidth / 20 B (sgd) or 28 B (adam, adamw)
+  std::int64_t peak_extra_bytes = 0;  // of resident memory during the updates, above the tensors
+};
+// Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
+// optimizer or no elements.
+UpdateBenchResult bench_update(const UpdateBenchOptions& options);
+
+struct CodecBenchRow {
+  Codec codec;
+  double encode_elements_per_second = 0;
+  double decode_elements_per_second = 0;
+  double encode_copy_ratio = 0;  // (4 + packed bytes an element) * rate / copy bandwidth
+  double decode_copy_ratio = 0;
+};
+// Encode and decode of `elements` fp32 values from and to memory, for each codec.
+std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads);
+
+}  // namespace lpmm

@@ -1,0 +1,39 @@
+// `lpmm ablate --quick`: every part leaves its table and plots.
+#include <algorithm>
+
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+
+class AblationTest : public ProgramTest {};
+
+std::int64_t lines(const std::string& text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
+  const std::string grid = write("grid.toml", "configs = [\"" + config() +
+                                                  "\"]\npresets = [\"fp32\"]\n[axes]\n"
+                                                  "\"memory.parameter\" = [\"int8:block128:sr:sticky\"]\n");
+  const Outcome run = run_lpmm({"ablate", "--quick", "--grid", grid, "--out", path("out")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  for (const char* part : {"network", "quadratic", "steps"}) {
+    for (const char* extension : {".csv", ".gp", ".png", ".svg"}) {
+      EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
+    }
+  }
+  EXPECT_EQ(lines(read_file(path("out/network.csv"))), 2);
+  EXPECT_EQ(lines(read_file(path("out/quadratic.csv"))), 11);
+  EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
+}
+
+TEST_F(AblationTest, BadPartsAndGridsAreRefused) {
+  expect_failure(run_lpmm({"ablate", "--parts", "all", "--out", path("out")}), 2, {"all", "network"});
+  const std::string grid = write("grid.toml", "configs = [\"" + config() + "\"]\n");
+  expect_failure(run_lpmm({"ablate", "--parts", "network", "--grid", grid, "--out", path("out")}), 2,
+                 {"grid.toml", "memory.parameter"});
+}
+
+}  // namespace
+}  // namespace lpmm

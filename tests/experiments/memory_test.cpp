@@ -1,0 +1,70 @@
+// What a run takes is what the plan said, measured from outside; and real networks give the same bytes for
+// any number of threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
+class Memory : public ProgramTest {
+ protected:
+  nlohmann::json run(const std::string& name, const std::vector<std::string>& settings) const {
+    std::vector<std::string> arguments = {"train", config(), "--quiet", "--json", "--out", path(name)};
+    for (const std::string& s : settings) arguments.insert(arguments.end(), {"--set", s});
+    const Outcome outcome = run_lpmm(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.json();
+  }
+};
+
+void expect_as_planned(const nlohmann::json& summary) {
+  const auto grown = summary["peak_rss_bytes"].get<double>() - summary["rss_at_start_bytes"].get<double>();
+  const auto planned = summary["plan_peak_bytes"].get<double>();
+  EXPECT_NEAR(grown, planned, std::max(0.1 * planned, 16e6)) << summary;
+}
+
+TEST_F(Memory, AnMlpTakesWhatThePlanSays) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
+  for (const char* preset : {"\"fp32\"", "\"lpmm-min\""}) {
+    expect_as_planned(run(std::string("mlp") + preset[2], {"model.hidden=[2048, 2048]", "train.steps=2",
+                                                           std::string("memory.preset=") + preset}));
+  }
+}
+
+TEST_F(Memory, AResNetTakesWhatThePlanSays) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
+  for (const char* compute : {"fp32", "bf16"}) {
+    expect_as_planned(
+        run(std::string("resnet") + compute,
+            {"model.name=resnet8", "model.hidden=[]", "data.train_images=256", "train.batch=128",
+             "train.steps=2", "train.microbatches=1", std::string("train.compute=") + compute}));
+  }
+}
+
+TEST_F(Memory, AResNetGivesTheSameBytesForAnyThreads) {
+  std::string first;
+  for (const char* threads : {"1", "2", "3"}) {
+    run(threads, {"model.name=resnet8", "model.hidden=[]", "train.compute=bf16", "train.steps=3",
+                  "data.augment=true", std::string("train.threads=") + threads});
+    const std::string bytes = read_file(path(threads) + "/checkpoints/step_00000003/model.safetensors");
+    ASSERT_FALSE(bytes.empty());
+    if (first.empty()) first = bytes;
+    EXPECT_TRUE(bytes == first) << threads << " threads";
+  }
+}
+
+}  // namespace
+}  // namespace lpmm

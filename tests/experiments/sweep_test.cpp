@@ -1,0 +1,148 @@
+// `lpmm sweep` on a small MLP.
+#include <unistd.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <set>
+
+#include "lpmm/statistics.h"
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+class SweepTest : public ProgramTest {
+ protected:
+  Outcome sweep(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"sweep",     "--config",  config(), "--out",
+                                          path("out"), "--threads", "1",      "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_lpmm(arguments);
+  }
+};
+
+std::set<std::string> names(const nlohmann::json& answer) {
+  std::set<std::string> out;
+  for (const auto& cell : answer["cells"]) out.insert(cell["name"]);
+  return out;
+}
+
+TEST_F(SweepTest, RunsTheGridOnceAndMeasuresPairedGaps) {
+  const std::vector<std::string> grid = {
+      "--presets",  "fp32,lpmm", "--seeds", "1,2,3", "--axis", "memory.rounding=sr,rn",
+      "--baseline", "fp32",      "--jobs",  "2"};
+  const Outcome first = sweep(grid);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const nlohmann::json answer = first.json();
+  // The baseline is not crossed with the axis of memory: 3 + 2 * 3 cells.
+  EXPECT_EQ(names(answer).size(), 9U);
+  EXPECT_TRUE(names(answer).contains("config__fp32__seed1"));
+  EXPECT_TRUE(names(answer).contains("config__lpmm__memory.rounding=rn__seed3"));
+  ASSERT_EQ(answer["groups"].size(), 3U);
+
+  // The gaps again, from the summaries.
+  std::map<std::string, double> loss;
+  for (const auto& cell : answer["cells"]) loss[cell["name"]] = cell["summary"]["final_loss"];
+  const nlohmann::json& group = answer["groups"][1];
+  const std::string name = group["group"];
+  EXPECT_EQ(group["baseline"], "config__fp32");
+  std::vector<double> gaps;
+  for (const char* seed : {"__seed1", "__seed2", "__seed3"}) {
+    gaps.push_back(loss.at(name + seed) - loss.at(std::string("config__fp32") + seed));
+  }
+  const Mean mean = mean_of(gaps);
+  EXPECT_GT(mean.deviation, 0);
+  EXPECT_EQ(group["loss_gap"]["pairs"], 3);
+  EXPECT_NEAR(group["loss_gap"]["mean"].get<double>(), mean.mean, 1e-12);
+  const double error = mean.deviation / std::sqrt(3.0);
+  EXPECT_NEAR(group["loss_gap"]["upper_95"].get<double>(), mean.mean + 2.919985580 * error, 1e-8);
+  EXPECT_NEAR(group["loss_gap"]["low_95"].get<double>(), mean.mean - 4.302652730 * error, 1e-8);
+  EXPECT_TRUE(group["accuracy_gap_points"].contains("high_95"));
+  EXPECT_FALSE(answer["groups"][0].contains("baseline"));
+  EXPECT_EQ(nlohmann::json::parse(read_file(path("out/sweep.json"))), answer);
+  EXPECT_NE(read_file(path("out/sweep.csv")).find("\nconfig__lpmm__memory.rounding=rn,3,"),
+            std::string::npos);
+
+  // Again: nothing runs, the answer is the same. One cell without its summary is the only one that runs.
+  const auto log_time = [&] { return fs::last_write_time(path("out/config__fp32__seed1/log.jsonl")); };
+  const auto before = log_time();
+  const Outcome second = sweep(grid);
+  EXPECT_EQ(second.json(), answer);
+  EXPECT_NE(second.err.find("9 finished before, 0 to run"), std::string::npos) << second.err;
+  fs::remove_all(path("out/config__fp32__seed2"));
+  const Outcome third = sweep(grid);
+  EXPECT_NE(third.err.find("8 finished before, 1 to run"), std::string::npos) << third.err;
+  EXPECT_EQ(third.json()["groups"], answer["groups"]);
+  EXPECT_EQ(log_time(), before);
+}
+
+TEST_F(SweepTest, GoesOnFromACheckpoint) {
+  const std::vector<std::string> more = {"--set", "checkpoint.every_steps=2", "--set", "train.steps=8"};
+  const Outcome whole = sweep(more);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const std::string cell = path("out/config__seed1");
+  // As if killed after step 6: no later checkpoint, no summary.
+  for (const auto& entry : fs::directory_iterator(cell + "/checkpoints")) {
+    if (entry.path().filename() > "step_00000006") fs::remove_all(entry.path());
+  }
+  const std::string log = read_file(cell + "/log.jsonl");
+  fs::resize_file(cell + "/log.jsonl", log.rfind("{\"type\":\"summary\""));
+  const Outcome rest = sweep(more);
+  ASSERT_EQ(rest.code, 0) << rest.err;
+  EXPECT_NE(read_file(cell + "/log.jsonl").find("\"from_step\":6"), std::string::npos);
+  EXPECT_EQ(rest.json()["groups"], whole.json()["groups"]);
+}
+
+TEST_F(SweepTest, FailedCellsAreListedAndTheOthersRun) {
+  // The second value fits no batch of the 128 images.
+  const Outcome outcome = sweep({"--axis", "train.batch=32,256"});
+  EXPECT_EQ(outcome.code, 1);
+  const nlohmann::json answer = outcome.json();
+  EXPECT_EQ(answer["cells"][0]["state"], "finished");
+  EXPECT_EQ(answer["cells"][1]["state"], "failed");
+  EXPECT_NE(outcome.err.find("failed: config__train.batch=256__seed1: exit code"), std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(SweepTest, AFolderOfAnotherRunIsRefused) {
+  ASSERT_EQ(sweep({}).code, 0);
+  expect_failure(sweep({"--set", "optimizer.learning_rate=0.5"}), 2,
+                 {"another run", "optimizer.learning_rate"});
+}
+
+TEST_F(SweepTest, AGridFileSaysTheSame) {
+  const std::string grid =
+      write("grid.toml", "configs = [\"" + config() +
+                             "\"]\npresets = [\"lpmm\"]\nseeds = [4, 5]\nset = "
+                             "[\"train.steps=2\"]\n[axes]\n\"train.microbatches\" = [1, 2]\n"
+                             "memory.rounding = [\"rn\"]\n");
+  const Outcome outcome = run_lpmm({"sweep", grid, "--out", path("grid"), "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(names(outcome.json()),
+            (std::set<std::string>{"config__lpmm__memory.rounding=rn__train.microbatches=1__seed4",
+                                   "config__lpmm__memory.rounding=rn__train.microbatches=1__seed5",
+                                   "config__lpmm__memory.rounding=rn__train.microbatches=2__seed4",
+                                   "config__lpmm__memory.rounding=rn__train.microbatches=2__seed5"}));
+  const Outcome table = run_lpmm({"sweep", grid, "--out", path("grid")});
+  EXPECT_NE(table.out.find("upper 95%"), std::string::npos) << table.out;
+}
+
+TEST_F(SweepTest, BadGridsAreRefusedBeforeAnythingRuns) {
+  expect_failure(run_lpmm({"sweep", "--out", path("out")}), 2, {"at least one config"});
+  expect_failure(sweep({"--baseline", "fp32", "--presets", "lpmm"}), 2, {"baseline fp32"});
+  expect_failure(sweep({"--presets", "lpmm,lpmm"}), 2, {"config__lpmm__seed1", "twice"});
+  expect_failure(sweep({"--presets", "lpmn"}), 2, {"lpmn"});
+  expect_failure(sweep({"--axis", "train.steps"}), 2, {"--axis train.steps"});
+  expect_failure(sweep({"--axis", "train.stepz=1"}), 2, {"stepz"});
+  expect_failure(run_lpmm({"sweep", write("g.toml", "\npreset = [\"lpmm\"]\n"), "--out", path("out")}), 2,
+                 {"g.toml:2", "presets"});
+  expect_failure(run_lpmm({"sweep", write("g.toml", "seeds = [1, -1]\n"), "--out", path("out")}), 2,
+                 {"g.toml:1"});
+  expect_failure(run_lpmm({"sweep", write("g.toml", "seeds = [\n"), "--out", path("out")}), 2, {"g.toml"});
+  EXPECT_FALSE(fs::exists(path("out")));
+}
+
+}  // namespace
+}  // namespace lpmm

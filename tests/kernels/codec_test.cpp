@@ -1,0 +1,253 @@
+// The scalar codec is the specification; here are its own laws.
+#include "kernels/codec.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tests/kernels/support.h"
+
+namespace lpmm::kernels {
+namespace {
+
+constexpr Rounding kBoth[] = {Rounding::kNearest, Rounding::kStochastic};
+
+TEST(Maps, DynamicMapsHaveThePublishedValues) {
+  const MapTable de8 = map_table({Map::kDynamic, 8});
+  ASSERT_EQ(de8.entries, 256);
+  EXPECT_EQ(de8.values[127], 0.0F);
+  EXPECT_EQ(de8.values[255], 1.0F);
+  EXPECT_FLOAT_EQ(de8.values[128], 5.5e-7F);
+  EXPECT_FLOAT_EQ(de8.values[254], 0.1F + 0.9F * 63.5F / 64.0F);
+  EXPECT_FLOAT_EQ(de8.values[0], -de8.values[254]);
+  const MapTable ude8 = map_table({Map::kDynamicUnsigned, 8});
+  EXPECT_EQ(ude8.values[0], 0.0F);
+  EXPECT_FLOAT_EQ(ude8.values[1], 3.25e-7F);
+  EXPECT_FLOAT_EQ(ude8.values[254], 0.1F + 0.9F * 127.5F / 128.0F);
+  EXPECT_EQ(ude8.values[255], 1.0F);
+  const MapTable de08 = map_table({Map::kDynamicNoZero, 8});
+  EXPECT_EQ(de08.values[0], de08.values[1] / 2.0F);
+  const float de4[] = {-0.8875F, -0.6625F, -0.4375F, -0.2125F, -0.0775F, -0.0325F, -0.0055F, 0.0F,
+                       0.0055F,  0.0325F,  0.0775F,  0.2125F,  0.4375F,  0.6625F,  0.8875F,  1.0F};
+  const MapTable table = map_table({Map::kDynamic, 4});
+  for (int i = 0; i < 16; ++i) EXPECT_FLOAT_EQ(table.values[i], de4[i]);
+}
+
+TEST(Maps, ClosedFormMaps) {
+  for (int k = 0; k < 16; ++k) {
+    EXPECT_EQ(map_table({Map::kLinearNoZero, 4}).values[k], static_cast<float>(k + 1) / 16.0F);
+    EXPECT_EQ(map_table({Map::kSquareRoot, 4}).values[k], static_cast<float>((k + 1) * (k + 1)) / 256.0F);
+  }
+  const MapTable soft = map_table({Map::kSoftsign, 4});
+  for (int k = -7; k <= 7; ++k) {
+    const double z = k / 7.0;
+    EXPECT_FLOAT_EQ(soft.values[k + 7], static_cast<float>(z / (2.0 - std::abs(z))));
+  }
+}
+
+// BQ5 of bitsandbytes, for every format: 2^b distinct values, or one fewer where signs are symmetric.
+TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
+  for (const Format f : packed_formats()) {
+    const MapTable table = map_table(f);
+    float previous = -2e9F;
+    for (const std::uint32_t code : codes_of(f)) {
+      const float value = decode_code(f, table, code, 1.0F);
+      EXPECT_GT(value, previous) << name_of(f) << " code " << code;
+      previous = value;
+    }
+    EXPECT_EQ(previous, map_limit(f)) << name_of(f);
+    if (is_zero_free(f.map)) {
+      EXPECT_GT(decode_code(f, table, 0, 1.0F), 0.0F);
+    }
+  }
+}
+
+TEST(Codec, DecodedValuesReturnTheirCodesWhateverTheDrawAndStep) {
+  for (const Format f : packed_formats()) {
+    const MapTable table = map_table(f);
+    std::int64_t wrong = 0;
+    for (std::uint32_t mantissa = 0; mantissa < 128; ++mantissa) {
+      for (const std::uint32_t exponent : {30U, 121U, 220U}) {
+        if (f.bits > 12 && mantissa % 8 != exponent % 8) continue;
+        const float step = bf16_to_float(static_cast<std::uint16_t>(exponent << 7 | mantissa));
+        for (const std::uint32_t code : codes_of(f)) {
+          const float x = decode_code(f, table, code, step);
+          wrong += encode_value(f, table, Rounding::kNearest, x, step, 0) != code;
+          for (const std::uint32_t draw : {0U, 0x8000U, 0xFFFFU}) {
+            wrong += encode_value(f, table, Rounding::kStochastic, x, step, draw) != code;
+          }
+        }
+      }
+    }
+    EXPECT_EQ(wrong, 0) << name_of(f);
+  }
+}
+
+// The value of a code's place in ascending order.
+std::int64_t place(Format f, std::uint32_t code) {
+  return has_signed_codes(f.map) ? sign_extend(code, f.bits) : static_cast<std::int64_t>(code);
+}
+
+TEST(Codec, RoundingIsMonotoneAndNeverSkipsANeighbour) {
+  for (const Format f : packed_formats()) {
+    const MapTable table = map_table(f);
+    const float limit = map_limit(f);
+    const float lowest = is_signed(f.map) ? -limit : 0.0F;
+    const float step = 0.0123F;
+    const float bf16_step = bf16_to_float(float_to_bf16(step));
+    std::array<std::int64_t, 4> previous = {-70000, -70000, -70000, -70000};
+    const int points = 20011;
+    for (int i = 0; i <= points; ++i) {
+      const float y = lowest + (limit - lowest) * static_cast<float>(i) / static_cast<float>(points);
+      const float x = std::min(y * bf16_step, limit * bf16_step);
+      const std::array<std::int64_t, 4> now = {
+          place(f, encode_value(f, table, Rounding::kNearest, x, bf16_step, 0)),
+          place(f, encode_value(f, table, Rounding::kStochastic, x, bf16_step, 0)),
+          place(f, encode_value(f, table, Rounding::kStochastic, x, bf16_step, 0x8000)),
+          place(f, encode_value(f, table, Rounding::kStochastic, x, bf16_step, 0xFFFF))};
+      for (std::size_t k = 0; k < 4; ++k) {
+        EXPECT_GE(now[k], previous[k]) << name_of(f) << " at " << y;
+        EXPECT_LE(std::abs(now[k] - now[0]), 1) << name_of(f) << " at " << y;
+      }
+      previous = now;
+    }
+  }
+}
+
+// Nearest in value, against the plain search over all entries.
+TEST(Codec, NearestIsNearest) {
+  for (const Format f : packed_formats()) {
+    if (f.bits > 8) continue;
+    const MapTable table = map_table(f);
+    const std::vector<std::uint32_t> codes = codes_of(f);
+    const float limit = map_limit(f);
+    for (const float value : normal_values(2000, 3, 0.3F, !is_signed(f.map))) {
+      const float x = std::clamp(value * limit, -limit, limit);
+      const std::uint32_t code = encode_value(f, table, Rounding::kNearest, x, 1.0F, 0);
+      float best = 1e9F;
+      for (const std::uint32_t c : codes) best = std::min(best, std::abs(decode_code(f, table, c, 1.0F) - x));
+      // Positions of curved maps have 2^-13 of a gap.
+      EXPECT_LE(std::abs(decode_code(f, table, code, 1.0F) - x), best + limit * 2e-5F)
+          << name_of(f) << " " << x;
+    }
+  }
+}
+
+// All 65,536 draws: the mean is the value up to the resolution, the variance p(1-p) gap^2.
+TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
+  for (const Format f : packed_formats()) {
+    const MapTable table = map_table(f);
+    const bool curved = is_dynamic(f.map) || f.map == Map::kSoftsign;
+    const float step = bf16_to_float(float_to_bf16(0.37F));
+    for (const float share : {-0.731F, -0.113F, 0.0719F, 0.351F, 0.613F, 0.9217F}) {
+      if (!is_signed(f.map) && share < 0) continue;
+      const float x = share * map_limit(f) * step;
+      double sum = 0, square = 0, low = 1e30, high = -1e30;
+      for (std::uint32_t draw = 0; draw < 65536; ++draw) {
+        const double v =
+            decode_code(f, table, encode_value(f, table, Rounding::kStochastic, x, step, draw), step);
+        low = std::min(low, v);
+        high = std::max(high, v);
+        sum += v - x;
+        square += (v - x) * (v - x);
+      }
+      const double gap = high - low;
+      const double resolution = curved ? 0x1p-14 : 0x1p-17;
+      EXPECT_LE(std::abs(sum / 65536), gap * (resolution + 0x1p-17) + 1e-6 * std::abs(x))
+          << name_of(f) << share;
+      if (gap > 0) {
+        const double p = (x - low) / gap;
+        EXPECT_NEAR(square / 65536, p * (1 - p) * gap * gap,
+                    (2e-4 + std::ldexp(1.0, f.bits - 24)) * gap * gap)
+            << name_of(f) << " " << share;
+      }
+    }
+  }
+}
+
+TEST(Codec, ZeroStaysZeroWhereThereIsOne) {
+  for (const Format f : packed_formats()) {
+    const MapTable table = map_table(f);
+    for (const Rounding rounding : kBoth) {
+      for (const float zero : {0.0F, -0.0F}) {
+        const std::uint32_t code = encode_value(f, table, rounding, zero, 0.5F, 0xFFFF);
+        EXPECT_EQ(code, zero_code(f)) << name_of(f);
+        if (!is_zero_free(f.map)) {
+          EXPECT_EQ(decode_code(f, table, code, 0.5F), 0.0F) << name_of(f);
+        }
+      }
+    }
+  }
+}
+
+TEST(Codec, Bf16) {
+  EXPECT_EQ(float_to_bf16(1.0F), 0x3F80);
+  EXPECT_EQ(float_to_bf16(1.00390625F), 0x3F80);  // a tie goes to even
+  EXPECT_EQ(float_to_bf16(1.01171875F), 0x3F82);
+  EXPECT_NE(float_to_bf16(std::nanf("")) & 0x7F, 0);
+  double sum = 0;
+  const float x = 1.0123F;
+  for (std::uint32_t draw = 0; draw < 65536; ++draw) sum += bf16_to_float(float_to_bf16_stochastic(x, draw));
+  EXPECT_NEAR(sum / 65536, x, 1e-7);
+  EXPECT_EQ(float_to_bf16_stochastic(3.3895314e38F, 0xFFFF), 0x7F7F);
+}
+
+TEST(Steps, CoverTheLargestAndAreTheSmallestThatDo) {
+  std::mt19937 generator(1);
+  for (const Format f : packed_formats()) {
+    const float limit = map_limit(f);
+    for (int i = 0; i < 2000; ++i) {
+      const float largest = std::ldexp(1.0F + static_cast<float>(generator() % 8388608) / 8388608.0F,
+                                       static_cast<int>(generator() % 180) - 80);
+      const std::uint16_t step = covering_step(largest, limit);
+      EXPECT_GE(static_cast<double>(bf16_to_float(step)) * limit, largest);
+      const auto below = static_cast<std::uint16_t>(step - 1);
+      EXPECT_LT(static_cast<double>(bf16_to_float(below)) * limit, largest * (1 + 1e-6));
+    }
+    EXPECT_GE(bf16_to_float(covering_step(1e-44F, limit)), kMinStep);
+  }
+}
+
+TEST(Steps, StickyOnesStayUntilOverflowOrSlack) {
+  const Codec c = codec_of({Map::kLinear, 8}, 128, Rounding::kStochastic, StepMode::kSticky);
+  const std::uint16_t step = next_step(c, 1.0F, 0);
+  const float range = 127.0F * bf16_to_float(step);
+  EXPECT_GE(range, kStickyRoom);
+  EXPECT_EQ(next_step(c, range, step), step);
+  EXPECT_EQ(next_step(c, 0.51F * range, step), step);
+  EXPECT_NE(next_step(c, 1.01F * range, step), step);
+  EXPECT_NE(next_step(c, 0.49F * range, step), step);
+  EXPECT_EQ(next_step(c, 0.0F, step), 0);
+}
+
+TEST(Steps, AccumulatorsOnlyDouble) {
+  const Codec c = codec_of({Map::kLinear, 8});
+  const std::uint16_t first = next_accumulator_step(c, 1.0F, 0, 4.0F);
+  EXPECT_GE(127.0F * bf16_to_float(first), 4.0F);
+  EXPECT_EQ(next_accumulator_step(c, 0.001F, first, 4.0F), first);
+  EXPECT_EQ(next_accumulator_step(c, 0.0F, 0, 4.0F), 0);
+  const std::uint16_t grown = next_accumulator_step(c, 17.0F, first, 4.0F);
+  EXPECT_EQ(bf16_to_float(grown), 8.0F * bf16_to_float(first));
+}
+
+TEST(Planes, RoundTripAndKeepNeighbours) {
+  for (int bits = 2; bits <= 16; ++bits) {
+    const Format f = {Map::kLinear, static_cast<std::uint8_t>(bits)};
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(code_bytes(f, 256)));
+    std::vector<std::uint32_t> codes(256);
+    std::mt19937 generator(static_cast<unsigned>(bits));
+    for (std::uint32_t pass = 0; pass < 2; ++pass) {
+      for (std::size_t i = 0; i < 256; ++i) {
+        codes[i] = static_cast<std::uint32_t>(generator()) & ((1U << bits) - 1U);
+        store_code(bytes.data(), f, static_cast<std::int64_t>(i), codes[i]);
+      }
+    }
+    for (std::size_t i = 0; i < 256; ++i) {
+      EXPECT_EQ(load_code(bytes.data(), f, static_cast<std::int64_t>(i)), codes[i]) << bits;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm::kernels

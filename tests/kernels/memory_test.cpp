@@ -1,0 +1,481 @@
+#include "kernels/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/kernels/support.h"
+
+namespace lpmm::kernels {
+namespace {
+
+Format linear(int bits) {
+  return {Map::kLinear, static_cast<std::uint8_t>(bits)};
+}
+
+std::int64_t size_of(const std::vector<float>& x) {
+  return static_cast<std::int64_t>(x.size());
+}
+
+void write(Pool& pool, const Packed& to, const std::vector<float>& x, const Noise& noise = {}) {
+  EXPECT_TRUE(encode(pool, to.view(), 0, size_of(x), x.data(), noise));
+}
+
+// ---- encode and decode -----------------------------------------------------------------------------------
+
+TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
+  Pool pool(1);
+  const Noise noise = {5, 6, 7, 8};
+  const std::int64_t n = 9000;
+  const std::vector<float> x = normal_values(n, 1);
+  const Codec codec = codec_of(linear(6));
+  Packed whole(codec, n);
+  write(pool, whole, x, noise);
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float step = bf16_to_float(whole.view().steps[i / 128]);
+    EXPECT_EQ(whole.code(i), encode_value(codec.format, {}, codec.rounding, x[static_cast<std::size_t>(i)],
+                                          step, noise_draw(noise, i)));
+  }
+  // In ranges, the same bytes.
+  Packed parts(codec, n);
+  for (const auto& [first, end] : {std::pair<std::int64_t, std::int64_t>{0, 4096}, {4096, 8192}, {8192, n}}) {
+    encode(pool, parts.view(), first, end - first, x.data() + first, noise);
+  }
+  EXPECT_TRUE(parts == whole);
+  std::vector<float> some(256);
+  decode(pool, whole.view(), 4096, 256, some.data());
+  const std::vector<float> all = decoded(pool, whole);
+  EXPECT_TRUE(same_bits(some, {all.begin() + 4096, all.begin() + 4352}));
+}
+
+TEST(Encode, ReencodingWithTheSameStepsChangesNothing) {
+  Pool pool(2);
+  for (const Format f : packed_formats()) {
+    for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
+      Packed t(codec_of(f, 128, rounding, StepMode::kSticky), 5000);
+      write(pool, t, normal_values(5000, 1, 1.0F, !is_signed(f.map)));
+      const auto codes = t.codes();
+      const auto steps = t.steps();
+      for (std::uint32_t step = 1; step <= 20; ++step) {
+        write(pool, t, decoded(pool, t), {1, 2, step, 3});
+      }
+      EXPECT_EQ(t.codes(), codes) << name_of(f);
+      EXPECT_EQ(t.steps(), steps) << name_of(f);
+    }
+  }
+}
+
+TEST(Encode, AllZeroBlocksAreExact) {
+  Pool pool(1);
+  for (const Format f : stored_formats()) {
+    Packed t(codec_of(f), 300);
+    write(pool, t, normal_values(300, 1, 1.0F, true));
+    write(pool, t, std::vector<float>(300, 0.0F));
+    for (const float x : decoded(pool, t)) EXPECT_EQ(x, 0.0F) << name_of(f);
+    for (const std::uint16_t step : t.steps()) EXPECT_EQ(step, 0);
+  }
+}
+
+TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
+  Pool pool(1);
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const Format f : stored_formats()) {
+    for (const float bad : {std::nanf(""), inf, -inf, 3e37F}) {
+      Packed t(codec_of(f), 300);
+      std::vector<float> x(300, 1.0F);
+      x[130] = bad;
+      EXPECT_FALSE(encode(pool, t.view(), 0, 300, x.data(), {})) << name_of(f) << " " << bad;
+      for (const float y : decoded(pool, t)) EXPECT_TRUE(std::isfinite(y)) << name_of(f);
+      x[130] = 1e36F;
+      EXPECT_TRUE(encode(pool, t.view(), 0, 300, x.data(), {}));
+    }
+  }
+}
+
+TEST(Decode, Bf16IsTheNearest) {
+  Pool pool(1);
+  Packed t(codec_of(linear(12)), 1000);
+  write(pool, t, normal_values(1000, 4));
+  const std::vector<float> x = decoded(pool, t);
+  std::vector<std::uint16_t> b(1000);
+  decode_bf16(pool, t.view(), 0, 1000, b.data());
+  for (std::size_t i = 0; i < 1000; ++i) EXPECT_EQ(b[i], float_to_bf16(x[i]));
+}
+
+// The mean of sr over many draws is the value (torchao's bf16 and int8 tests).
+TEST(Encode, StochasticMeansAreTheValues) {
+  Pool pool(2);
+  const std::vector<float> x = normal_values(128, 8);
+  Packed t(codec_of(linear(8)), 128);
+  Packed half(codec_of({Map::kBf16, 16}), 128);
+  std::vector<double> mean(128), half_mean(128);
+  const int repeats = 20000;
+  std::vector<float> y(128);
+  for (std::uint32_t step = 0; step < repeats; ++step) {
+    write(pool, t, x, {3, 0, step, 0});
+    decode(pool, t.view(), 0, 128, y.data());
+    for (std::size_t i = 0; i < 128; ++i) mean[i] += y[i];
+    write(pool, half, x, {3, 0, step, 0});
+    decode(pool, half.view(), 0, 128, y.data());
+    for (std::size_t i = 0; i < 128; ++i) half_mean[i] += y[i];
+  }
+  const double step = bf16_to_float(t.steps()[0]);
+  for (std::size_t i = 0; i < 128; ++i) {
+    EXPECT_NEAR(mean[i] / repeats, x[i], 4.5 * 0.5 * step / std::sqrt(repeats));
+    EXPECT_NEAR(half_mean[i] / repeats, x[i], 4.5 * 0.5 * std::abs(x[i]) / 128 / std::sqrt(repeats));
+  }
+}
+
+// ---- gates of bitsandbytes (BQ1, BQ2, BQ3, BQ9)
+// ------------------------------------------------------------
+
+struct Errors {
+  double absolute = 0, relative = 0;
+};
+Errors errors_of(const std::vector<float>& x, const std::vector<float>& y) {
+  Errors e;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double d = std::abs(static_cast<double>(y[i]) - x[i]);
+    e.absolute += d / static_cast<double>(x.size());
+    e.relative += d / (std::abs(x[i]) + 1e-8) / static_cast<double>(x.size());
+  }
+  return e;
+}
+
+TEST(Gates, DynamicQuantizationErrors) {
+  Pool pool(2);
+  const std::int64_t n = 512 * 512;
+  const std::vector<float> normal = normal_values(n, 5);
+  std::vector<float> uniform(static_cast<std::size_t>(n));
+  for (std::int64_t i = 0; i < n; ++i) {
+    uniform[static_cast<std::size_t>(i)] = noise_uniform(noise_draw({1, 1, 1, 15}, i));
+  }
+  for (const int block : {64, 128, 256, 512, 1024, 2048, 4096}) {
+    Packed de8(codec_of({Map::kDynamic, 8}, block, Rounding::kNearest), n);
+    Packed ude8(codec_of({Map::kDynamicUnsigned, 8}, block, Rounding::kNearest), n);
+    write(pool, de8, normal);
+    Errors e = errors_of(normal, decoded(pool, de8));
+    EXPECT_LT(e.absolute, 0.011) << block;
+    EXPECT_LT(e.relative, 0.018) << block;
+    write(pool, de8, uniform);
+    e = errors_of(uniform, decoded(pool, de8));
+    EXPECT_LT(e.absolute, 0.0036) << block;
+    EXPECT_LT(e.relative, 0.015) << block;
+    write(pool, ude8, uniform);
+    e = errors_of(uniform, decoded(pool, ude8));
+    EXPECT_LT(e.absolute, 0.0023) << block;
+    EXPECT_LT(e.relative, 0.012) << block;
+  }
+}
+
+TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
+  Pool pool(1);
+  const std::vector<float> x = normal_values(3000, 6);
+  for (std::size_t shift = 1; shift < 16; ++shift) {
+    const std::vector<float> copy(x.begin() + static_cast<std::ptrdiff_t>(shift), x.end());
+    Packed a(codec_of({Map::kDynamic, 8}, 256), size_of(copy));
+    Packed b(codec_of({Map::kDynamic, 8}, 256), size_of(copy));
+    write(pool, a, copy);
+    EXPECT_TRUE(encode(pool, b.view(), 0, size_of(copy), x.data() + shift, {}));
+    EXPECT_TRUE(a == b);
+  }
+}
+
+// ---- fold ------------------------------------------------------------------------------------------------
+
+// Relative error of K folds against their fp64 sum. low_precision 5.5 simulates 8 bits, scale refreshed: sr
+// .0128 at one fold to .0724 at 64; fixed steps with headroom for sums that grow like sqrt(K) stay below
+// these bounds.
+TEST(Fold, ManyContributionsAgainstFp64) {
+  Pool pool(2);
+  const std::int64_t n = 32768;
+  struct Bound {
+    int bits;
+    double one, sixty_four;
+  };
+  for (const Bound& b : {Bound{4, 0.35, 2.6}, {8, 0.02, 0.1}, {12, 0.0012, 0.006}, {16, 1e-4, 4e-4}}) {
+    for (const int folds : {1, 4, 16, 64}) {
+      Packed a(codec_of(linear(b.bits)), n);
+      std::vector<double> exact(static_cast<std::size_t>(n));
+      FoldResult last;
+      for (int k = 0; k < folds; ++k) {
+        const std::vector<float> g = normal_values(n, 100U + static_cast<std::uint32_t>(k));
+        FoldArgs args;
+        args.scale = 1.0F / static_cast<float>(folds);
+        args.headroom = std::sqrt(static_cast<float>(folds));
+        args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(k))};
+        args.want_square_sum = k + 1 == folds;
+        last = fold(pool, a.view(), 0, n, g.data(), args);
+        EXPECT_TRUE(last.finite);
+        for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += static_cast<double>(g[i]) * args.scale;
+      }
+      const std::vector<float> y = decoded(pool, a);
+      double error = 0, norm = 0, bias = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        error += std::pow(y[i] - exact[i], 2);
+        norm += exact[i] * exact[i];
+        bias += y[i] - exact[i];
+      }
+      const double relative = std::sqrt(error / norm);
+      const double bound = b.one + (b.sixty_four - b.one) * std::sqrt((folds - 1) / 63.0);
+      EXPECT_LT(relative, bound) << b.bits << " bits, " << folds << " folds";
+      EXPECT_LT(std::abs(bias), 4.5 * std::sqrt(error)) << b.bits << " bits, " << folds << " folds";
+      EXPECT_NEAR(last.square_sum, norm, norm * (2.5 * relative * relative + 2e-2 * relative + 1e-6));
+    }
+  }
+}
+
+TEST(Fold, SquareSumIsTakenBeforeEncoding) {
+  Pool pool(2);
+  const std::vector<float> g = normal_values(70000, 3);
+  Packed a(codec_of(linear(2)), size_of(g));
+  FoldArgs args;
+  args.want_square_sum = true;
+  double exact = 0;
+  for (const float x : g) exact += static_cast<double>(x) * x;
+  EXPECT_NEAR(fold(pool, a.view(), 0, size_of(g), g.data(), args).square_sum, exact, 1e-9 * exact);
+  const std::vector<float> stored = decoded(pool, a);
+  double sum = 0;
+  for (const float x : stored) sum += static_cast<double>(x) * x;
+  EXPECT_NEAR(square_sum(pool, a.view(), 0, size_of(g)), sum, 1e-9 * sum);
+}
+
+TEST(Fold, StepsOnlyDoubleAndClearEmpties) {
+  Pool pool(1);
+  for (const Format f : {linear(8), Format{Map::kBf16, 16}, Format{Map::kFp32, 32}}) {
+    Packed a(codec_of(f), 1000);
+    std::vector<std::uint16_t> previous;
+    for (std::uint32_t k = 0; k < 30; ++k) {
+      const std::vector<float> g = normal_values(1000, k, std::ldexp(1.0F, static_cast<int>(k / 3)));
+      FoldArgs args;
+      args.noise.step = k;
+      EXPECT_TRUE(fold(pool, a.view(), 0, 1000, g.data(), args).finite);
+      const auto steps = a.steps();
+      for (std::size_t b = 0; b < previous.size(); ++b) {
+        EXPECT_EQ((steps[b] - previous[b]) % 0x80, 0);
+        EXPECT_GE(steps[b], previous[b]);
+      }
+      previous = steps;
+    }
+    clear(pool, a.view());
+    for (const float x : decoded(pool, a)) EXPECT_EQ(x, 0.0F);
+    EXPECT_EQ(square_sum(pool, a.view(), 0, 1000), 0.0);
+  }
+}
+
+TEST(Fold, ReportsWhatIsNotStorable) {
+  Pool pool(2);
+  for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -1e38F}) {
+    for (const std::size_t at : {0U, 4095U, 9999U}) {
+      Packed a(codec_of(linear(8)), 10000);
+      std::vector<float> g = normal_values(10000, 1);
+      g[at] = bad;
+      EXPECT_FALSE(fold(pool, a.view(), 0, 10000, g.data(), {}).finite) << bad << " at " << at;
+    }
+  }
+}
+
+TEST(Fold, CountsUnderflow) {
+  Pool pool(1);
+  Packed a(codec_of(linear(8), 128, Rounding::kNearest), 128);
+  std::vector<float> g(128, 1.0F);
+  FoldArgs args;
+  args.headroom = 2.0F;
+  fold(pool, a.view(), 0, 128, g.data(), args);
+  std::fill(g.begin(), g.end(), 0.0F);
+  for (std::size_t i = 0; i < 10; ++i) g[i] = 1e-4F;
+  ChangeStats stats;
+  args.stats = &stats;
+  fold(pool, a.view(), 0, 128, g.data(), args);
+  EXPECT_EQ(stats.elements, 128);
+  EXPECT_EQ(stats.increments, 10);
+  EXPECT_EQ(stats.underflows, 10);
+  EXPECT_NEAR(stats.true_change_squared, 10e-8, 1e-10);
+}
+
+// ---- update ----------------------------------------------------------------------------------------------
+
+struct Roles {
+  Packed parameter, accumulator, momentum, variance;
+  Roles(const std::array<Codec, kRoles>& c, std::int64_t n)
+      : parameter(c[0], n), accumulator(c[1], n), momentum(c[2], n), variance(c[3], n) {}
+  UpdateArgs args(std::uint32_t step, bool with_variance) const {
+    UpdateArgs a;
+    a.parameter = parameter.view();
+    a.accumulator = accumulator.view();
+    a.momentum = momentum.view();
+    if (with_variance) a.variance = variance.view();
+    a.noise = {1, 0, step, 0};
+    return a;
+  }
+};
+
+Sgd momentum_sgd(float mu, float learning_rate) {
+  Sgd rule;
+  rule.learning_rate = learning_rate;
+  rule.momentum = mu;
+  return rule;
+}
+
+std::array<Codec, kRoles> all(const Codec& c) {
+  return {c, c, c, c};
+}
+
+// The parameter moves by the fresh fp32 state, whatever the state is stored as.
+TEST(Update, UsesFreshStates) {
+  Pool pool(1);
+  const Codec fp32 = codec_of({Map::kFp32, 32});
+  const std::int64_t n = 1000;
+  Roles roles({fp32, fp32, codec_of(linear(2)), codec_of({Map::kSquareRoot, 4})}, n);
+  const std::vector<float> p = normal_values(n, 1);
+  const std::vector<float> g = normal_values(n, 2, 0.1F);
+  write(pool, roles.parameter, p);
+  write(pool, roles.accumulator, g);
+  Adam rule;
+  rule.step_size = 1e-2F;
+  rule.beta1 = 0.9F;
+  rule.one_minus_beta1 = 0.1F;
+  rule.beta2 = 0.999F;
+  rule.one_minus_beta2 = 0.001F;
+  EXPECT_TRUE(update(pool, rule, roles.args(1, true)));
+  const std::vector<float> y = decoded(pool, roles.parameter);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    float pi = p[i], m = 0, v = 0;
+    rule(pi, g[i], m, v);
+    EXPECT_EQ(y[i], pi);
+  }
+  for (const float x : decoded(pool, roles.accumulator)) EXPECT_EQ(x, 0.0F);
+}
+
+TEST(Update, EveryRoleHasItsOwnNoise) {
+  Pool pool(1);
+  const std::int64_t n = 65536;
+  Codec c = codec_of(linear(4));
+  Roles roles(all(c), n);
+  const std::vector<float> x = normal_values(n, 1);
+  write(pool, roles.momentum, x);
+  write(pool, roles.parameter, x);
+  const std::vector<float> g = normal_values(n, 3);
+  write(pool, roles.accumulator, g);
+  EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 0.1F), roles.args(4, false)));
+  // Recompute both writes from the draws of their streams: equality shows which noise was used.
+  for (const Role role : {Role::kParameter, Role::kMomentum}) EXPECT_NE(noise_stream(role), 7U);
+  Roles again(all(c), n);
+  write(pool, again.momentum, x);
+  write(pool, again.parameter, x);
+  write(pool, again.accumulator, g);
+  std::vector<float> p = decoded(pool, again.parameter);
+  std::vector<float> m = decoded(pool, again.momentum);
+  const std::vector<float> a = decoded(pool, again.accumulator);
+  float none = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) momentum_sgd(0.9F, 0.1F)(p[i], a[i], m[i], none);
+  write(pool, again.parameter, p, {1, 0, 4, noise_stream(Role::kParameter)});
+  write(pool, again.momentum, m, {1, 0, 4, noise_stream(Role::kMomentum)});
+  EXPECT_TRUE(again.parameter == roles.parameter);
+  EXPECT_TRUE(again.momentum == roles.momentum);
+}
+
+TEST(Update, ZeroGradientsChangeNothing) {
+  Pool pool(1);
+  const std::int64_t n = 3000;
+  for (const Format state : {linear(8), linear(4), Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 8}}) {
+    Roles roles({codec_of(linear(8), 128, Rounding::kStochastic, StepMode::kSticky), codec_of(linear(8)),
+                 codec_of(state), codec_of(state)},
+                n);
+    write(pool, roles.parameter, normal_values(n, 1));
+    const auto codes = roles.parameter.codes();
+    for (std::uint32_t step = 1; step <= 20; ++step) {
+      EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 0.1F), roles.args(step, false)));
+    }
+    EXPECT_EQ(roles.parameter.codes(), codes) << name_of(state);
+    for (const float m : decoded(pool, roles.momentum)) EXPECT_EQ(m, 0.0F);
+  }
+}
+
+// low_precision 6.5: with g = 0 a nearest-rounded state on a fixed grid sticks at |code| <= 1 / (2 (1 -
+// beta)), stochastic rounding decays to zero. One element holds the block's step.
+TEST(Update, MomentumDeadBand) {
+  Pool pool(1);
+  struct Anchor {
+    float beta;
+    int stuck;
+    std::uint32_t steps;
+  };
+  for (const Anchor& anchor : {Anchor{0.9F, 5, 400}, {0.99F, 50, 3000}}) {
+    for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
+      const std::int64_t n = 128;
+      Packed m(codec_of(linear(8), 128, rounding, StepMode::kSticky), n);
+      std::vector<float> x(static_cast<std::size_t>(n), 100.0F);
+      x[0] = 127.0F;
+      const auto decay = [&] {
+        for (std::size_t i = 1; i < x.size(); ++i) x[i] *= anchor.beta;
+      };
+      std::uint32_t step = 0;
+      for (; step < anchor.steps; ++step) {
+        write(pool, m, x, {1, 0, step, 2});
+        x = decoded(pool, m);
+        x[0] = 127.0F;
+        decay();
+      }
+      const float delta = bf16_to_float(m.steps()[0]);
+      int most = 0, least = 1000;
+      for (std::int64_t i = 1; i < n; ++i) {
+        most = std::max(most, sign_extend(m.code(i), 8));
+        least = std::min(least, sign_extend(m.code(i), 8));
+      }
+      EXPECT_GT(delta, 0.5F);
+      if (rounding == Rounding::kNearest) {
+        EXPECT_LE(most, anchor.stuck);
+        EXPECT_GE(least, anchor.stuck - 1);
+      } else {
+        EXPECT_EQ(most, 0);
+      }
+    }
+  }
+}
+
+TEST(Update, ReportsWhatIsNotStorable) {
+  Pool pool(2);
+  const Codec c = codec_of(linear(8));
+  Roles roles(all(c), 5000);
+  write(pool, roles.parameter, normal_values(5000, 1));
+  write(pool, roles.accumulator, std::vector<float>(5000, 1e36F));
+  EXPECT_FALSE(update(pool, momentum_sgd(0.9F, 1e6F), roles.args(1, false)));
+}
+
+TEST(Update, CountsWhatStochasticRoundingKeeps) {
+  Pool pool(2);
+  const std::int64_t n = 200000;
+  for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
+    const Codec fp32 = codec_of({Map::kFp32, 32});
+    Roles roles({codec_of(linear(8), 128, rounding, StepMode::kSticky), fp32, fp32, fp32}, n);
+    const std::vector<float> p = normal_values(n, 1);
+    write(pool, roles.parameter, p);
+    const std::vector<float> before = decoded(pool, roles.parameter);
+    write(pool, roles.accumulator, std::vector<float>(static_cast<std::size_t>(n), 1e-3F));
+    std::array<ChangeStats, kRoles> stats;
+    UpdateArgs args = roles.args(1, false);
+    args.stats = stats.data();
+    EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 1.0F), args));
+    const ChangeStats& s = stats[0];
+    EXPECT_EQ(s.elements, n);
+    EXPECT_EQ(s.increments, n);
+    EXPECT_NEAR(s.true_change_squared, 1e-6 * n, 1e-3 * 1e-6 * n);
+    const std::vector<float> after = decoded(pool, roles.parameter);
+    double moved = 0;
+    for (std::size_t i = 0; i < after.size(); ++i) moved += after[i] - before[i];
+    if (rounding == Rounding::kNearest) {
+      EXPECT_EQ(s.underflows, n);
+      EXPECT_EQ(moved, 0.0);
+    } else {
+      EXPECT_LT(s.underflows, n);
+      EXPECT_GT(s.underflows, n * 9 / 10);
+      EXPECT_NEAR(moved / static_cast<double>(n), -1e-3, 1e-4);
+    }
+    EXPECT_EQ(stats[1].elements, 0);
+  }
+}
+
+}  // namespace
+}  // namespace lpmm::kernels
