@@ -51,10 +51,10 @@ void add_train(CLI::App& bench, Action& action) {
   CLI::App* command = bench.add_subcommand("train", "Images per second of a configuration's training steps");
   add_config_arguments(*command, o->config);
   command->add_option("--steps", o->steps, "measured steps")
-      ->check(CLI::Range(1, 1000000))
+      ->check(CLI::Range(1, 1000000).description(""))
       ->capture_default_str();
   command->add_option("--warm-up", o->warm_up, "steps before them")
-      ->check(CLI::Range(0, 1000000))
+      ->check(CLI::Range(0, 1000000).description(""))
       ->capture_default_str();
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(

@@ -79,10 +79,10 @@ void add_sweep_command(CLI::App& program, Action& action) {
       ->required()
       ->type_name("DIR");
   command->add_option("--jobs", o->options.jobs, "cells that run at the same time")
-      ->check(CLI::Range(1, 1024))
+      ->check(CLI::Range(1, 1024).description(""))
       ->capture_default_str();
   command->add_option("--threads", o->options.threads, "threads of a cell (default: processors / jobs)")
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::Range(1, 1024).description(""));
   command->add_flag("--json", o->json, "print groups and cells as one JSON object");
   command->footer(
       "A grid file: configs = [\"a.toml\"], presets = [\"fp32\", \"lpmm\"], seeds = [1, 2, 3], set = "

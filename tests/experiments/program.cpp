@@ -91,7 +91,7 @@ microbatches = 2
 compute = "fp32"
 [optimizer]
 rule = "sgd"
-learning_rate = 0.05
+learning_rate = 0.002
 momentum = 0.9
 [memory]
 preset = "lpmm"
