@@ -333,10 +333,10 @@ class Run {
 
 // Starts afresh or from the newest checkpoint, with the log cut to what the checkpoint knows of.
 void Run::start(const Model& model, bool config_changed) {
+  log_.emplace(folder_.log);  // from here on no other process writes to the folder
   const std::string checkpoint = newest_checkpoint(folder_.checkpoints, true);
   const bool write_config = config_changed || checkpoint.empty();
-  if (write_config)
-    write_text(folder_.config, to_toml(config_));  // before the log: what has a log has a config
+  if (write_config) write_text(folder_.config, to_toml(config_));  // before any record
   if (!checkpoint.empty()) {
     state_ = parse_state(load_checkpoint(checkpoint, config_.model.name, memory_, buffers_), checkpoint);
     if (state_.step > steps_) {
