@@ -113,7 +113,7 @@ struct NormBackward {
   bool relu = false;
   const float *mean = nullptr, *inverse_deviation = nullptr, *weight = nullptr;
   float *weight_gradient = nullptr, *bias_gradient = nullptr;
-  void* dx = nullptr;         // may be dy
+  void* dx = nullptr;         // may be dy; null where the input needs none (and nothing is residual)
   bool accumulate = false;    // dx += instead of dx =
   void* dresidual = nullptr;  // null where there is no residual
   bool accumulate_residual = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
@@ -62,20 +63,25 @@ struct TileView {
   std::int64_t first = 0;
   std::int64_t count = 0;   // elements of the tensor
   std::int64_t padded = 0;  // rounded up to whole groups: what the loops run over
+  std::int64_t blocks = 0;
 
-  std::int64_t code_size() const { return code_bytes(codec.format, count); }
-  std::int64_t blocks() const { return blocks_of(count, codec.block); }
+  std::size_t code_size() const { return static_cast<std::size_t>(code_bytes(codec.format, count)); }
+  std::size_t step_size() const { return static_cast<std::size_t>(2 * blocks); }
 };
 
 TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count) {
   TileView t;
   t.codec = role.codec;
-  t.table = map_table(role.codec.format);
   t.codes = role.codes + code_bytes(role.codec.format, first);
-  t.steps = role.codec.block == 0 ? nullptr : role.steps + first / role.codec.block;
   t.first = first;
   t.count = count;
   t.padded = groups_of(count) * kGroup;
+  if (is_packed(role.codec.format)) {
+    const int shift = std::countr_zero(static_cast<unsigned>(role.codec.block));  // blocks are powers of two
+    t.table = map_table(role.codec.format);
+    t.steps = role.steps + (first >> shift);
+    t.blocks = (count + role.codec.block - 1) >> shift;
+  }
   return t;
 }
 
@@ -122,9 +128,9 @@ void zero_padding(float* values, const TileView& t) {
 // The steps as the loops may read them: with blocks of half a group, padding may reach into a block that the
 // tensor does not have.
 const std::uint16_t* padded_steps(const TileView& t, Steps& room) {
-  if (t.blocks() * t.codec.block >= t.padded) return t.steps;
-  std::copy_n(t.steps, t.blocks(), room.begin());
-  room[static_cast<std::size_t>(t.blocks())] = 0;
+  if (t.blocks * t.codec.block >= t.padded) return t.steps;
+  std::copy_n(t.steps, t.blocks, room.begin());
+  room[static_cast<std::size_t>(t.blocks)] = 0;
   return room.data();
 }
 
@@ -175,11 +181,12 @@ void encode_plain(const TileView& t, const float* values, const std::uint32_t* w
 template <class Choose>
 bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s, const Choose& choose) {
   const TileKernels& kernels = tile_kernels();
-  const std::int64_t block = t.codec.block == 0 ? kTile : t.codec.block;
+  const std::int64_t block = t.blocks == 0 ? kTile : t.codec.block;
+  const std::int64_t blocks = std::max<std::int64_t>(t.blocks, 1);
   std::array<std::uint32_t, kBlocksPerTile> largest;
   kernels.largest(values, t.padded, block, largest.data());
   bool storable = true;
-  for (std::int64_t b = 0; b < blocks_of(t.count, static_cast<int>(block)); ++b) {
+  for (std::int64_t b = 0; b < blocks; ++b) {
     storable = storable && is_storable(largest[static_cast<std::size_t>(b)]);
   }
   if (!storable) {
@@ -193,7 +200,7 @@ bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& 
     encode_plain(t, values, s.words.data());
     return storable;
   }
-  for (std::int64_t b = 0; b < t.blocks(); ++b) {
+  for (std::int64_t b = 0; b < t.blocks; ++b) {
     t.steps[b] = choose(bits_float(largest[static_cast<std::size_t>(b)]), t.steps[b]);
   }
   Steps room;
@@ -215,8 +222,8 @@ bool is_end_code(Format f, std::uint32_t code) {
 }
 
 void remember(const TileView& t, Scratch& s) {
-  std::memcpy(s.old_codes.data(), t.codes, static_cast<std::size_t>(t.code_size()));
-  if (t.steps != nullptr) std::memcpy(s.old_steps.data(), t.steps, static_cast<std::size_t>(2 * t.blocks()));
+  std::memcpy(s.old_codes.data(), t.codes, t.code_size());
+  if (t.steps != nullptr) std::memcpy(s.old_steps.data(), t.steps, t.step_size());
 }
 
 // Compares what was remembered with what is stored now; `wanted` are the fp32 values that were encoded.
@@ -258,9 +265,9 @@ void apply_rule(const Rule& rule, std::array<std::array<float, kTile>, kRoles>& 
 
 void empty_tile(const TileView& t) {
   if (t.steps != nullptr) {
-    std::memset(t.steps, 0, static_cast<std::size_t>(2 * t.blocks()));
+    std::memset(t.steps, 0, t.step_size());
   } else {
-    std::memset(t.codes, 0, static_cast<std::size_t>(t.code_size()));
+    std::memset(t.codes, 0, t.code_size());
   }
 }
 

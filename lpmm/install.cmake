@@ -23,7 +23,7 @@ foreach(library lpmm_core lpmm_kernels)
   get_target_property(of_library ${library} LINK_LIBRARIES)
   list(APPEND links ${of_library})
 endforeach()
-foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX
+foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX Eigen3=Eigen3::Eigen
         nlohmann_json=nlohmann_json::nlohmann_json CUDAToolkit=CUDA::cudart_static)
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 1 target)

@@ -547,6 +547,10 @@ Value ProgramBuilder::convolution(const std::string& name, Value x, int channels
 }
 
 Value ProgramBuilder::batch_norm(const std::string& name, Value x, bool relu, Value residual) {
+  if (residual.id >= 0 &&
+      (plan_->value(x.id).gradient < 0 || plan_->value(residual.id).gradient < 0 || residual.id == x.id)) {
+    throw std::logic_error(name + ": a norm with a residual needs two different values that have gradients");
+  }
   const int weight = add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, 1});
   const int bias = add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
   const int mean = static_cast<int>(buffers_.size());

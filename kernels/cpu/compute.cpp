@@ -283,8 +283,9 @@ void bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t col
 // ---- batch norm ------------------------------------------------------------------------------------------
 namespace {
 
+// At most 2048 rows a shard: partial sums are fp32.
 std::int64_t norm_rows(const NormShape& s) {
-  return std::max<std::int64_t>(1, kShard / s.channels);
+  return std::clamp<std::int64_t>(kShard / s.channels, 1, 2048);
 }
 std::int64_t norm_shards(const NormShape& s) {
   return (s.rows + norm_rows(s) - 1) / norm_rows(s);
@@ -316,7 +317,7 @@ void norm_statistics(Pool& pool, const NormShape& s, const void* x, float* mean,
       count += n;
     }
     mean[c] = static_cast<float>(center);
-    variance[c] = static_cast<float>(squares / count);
+    variance[c] = static_cast<float>(std::max(squares, 0.0) / count);
   }
 }
 
@@ -356,6 +357,7 @@ void norm_backward(Pool& pool, const NormShape& s, const NormBackward& args, voi
     args.weight_gradient[c] = static_cast<float>(sum_x * r);
     args.bias_gradient[c] = static_cast<float>(sum);
   }
+  if (args.dx == nullptr) return;
   for_shards(pool, s.rows, rows,
              [&](std::int64_t first, std::int64_t n) { loops::norm_backward(n, s, args, first, a, b, d); });
 }

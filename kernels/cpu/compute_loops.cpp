@@ -1,12 +1,7 @@
-// Plain loops over eight lanes, compiled once for each instruction set by Highway's foreach_target.
+// Compiled once for each instruction set by Highway's foreach_target.
 #include "kernels/cpu/compute_loops.h"
 
-#include <cstring>
-
 #include "kernels/codec.h"
-
-// Vectors never cross a function that is not inlined, so the calling convention does not matter.
-#pragma GCC diagnostic ignored "-Wpsabi"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/compute_loops.cpp"
@@ -17,79 +12,73 @@ HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels::loops::HWY_NAMESPACE {
 namespace {
 
-// Eight lanes of the compiler's own vector type: one AVX register, two of SSE. Memory may be unaligned.
-constexpr int kLanes = 8;
-typedef float F8 __attribute__((vector_size(32)));
-typedef std::uint32_t U8 __attribute__((vector_size(32)));
-typedef std::int32_t I8 __attribute__((vector_size(32)));
-typedef std::uint16_t H8 __attribute__((vector_size(16)));
+namespace hn = hwy::HWY_NAMESPACE;
 
-#define LPMM_INLINE inline __attribute__((always_inline))
+// At most 16 lanes, the width of a channel group, so that groups look the same for every instruction set.
+constexpr int kGroupChannels = 16;
+using D = hn::CappedTag<float, kGroupChannels>;
+using V = hn::Vec<D>;
+constexpr D d32;
+constexpr hn::Rebind<std::uint32_t, D> du32;
+constexpr hn::Rebind<std::int32_t, D> di32;
+constexpr hn::Rebind<std::uint16_t, D> du16;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(d32));
+constexpr int kVectors = kGroupChannels / kLanes;
 
 struct Fp32 {
   using Cell = float;
-  static LPMM_INLINE F8 load(const float* p) {
-    F8 v;
-    std::memcpy(&v, p, sizeof v);
-    return v;
-  }
-  static LPMM_INLINE void store(float* p, F8 v) { std::memcpy(p, &v, sizeof v); }
-  static LPMM_INLINE float load1(const float* p) { return *p; }
-  static LPMM_INLINE void store1(float* p, float v) { *p = v; }
+  static HWY_INLINE V load(const float* p) { return hn::LoadU(d32, p); }
+  static HWY_INLINE void store(float* p, V v) { hn::StoreU(v, d32, p); }
+  static HWY_INLINE float load1(const float* p) { return *p; }
+  static HWY_INLINE void store1(float* p, float v) { *p = v; }
 };
 
 struct Bf16 {
   using Cell = std::uint16_t;
-  static LPMM_INLINE F8 load(const std::uint16_t* p) {
-    H8 h;
-    std::memcpy(&h, p, sizeof h);
-    const U8 u = __builtin_convertvector(h, U8) << 16;
-    F8 v;
-    std::memcpy(&v, &u, sizeof v);
-    return v;
+  static HWY_INLINE V load(const std::uint16_t* p) {
+    return hn::BitCast(d32, hn::ShiftLeft<16>(hn::PromoteTo(du32, hn::LoadU(du16, p))));
   }
-  static LPMM_INLINE void store(std::uint16_t* p, F8 v) {
-    U8 u;
-    std::memcpy(&u, &v, sizeof u);
-    const I8 is_nan = v != v;
-    const U8 nan = reinterpret_cast<const U8&>(is_nan);
-    const U8 rounded = (u + 0x7FFFU + (u >> 16 & 1U)) >> 16;
-    const H8 h = __builtin_convertvector((rounded & ~nan) | ((u >> 16 | 0x40U) & nan), H8);
-    std::memcpy(p, &h, sizeof h);
+  // float_to_bf16, lane by lane.
+  static HWY_INLINE void store(std::uint16_t* p, V v) {
+    const auto u = hn::BitCast(du32, v);
+    const auto high = hn::ShiftRight<16>(u);
+    const auto odd = hn::And(high, hn::Set(du32, 1));
+    const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(du32, 0x7FFFU))));
+    const auto nan = hn::Or(high, hn::Set(du32, 0x40U));
+    const auto bits = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(v)), nan, rounded);
+    hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di32, bits)), du16, p);
   }
-  static LPMM_INLINE float load1(const std::uint16_t* p) { return bf16_to_float(*p); }
-  static LPMM_INLINE void store1(std::uint16_t* p, float v) { *p = float_to_bf16(v); }
+  static HWY_INLINE float load1(const std::uint16_t* p) { return bf16_to_float(*p); }
+  static HWY_INLINE void store1(std::uint16_t* p, float v) { *p = float_to_bf16(v); }
 };
 
-LPMM_INLINE F8 positive(F8 gate, F8 v) {  // v where gate > 0, else 0
-  const I8 keep = gate > 0.0F;
-  I8 bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  bits &= keep;
-  F8 out;
-  std::memcpy(&out, &bits, sizeof out);
-  return out;
+HWY_INLINE V positive(V gate, V v) {  // v where gate > 0, else 0
+  return hn::IfThenElseZero(hn::Gt(gate, hn::Zero(d32)), v);
 }
-LPMM_INLINE float positive(float gate, float v) {
+HWY_INLINE float positive(float gate, float v) {
   return gate > 0.0F ? v : 0.0F;
 }
 // ReLU that lets NaN through, so that a broken activation reaches the loss.
-LPMM_INLINE F8 relu_of(F8 v) {
-  const I8 drop = v <= 0.0F;
-  I8 bits;
-  std::memcpy(&bits, &v, sizeof bits);
-  bits &= ~drop;
-  F8 out;
-  std::memcpy(&out, &bits, sizeof out);
-  return out;
+HWY_INLINE V relu_of(V v) {
+  return hn::IfThenZeroElse(hn::Le(v, hn::Zero(d32)), v);
 }
-LPMM_INLINE float relu_of(float v) {
+HWY_INLINE float relu_of(float v) {
   return v <= 0.0F ? 0.0F : v;
 }
+HWY_INLINE V multiply_add(V a, V b, V c) {  // a * b + c, two roundings
+  return hn::Add(hn::Mul(a, b), c);
+}
+// Sums of a channel group, from zero.
+struct Sums {
+  V v[kVectors];
+  HWY_INLINE Sums() {
+    for (int i = 0; i < kVectors; ++i) v[i] = hn::Zero(d32);
+  }
+};
 
-// Runs eight lanes at a time, then one by one.
+// Runs a vector at a time, then one by one.
 template <class Wide, class Narrow>
-LPMM_INLINE void each(std::int64_t count, Wide wide, Narrow narrow) {
+HWY_INLINE void each(std::int64_t count, Wide wide, Narrow narrow) {
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) wide(i);
   for (; i < count; ++i) narrow(i);
@@ -109,8 +98,8 @@ void FromFloat(std::int64_t count, const float* in, void* out) {
   each(
       count,
       [&](std::int64_t i) HWY_ATTR {
-        F8 v = Fp32::load(in + i);
-        if (kAccumulate) v += T::load(y + i);
+        V v = Fp32::load(in + i);
+        if (kAccumulate) v = hn::Add(v, T::load(y + i));
         T::store(y + i, v);
       },
       [&](std::int64_t i) HWY_ATTR { T::store1(y + i, kAccumulate ? in[i] + T::load1(y + i) : in[i]); });
@@ -133,8 +122,8 @@ void ReluBackward(std::int64_t count, const void* y_in, const void* dy_in, void*
   each(
       count,
       [&](std::int64_t i) HWY_ATTR {
-        F8 g = positive(T::load(y + i), T::load(dy + i));
-        if (kAccumulate) g += T::load(dx + i);
+        V g = positive(T::load(y + i), T::load(dy + i));
+        if (kAccumulate) g = hn::Add(g, T::load(dx + i));
         T::store(dx + i, g);
       },
       [&](std::int64_t i) HWY_ATTR {
@@ -149,7 +138,7 @@ void Add(std::int64_t count, const void* a_in, const void* b_in, void* out) {
   const auto* b = static_cast<const typename T::Cell*>(b_in);
   auto* y = static_cast<typename T::Cell*>(out);
   each(
-      count, [&](std::int64_t i) HWY_ATTR { T::store(y + i, T::load(a + i) + T::load(b + i)); },
+      count, [&](std::int64_t i) HWY_ATTR { T::store(y + i, hn::Add(T::load(a + i), T::load(b + i))); },
       [&](std::int64_t i) HWY_ATTR { T::store1(y + i, T::load1(a + i) + T::load1(b + i)); });
 }
 
@@ -161,7 +150,7 @@ void BiasForward(std::int64_t rows, std::int64_t columns, const float* x, const 
     each(
         columns,
         [&](std::int64_t c) HWY_ATTR {
-          const F8 v = Fp32::load(x + c) + Fp32::load(bias + c);
+          const V v = hn::Add(Fp32::load(x + c), Fp32::load(bias + c));
           T::store(y + c, relu ? relu_of(v) : v);
         },
         [&](std::int64_t c) HWY_ATTR {
@@ -173,40 +162,33 @@ void BiasForward(std::int64_t rows, std::int64_t columns, const float* x, const 
 
 // ---- batch norm: groups of channels outside, rows inside, sums in registers ------------------------------
 // Each sum has two accumulators (even and odd rows), added at the end: shorter chains, fixed order.
-constexpr int kWide = 2;  // vectors a channel group
 
-template <class T, int kVectors>
+template <class T>
 void NormStatisticsGroup(std::int64_t rows, int stride, const typename T::Cell* x, float* mean,
                          float* squares) {
-  F8 even[kVectors] = {}, odd[kVectors] = {};
+  // Sums of x - x[0] lose nothing to a large mean; one pass does.
+  Sums origin, sum[2], square[2];
+  for (int v = 0; v < kVectors; ++v) origin.v[v] = T::load(x + v * kLanes);
+  const auto row = [&](std::int64_t r, int parity) HWY_ATTR {
+    for (int v = 0; v < kVectors; ++v) {
+      const V d = hn::Sub(T::load(x + r * stride + v * kLanes), origin.v[v]);
+      sum[parity].v[v] = hn::Add(sum[parity].v[v], d);
+      square[parity].v[v] = multiply_add(d, d, square[parity].v[v]);
+    }
+  };
   std::int64_t r = 0;
   for (; r + 2 <= rows; r += 2) {
-    for (int v = 0; v < kVectors; ++v) even[v] += T::load(x + r * stride + v * kLanes);
-    for (int v = 0; v < kVectors; ++v) odd[v] += T::load(x + (r + 1) * stride + v * kLanes);
+    row(r, 0);
+    row(r + 1, 1);
   }
-  if (r < rows) {
-    for (int v = 0; v < kVectors; ++v) even[v] += T::load(x + r * stride + v * kLanes);
-  }
-  const float inverse = 1.0F / static_cast<float>(rows);
-  F8 center[kVectors], even2[kVectors] = {}, odd2[kVectors] = {};
-  for (int v = 0; v < kVectors; ++v) center[v] = (even[v] + odd[v]) * inverse;
-  for (r = 0; r + 2 <= rows; r += 2) {
-    for (int v = 0; v < kVectors; ++v) {
-      const F8 d = T::load(x + r * stride + v * kLanes) - center[v];
-      const F8 e = T::load(x + (r + 1) * stride + v * kLanes) - center[v];
-      even2[v] += d * d;
-      odd2[v] += e * e;
-    }
-  }
-  if (r < rows) {
-    for (int v = 0; v < kVectors; ++v) {
-      const F8 d = T::load(x + r * stride + v * kLanes) - center[v];
-      even2[v] += d * d;
-    }
-  }
+  if (r < rows) row(r, 0);
+  const V inverse = hn::Set(d32, 1.0F / static_cast<float>(rows));
   for (int v = 0; v < kVectors; ++v) {
-    Fp32::store(mean + v * kLanes, center[v]);
-    Fp32::store(squares + v * kLanes, even2[v] + odd2[v]);
+    const V total = hn::Add(sum[0].v[v], sum[1].v[v]);
+    const V center = hn::Mul(total, inverse);
+    Fp32::store(mean + v * kLanes, hn::Add(origin.v[v], center));
+    Fp32::store(squares + v * kLanes,
+                hn::Sub(hn::Add(square[0].v[v], square[1].v[v]), hn::Mul(total, center)));
   }
 }
 
@@ -214,21 +196,20 @@ template <class T>
 void NormStatistics(std::int64_t rows, int channels, const void* in, float* mean, float* squares) {
   const auto* x = static_cast<const typename T::Cell*>(in);
   int c = 0;
-  for (; c + kWide * kLanes <= channels; c += kWide * kLanes) {
-    NormStatisticsGroup<T, kWide>(rows, channels, x + c, mean + c, squares + c);
-  }
-  for (; c + kLanes <= channels; c += kLanes) {
-    NormStatisticsGroup<T, 1>(rows, channels, x + c, mean + c, squares + c);
+  for (; c + kGroupChannels <= channels; c += kGroupChannels) {
+    NormStatisticsGroup<T>(rows, channels, x + c, mean + c, squares + c);
   }
   for (; c < channels; ++c) {
+    const float origin = T::load1(x + c);
     float sum = 0, square = 0;
-    for (std::int64_t r = 0; r < rows; ++r) sum += T::load1(x + r * channels + c);
-    mean[c] = sum / static_cast<float>(rows);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const float d = T::load1(x + r * channels + c) - mean[c];
+      const float d = T::load1(x + r * channels + c) - origin;
+      sum += d;
       square += d * d;
     }
-    squares[c] = square;
+    const float inverse = 1.0F / static_cast<float>(rows);
+    mean[c] = origin + sum * inverse;
+    squares[c] = square - sum * sum * inverse;
   }
 }
 
@@ -243,8 +224,8 @@ void NormApply(std::int64_t rows, int channels, const void* in, const float* sca
         channels,
         [&](std::int64_t c) HWY_ATTR {
           const std::int64_t i = r * channels + c;
-          F8 v = T::load(x + i) * Fp32::load(scale + c) + Fp32::load(shift + c);
-          if (kResidual) v += T::load(add + i);
+          V v = multiply_add(T::load(x + i), Fp32::load(scale + c), Fp32::load(shift + c));
+          if (kResidual) v = hn::Add(v, T::load(add + i));
           T::store(y + i, kRelu ? relu_of(v) : v);
         },
         [&](std::int64_t c) HWY_ATTR {
@@ -256,18 +237,18 @@ void NormApply(std::int64_t rows, int channels, const void* in, const float* sca
   }
 }
 
-template <class T, bool kRelu, int kVectors>
+template <class T, bool kRelu>
 void NormReduceGroup(std::int64_t rows, int stride, const typename T::Cell* x, const typename T::Cell* y,
                      const typename T::Cell* dy, const float* mean, float* sum_g, float* sum_gx) {
-  F8 center[kVectors], g_sum[2][kVectors] = {}, gx_sum[2][kVectors] = {};
-  for (int v = 0; v < kVectors; ++v) center[v] = Fp32::load(mean + v * kLanes);
+  Sums center, g_sum[2], gx_sum[2];
+  for (int v = 0; v < kVectors; ++v) center.v[v] = Fp32::load(mean + v * kLanes);
   const auto row = [&](std::int64_t r, int parity) HWY_ATTR {
     for (int v = 0; v < kVectors; ++v) {
       const std::int64_t i = r * stride + v * kLanes;
-      F8 g = T::load(dy + i);
+      V g = T::load(dy + i);
       if (kRelu) g = positive(T::load(y + i), g);
-      g_sum[parity][v] += g;
-      gx_sum[parity][v] += g * (T::load(x + i) - center[v]);
+      g_sum[parity].v[v] = hn::Add(g_sum[parity].v[v], g);
+      gx_sum[parity].v[v] = multiply_add(g, hn::Sub(T::load(x + i), center.v[v]), gx_sum[parity].v[v]);
     }
   };
   std::int64_t r = 0;
@@ -277,8 +258,8 @@ void NormReduceGroup(std::int64_t rows, int stride, const typename T::Cell* x, c
   }
   if (r < rows) row(r, 0);
   for (int v = 0; v < kVectors; ++v) {
-    Fp32::store(sum_g + v * kLanes, g_sum[0][v] + g_sum[1][v]);
-    Fp32::store(sum_gx + v * kLanes, gx_sum[0][v] + gx_sum[1][v]);
+    Fp32::store(sum_g + v * kLanes, hn::Add(g_sum[0].v[v], g_sum[1].v[v]));
+    Fp32::store(sum_gx + v * kLanes, hn::Add(gx_sum[0].v[v], gx_sum[1].v[v]));
   }
 }
 
@@ -289,12 +270,8 @@ void NormReduce(std::int64_t rows, int channels, const NormBackward& args, std::
   const auto* y = kRelu ? static_cast<const typename T::Cell*>(args.y) + first * channels : nullptr;
   const auto* dy = static_cast<const typename T::Cell*>(args.dy) + first * channels;
   int c = 0;
-  for (; c + kWide * kLanes <= channels; c += kWide * kLanes) {
-    NormReduceGroup<T, kRelu, kWide>(rows, channels, x + c, y + c, dy + c, args.mean + c, sum_g + c,
-                                     sum_gx + c);
-  }
-  for (; c + kLanes <= channels; c += kLanes) {
-    NormReduceGroup<T, kRelu, 1>(rows, channels, x + c, y + c, dy + c, args.mean + c, sum_g + c, sum_gx + c);
+  for (; c + kGroupChannels <= channels; c += kGroupChannels) {
+    NormReduceGroup<T, kRelu>(rows, channels, x + c, y + c, dy + c, args.mean + c, sum_g + c, sum_gx + c);
   }
   for (; c < channels; ++c) {
     float sum = 0, sum_x = 0;
@@ -323,12 +300,13 @@ void NormBackwardRows(std::int64_t rows, int channels, const NormBackward& args,
         channels,
         [&](std::int64_t c) HWY_ATTR {
           const std::int64_t i = r * channels + c;
-          F8 g = T::load(dy + i);
+          V g = T::load(dy + i);
           if (kRelu) g = positive(T::load(y + i), g);
-          F8 v = g * Fp32::load(a + c) + T::load(x + i) * Fp32::load(b + c) + Fp32::load(d + c);
-          if (kAccumulate) v += T::load(dx + i);
+          V v = multiply_add(T::load(x + i), Fp32::load(b + c), hn::Mul(g, Fp32::load(a + c)));
+          v = hn::Add(v, Fp32::load(d + c));
+          if (kAccumulate) v = hn::Add(v, T::load(dx + i));
           T::store(dx + i, v);
-          if (kResidual != 0) T::store(dres + i, kResidual == 2 ? g + T::load(dres + i) : g);
+          if (kResidual != 0) T::store(dres + i, kResidual == 2 ? hn::Add(g, T::load(dres + i)) : g);
         },
         [&](std::int64_t c) HWY_ATTR {
           const std::int64_t i = r * channels + c;

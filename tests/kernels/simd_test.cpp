@@ -1,6 +1,8 @@
 // Every instruction set and number of threads gives the bits of the scalar code.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/kernels/support.h"
 
 namespace lpmm::kernels {
@@ -192,6 +194,22 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
       }
     }
   }
+}
+
+// The quotient of the vector code, for every mantissa of a step and values spread over the mantissas: the
+// product with the rounded reciprocal, mended by its residual, is x / step.
+TEST_F(Simd, MendedProductsAreQuotients) {
+  std::int64_t wrong = 0;
+  for (int s = 128; s < 256; ++s) {
+    const float step = static_cast<float>(s);
+    const float inverse = 1.0F / step;
+    for (std::uint32_t mantissa = static_cast<std::uint32_t>(s); mantissa < 1U << 23; mantissa += 1021) {
+      const float x = bits_float(0x3F800000U | mantissa);
+      const float q = x * inverse;
+      wrong += std::fma(std::fma(-q, step, x), inverse, q) != x / step;
+    }
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(Simd, UnknownSetIsRefused) {

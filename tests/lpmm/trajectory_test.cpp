@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -38,7 +37,8 @@ void step(ModelMemory& memory, std::uint32_t number, const std::vector<float>& g
 
 // tests/golden/make_trajectories.py
 TEST(Trajectory, PyTorch) {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "../golden/trajectories.json");
+  std::ifstream file(LPMM_SOURCE_DIR "/tests/golden/trajectories.json");
+  ASSERT_TRUE(file.is_open());
   const auto cases = nlohmann::json::parse(file);
   ASSERT_EQ(cases.size(), 8U);
   Pool pool(1);

@@ -1,0 +1,364 @@
+// Programs end to end: gradients of whole networks, threads, microbatches, failures, memory.
+#include "lpmm/program.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <random>
+
+#include "lpmm/ops.h"
+
+namespace lpmm {
+namespace {
+
+using Forward = std::function<void(ProgramBuilder&)>;
+using Floats = std::vector<float>;
+
+// Every op once: stem, residual block with a shortcut, both pools, ReLU, add, two linear layers.
+void every_op(ProgramBuilder& b) {
+  Value x = b.input(8, 8, 3);
+  x = b.batch_norm("bn0", b.convolution("conv0", x, 8, 3, 1), true);
+  const Value y = b.batch_norm("bn1", b.convolution("conv1", x, 12, 3, 2), true);
+  const Value z = b.batch_norm("bn2", b.convolution("conv2", y, 12, 3, 1), true, b.shortcut(x, 12, 2));
+  Value s = b.add(b.relu(z), y);
+  s = b.add(b.max_pool(s, 2, 2), b.average_pool(s, 2, 2));
+  s = b.batch_norm("bn3", b.convolution("conv3", s, 16, 1, 1), false);
+  s = b.linear("hidden", s, 20, true);
+  b.loss(b.linear("head", s, 5, false), 0.1);
+}
+void linear_only(ProgramBuilder& b) {
+  b.loss(b.linear("head", b.input(1, 1, 777), 3001, false), 0);
+}
+
+Batch random_batch(int count, std::int64_t values, int classes, unsigned seed) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  Batch batch;
+  batch.count = count;
+  batch.images.resize(static_cast<std::size_t>(count * values));
+  for (float& v : batch.images) v = normal(generator);
+  for (int i = 0; i < count; ++i)
+    batch.labels.push_back(static_cast<std::int32_t>(generator() % static_cast<unsigned>(classes)));
+  return batch;
+}
+
+// A network with its memory, initialised with seeded normals (norms near 1 and 0).
+struct Net {
+  Net(const Forward& forward, int batch, Compute compute, int threads, int microbatches = 1,
+      const char* preset = "fp32")
+      : pool(threads) {
+    ProgramBuilder builder(batch, compute, threads);
+    forward(builder);
+    OptimizerConfig optimizer;
+    memory = std::make_unique<ModelMemory>(builder.tensors(), make_policy(preset), optimizer, 1, microbatches,
+                                           pool);
+    buffers = std::make_unique<Buffers>(builder.buffers());
+    for (int t = 0; t < memory->tensors(); ++t) {
+      std::mt19937 generator(static_cast<unsigned>(t) + 10);
+      std::normal_distribution<float> normal;
+      const Initial initial = builder.initials()[static_cast<std::size_t>(t)];
+      Floats v(static_cast<std::size_t>(memory->info(t).elements()));
+      for (float& x : v) {
+        x = initial.kind == InitialKind::kConstant
+                ? static_cast<float>(initial.scale) + 0.2F * normal(generator)
+                : static_cast<float>(initial.scale) * normal(generator);
+      }
+      memory->initialize(t, 0, v);
+    }
+    program = builder.finish();
+  }
+  Floats parameter(int tensor) const {
+    Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
+    memory->decode(tensor, 0, v);
+    return v;
+  }
+  // One microbatch; the accumulators hold the gradient until drop().
+  double run(const Batch& batch) {
+    buffers->begin();
+    memory->begin_step(++step);
+    return program->train(*memory, *buffers, batch, 0).loss_sum / static_cast<double>(batch.count);
+  }
+  Floats gradient(int tensor) {
+    Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
+    kernels::decode(pool, memory->view(tensor, Role::kAccumulator), 0, memory->info(tensor).elements(),
+                    v.data());
+    return v;
+  }
+  void drop() { memory->commit(0); }
+
+  Pool pool;
+  std::unique_ptr<ModelMemory> memory;
+  std::unique_ptr<Buffers> buffers;
+  std::unique_ptr<Program> program;
+  std::uint32_t step = 0;
+};
+
+double norm(const Floats& v) {
+  double sum = 0;
+  for (const float x : v) sum += 1.0 * x * x;
+  return std::sqrt(sum);
+}
+double dot(const Floats& a, const Floats& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += 1.0 * a[i] * b[i];
+  return sum;
+}
+
+TEST(Program, GradientsOfEveryTensorByFiniteDifferences) {
+  Net net(every_op, 64, Compute::kFp32, 2);
+  const Batch batch = random_batch(64, 192, 5, 3);
+  net.run(batch);
+  std::vector<Floats> gradients;
+  for (int t = 0; t < net.memory->tensors(); ++t) gradients.push_back(net.gradient(t));
+  net.drop();
+  for (int t = 0; t < net.memory->tensors(); ++t) {
+    SCOPED_TRACE(net.memory->info(t).name);
+    const Floats start = net.parameter(t), &g = gradients[static_cast<std::size_t>(t)];
+    // Along the gradient and one random direction mixed with it.
+    for (const bool mixed : {false, true}) {
+      Floats direction = g;
+      if (mixed) {
+        std::mt19937 generator(static_cast<unsigned>(t));
+        std::normal_distribution<float> normal;
+        const auto scale = static_cast<float>(norm(g) / std::sqrt(static_cast<double>(g.size())));
+        for (float& d : direction) d += scale * normal(generator);
+      }
+      const double h = 1e-3 * std::max(norm(start), 0.1) / norm(direction);
+      double loss[2];
+      for (const int side : {0, 1}) {
+        Floats moved = start;
+        for (std::size_t i = 0; i < moved.size(); ++i) {
+          moved[i] += static_cast<float>((side == 0 ? h : -h) * direction[i]);
+        }
+        net.memory->initialize(t, 0, moved);
+        loss[side] = net.run(batch);
+        net.drop();
+      }
+      net.memory->initialize(t, 0, start);
+      const double want = dot(direction, g);
+      // Biases of a convolution's norm chain are small; the loss carries 1e-7 of fp32 noise.
+      EXPECT_NEAR((loss[0] - loss[1]) / (2 * h), want, 0.03 * std::abs(want) + 3e-7 / h) << mixed;
+    }
+  }
+}
+
+TEST(Program, Bf16GradientsPointTheSameWay) {
+  Net exact(every_op, 32, Compute::kFp32, 2), rough(every_op, 32, Compute::kBf16, 2);
+  const Batch batch = random_batch(32, 192, 5, 4);
+  EXPECT_NEAR(exact.run(batch), rough.run(batch), 0.02);
+  for (int t = 0; t < exact.memory->tensors(); ++t) {
+    const Floats a = exact.gradient(t), b = rough.gradient(t);
+    EXPECT_GT(dot(a, b) / (norm(a) * norm(b)), 0.98) << exact.memory->info(t).name;
+    EXPECT_NEAR(norm(b) / norm(a), 1, 0.1) << exact.memory->info(t).name;
+  }
+}
+
+// 777 inputs, 3,001 outputs: panels end inside tiles, and folds wait for the next panel.
+TEST(Program, LinearPanelsGiveTheWholeGradient) {
+  constexpr int kIn = 777, kOut = 3001, kBatch = 4;
+  Net net(linear_only, kBatch, Compute::kFp32, 2);
+  const Batch batch = random_batch(kBatch, kIn, kOut, 5);
+  net.run(batch);
+  const Floats w = net.parameter(0), bias = net.parameter(1), dw = net.gradient(0), db = net.gradient(1);
+  std::vector<double> p(kBatch * kOut);
+  for (std::size_t n = 0; n < kBatch; ++n) {
+    double sum = 0;
+    for (std::size_t o = 0; o < kOut; ++o) {
+      double y = bias[o];
+      for (std::size_t i = 0; i < kIn; ++i) y += 1.0 * w[o * kIn + i] * batch.images[n * kIn + i];
+      sum += p[n * kOut + o] = std::exp(y);
+    }
+    for (std::size_t o = 0; o < kOut; ++o) {
+      p[n * kOut + o] =
+          (p[n * kOut + o] / sum - (static_cast<std::int32_t>(o) == batch.labels[n] ? 1 : 0)) / kBatch;
+    }
+  }
+  for (std::size_t o = 0; o < kOut; ++o) {
+    double want_bias = 0;
+    for (std::size_t n = 0; n < kBatch; ++n) want_bias += p[n * kOut + o];
+    ASSERT_NEAR(db[o], want_bias, 1e-6);
+    for (std::size_t i = 0; i < kIn; ++i) {
+      double want = 0;
+      for (std::size_t n = 0; n < kBatch; ++n) want += p[n * kOut + o] * batch.images[n * kIn + i];
+      ASSERT_NEAR(dw[o * kIn + i], want, 2e-6) << o << ", " << i;
+    }
+  }
+}
+
+TEST(Program, SameBitsForOneTwoThreeThreads) {
+  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+    std::vector<Floats> first;
+    for (const int threads : {1, 2, 3}) {
+      Net net(every_op, 12, compute, threads, 2, "lpmm-compact");
+      std::vector<Floats> all;
+      for (std::uint32_t step = 1; step <= 3; ++step) {
+        net.buffers->begin();
+        net.memory->begin_step(step);
+        for (int m = 0; m < 2; ++m) {
+          const Batch batch = random_batch(12, 192, 5, 10 * step + static_cast<unsigned>(m));
+          all.push_back(
+              {static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).loss_sum)});
+        }
+        ASSERT_TRUE(net.memory->commit(0.1).applied);
+        net.buffers->commit();
+      }
+      for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
+      for (int b = 0; b < static_cast<int>(net.buffers->infos().size()); ++b) {
+        all.emplace_back(net.buffers->value(b).begin(), net.buffers->value(b).end());
+      }
+      if (threads == 1) first = all;
+      EXPECT_EQ(first, all) << threads;
+    }
+  }
+}
+
+TEST(Program, LearnsOneBatch) {
+  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+    Net net(every_op, 16, compute, 2, 1, "lpmm");
+    const Batch batch = random_batch(16, 192, 5, 6);
+    double loss = 0;
+    for (int i = 0; i < 40; ++i) {
+      loss = net.run(batch);
+      net.memory->commit(0.1);
+      net.buffers->commit();
+    }
+    EXPECT_LT(loss, 0.6);  // smoothing 0.1 of 5 classes cannot go below 0.39
+    // Running statistics have followed: evaluation sees the same batch almost as well.
+    const BatchResult seen = net.program->evaluate(*net.memory, *net.buffers, batch);
+    EXPECT_EQ(seen.count, 16);
+    EXPECT_GE(seen.correct, 15);
+  }
+}
+
+TEST(Program, EvaluationOfAPartialBatchIgnoresTheRest) {
+  Net net(every_op, 16, Compute::kFp32, 2);
+  Batch batch = random_batch(16, 192, 5, 7);
+  double sum = 0;
+  for (const std::size_t first : {0, 5, 10}) {
+    const std::size_t count = first == 10 ? 6 : 5;
+    Batch part;
+    part.count = static_cast<std::int64_t>(count);
+    part.images.assign(batch.images.begin() + static_cast<std::ptrdiff_t>(192 * first),
+                       batch.images.begin() + static_cast<std::ptrdiff_t>(192 * (first + count)));
+    part.labels.assign(batch.labels.begin() + static_cast<std::ptrdiff_t>(first),
+                       batch.labels.begin() + static_cast<std::ptrdiff_t>(first + count));
+    sum += net.program->evaluate(*net.memory, *net.buffers, part).loss_sum;
+  }
+  EXPECT_NEAR(sum, net.program->evaluate(*net.memory, *net.buffers, batch).loss_sum, 1e-4);
+}
+
+// Each microbatch adds a tenth of its own statistics, with the unbiased variance, to the proposal.
+TEST(Program, RunningStatisticsInClosedForm) {
+  const Forward norm_of_input = [](ProgramBuilder& b) {
+    Value x = b.batch_norm("bn", b.input(1, 1, 2), false);
+    b.loss(x, 0);
+  };
+  Net net(norm_of_input, 4, Compute::kFp32, 1, 2);
+  Batch a, c;
+  a.count = c.count = 4;
+  a.labels = c.labels = {0, 1, 0, 1};
+  a.images = {1, 0, 2, 0, 3, 0, 6, 4};  // means 3, 1; unbiased variances 14/3, 4
+  c.images = {0, 5, 0, 5, 0, 5, 0, 5};  // means 0, 5; variances 0
+  net.buffers->begin();
+  net.memory->begin_step(1);
+  net.program->train(*net.memory, *net.buffers, a, 0);
+  net.program->train(*net.memory, *net.buffers, c, 1);
+  EXPECT_EQ(net.buffers->value(0)[0], 0);  // nothing is committed yet
+  EXPECT_EQ(net.buffers->value(1)[0], 1);
+  net.buffers->commit();
+  EXPECT_NEAR(net.buffers->value(0)[0], 0.9 * 0.3, 1e-6);
+  EXPECT_NEAR(net.buffers->value(0)[1], 0.9 * 0.1 + 0.5, 1e-6);
+  EXPECT_NEAR(net.buffers->value(1)[0], 0.9 * (0.9 + 0.1 * 14 / 3), 1e-6);
+  EXPECT_NEAR(net.buffers->value(1)[1], 0.9 * (0.9 + 0.1 * 4), 1e-6);
+}
+
+TEST(Program, NanLossFailsTheStepAndChangesNothing) {
+  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+    Net net(every_op, 8, compute, 2, 2, "lpmm-compact");
+    std::vector<Floats> before;
+    for (int t = 0; t < net.memory->tensors(); ++t) before.push_back(net.parameter(t));
+    Batch batch = random_batch(8, 192, 5, 8);
+    net.buffers->begin();
+    net.memory->begin_step(1);
+    net.program->train(*net.memory, *net.buffers, batch, 0);
+    EXPECT_FALSE(net.memory->failed());
+    batch.images[100] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_TRUE(std::isnan(net.program->train(*net.memory, *net.buffers, batch, 1).loss_sum));
+    EXPECT_TRUE(net.memory->failed());
+    EXPECT_FALSE(net.memory->commit(0.1).applied);
+    for (int t = 0; t < net.memory->tensors(); ++t) {
+      EXPECT_EQ(net.parameter(t), before[static_cast<std::size_t>(t)]);
+    }
+    EXPECT_EQ(net.buffers->value(0)[0], 0);
+  }
+}
+
+// ---- memory ----------------------------------------------------------------------------------------------
+TEST(Arena, NothingThatMeetsOverlaps) {
+  std::mt19937 generator(1);
+  std::vector<Lifetime> lives;
+  std::int64_t sum = 0;
+  for (int i = 0; i < 200; ++i) {
+    const int begin = static_cast<int>(generator() % 100);
+    lives.push_back({static_cast<std::int64_t>(generator() % 5000), begin,
+                     begin + static_cast<int>(generator() % 20), 0});
+    sum += kernels::aligned(lives.back().bytes);
+  }
+  const std::int64_t total = place(lives);
+  for (const Lifetime& a : lives) {
+    EXPECT_EQ(a.offset % 64, 0);
+    EXPECT_LE(a.offset + a.bytes, total);
+    for (const Lifetime& b : lives) {
+      if (&a == &b || a.end < b.begin || b.end < a.begin) continue;
+      EXPECT_TRUE(a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset);
+    }
+  }
+  EXPECT_LT(total, sum / 3);
+}
+
+std::int64_t mapped_bytes() {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * sysconf(_SC_PAGESIZE);
+}
+
+// Building allocates nothing large; the first step maps the arena and the workspace, the next ones nothing.
+TEST(Program, AllocatesWhatItPlans) {
+  const Forward wide = [](ProgramBuilder& b) {
+    Value x = b.input(32, 32, 16);
+    for (int i = 0; i < 6; ++i)
+      x = b.batch_norm("bn" + std::to_string(i), b.convolution("c" + std::to_string(i), x, 16, 3, 1), true);
+    b.loss(b.linear("head", x, 10, false), 0);
+  };
+  Net net(wide, 64, Compute::kFp32, 1);
+  const Batch batch = random_batch(64, 32 * 32 * 16, 10, 1);
+  const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const auto whole_pages = [&](std::int64_t bytes) { return (bytes + page - 1) / page * page; };
+  const std::int64_t planned =
+      whole_pages(net.program->activation_bytes()) + whole_pages(net.program->workspace_bytes());
+  ASSERT_GT(planned, 50 << 20);
+  const std::int64_t before = mapped_bytes();
+  net.run(batch);
+  const std::int64_t after = mapped_bytes();
+  net.drop();
+  EXPECT_GE(after - before, planned);
+  EXPECT_LT(after - before, planned + (1 << 20));  // the heap may grow by its usual step
+  net.run(batch);
+  net.drop();
+  EXPECT_LT(mapped_bytes() - after, 1 << 20);
+}
+
+TEST(Program, RefusesWhatItWasNotBuiltFor) {
+  Net net(every_op, 8, Compute::kFp32, 1);
+  net.memory->begin_step(1);
+  EXPECT_THROW(net.program->train(*net.memory, *net.buffers, random_batch(7, 192, 5, 1), 0),
+               std::logic_error);
+  EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, random_batch(9, 192, 5, 1)),
+               std::logic_error);
+}
+
+}  // namespace
+}  // namespace lpmm
