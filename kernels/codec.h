@@ -65,8 +65,8 @@ inline constexpr float kMaxMagnitude = 0x1p120F;
 inline constexpr float kMinStep = 0x1p-100F;
 // A new sticky step leaves this much room above the largest element; an old one is dropped when the largest
 // element falls below this share of its range.
-inline constexpr float kStickyRoom = 1.125F;
-inline constexpr float kStickySlack = 0.5F;
+inline constexpr float kStickyRoom = 1.0625F;
+inline constexpr float kStickySlack = 0.8F;
 
 LPMM_HD bool is_storable(std::uint32_t magnitude_bits) {
   return magnitude_bits <= 0x7B800000U;

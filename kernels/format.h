@@ -36,7 +36,8 @@ enum class Map : std::uint8_t {
 enum class Rounding : std::uint8_t { kNearest, kStochastic };
 
 // When a block's step may change on a write. Moving: chosen afresh each time. Sticky: kept until the block
-// overflows it or falls below half of its range, so that an untouched code stays exactly on its grid.
+// overflows it or falls far below its range (kernels/codec.h), so that an untouched code stays exactly on its
+// grid.
 enum class StepMode : std::uint8_t { kMoving, kSticky };
 
 enum class Role : std::uint8_t { kParameter, kAccumulator, kMomentum, kVariance };

@@ -347,9 +347,13 @@ std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers)
   return bytes;
 }
 
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("step_{:08}", step);
+}
+
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
                             const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep) {
-  const std::string name = fmt::format("step_{:08}", step);
+  const std::string name = checkpoint_name(step);
   try {
     write_checkpoint(folder, name, step, model, memory, buffers, run);
   } catch (const std::exception& e) {

@@ -19,6 +19,9 @@ namespace lpmm {
 // Bytes one checkpoint takes on disk, about.
 std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers);
 
+// "step_NNNNNNNN"
+std::string checkpoint_name(std::int64_t step);
+
 // Saves to FOLDER/step_NNNNNNNN and returns that path: checks the free space, writes to a temporary name,
 // syncs, renames, and then removes all but the newest `keep` (0: keeps all). Whatever fails, older
 // checkpoints stay as they are; throws RunError that says so and why. `run` is kept in state.json.

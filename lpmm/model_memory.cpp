@@ -67,7 +67,36 @@ struct RangeSum {
   double square_sum;
 };
 
+bool has_role(const OptimizerConfig& optimizer, Role role) {
+  if (role == Role::kMomentum) return uses_momentum(optimizer);
+  return role != Role::kVariance || uses_variance(optimizer);
+}
+
+// Counts one tensor; spec_of(role) is null where it has no such role.
+template <class SpecOf>
+void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& spec_of) {
+  const std::int64_t elements = info.elements();
+  ledger.parameters += elements;
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const Spec* spec = spec_of(r);
+    if (spec == nullptr) continue;
+    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, elements);
+    ledger.role_steps[r] += step_bytes(*spec, elements);
+  }
+}
+
 }  // namespace
+
+Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
+                     const OptimizerConfig& optimizer) {
+  Ledger ledger;
+  for (const TensorInfo& t : tensors) {
+    const RoleSpecs specs = specs_for(policy, t);
+    add_to(ledger, t, is_exempt(policy, t),
+           [&](std::size_t r) { return has_role(optimizer, static_cast<Role>(r)) ? &specs[r] : nullptr; });
+  }
+  return ledger;
+}
 
 struct ModelMemory::State {
   struct Tensor {
@@ -130,10 +159,7 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
 void ModelMemory::State::allocate() {
   for (std::size_t r = 0; r < kRoles; ++r) {
     const Role role = static_cast<Role>(r);
-    if ((role == Role::kMomentum && !uses_momentum(optimizer)) ||
-        (role == Role::kVariance && !uses_variance(optimizer))) {
-      continue;
-    }
+    if (!has_role(optimizer, role)) continue;
     // All codes first, then all steps: only codes need the alignment.
     Layout layout;
     std::vector<std::size_t> codes, steps;
@@ -237,14 +263,8 @@ kernels::RoleView ModelMemory::view(int tensor, Role role) const {
 Ledger ModelMemory::ledger() const {
   Ledger ledger;
   for (const State::Tensor& t : state_->tensors) {
-    ledger.parameters += t.info.elements();
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const kernels::RoleView& v = t.view[r];
-      if (v.codes == nullptr) continue;
-      const std::int64_t codes = code_bytes(v.codec.format, v.elements);
-      (t.exempt ? ledger.exempt : ledger.role_codes[r]) += codes;
-      ledger.role_steps[r] += step_bytes(v.codec, v.elements);
-    }
+    add_to(ledger, t.info, t.exempt,
+           [&](std::size_t r) { return t.view[r].codes != nullptr ? &t.view[r].codec : nullptr; });
   }
   return ledger;
 }

@@ -31,6 +31,10 @@ struct TensorStats {
   std::array<kernels::ChangeStats, kRoles> role;
 };
 
+// What the tensors will take, before anything is allocated; activations, buffers and workspace are 0.
+Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
+                     const OptimizerConfig& optimizer);
+
 class ModelMemory {
  public:
   // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K and sets their headroom.

@@ -18,23 +18,6 @@ constexpr std::int64_t kBatches = 5;  // the prefetcher's slots and one test bat
 // heap keep besides what is counted.
 constexpr std::int64_t kOverhead = 12'000'000, kThreadOverhead = 500'000;
 
-Ledger model_ledger(const RunConfig& config, const Model& model) {
-  Ledger ledger;
-  for (const TensorInfo& t : model.tensors()) {
-    const RoleSpecs specs = specs_for(config.policy, t);
-    const bool exempt = is_exempt(config.policy, t);
-    ledger.parameters += t.elements();
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      if (static_cast<Role>(r) == Role::kMomentum && !uses_momentum(config.optimizer)) continue;
-      if (static_cast<Role>(r) == Role::kVariance && !uses_variance(config.optimizer)) continue;
-      (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(specs[r].format, t.elements());
-      ledger.role_steps[r] += step_bytes(specs[r], t.elements());
-    }
-  }
-  ledger.buffers = Buffers(model.buffers()).bytes();
-  return ledger;
-}
-
 }  // namespace
 
 RunConfig resolve_data(const RunConfig& config) {
@@ -55,12 +38,14 @@ Plan make_plan(const RunConfig& given, const Model& model) {
   const RunConfig config = resolve_data(given);
   check_policy(config.policy, model.tensors());
   Plan plan;
-  plan.ledger = model_ledger(config, model);
+  plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
+  const Buffers buffers(model.buffers());
+  plan.ledger.buffers = buffers.bytes();
   const int threads = Pool(config.train.threads).threads();
   const int images = config.train.batch / config.train.microbatches;
   const auto program = model.build(images, config.train.compute, threads);
   plan.ledger.activations = program->activation_bytes();
-  plan.ledger.workspace = program->workspace_bytes();
+  plan.ledger.workspace = program->workspace_bytes() + buffers.bytes();  // a step's proposals
   const std::int64_t pixels = std::int64_t{config.model.height} * config.model.width * config.model.channels;
   plan.data_bytes =
       (train_images(config) + test_images(config)) * (pixels + 1) +

@@ -35,7 +35,7 @@ std::span<float> Buffers::proposal(int buffer) {
   return part(proposals_.data(), offsets_, buffer);
 }
 std::int64_t Buffers::bytes() const {
-  return static_cast<std::int64_t>(4 * (values_.size() + proposals_.size()));
+  return static_cast<std::int64_t>(4 * values_.size());
 }
 void Buffers::begin() {
   proposals_ = values_;

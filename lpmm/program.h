@@ -30,7 +30,7 @@ class Buffers {
   std::span<float> value(int buffer);
   std::span<const float> value(int buffer) const;
   std::span<float> proposal(int buffer);
-  std::int64_t bytes() const;  // of values and proposals
+  std::int64_t bytes() const;  // of the values; the proposals, workspace of one step, take as many
   void begin();                // proposals <- values
   void commit();               // values <- proposals
 

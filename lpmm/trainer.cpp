@@ -184,9 +184,12 @@ bool check_folder(const Folder& folder, const RunConfig& config, bool resume) {
   return !changed.empty();
 }
 
-// The summary of a run that has nothing left to do.
-std::optional<std::string> finished_summary(const Folder& folder, std::int64_t steps) {
+// The summary of a run that has nothing left to do: it came to its end, and what it should keep is there.
+std::optional<std::string> finished_summary(const Folder& folder, const RunConfig& config,
+                                            std::int64_t steps) {
   if (!fs::exists(folder.log)) return {};
+  const fs::path newest = newest_checkpoint(folder.checkpoints);
+  if (config.checkpoint.final && newest.filename() != checkpoint_name(steps)) return {};
   const std::vector<Json> records = read_log(folder.log);
   if (records.empty()) return {};
   const Json& last = records.back();
@@ -590,7 +593,7 @@ TrainResult train(const RunConfig& given, const Model& model, const TrainOptions
       config.train.steps > 0 ? config.train.steps : config.train.epochs * steps_an_epoch;
   if (steps >= std::int64_t{1} << 32)
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
-  if (auto done = finished_summary(folder, steps)) return {false, *done};
+  if (auto done = finished_summary(folder, config, steps)) return {false, *done};
 
   const Plan plan = make_plan(config, model);
   check_memory(plan, available_memory());
