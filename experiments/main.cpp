@@ -6,10 +6,12 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "experiments/ablation.h"
 #include "experiments/commands.h"
 #include "lpmm/error.h"
+#include "lpmm/text.h"
 
 namespace {
 
@@ -19,6 +21,24 @@ constexpr int kBadUsage = 2;
 int complain(const std::string& what, int code) {
   fmt::print(stderr, "lpmm: {}\n", what);
   return code;
+}
+
+// CLI11 only says that a command is required where one is misspelt.
+void check_commands(CLI::App* app, int argc, char** argv) {
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    std::vector<std::string_view> names;
+    CLI::App* found = nullptr;
+    for (CLI::App* command : app->get_subcommands({})) {
+      names.push_back(command->get_name());
+      if (names.back() == argv[i]) found = command;
+    }
+    if (names.empty()) return;
+    if (found == nullptr) {
+      throw lpmm::UsageError(fmt::format("there is no command {} {}; did you mean {}?", app->get_name(),
+                                         argv[i], lpmm::nearest_name(argv[i], names)));
+    }
+    app = found;
+  }
 }
 
 int run(int argc, char** argv) {
@@ -51,6 +71,7 @@ int run(int argc, char** argv) {
   lpmm::add_ablate_command(program, action);
   lpmm::add_plot_command(program, action);
   lpmm::add_info_command(program, action);
+  check_commands(&program, argc, argv);
   try {
     program.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {
