@@ -288,7 +288,9 @@ TEST(Program, NanLossFailsTheStepAndChangesNothing) {
     batch.images[100] = std::numeric_limits<float>::quiet_NaN();
     EXPECT_TRUE(std::isnan(net.program->train(*net.memory, *net.buffers, batch, 1).loss_sum));
     EXPECT_TRUE(net.memory->failed());
-    EXPECT_FALSE(net.memory->commit(0.1).applied);
+    const StepReport report = net.memory->commit(0.1);
+    EXPECT_FALSE(report.applied);
+    EXPECT_NE(report.failed_tensor.find("loss"), std::string::npos) << report.failed_tensor;
     for (int t = 0; t < net.memory->tensors(); ++t) {
       EXPECT_EQ(net.parameter(t), before[static_cast<std::size_t>(t)]);
     }
