@@ -31,7 +31,7 @@ struct Slot {
 using TableOf = MapTable (*)(Format);  // the tables where the bodies run
 
 inline Slot make_slot(const RoleView& view, TableOf table_of, Noise noise) {
-  return {view.codec, table_of(view.codec.format), view.codes, view.steps, noise, false, 1};
+  return {view.codec, table_of(view.codec.format), view.codes, view.steps, noise, false};
 }
 
 LPMM_HD float load_value(const Slot& s, std::int64_t element) {

@@ -224,7 +224,7 @@ TEST(Steps, StickyOnesStayUntilOverflowOrSlack) {
 TEST(Steps, AccumulatorsOnlyDouble) {
   const Codec c = codec_of({Map::kLinear, 8});
   const std::uint16_t first = next_accumulator_step(c, 1.0F, 0);
-  EXPECT_GE(127.0F * bf16_to_float(first));
+  EXPECT_GE(127.0F * bf16_to_float(first), 1.0F);
   EXPECT_EQ(next_accumulator_step(c, 0.001F, first), first);
   EXPECT_EQ(next_accumulator_step(c, 0.0F, 0), 0);
   const std::uint16_t grown = next_accumulator_step(c, 17.0F, first);
