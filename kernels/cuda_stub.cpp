@@ -33,8 +33,7 @@ void encode(const RoleView&, std::int64_t, std::int64_t, const float*, const Noi
 void decode(const RoleView&, std::int64_t, std::int64_t, float*, Stream) {
   refuse();
 }
-void fold(const RoleView&, std::int64_t, std::int64_t, const float*, float, const Noise&, int*,
-          Stream) {
+void fold(const RoleView&, std::int64_t, std::int64_t, const float*, float, const Noise&, int*, Stream) {
   refuse();
 }
 void update(const Rule&, const Roles&, const Noise&, int*, Stream) {
