@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Measures what the README says about speed and writes the raw output, one file a figure, to
+# experiments/results/speed/. Wants an otherwise idle machine; 5 to 10 minutes on 2 cores, 8 GB of memory.
+# PyTorch's side needs Debian's python3-torch and is left out where /usr/bin/python3 has none.
+# usage: bash experiments/measure_speed.sh
+set -eu -o pipefail
+cd "$(dirname "$0")/.."
+lpmm=$PWD/build/lpmm out=experiments/results/speed threads=2
+mkdir -p "$out"
+
+record() { # FILE COMMAND...: keeps the command, the load before it and the output
+  local file=$out/$1
+  shift
+  echo "== $*"
+  { echo "# $*"; echo "# load $(cut -d' ' -f1-3 /proc/loadavg), $(date -u +%F)"; "$@"; } | tee "$file.tmp"
+  mv "$file.tmp" "$file"
+}
+
+record machine.txt lscpu
+for optimizer in sgd adamw; do
+  for preset in lpmm lpmm-compact lpmm-min states8; do
+    elements=536870912
+    [ "$preset" = states8 ] && elements=134217728 # fp32 parameters and accumulators: 4 times the memory
+    record "update_${optimizer}_$preset.json" "$lpmm" bench update --optimizer "$optimizer" --preset "$preset" \
+      --elements "$elements" --threads "$threads" --json
+  done
+done
+record codec.txt "$lpmm" bench codec --threads "$threads"
+config=experiments/configs/resnet20_cifar10.toml
+train=("$lpmm" bench train "$config" --threads "$threads" --set data.set=drawn --set train.microbatches=1)
+record train_lpmm_bf16.txt "${train[@]}"
+if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+  record train_pytorch_bf16.txt /usr/bin/python3 experiments/pytorch/resnet20_speed.py --threads "$threads"
+  record train_pytorch_fp32.txt /usr/bin/python3 experiments/pytorch/resnet20_speed.py --threads "$threads" --fp32
+fi
+record train_lpmm_fp32.txt "${train[@]}" --set 'train.compute="fp32"'
