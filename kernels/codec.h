@@ -64,9 +64,10 @@ LPMM_HD std::uint16_t float_to_bf16_stochastic(float x, std::uint32_t draw) {
 inline constexpr float kMaxMagnitude = 0x1p120F;
 inline constexpr float kMinStep = 0x1p-100F;
 // A new sticky step leaves this much room above the largest element; an old one is dropped when the largest
-// element falls below this share of its range.
+// element falls below this share of its range, which must be less than the last gap of int3 leaves, 2/3: a
+// value as it is stored keeps its step.
 inline constexpr float kStickyRoom = 1.0625F;
-inline constexpr float kStickySlack = 0.8F;
+inline constexpr float kStickySlack = 0.66F;
 
 LPMM_HD bool is_storable(std::uint32_t magnitude_bits) {
   return magnitude_bits <= 0x7B800000U;
@@ -92,13 +93,12 @@ LPMM_HD std::uint16_t next_step(const Codec& c, float largest, std::uint16_t old
   return covering_step(largest * kStickyRoom, limit);
 }
 
-// The step of an accumulator block: chosen by the first fold (old_step 0) with `headroom` >= 1 for the rest,
-// then only doubled, so that a code that is even stays on its grid.
-LPMM_HD std::uint16_t next_accumulator_step(const Codec& c, float largest, std::uint16_t old_step,
-                                            float headroom) {
+// The step of an accumulator block: chosen by the first fold (old_step 0), then only doubled, so that a code
+// that is even stays on its grid. Room for the folds to come would cost every fold more than doubling does.
+LPMM_HD std::uint16_t next_accumulator_step(const Codec& c, float largest, std::uint16_t old_step) {
   if (largest > kMaxMagnitude) largest = kMaxMagnitude;
   const float limit = map_limit(c.format);
-  if (old_step == 0) return largest == 0.0F ? std::uint16_t{0} : covering_step(largest * headroom, limit);
+  if (old_step == 0) return largest == 0.0F ? std::uint16_t{0} : covering_step(largest, limit);
   while (bf16_to_float(old_step) * limit < largest) old_step = static_cast<std::uint16_t>(old_step + 0x80U);
   return old_step;
 }

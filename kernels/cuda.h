@@ -30,9 +30,9 @@ void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const f
             int* failed, Stream stream);
 void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream);
 
-// accumulator[first..] += scale * contribution; `headroom` >= 1 is used where a block's step is still 0.
+// accumulator[first..] += scale * contribution.
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          float scale, float headroom, const Noise& noise, int* failed, Stream stream);
+          float scale, const Noise& noise, int* failed, Stream stream);
 
 struct Roles {
   RoleView parameter, accumulator, momentum, variance;  // unused ones have null codes

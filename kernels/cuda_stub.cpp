@@ -33,7 +33,7 @@ void encode(const RoleView&, std::int64_t, std::int64_t, const float*, const Noi
 void decode(const RoleView&, std::int64_t, std::int64_t, float*, Stream) {
   refuse();
 }
-void fold(const RoleView&, std::int64_t, std::int64_t, const float*, float, float, const Noise&, int*,
+void fold(const RoleView&, std::int64_t, std::int64_t, const float*, float, const Noise&, int*,
           Stream) {
   refuse();
 }

@@ -92,11 +92,12 @@ struct Cut {
   std::int64_t tiles;
   std::int64_t run;
 
-  Cut(std::int64_t count, std::int64_t block)
-      : tile(std::max<std::int64_t>(1024, block)),
+  Cut(std::int64_t count, int block)
+      : tile(sum_tile(block)),
         tiles(count / tile + (count % tile != 0 ? 1 : 0)),
         run(std::clamp<std::int64_t>(tiles / 64, 1, 64)) {}
   std::int64_t runs() const { return (tiles + run - 1) / run; }
+  std::size_t index(std::int64_t offset) const { return static_cast<std::size_t>(offset / tile); }
 };
 
 // Runs body(run, first, count) for each tile of [first, first + count); the tiles of a run come in order.
@@ -321,7 +322,7 @@ FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std
                 const float* contribution, const FoldArgs& args) {
   const Cut cut(count, accumulator.codec.block);
   const auto runs = static_cast<std::size_t>(cut.runs());
-  std::vector<double> squares(args.want_square_sum ? runs : 0);
+  std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(cut.tiles) : 0);
   std::vector<ChangeStats> stats(args.stats != nullptr ? runs : 0);
   std::atomic<bool> finite{true};
   for_each_tile(pool, cut, first, count, [&](std::size_t run, std::int64_t at, std::int64_t n) {
@@ -335,10 +336,10 @@ FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std
     std::memcpy(addend, contribution + (at - first), static_cast<std::size_t>(4 * n));
     zero_padding(addend, t);
     kernels.add_scaled(sum, addend, args.scale, t.padded);
-    if (args.want_square_sum) squares[run] += kernels.square_sum(sum, t.padded);
+    if (args.want_square_sum) squares[cut.index(at - first)] = kernels.square_sum(sum, t.padded);
     if (args.stats != nullptr) remember(t, s);
     const auto choose = [&](float largest, std::uint16_t old) {
-      return next_accumulator_step(t.codec, largest, old, args.headroom);
+      return next_accumulator_step(t.codec, largest, old);
     };
     if (!encode_tile(t, sum, args.noise, s, choose)) finite.store(false, std::memory_order_relaxed);
     if (args.stats != nullptr) stats[run] += count_changes(t, sum, s);
@@ -349,12 +350,12 @@ FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std
 
 double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count) {
   const Cut cut(count, src.codec.block);
-  std::vector<double> squares(static_cast<std::size_t>(cut.runs()));
-  for_each_tile(pool, cut, first, count, [&](std::size_t run, std::int64_t at, std::int64_t n) {
+  std::vector<double> squares(static_cast<std::size_t>(cut.tiles));
+  for_each_tile(pool, cut, first, count, [&](std::size_t, std::int64_t at, std::int64_t n) {
     const TileView t = tile_of(src, at, n);
     float* values = scratch().values[0].data();
     decode_tile(t, values);
-    squares[run] += tile_kernels().square_sum(values, t.padded);
+    squares[cut.index(at - first)] = tile_kernels().square_sum(values, t.padded);
   });
   return sum_in_order(squares);
 }
@@ -371,9 +372,9 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
                                                      &args.variance};
   const std::int64_t elements = args.parameter.elements;
   const auto accumulator = static_cast<std::size_t>(Role::kAccumulator);
-  std::int64_t block = 0;
+  int block = 0;
   for (const RoleView* role : roles) {
-    if (role->codes != nullptr) block = std::max<std::int64_t>(block, role->codec.block);
+    if (role->codes != nullptr) block = std::max(block, role->codec.block);
   }
   const Cut cut(elements, block);
   std::array<std::vector<ChangeStats>, kRoles> stats;

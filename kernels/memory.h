@@ -54,9 +54,8 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
                  std::uint16_t* dst);  // each value rounded to nearest bf16
 
 struct FoldArgs {
-  float scale = 1;     // 1/K
-  float headroom = 1;  // >= 1, used where a block's step is still 0
-  Noise noise;         // stream: role accumulator | microbatch | contribution
+  float scale = 1;  // 1/K
+  Noise noise;      // stream: role accumulator | microbatch | contribution
   bool want_square_sum = false;
   ChangeStats* stats = nullptr;
 };
@@ -69,7 +68,12 @@ struct FoldResult {
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args);
 
-// Sum of squares of what is stored, in the fixed tile order.
+// Square sums are fp64: within sum_tile(block) elements in 16 lanes added as a tree, then tile after tile.
+inline constexpr std::int64_t sum_tile(int block) {
+  return block > 1024 ? block : 1024;
+}
+
+// Sum of squares of what is stored.
 double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count);
 
 // Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.

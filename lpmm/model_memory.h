@@ -37,7 +37,7 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
 
 class ModelMemory {
  public:
-  // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K and sets their headroom.
+  // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K.
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
               int microbatches, Pool& pool);
   ~ModelMemory();

@@ -79,12 +79,13 @@ bool encode_state(Stored& s, const Values& values, const Noise& noise) {
                     [&](float largest, std::uint16_t old) { return next_step(s.codec, largest, old); });
 }
 
-// fp64: within a tile of 4096 elements in 16 lanes that are added as a tree, then tile after tile.
-double sum_of_squares(const Values& values) {
+// fp64: within a tile in 16 lanes that are added as a tree, then tile after tile.
+double sum_of_squares(const Values& values, int block) {
+  const auto size = static_cast<std::size_t>(kernels::sum_tile(block));
   double total = 0;
-  for (std::size_t tile = 0; tile < values.size(); tile += kernels::kTile) {
+  for (std::size_t tile = 0; tile < values.size(); tile += size) {
     std::array<double, 16> lanes = {};
-    for (std::size_t i = tile; i < std::min<std::size_t>(values.size(), tile + kernels::kTile); ++i) {
+    for (std::size_t i = tile; i < std::min<std::size_t>(values.size(), tile + size); ++i) {
       lanes[i % 16] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
     }
     for (std::size_t width = 8; width > 0; width /= 2) {
@@ -142,7 +143,7 @@ void Oracle::begin_step(std::uint32_t step) {
   for (Tensor& t : tensors_) t.square_sum = -1;
 }
 
-// accumulator += contribution / K. The first fold sets a block's step, with no headroom: growing on demand
+// accumulator += contribution / K. The first fold sets a block's step: growing on demand
 // has the smaller error for independent gradients, and the same for equal ones
 // (tests/lpmm/model_memory_test.cpp).
 void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, int contribution,
@@ -153,12 +154,12 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   Values sum = decode_all(accumulator);
   const auto scale = static_cast<float>(1.0 / microbatches_);
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
-  if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum);
+  if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum, accumulator.codec.block);
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), step_,
                     noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(microbatch),
                                  static_cast<std::uint32_t>(contribution))};
   const bool storable = encode_all(accumulator, sum, noise, [&](float largest, std::uint16_t old) {
-    return next_accumulator_step(accumulator.codec, largest, old, 1.0F);
+    return next_accumulator_step(accumulator.codec, largest, old);
   });
   if (!storable) failed_tensor_ = t.name;
 }
@@ -172,7 +173,8 @@ StepReport Oracle::commit(double learning_rate) {
     if (optimizer_.clip_norm > 0) {
       double total = 0;
       for (const Tensor& t : tensors_) {
-        total += t.square_sum >= 0 ? t.square_sum : sum_of_squares(decode_all(t.roles[1]));
+        total +=
+            t.square_sum >= 0 ? t.square_sum : sum_of_squares(decode_all(t.roles[1]), t.roles[1].codec.block);
       }
       report.gradient_norm = std::sqrt(total);
       report.clip_factor = std::min(1.0, optimizer_.clip_norm / (report.gradient_norm + 1e-6));

@@ -129,8 +129,10 @@ struct ShardConvolution::State {
   Call forward, data, weights, pack_forward, pack_backward, unpack;
 };
 
-// Native means a generated kernel: the library's plain reference code is far slower than fp32.
+// Native means bf16 instructions and a generated kernel: emulation and reference code are slower than fp32.
 bool ShardConvolution::has_native_bf16(const ConvShape& shape) {
+  constexpr unsigned kNeeded = dnnl_cpu_isa_avx512_core_bf16;
+  if ((static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kNeeded) != kNeeded) return false;
   const OneThread one;
   try {
     const Descs d = describe(shape, memory::data_type::bf16);

@@ -127,9 +127,8 @@ void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* 
 }
 
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          float scale, float headroom, const Noise& noise, int* failed, Stream stream) {
-  launch(make_fold(accumulator, first, count, contribution, scale, headroom, noise, failed, device_table),
-         stream);
+          float scale, const Noise& noise, int* failed, Stream stream) {
+  launch(make_fold(accumulator, first, count, contribution, scale, noise, failed, device_table), stream);
 }
 
 void update(const Rule& rule, const Roles& roles, const Noise& noise, int* failed, Stream stream) {

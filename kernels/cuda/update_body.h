@@ -26,13 +26,12 @@ struct Slot {
   std::uint16_t* steps = nullptr;
   Noise noise;
   bool is_accumulator = false;
-  float headroom = 1;
 };
 
 using TableOf = MapTable (*)(Format);  // the tables where the bodies run
 
 inline Slot make_slot(const RoleView& view, TableOf table_of, Noise noise) {
-  return {view.codec, table_of(view.codec.format), view.codes, view.steps, noise, false, 1};
+  return {view.codec, table_of(view.codec.format), view.codes, view.steps, noise, false};
 }
 
 LPMM_HD float load_value(const Slot& s, std::int64_t element) {
@@ -190,7 +189,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
       for (int i = thread; i * slot.codec.block < count; i += threads) {
         std::uint16_t& step = slot.steps[base / slot.codec.block + i];
         const float largest = bits_float(shared[s * maxima + i]);
-        step = slot.is_accumulator ? next_accumulator_step(slot.codec, largest, step, slot.headroom)
+        step = slot.is_accumulator ? next_accumulator_step(slot.codec, largest, step)
                                    : next_step(slot.codec, largest, step);
       }
     } else if (phase == 3) {
@@ -241,12 +240,11 @@ inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64
 }
 
 inline FoldJob make_fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                         const float* contribution, float scale, float headroom, const Noise& noise,
-                         int* failed, TableOf table_of) {
+                         const float* contribution, float scale, const Noise& noise, int* failed,
+                         TableOf table_of) {
   FoldJob job;
   job.slots[0] = make_slot(accumulator, table_of, noise);
   job.slots[0].is_accumulator = true;
-  job.slots[0].headroom = headroom;
   job.first = first;
   job.end = first + count;
   job.unit = unit_of({&accumulator});

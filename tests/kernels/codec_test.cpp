@@ -215,20 +215,20 @@ TEST(Steps, StickyOnesStayUntilOverflowOrSlack) {
   const float range = 127.0F * bf16_to_float(step);
   EXPECT_GE(range, kStickyRoom);
   EXPECT_EQ(next_step(c, range, step), step);
-  EXPECT_EQ(next_step(c, 0.51F * range, step), step);
+  EXPECT_EQ(next_step(c, (kStickySlack + 0.01F) * range, step), step);
   EXPECT_NE(next_step(c, 1.01F * range, step), step);
-  EXPECT_NE(next_step(c, 0.49F * range, step), step);
+  EXPECT_NE(next_step(c, (kStickySlack - 0.01F) * range, step), step);
   EXPECT_EQ(next_step(c, 0.0F, step), 0);
 }
 
 TEST(Steps, AccumulatorsOnlyDouble) {
   const Codec c = codec_of({Map::kLinear, 8});
-  const std::uint16_t first = next_accumulator_step(c, 1.0F, 0, 4.0F);
-  EXPECT_GE(127.0F * bf16_to_float(first), 4.0F);
-  EXPECT_EQ(next_accumulator_step(c, 0.001F, first, 4.0F), first);
-  EXPECT_EQ(next_accumulator_step(c, 0.0F, 0, 4.0F), 0);
-  const std::uint16_t grown = next_accumulator_step(c, 17.0F, first, 4.0F);
-  EXPECT_EQ(bf16_to_float(grown), 8.0F * bf16_to_float(first));
+  const std::uint16_t first = next_accumulator_step(c, 1.0F, 0);
+  EXPECT_GE(127.0F * bf16_to_float(first), 1.0F);
+  EXPECT_EQ(next_accumulator_step(c, 0.001F, first), first);
+  EXPECT_EQ(next_accumulator_step(c, 0.0F, 0), 0);
+  const std::uint16_t grown = next_accumulator_step(c, 17.0F, first);
+  EXPECT_EQ(bf16_to_float(grown), 32.0F * bf16_to_float(first));
 }
 
 TEST(Planes, RoundTripAndKeepNeighbours) {

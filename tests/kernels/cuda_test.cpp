@@ -67,7 +67,7 @@ struct Backend {
   std::function<void(State&, const Rule&, const Noise&)> update;
   std::function<std::vector<float>(State&, std::size_t role)> decode;
 };
-constexpr float kScale = 0.5F, kHeadroom = 1.75F;
+constexpr float kScale = 0.5F;
 
 Backend cpu_backend(Pool& pool) {
   Backend b;
@@ -78,7 +78,6 @@ Backend cpu_backend(Pool& pool) {
   b.fold = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     FoldArgs args;
     args.scale = kScale;
-    args.headroom = kHeadroom;
     args.noise = n;
     s.failed |=
         !fold(pool, s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), args).finite;
@@ -120,7 +119,7 @@ Backend emulator() {
   b.fold = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     int failed = 0;
     emulate(cuda::make_fold(s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), kScale,
-                            kHeadroom, n, &failed, map_table));
+                            n, &failed, map_table));
     s.failed |= failed != 0;
   };
   b.update = [](State& s, const Rule& rule, const Noise& n) {
@@ -198,7 +197,7 @@ Backend device() {
     std::vector<float> copy = x;
     const Mirror flag(&failed, sizeof failed), src(copy.data(), 4 * copy.size());
     const RoleMirror role(s.roles[r]);
-    cuda::fold(role.view(), first, static_cast<std::int64_t>(x.size()), src.as<float>(), kScale, kHeadroom, n,
+    cuda::fold(role.view(), first, static_cast<std::int64_t>(x.size()), src.as<float>(), kScale, n,
                flag.as<int>(), nullptr);
     role.fetch();
     flag.fetch();

@@ -185,8 +185,7 @@ TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
 // ---- fold ------------------------------------------------------------------------------------------------
 
 // Relative error of K folds against their fp64 sum. low_precision 5.5 simulates 8 bits, scale refreshed: sr
-// .0128 at one fold to .0724 at 64; fixed steps with headroom for sums that grow like sqrt(K) stay below
-// these bounds.
+// .0128 at one fold to .0724 at 64; steps that double on demand stay below these bounds.
 TEST(Fold, ManyContributionsAgainstFp64) {
   Pool pool(2);
   const std::int64_t n = 32768;
@@ -203,7 +202,6 @@ TEST(Fold, ManyContributionsAgainstFp64) {
         const std::vector<float> g = normal_values(n, 100U + static_cast<std::uint32_t>(k));
         FoldArgs args;
         args.scale = 1.0F / static_cast<float>(folds);
-        args.headroom = std::sqrt(static_cast<float>(folds));
         args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(k))};
         args.want_square_sum = k + 1 == folds;
         last = fold(pool, a.view(), 0, n, g.data(), args);
@@ -281,7 +279,6 @@ TEST(Fold, CountsUnderflow) {
   Packed a(codec_of(linear(8), 128, Rounding::kNearest), 128);
   std::vector<float> g(128, 1.0F);
   FoldArgs args;
-  args.headroom = 2.0F;
   fold(pool, a.view(), 0, 128, g.data(), args);
   std::fill(g.begin(), g.end(), 0.0F);
   for (std::size_t i = 0; i < 10; ++i) g[i] = 1e-4F;

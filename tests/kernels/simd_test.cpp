@@ -61,7 +61,6 @@ Outcome write_twice_and_fold(Pool& pool, const Codec& codec, std::int64_t n) {
   for (float& v : out.values) v += 0.0F;
   FoldArgs fold_args;
   fold_args.scale = 0.25F;
-  fold_args.headroom = 3.0F;
   fold_args.noise = {9, 3, 4, noise_stream(Role::kAccumulator, 2, 1)};
   fold_args.want_square_sum = true;
   for (int k = 0; k < 3; ++k) {
@@ -116,7 +115,6 @@ void train(Pool& pool, Roles& roles, const Rule& rule, std::int64_t n, bool with
       const std::vector<float> g = normal_values(n, 10 * step + k, 0.01F);
       FoldArgs args;
       args.scale = 0.5F;
-      args.headroom = 1.5F;
       args.noise = {5, 1, step, noise_stream(Role::kAccumulator, k)};
       EXPECT_TRUE(fold(pool, roles.accumulator.view(), 0, n, g.data(), args).finite);
     }

@@ -253,8 +253,9 @@ TEST(ModelMemory, ClippingScalesTheGradient) {
   for (const float x : w) EXPECT_NEAR(x, -0.25F, 1e-6);
 }
 
-// The relative error of 1, 4, 16 and 64 folds of independent gradients against fp64. With one step for all 64
-// (headroom K) it would be 0.3; with stochastic rounding of 8 bits and no shared steps 0.013 to 0.072.
+// The relative error of 1, 4, 16 and 64 folds of independent gradients against fp64. With one step
+// that fits all 64 from the start it would be 0.3; with stochastic rounding of 8 bits and no shared steps
+// 0.013 to 0.072.
 TEST(ModelMemory, FoldsAgainstDoublePrecision) {
   Pool pool(2);
   constexpr std::int64_t kElements = 1 << 14;
