@@ -57,8 +57,8 @@ void add_train(CLI::App& bench, Action& action) {
       ->check(CLI::Range(0, 1000000).description(""))
       ->capture_default_str();
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(
-      "Example:\n  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm --threads 2");
+  command->footer(R"(Example:
+  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm --threads 2)");
   on_selected(*command, action, o, run_train);
 }
 
@@ -99,12 +99,11 @@ void add_update(CLI::App& bench, Action& action) {
   add_threads_option(*command, o->bench.threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      "fp32_roofline_ratio: elements_per_second against copy_gb_per_second / 20 bytes an element (sgd) or 28 "
-      "(adam,\n"
-      "adamw), which is what fp32 could reach. The copy runs in a process of its own, over 2 GiB.\n"
-      "peak_extra_bytes: resident memory of the updates above the tensors.\n"
-      "Example:\n  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 "
-      "--json");
+      R"(fp32_roofline_ratio: elements_per_second against copy_gb_per_second / 20 bytes an element (sgd)
+or 28 (adam, adamw), which is what fp32 could reach. The copy runs in a process of its own, over
+2 GiB. peak_extra_bytes: resident memory of the updates above the tensors.
+Example:
+  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json)");
   on_selected(*command, action, o, run_update);
 }
 
@@ -157,7 +156,8 @@ void add_codec(CLI::App& bench, Action& action) {
       ->capture_default_str();
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer("Example:\n  lpmm bench codec --spec int12:block512:sr --spec de8:block256:rn --threads 2");
+  command->footer(R"(Example:
+  lpmm bench codec --spec int12:block512:sr --spec de8:block256:rn --threads 2)");
   on_selected(*command, action, o, run_codec);
 }
 
@@ -183,11 +183,10 @@ void add_copy(CLI::App& bench, Action& action) {
 void add_bench_command(CLI::App& program, Action& action) {
   CLI::App* bench = program.add_subcommand("bench", "Measure the update step, the codecs and training");
   bench->require_subcommand(1);
-  bench->footer(
-      "Examples:\n"
-      "  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json\n"
-      "  lpmm bench codec\n"
-      "  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm");
+  bench->footer(R"(Examples:
+  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json
+  lpmm bench codec
+  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm)");
   add_update(*bench, action);
   add_codec(*bench, action);
   add_copy(*bench, action);

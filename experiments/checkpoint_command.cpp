@@ -134,10 +134,11 @@ void add_inspect_command(CLI::App& program, Action& action) {
       ->required();
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      "Per tensor: shape, spec and bytes of every role, smallest, mean and largest step of its blocks; then "
-      "what\n"
-      "state.json says.\n"
-      "Examples:\n  lpmm inspect runs/r20\n  lpmm inspect runs/r20/checkpoints/step_00003900 --json");
+      R"(Per tensor: shape, spec and bytes of every role, smallest, mean and largest step of its blocks;
+then what state.json says.
+Examples:
+  lpmm inspect runs/r20
+  lpmm inspect runs/r20/checkpoints/step_00003900 --json)");
   on_selected(*command, action, o, run_inspect);
 }
 
@@ -152,7 +153,8 @@ void add_export_command(CLI::App& program, Action& action) {
       ->capture_default_str();
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer("Example:\n  lpmm export runs/r20 --type bf16 --out r20.safetensors");
+  command->footer(R"(Example:
+  lpmm export runs/r20 --type bf16 --out r20.safetensors)");
   on_selected(*command, action, o, run_export);
 }
 

@@ -103,9 +103,11 @@ void add_info_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<Options>();
   CLI::App* command = program.add_subcommand("info", "Say what this build can do on this machine");
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(
-      "Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, presets and formats.\n"
-      "Examples:\n  lpmm info\n  lpmm info --json");
+  command->footer(R"(Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, presets and
+formats.
+Examples:
+  lpmm info
+  lpmm info --json)");
   on_selected(*command, action, o, run);
 }
 

@@ -50,15 +50,13 @@ int run(int argc, char** argv) {
   program.set_version_flag("--version", LPMM_VERSION);
   program.require_subcommand(1);
   program.get_formatter()->column_width(34);
-  program.footer(
-      "Examples:\n"
-      "  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-compact --out runs/first\n"
-      "  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm --json\n"
-      "  lpmm quantize weights.npy --spec int8:block128:sr\n"
-      "\n"
-      "`lpmm COMMAND --help` explains a command. --json prints one object on standard output; progress goes "
-      "to\n"
-      "standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.");
+  program.footer(R"(Examples:
+  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-compact --out runs/first
+  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm --json
+  lpmm quantize weights.npy --spec int8:block128:sr
+
+`lpmm COMMAND --help` explains a command. --json prints one object on standard output; progress
+goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.)");
   lpmm::Action action;
   lpmm::add_train_command(program, action);
   lpmm::add_eval_command(program, action);

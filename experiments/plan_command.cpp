@@ -30,13 +30,12 @@ void add_plan_command(CLI::App& program, Action& action) {
   add_config_arguments(*command, o->config);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      "Prints parameters, bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, "
-      "exempt and\n"
-      "buffers, activation_bytes, workspace_bytes and peak_bytes (what the run adds to its resident "
-      "memory).\n"
-      "Examples:\n"
-      "  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm\n"
-      "  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm-min --set train.batch=512 --json");
+      R"(Prints parameters, bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role,
+exempt and buffers, activation_bytes, workspace_bytes and peak_bytes (what the run adds to its
+resident memory).
+Examples:
+  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm
+  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm-min --set train.batch=512 --json)");
   on_selected(*command, action, o, run);
 }
 

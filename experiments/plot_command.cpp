@@ -59,11 +59,10 @@ void add_plot_command(CLI::App& program, Action& action) {
   command->add_flag("--table", o->table, "prints a Markdown table, one column a run");
   command->add_flag("--json", o->json, "print one JSON object: png, svg, table");
   command->footer(
-      "Pictures: training loss, test accuracy and the underflow shares by role over steps.\n"
-      "Table: bits per parameter, model memory by role, loss, accuracy, underflow, planned and measured "
-      "memory.\n"
-      "Example:\n"
-      "  lpmm plot runs/fp32 runs/sr --label fp32 --label \"lpmm, sr\" --out plots/both --table");
+      R"(Pictures: training loss, test accuracy and the underflow shares by role over steps. Table: bits
+per parameter, model memory by role, loss, accuracy, underflow, planned and measured memory.
+Example:
+  lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table)");
   on_selected(*command, action, o, run);
 }
 

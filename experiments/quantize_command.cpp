@@ -180,12 +180,11 @@ void add_quantize_command(CLI::App& program, Action& action) {
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      "Prints bits_per_element (steps included), mean_abs_error, mean_rel_error (of non-zero inputs), "
-      "max_abs_error,\n"
-      "zeroed_share (non-zero inputs stored as 0) and bias (mean of decoded - input).\n"
-      "Examples:\n"
-      "  lpmm quantize w.npy --spec int4:block64:sr --decoded w4.npy\n"
-      "  lpmm quantize v.npy --spec ude8:block256:rn --codes v_codes.npy --json");
+      R"(Prints bits_per_element (steps included), mean_abs_error, mean_rel_error (of non-zero inputs),
+max_abs_error, zeroed_share (non-zero inputs stored as 0) and bias (mean of decoded - input).
+Examples:
+  lpmm quantize w.npy --spec int4:block64:sr --decoded w4.npy
+  lpmm quantize v.npy --spec ude8:block256:rn --codes v_codes.npy --json)");
   on_selected(*command, action, o, run);
 }
 

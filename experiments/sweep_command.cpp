@@ -84,21 +84,14 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->add_option("--threads", o->options.threads, "threads of a cell (default: processors / jobs)")
       ->check(CLI::Range(1, 1024).description(""));
   command->add_flag("--json", o->json, "print groups and cells as one JSON object");
-  command->footer(
-      "A grid file: configs = [\"a.toml\"], presets = [\"fp32\", \"lpmm\"], seeds = [1, 2, 3], set = "
-      "[\"train.epochs=2\"],\n"
-      "baseline = \"fp32\", [axes] \"memory.rounding\" = [\"sr\", \"rn\"]. The baseline is not crossed with "
-      "axes "
-      "of memory.\n"
-      "Stopped or failed sweeps go on with the same command: finished cells are kept, others resume. Results "
-      "are also in\n"
-      "DIR/sweep.csv and DIR/sweep.json. A gap is baseline minus cell in points of accuracy, cell minus "
-      "baseline in loss:\n"
-      "more is worse; its bounds are Student's t over paired seeds (one-sided upper, two-sided low and high, "
-      "95 %).\n"
-      "Example:\n"
-      "  lpmm sweep --config experiments/configs/resnet8_drawn.toml --presets fp32,lpmm --seeds 1,2,3 "
-      "--baseline fp32 --out runs/sweep");
+  command->footer(R"(A grid file: configs = ["a.toml"], presets = ["fp32", "lpmm"], seeds = [1, 2, 3], set =
+["train.epochs=2"], baseline = "fp32", [axes] "memory.rounding" = ["sr", "rn"]. The baseline is
+not crossed with axes of memory. Stopped or failed sweeps go on with the same command: finished
+cells are kept, others resume. Results are also in DIR/sweep.csv and DIR/sweep.json. A gap is
+baseline minus cell in points of accuracy, cell minus baseline in loss: more is worse; its
+bounds are Student's t over paired seeds (one-sided upper, two-sided low and high, 95 %).
+Example:
+  lpmm sweep --config experiments/configs/resnet8_drawn.toml --presets fp32,lpmm --seeds 1,2,3 --baseline fp32 --out runs/sweep)");
   on_selected(*command, action, o, run);
 }
 

@@ -74,20 +74,15 @@ void add_train_command(CLI::App& program, Action& action) {
   command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");
   command->footer(
-      "DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C ends the run at the "
-      "next\n"
-      "step with a checkpoint; a second one at once.\n"
-      "Keys for --set: train.epochs, train.steps, train.batch, train.microbatches, train.seed, train.compute "
-      "(bf16,\n"
-      "fp32), optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, data.set (cifar10, drawn, "
-      "auto) and\n"
-      "every other key of the file.\n"
-      "Examples:\n"
-      "  lpmm train experiments/configs/resnet20_cifar10.toml --preset lpmm --set train.epochs=10 --out "
-      "runs/r20\n"
-      "  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-min --rounding rn --out runs/rn "
-      "--json\n"
-      "  lpmm train experiments/configs/resnet20_cifar10.toml --out runs/r20 --resume");
+      R"(DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C ends the run
+at the next step with a checkpoint; a second one at once. Keys for --set: train.epochs,
+train.steps, train.batch, train.microbatches, train.seed, train.compute (bf16, fp32),
+optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, data.set (cifar10, drawn,
+auto) and every other key of the file.
+Examples:
+  lpmm train experiments/configs/resnet20_cifar10.toml --preset lpmm --set train.epochs=10 --out runs/r20
+  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-min --rounding rn --out runs/rn --json
+  lpmm train experiments/configs/resnet20_cifar10.toml --out runs/r20 --resume)");
   on_selected(*command, action, o, run_train);
 }
 
@@ -102,7 +97,9 @@ void add_eval_command(CLI::App& program, Action& action) {
       ->type_name("TOML");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object: checkpoint, images, test_loss, test_accuracy");
-  command->footer("Examples:\n  lpmm eval runs/r20\n  lpmm eval runs/r20/checkpoints/step_00003900 --json");
+  command->footer(R"(Examples:
+  lpmm eval runs/r20
+  lpmm eval runs/r20/checkpoints/step_00003900 --json)");
   on_selected(*command, action, o, run_eval);
 }
 
