@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kCifarTrain = 50'000, kCifarTest = 10'000;
 constexpr std::int64_t kBatches = 5;  // the prefetcher's slots and one test batch
-// As seen on one machine, rounded up: pages of the program and its libraries that a run touches, and what a thread's stack and the
-// heap keep besides what is counted.
+// As seen on one machine, rounded up: pages of the program and its libraries that a run touches, and what a
+// thread's stack and the heap keep besides what is counted.
 constexpr std::int64_t kOverhead = 12'000'000, kThreadOverhead = 500'000;
 
 }  // namespace
