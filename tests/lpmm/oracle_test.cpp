@@ -3,8 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
+
 #include <random>
 
 namespace lpmm {
@@ -45,8 +46,8 @@ void expect_equal(const ModelMemory& memory, const Oracle& oracle, const std::st
       const Oracle::Stored& o = oracle.stored(i, role);
       const std::string where = what + ", " + memory.info(i).name + " " + std::string(to_string(role));
       ASSERT_EQ(v.codes == nullptr, o.codes.empty()) << where;
-      ASSERT_EQ(std::memcmp(v.codes, o.codes.data(), o.codes.size()), 0) << where;
-      ASSERT_EQ(std::memcmp(v.steps, o.steps.data(), 2 * o.steps.size()), 0) << where << " steps";
+      ASSERT_TRUE(std::equal(o.codes.begin(), o.codes.end(), v.codes)) << where;
+      ASSERT_TRUE(std::equal(o.steps.begin(), o.steps.end(), v.steps)) << where << " steps";
     }
   }
 }
