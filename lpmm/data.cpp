@@ -85,7 +85,8 @@ void measure_pixels(ImageData& data) {
       squares[c] += p * p;
     }
   }
-  const double n = std::max(1.0, static_cast<double>(pixels.size() / 3));
+  const std::size_t count = pixels.size() / 3;
+  const double n = std::max(1.0, static_cast<double>(count));
   for (int c = 0; c < 3; ++c) {
     const double mean = static_cast<double>(sum[c]) / n;
     const double variance = static_cast<double>(squares[c]) / n - mean * mean;

@@ -137,7 +137,8 @@ struct Canvas {
 
  private:
   static float paint(const Gradient& colour, int c, int p) {
-    return colour.at(c, static_cast<float>(p % kSide) - 15.5F, static_cast<float>(p / kSide) - 15.5F);
+    const int x = p % kSide, y = p / kSide;
+    return colour.at(c, static_cast<float>(x) - 15.5F, static_cast<float>(y) - 15.5F);
   }
 };
 

@@ -521,7 +521,7 @@ Value ProgramBuilder::add_value(int height, int width, int channels) {
   return v;
 }
 
-Value ProgramBuilder::add_op(std::unique_ptr<Op> op, std::vector<Value> inputs, Value output,
+Value ProgramBuilder::add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output,
                              std::vector<int> kept) {
   for (const Value& v : inputs) op->inputs.push_back(v.id);
   op->output = output.id;
@@ -562,7 +562,7 @@ Value ProgramBuilder::batch_norm(const std::string& name, Value x, bool relu, Va
   const Value y = add_value(x.height, x.width, x.channels);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
-  add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, mean + 1), std::move(inputs), y,
+  add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, mean + 1), inputs, y,
          std::move(kept));
   plan_->ops.back()->saved = plan_->add_slot(std::int64_t{8} * x.channels);
   return y;

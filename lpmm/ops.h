@@ -98,7 +98,7 @@ class ProgramBuilder {
  private:
   int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial);
   Value add_value(int height, int width, int channels);
-  Value add_op(std::unique_ptr<Op> op, std::vector<Value> inputs, Value output, std::vector<int> kept);
+  Value add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output, std::vector<int> kept);
 
   Compute compute_;
   std::unique_ptr<ProgramPlan> plan_;
