@@ -562,8 +562,7 @@ Value ProgramBuilder::batch_norm(const std::string& name, Value x, bool relu, Va
   const Value y = add_value(x.height, x.width, x.channels);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
-  add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, mean + 1), inputs, y,
-         std::move(kept));
+  add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, mean + 1), inputs, y, std::move(kept));
   plan_->ops.back()->saved = plan_->add_slot(std::int64_t{8} * x.channels);
   return y;
 }
