@@ -26,7 +26,7 @@ struct Options {
   bool json = false;
 };
 
-// Elements held at a time; a multiple of every tile. Each chunk draws its own noise (step = chunk).
+// Elements held at a time; a multiple of every block and packing group.
 constexpr std::int64_t kChunk = std::int64_t{1} << 20;
 
 // Errors of what is stored against what came in, summed in the order of the elements.
@@ -110,6 +110,10 @@ int run(const Options& o) {
   check_paths(o);
   NpyReader reader(o.input);
   if (reader.elements() == 0) throw RunError(fmt::format("{}: holds no elements", o.input));
+  if (reader.elements() > kMostElements) {
+    throw RunError(fmt::format("{}: {} elements, but the noise counter holds {}", o.input, reader.elements(),
+                               kMostElements));
+  }
   Pool pool(o.threads);
   std::optional<File> codes, decoded;
   if (!o.codes.empty()) {
@@ -135,8 +139,8 @@ int run(const Options& o) {
     check_storable(before, first, o, spec);
     std::fill(steps.begin(), steps.end(), std::uint16_t{0});
     const kernels::RoleView view = {spec, storage.data()->bytes, steps.data(), count};
-    const Noise noise = {o.seed, 0, static_cast<std::uint32_t>(first / kChunk),
-                         noise_stream(Role::kParameter)};
+    const Noise noise = {o.seed, 0, 0, noise_stream(Role::kParameter),
+                         static_cast<std::uint32_t>(first / kGroup)};
     kernels::encode(pool, view, 0, count, before.data(), noise);
     kernels::decode(pool, view, 0, count, after.data());
     for (std::size_t i = 0; i < before.size(); ++i) sums.add(before[i], after[i]);

@@ -202,13 +202,17 @@ LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, 
   }
   if (!stochastic) draw = kNearestDraw;
   if (f.map == Map::kSquareRoot) {
-    // In units of the smallest entry the entries are k*k; up when u * gap >= the way to the upper entry.
-    float y = x / step * (levels * levels);
+    // The entries are k*k*unit. k from the root may be the lower neighbour's or, within rounding, one less or
+    // more: the comparison is in values and the same for both. Up when u * gap >= the way to the upper entry.
+    const float unit = step / (levels * levels);
+    float y = x * (1.0F / unit);
     y = y > 0.0F ? y : 0.0F;
     const float k = floorf(sqrtf(y));
-    const float gap = k + k + 1.0F;
-    const float u = stochastic ? noise_uniform(draw) : 0.5F;
-    const auto number = static_cast<std::int32_t>(k) + (u * gap >= k * k + gap - y ? 1 : 0);
+    const float upper = k + 1.0F;
+    const float rest = upper * upper * unit - x;
+    const float u = static_cast<float>(draw) * (unit * 0x1p-16F) + unit * 0x1p-17F;  // the product is exact
+    const std::int32_t number =
+        static_cast<std::int32_t>(k) + ((stochastic ? u : 0.5F * unit) * (k + upper) >= rest ? 1 : 0);
     return static_cast<std::uint32_t>(number > 1 ? number - 1 : 0);
   }
   // The rest reaches the decoded values only to a few units of fp32; positions are rounded to 2^-13.

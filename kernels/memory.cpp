@@ -385,10 +385,7 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
     std::array<TileView, kRoles> views;
     const std::int64_t padded = groups_of(n) * kGroup;
     for (std::size_t r = 0; r < kRoles; ++r) {
-      if (roles[r]->codes == nullptr) {
-        std::fill_n(s.values[r].data(), padded, 0.0F);
-        continue;
-      }
+      if (roles[r]->codes == nullptr) continue;  // the rule does not read it
       views[r] = tile_of(*roles[r], at, n);
       prefetch_next(*roles[r], at, n);
       decode_tile(views[r], s.values[r].data());

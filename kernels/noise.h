@@ -42,7 +42,11 @@ struct Noise {
   std::uint32_t tensor = 0;
   std::uint32_t step = 0;
   std::uint32_t stream = 0;
+  std::uint32_t first_group = 0;  // where only a part of a tensor is at hand: its groups before that part
 };
+
+// Elements of the largest tensor: the counter's word for the call holds 16 * (element / 128).
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 35;
 
 LPMM_HD PhiloxWords noise_words(const Noise& n, std::uint32_t call) {
   return philox4x32_10({{call, n.tensor, n.step, n.stream}}, static_cast<std::uint32_t>(n.seed),
@@ -51,7 +55,7 @@ LPMM_HD PhiloxWords noise_words(const Noise& n, std::uint32_t call) {
 
 // The 16-bit draw of one element, 0..65535.
 LPMM_HD std::uint32_t noise_draw(const Noise& n, std::int64_t element) {
-  const auto group = static_cast<std::uint32_t>(element / kGroup);
+  const std::uint32_t group = n.first_group + static_cast<std::uint32_t>(element / kGroup);
   const auto lane = static_cast<std::uint32_t>(element % kGroup);
   const PhiloxWords w = noise_words(n, 16 * group + lane % 16);
   const std::uint32_t draw = lane / 16;

@@ -14,8 +14,6 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-// The noise counter's word for the element holds 16 * (element / 128).
-constexpr std::int64_t kMostElements = std::int64_t{1} << 35;
 constexpr int kMostMicrobatches = 1 << 14;  // bits of the noise stream
 
 // All memory of one role: zero pages, so that what is never touched costs no RSS.

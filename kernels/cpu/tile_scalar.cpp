@@ -7,7 +7,8 @@ namespace {
 void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words) {
   for (std::int64_t g = 0; g < groups; ++g) {
     for (std::uint32_t lane = 0; lane < 16; ++lane) {
-      const PhiloxWords w = noise_words(noise, static_cast<std::uint32_t>(first_group + g) * 16 + lane);
+      const std::uint32_t group = noise.first_group + static_cast<std::uint32_t>(first_group + g);
+      const PhiloxWords w = noise_words(noise, 16 * group + lane);
       for (std::uint32_t i = 0; i < 4; ++i) words[64 * g + 16 * i + lane] = w.x[i];
     }
   }

@@ -98,7 +98,7 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
   const VU c3 = hn::Set(du, noise.stream);
   // All 16 calls of a group side by side: the multiplications' latency hides behind the other calls.
   constexpr std::int64_t kVectors = 2 * kRow / kLanes;
-  auto call = static_cast<std::uint32_t>(first_group) * 16U;
+  auto call = (noise.first_group + static_cast<std::uint32_t>(first_group)) * 16U;
   for (std::int64_t g = 0; g < groups; ++g, call += 16) {
     VU x[kVectors][4];
     for (std::int64_t i = 0; i < kVectors; i += 2) {
@@ -388,11 +388,11 @@ constexpr bool is_dynamic_map(Map m) {
 // codec.h's encode_value for two rows.
 template <Map kMap, bool kStochastic>
 struct Encoder {
-  static constexpr bool kScaled =
-      kMap == Map::kLinear || kMap == Map::kLinearNoZero || kMap == Map::kSquareRoot;
-  static constexpr float kParts = kStochastic && kMap != Map::kSquareRoot ? 65536.0F : 1.0F;
+  static constexpr bool kIsLinear = kMap == Map::kLinear || kMap == Map::kLinearNoZero;
+  static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
 
   Quotient quotient;
+  VF draw_step = set(0.0F), half_step = set(0.0F);  // square root: u = draw * draw_step + half_step
   std::int32_t limit;
   // The dynamic map's zones by column, twice over for 16 lanes.
   alignas(64) float first[16], scale[16], last[16], stretch[16];
@@ -415,7 +415,11 @@ struct Encoder {
     const float levels = static_cast<float>(1 << f.bits);
     if (kMap == Map::kLinearNoZero) step /= levels;
     if (kMap == Map::kSquareRoot) step /= levels * levels;
-    quotient = Quotient(kScaled ? step / kParts : step);
+    quotient = Quotient(step / kParts);
+    if constexpr (kMap == Map::kSquareRoot) {
+      draw_step = set(step * 0x1p-16F);
+      half_step = set(step * (kStochastic ? 0x1p-17F : 0.5F));
+    }
   }
 
   // codes[i] for x[i] and, under stochastic rounding, draw[i].
@@ -437,30 +441,27 @@ struct Encoder {
     quotient(x, y);
     each([&](int i) { k[i] = round_to_int(y[i]); });
     if constexpr (kStochastic) each([&](int i) { k[i] = hn::ShiftRight<16>(hn::Add(k[i], draw[i])); });
-    if constexpr (kMap == Map::kLinearNoZero) {
-      each([&](int i) { k[i] = hn::Sub(hn::Max(k[i], set(1)), set(1)); });
-    }
+    // Packing saturates -1 to the lowest code.
+    if constexpr (kMap == Map::kLinearNoZero) each([&](int i) { k[i] = hn::Sub(k[i], set(1)); });
   }
 
   HWY_INLINE void square_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
     const VF one = set(1.0F);
-    RowsF y, k, gap, rest, u;
-    quotient(x, y);
-    each([&](int i) { y[i] = hn::Max(y[i], hn::Zero(DF())); });
-    each([&](int i) { code[i] = truncate_to_int(hn::Sqrt(y[i])); });
+    RowsF k, upper, rest, u;
+    each([&](int i) { k[i] = hn::Sqrt(hn::Max(hn::Mul(x[i], quotient.inverse), hn::Zero(DF()))); });
+    each([&](int i) { code[i] = truncate_to_int(k[i]); });
     each([&](int i) { k[i] = to_float(code[i]); });
-    each([&](int i) { gap[i] = hn::Add(hn::Add(k[i], k[i]), one); });
-    each([&](int i) { rest[i] = hn::Sub(hn::Add(hn::Mul(k[i], k[i]), gap[i]), y[i]); });
+    each([&](int i) { upper[i] = hn::Add(k[i], one); });
+    // The products with the step are exact: fused or not, the bits are the same.
+    each([&](int i) { rest[i] = hn::MulSub(hn::Mul(upper[i], upper[i]), quotient.step, x[i]); });
     each([&](int i) {
-      u[i] = set(0.5F);
-      // 1 + u has the draw and the half in its mantissa.
-      if constexpr (kStochastic) {
-        u[i] = hn::Sub(hn::BitCast(DF(), hn::Or(hn::ShiftLeft<7>(draw[i]), set(0x3F800040))), one);
-      }
+      u[i] = half_step;
+      if constexpr (kStochastic) u[i] = hn::MulAdd(to_float(draw[i]), draw_step, half_step);
     });
     each([&](int i) {
-      const VI up = hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(hn::Mul(u[i], gap[i]), rest[i])));
-      code[i] = hn::Sub(hn::Max(hn::Sub(code[i], up), set(1)), set(1));
+      // All ones, which is -1, where the value stays below. Packing saturates -1 to the lowest code.
+      const auto stays = hn::Lt(hn::Mul(u[i], hn::Add(k[i], upper[i])), rest[i]);
+      code[i] = hn::Add(code[i], hn::BitCast(DI(), hn::VecFromMask(DF(), stays)));
     });
   }
 

@@ -43,6 +43,12 @@ TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
     encode(pool, parts.view(), first, end - first, x.data() + first, noise);
   }
   EXPECT_TRUE(parts == whole);
+  // As a tensor of its own that knows where it comes from, the same codes.
+  Packed last(codec, n - 4096);
+  Noise noise_from = noise;
+  noise_from.first_group = 4096 / kGroup;
+  write(pool, last, {x.begin() + 4096, x.end()}, noise_from);
+  for (std::int64_t i = 4096; i < n; ++i) EXPECT_EQ(last.code(i - 4096), whole.code(i));
   std::vector<float> some(256);
   decode(pool, whole.view(), 4096, 256, some.data());
   const std::vector<float> all = decoded(pool, whole);

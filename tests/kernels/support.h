@@ -3,12 +3,12 @@
 
 #include <cstdint>
 #include <cstring>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/maps.h"
 #include "kernels/memory.h"
+#include "tests/normal_values.h"
 
 namespace lpmm::kernels {
 
@@ -87,18 +87,6 @@ class Packed {
   std::vector<std::uint16_t> steps_;
   RoleView view_;
 };
-
-inline std::vector<float> normal_values(std::int64_t count, std::uint32_t seed, float scale = 1.0F,
-                                        bool positive = false) {
-  std::mt19937 generator(seed);
-  std::normal_distribution<float> normal(0.0F, scale);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& x : values) {
-    x = normal(generator);
-    if (positive) x = x * x;
-  }
-  return values;
-}
 
 inline std::vector<float> decoded(Pool& pool, const Packed& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.view().elements));

@@ -12,19 +12,12 @@
 #include <random>
 
 #include "lpmm/error.h"
+#include "tests/normal_values.h"
 
 namespace lpmm {
 namespace {
 
 const std::vector<TensorInfo> kTensors = {{"embed", {60, 150}}, {"bias", {70}}, {"weight", {3, 4096}}};
-
-std::vector<float> normal_values(std::int64_t count, std::uint64_t seed, float scale) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& x : values) x = normal(random);
-  return values;
-}
 
 std::vector<float> gradient_of(const ModelMemory& memory, int tensor, std::uint32_t step, int microbatch) {
   return normal_values(

@@ -5,21 +5,13 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "lpmm/advice.h"
 #include "lpmm/model_memory.h"
+#include "tests/normal_values.h"
 
 namespace lpmm {
 namespace {
-
-std::vector<float> normal_values(std::int64_t count, std::uint64_t seed, float scale) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal(0, scale);
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (float& x : values) x = normal(random);
-  return values;
-}
 
 std::vector<float> decode(const ModelMemory& memory, Role role) {
   const kernels::RoleView v = memory.view(0, role);
