@@ -142,11 +142,7 @@ void decode_tile(const TileView& t, float* values) {
   } else if (t.codec.format.map == Map::kFp32) {
     std::memcpy(values, t.codes, static_cast<std::size_t>(4 * t.count));
   } else {
-    for (std::int64_t i = 0; i < t.count; ++i) {
-      std::uint16_t b = 0;
-      std::memcpy(&b, t.codes + 2 * i, 2);
-      values[i] = bf16_to_float(b);
-    }
+    tile_kernels().from_bf16(reinterpret_cast<const std::uint16_t*>(t.codes), t.count, values);
   }
   zero_padding(values, t);
 }
@@ -159,21 +155,12 @@ void make_storable(float* values, std::int64_t count) {
   }
 }
 
-std::uint32_t draw_of(const std::uint32_t* words, std::int64_t element) {
-  const std::int64_t lane = element % kGroup;
-  return words[64 * (element / kGroup) + 16 * (lane / 32) + lane % 16] >> (16 * (lane / 16 % 2)) & 0xFFFFU;
-}
-
 void encode_plain(const TileView& t, const float* values, const std::uint32_t* words) {
   if (t.codec.format.map == Map::kFp32) {
     std::memcpy(t.codes, values, static_cast<std::size_t>(4 * t.count));
-    return;
-  }
-  for (std::int64_t i = 0; i < t.count; ++i) {
-    const std::uint16_t b = t.codec.rounding == Rounding::kStochastic
-                                ? float_to_bf16_stochastic(values[i], draw_of(words, i))
-                                : float_to_bf16(values[i]);
-    std::memcpy(t.codes + 2 * i, &b, 2);
+  } else {
+    tile_kernels().to_bf16(values, t.codec.rounding == Rounding::kStochastic ? words : nullptr, t.count,
+                           reinterpret_cast<std::uint16_t*>(t.codes));
   }
 }
 
@@ -314,7 +301,7 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   float* values = scratch().values[0].data();
                   decode_tile(tile_of(src, at, n), values);
-                  tile_kernels().to_bf16(values, n, dst + (at - first));
+                  tile_kernels().to_bf16(values, nullptr, n, dst + (at - first));
                 });
 }
 

@@ -33,10 +33,21 @@ struct TileKernels {
   void (*add_scaled)(float* sum, const float* addend, float scale, std::int64_t count);
   // fp64, element e in lane e % 16, lanes added as a tree.
   double (*square_sum)(const float* values, std::int64_t count);
-  void (*to_bf16)(const float* values, std::int64_t count, std::uint16_t* out);
+  // Any count and alignment. Stochastic with the `words` of a group's first element, else to nearest.
+  void (*to_bf16)(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out);
+  void (*from_bf16)(const std::uint16_t* values, std::int64_t count, float* out);
   void (*apply_sgd)(const Sgd& rule, float* p, const float* g, float* m, std::int64_t count);
   void (*apply_adam)(const Adam& rule, float* p, const float* g, float* m, float* v, std::int64_t count);
 };
+
+// The draw of an element among the words of its tile.
+inline std::uint32_t draw_of(const std::uint32_t* words, std::int64_t element) {
+  const std::int64_t lane = element % kGroup;
+  return words[64 * (element / kGroup) + 16 * (lane / 32) + lane % 16] >> (16 * (lane / 16 % 2)) & 0xFFFFU;
+}
+inline std::uint16_t round_to_bf16(float value, const std::uint32_t* words, std::int64_t element) {
+  return words == nullptr ? float_to_bf16(value) : float_to_bf16_stochastic(value, draw_of(words, element));
+}
 
 const TileKernels& scalar_tile_kernels();
 // The vector sets this processor can run, best first.

@@ -14,11 +14,6 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std
   }
 }
 
-std::uint32_t draw_of(const std::uint32_t* words, std::int64_t element) {
-  const std::int64_t lane = element % kGroup;
-  return words[64 * (element / kGroup) + 16 * (lane / 32) + lane % 16] >> (16 * (lane / 16 % 2)) & 0xFFFFU;
-}
-
 void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
             std::int64_t count, float* values) {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -62,8 +57,12 @@ double square_sum(const float* values, std::int64_t count) {
   return lanes[0];
 }
 
-void to_bf16(const float* values, std::int64_t count, std::uint16_t* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = float_to_bf16(values[i]);
+void to_bf16(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = round_to_bf16(values[i], words, i);
+}
+
+void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = bf16_to_float(values[i]);
 }
 
 void apply_sgd(const Sgd& rule, float* p, const float* g, float* m, std::int64_t count) {
@@ -78,8 +77,8 @@ void apply_adam(const Adam& rule, float* p, const float* g, float* m, float* v, 
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar",   draw,       decode,  encode,    largest,
-                                          add_scaled, square_sum, to_bf16, apply_sgd, apply_adam};
+  static constexpr TileKernels kScalar = {"scalar",   draw,    decode,    encode,    largest,   add_scaled,
+                                          square_sum, to_bf16, from_bf16, apply_sgd, apply_adam};
   return kScalar;
 }
 
