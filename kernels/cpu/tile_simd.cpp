@@ -4,7 +4,9 @@
 // its draw from the call of counter i (kernels/noise.h), so N calls run side by side.
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/tile.h"
 
@@ -145,18 +147,6 @@ HWY_INLINE hn::Vec<D> shift_bytes_left(D d, hn::Vec<D> v, int by) {
   return hn::BitCast(d, hn::ShiftLeftSame(hn::BitCast(d16, v), by));
 }
 
-// Spreads a plane of w bits into one byte an element.
-template <class D>
-HWY_INLINE void spread_plane(D d, const std::uint8_t* HWY_RESTRICT plane, int w,
-                             std::uint8_t* HWY_RESTRICT out) {
-  const auto mask = hn::Set(d, static_cast<std::uint8_t>((1U << w) - 1U));
-  for (int at = 0; at < 16 * w; at += static_cast<int>(hn::Lanes(d))) {
-    const auto bytes = hn::LoadU(d, plane + at);
-    for (int k = 0; k < 8 / w; ++k) {
-      hn::Store(hn::And(shift_bytes_right(d, bytes, w * k), mask), d, out + 16 * w * k + at);
-    }
-  }
-}
 template <class D>
 HWY_INLINE void gather_plane(D d, const std::uint8_t* HWY_RESTRICT in, int w,
                              std::uint8_t* HWY_RESTRICT plane) {
@@ -172,51 +162,6 @@ HWY_INLINE void gather_plane(D d, const std::uint8_t* HWY_RESTRICT in, int w,
 using D16Bytes = hn::CappedTag<std::uint8_t, 16>;
 using D32Bytes = hn::CappedTag<std::uint8_t, 32>;
 using D64Bytes = hn::CappedTag<std::uint8_t, 64>;
-
-template <bool kWide>
-HWY_INLINE void unpack(const std::uint8_t* HWY_RESTRICT planes, int bits, bool has_sign,
-                       CodeOf<kWide>* HWY_RESTRICT out) {
-  const hn::ScalableTag<CodeOf<kWide>> d;
-  const hn::Rebind<std::uint8_t, decltype(d)> d8;
-  const auto lanes = static_cast<int>(hn::Lanes(d));
-  alignas(64) std::uint8_t spread[kGroup];
-  int shift = 0;
-  for (int left = bits; left > 0;) {
-    const int w = plane_width(left);
-    left -= w;
-    const std::uint8_t* bytes = planes;
-    if (w < 8) {
-      bytes = spread;
-      if (w == 4) spread_plane(D64Bytes(), planes, 4, spread);
-      if (w == 2) spread_plane(D32Bytes(), planes, 2, spread);
-      if (w == 1) spread_plane(D16Bytes(), planes, 1, spread);
-    }
-    for (int at = 0; at < kGroup; at += lanes) {
-      auto part = [&] {
-        if constexpr (kWide) {
-          return hn::PromoteTo(d, hn::LoadU(d8, bytes + at));
-        } else {
-          return hn::LoadU(d, bytes + at);
-        }
-      }();
-      if (shift > 0) {
-        if constexpr (kWide) {
-          part = hn::ShiftLeftSame(part, shift);
-        } else {
-          part = shift_bytes_left(d, part, shift);
-        }
-        part = hn::Or(part, hn::Load(d, out + at));
-      }
-      if (left == 0 && has_sign) {
-        const auto top = hn::Set(d, static_cast<CodeOf<kWide>>(1U << (bits - 1)));
-        part = hn::Sub(hn::Xor(part, top), top);
-      }
-      hn::Store(part, d, out + at);
-    }
-    shift += w;
-    planes += 16 * w;
-  }
-}
 
 template <bool kWide>
 HWY_INLINE void pack(const CodeOf<kWide>* HWY_RESTRICT in, int bits, std::uint8_t* HWY_RESTRICT planes) {
@@ -254,19 +199,17 @@ constexpr bool signed_codes(Map m) {
 }
 
 // What a block's values are computed with.
-template <Map kMap>
+template <Map kMap, int kBits>
 struct Decoder {
+  static constexpr float kLevels = 1 << kBits;
+  static constexpr float kUnit = kMap == Map::kLinearNoZero ? 1 / kLevels
+                                 : kMap == Map::kSquareRoot ? 1 / (kLevels * kLevels)
+                                                            : 1.0F;
   VF step;
   const float* values;
-  std::int32_t limit;
 
-  HWY_INLINE Decoder(Format f, MapTable table, float block_step) : values(table.values), limit(0) {
-    const float levels = static_cast<float>(1 << f.bits);
-    if constexpr (kMap == Map::kLinearNoZero) block_step /= levels;
-    if constexpr (kMap == Map::kSquareRoot) block_step /= levels * levels;
-    if constexpr (kMap == Map::kSoftsign) limit = code_limit(f.bits);
-    step = set(block_step);
-  }
+  HWY_INLINE Decoder(MapTable table, float block_step)
+      : step(set(block_step * kUnit)), values(table.values) {}
 
   HWY_INLINE VF operator()(VI code) const {
     if constexpr (kMap == Map::kLinear) {
@@ -277,61 +220,101 @@ struct Decoder {
       const VF k = to_float(hn::Add(code, set(1)));
       return hn::Mul(hn::Mul(k, k), step);
     } else if constexpr (kMap == Map::kSoftsign) {
-      const VI k = hn::Max(code, set(-limit));
-      return hn::Mul(hn::Div(to_float(k), to_float(hn::Sub(set(2 * limit), hn::Abs(k)))), step);
+      constexpr int kLimit = (1 << (kBits - 1)) - 1;
+      const VI k = hn::Max(code, set(-kLimit));
+      return hn::Mul(hn::Div(to_float(k), to_float(hn::Sub(set(2 * kLimit), hn::Abs(k)))), step);
     } else {
       return hn::Mul(hn::GatherIndex(DF(), values, code), step);
     }
   }
 };
 
-template <Map kMap, bool kWide>
+// The codes of elements e..e+N-1 of a group, at the top of their lanes: each plane's bits go to their place,
+// what lies above the code drops out, and what lies below it stays for the caller's shift. kLeft bits are not
+// there yet.
+template <int kBits, int kLeft>
+HWY_INLINE VI gather_planes(const std::uint8_t* HWY_RESTRICT planes, int e) {
+  const DI di;
+  if constexpr (kLeft == 0) {
+    return hn::Zero(di);
+  } else {
+    constexpr int kWidth = plane_width(kLeft);
+    const int below = kWidth * (e / (16 * kWidth));
+    const hn::Rebind<std::uint8_t, DI> d8;
+    VI part = hn::PromoteTo(di, hn::LoadU(d8, planes + e % (16 * kWidth)));
+    const bool has_neighbours = (kLeft > kWidth && below + kWidth < 8) || (kLeft < kBits && below > 0);
+    if (has_neighbours) part = hn::And(part, set(((1 << kWidth) - 1) << below));
+    part = hn::ShiftLeftSame(part, 32 - kLeft - below);
+    return hn::Or(part, gather_planes<kBits, kLeft - kWidth>(planes + 16 * kWidth, e));
+  }
+}
+
+template <int kBits, bool kSigned>
+HWY_INLINE VI codes_at(const std::uint8_t* HWY_RESTRICT planes, int e) {
+  const DI di;
+  if constexpr (kBits == 8) {
+    using Code = std::conditional_t<kSigned, std::int8_t, std::uint8_t>;
+    return hn::PromoteTo(di, hn::LoadU(hn::Rebind<Code, DI>(), reinterpret_cast<const Code*>(planes) + e));
+  } else {
+    const VI code = gather_planes<kBits, kBits>(planes, e);
+    if constexpr (kSigned) return hn::ShiftRight<32 - kBits>(code);
+    return hn::BitCast(di, hn::ShiftRight<32 - kBits>(hn::BitCast(DU(), code)));
+  }
+}
+
+template <Map kMap, int kBits>
 void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RESTRICT codes,
                  const std::uint16_t* HWY_RESTRICT steps, std::int64_t count, float* HWY_RESTRICT values) {
-  using Signed = std::make_signed_t<CodeOf<kWide>>;
-  using Code = std::conditional_t<signed_codes(kMap), Signed, CodeOf<kWide>>;
-  const hn::Rebind<Code, DF> dc;
-  const int bits = codec.format.bits;
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
-  for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * bits) {
-    alignas(64) CodeOf<kWide> unpacked[kGroup];
-    const CodeOf<kWide>* group = unpacked;
-    if constexpr (kWide) {
-      unpack<true>(codes, bits, signed_codes(kMap), unpacked);
-    } else if (bits == 8) {
-      group = codes;
-    } else {
-      unpack<false>(codes, bits, signed_codes(kMap), unpacked);
-    }
-    for (std::int64_t half = 0; half < kGroup; half += kGroup / 2) {
+  for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * kBits) {
+#pragma GCC unroll 2
+    for (int half = 0; half < kGroup; half += kGroup / 2) {
       const float step = bf16_to_float(steps[(first + half) >> block_shift]);
-      const Decoder<kMap> decoder(codec.format, table, step);
       float* out = values + first + half;
-      for (std::int64_t i = 0; i < kGroup / 2; i += kLanes) {
-        const auto code = hn::LoadU(dc, reinterpret_cast<const Code*>(group) + half + i);
-        const VF value = decoder(hn::PromoteTo(DI(), code));
-        hn::Store(step == 0.0F ? hn::Zero(DF()) : value, DF(), out + i);
+      if (step == 0.0F) {
+        std::memset(out, 0, kGroup / 2 * sizeof(float));
+        continue;
+      }
+      const Decoder<kMap, kBits> decoder(table, step);
+#pragma GCC unroll 16
+      for (int i = 0; i < kGroup / 2; i += static_cast<int>(kLanes)) {
+        hn::Store(decoder(codes_at<kBits, signed_codes(kMap)>(codes, half + i)), DF(), out + i);
       }
     }
   }
 }
 
+using DecodeLoop = decltype(&decode_loop<Map::kLinear, 8>);
+
+template <int... kBits>
+DecodeLoop linear_decode_loop(int bits, std::integer_sequence<int, kBits...>) {
+  static constexpr DecodeLoop kLoops[] = {decode_loop<Map::kLinear, kBits + 2>...};
+  return kLoops[bits - 2];
+}
+
+template <Map kMap>
+DecodeLoop table_decode_loop(int bits) {
+  return bits == 8 ? decode_loop<kMap, 8> : decode_loop<kMap, 4>;
+}
+
+DecodeLoop decode_loop_of(Format f) {
+  switch (f.map) {
+    case Map::kLinear:
+      return linear_decode_loop(f.bits, std::make_integer_sequence<int, 15>());
+    case Map::kLinearNoZero:
+      return table_decode_loop<Map::kLinearNoZero>(f.bits);
+    case Map::kSquareRoot:
+      return table_decode_loop<Map::kSquareRoot>(f.bits);
+    case Map::kSoftsign:
+      return table_decode_loop<Map::kSoftsign>(f.bits);
+    default:
+      return table_decode_loop<Map::kDynamic>(f.bits);
+  }
+}
+
 void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
             std::int64_t count, float* values) {
-  switch (codec.format.map) {
-    case Map::kLinear:
-      return codec.format.bits > 8
-                 ? decode_loop<Map::kLinear, true>(codec, table, codes, steps, count, values)
-                 : decode_loop<Map::kLinear, false>(codec, table, codes, steps, count, values);
-    case Map::kLinearNoZero:
-      return decode_loop<Map::kLinearNoZero, false>(codec, table, codes, steps, count, values);
-    case Map::kSquareRoot:
-      return decode_loop<Map::kSquareRoot, false>(codec, table, codes, steps, count, values);
-    case Map::kSoftsign:
-      return decode_loop<Map::kSoftsign, false>(codec, table, codes, steps, count, values);
-    default:
-      return decode_loop<Map::kDynamic, false>(codec, table, codes, steps, count, values);
-  }
+  decode_loop_of(codec.format)(codec, table, codes, steps, count, values);
 }
 
 // ---- encode ----------------------------------------------------------------------------------------------
