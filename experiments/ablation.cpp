@@ -139,7 +139,10 @@ int run_network(const AblationOptions& options) {
     for (std::size_t v = 0; v < 3; ++v) {
       Series& line = lines[title][v];
       line.title = title;
-      line.style = is_packed ? "linespoints pt 7" : "lines dt 2 lc 'black'";
+      line.style = is_packed ? fmt::format("linespoints lc '{}' pt {}",
+                                           kColours[row.spec.rounding == Rounding::kStochastic ? 0 : 1],
+                                           row.spec.step_mode == StepMode::kSticky ? 7 : 4)
+                             : "lines lc 'black'";
       if (is_packed) {
         line.points.emplace_back(row.spec.format.bits, values[v]);
       } else if (v < 2) {
