@@ -293,7 +293,7 @@ void run_steps(const AblationOptions& options) {
         cells.push_back({study, {}});
       };
       for (const double room : {1.0, 1.0625, 1.125, 1.25, 1.5}) {
-        for (const double slack : {0.25, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85}) {
+        for (const double slack : {0.25, 0.5, 0.6, 0.66, 0.75, 0.8, 0.85}) {
           if (options.quick && (room != 1.125 || slack != 0.5)) continue;
           if (room * slack < 1) add([&](StepStudy& s) { s.room = room, s.slack = slack; });
         }
@@ -337,7 +337,7 @@ void run_steps(const AblationOptions& options) {
       if (s.bits == 0 || s.moving || s.block != 128 || s.room < 1.05 || s.room > 1.2) continue;
       Series& line = lines[{s.bits, s.room}];
       line.title = fmt::format("int{}, room {}", s.bits, s.room);
-      line.style = fmt::format("linespoints pt 7 lc '{}' dt {}", colour(s.bits), s.room < 1.1 ? 1 : 2);
+      line.style = fmt::format("linespoints lc '{}' pt {}", colour(s.bits), s.room < 1.1 ? 7 : 4);
       line.points.emplace_back(s.slack, c.result.loss);
     }
     for (const auto& [key, line] : lines) panel.series.push_back(line);

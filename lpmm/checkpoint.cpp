@@ -217,7 +217,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
   const std::vector<Slot> slots = slots_of(memory, const_cast<Buffers&>(buffers));
   const std::vector<SafetensorsSource> sources = sources_of(slots);
   const Metadata metadata = metadata_of(model, memory);
-  fs::create_directories(folder);
+  make_folder(folder);
   const auto needed = static_cast<std::int64_t>(safetensors_bytes(metadata, sources)) + kSpaceForRest;
   if (const std::int64_t space = free_space(folder); space < needed) {
     throw RunError(
@@ -480,6 +480,8 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
     write_safetensors(temporary, {{"format", "pt"}, {"model", opened.state.at("model").get<std::string>()}},
                       sources);
     fs::rename(temporary, output);
+    const std::string folder = fs::path(output).parent_path().string();
+    sync_folder(folder.empty() ? "." : folder);
   } catch (const std::exception& e) {
     std::error_code ignored;
     fs::remove(temporary, ignored);

@@ -149,6 +149,17 @@ void sync_folder(const std::string& path) {
   if (!good) fail(path, "cannot be written");
 }
 
+void make_folder(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) return;
+  const std::string parent = std::filesystem::path(path).parent_path().string();
+  if (!parent.empty() && parent != path) make_folder(parent);
+  if (::mkdir(path.c_str(), 0777) != 0 && !std::filesystem::is_directory(path, ignored)) {
+    fail(path, "cannot be made");
+  }
+  sync_folder(parent.empty() ? "." : parent);
+}
+
 std::int64_t free_space(const std::string& folder) {
   struct statvfs s {};
   if (::statvfs(folder.c_str(), &s) != 0) fail(folder, "cannot be read");

@@ -39,6 +39,7 @@ std::string read_text(const std::string& path, std::uint64_t limit);  // an erro
 void write_text(const std::string& path, std::string_view text);      // new or replaced as a whole, durable
 std::uint32_t file_crc32(const std::string& path);
 void sync_folder(const std::string& path);
+void make_folder(const std::string& path);  // and those above it, durable; no error where it is there
 std::int64_t free_space(const std::string& folder);  // bytes an ordinary user may still write
 
 }  // namespace lpmm

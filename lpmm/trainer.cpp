@@ -597,9 +597,7 @@ TrainResult train(const RunConfig& given, const Model& model, const TrainOptions
 
   const Plan plan = make_plan(config, model);
   check_memory(plan, available_memory());
-  std::error_code error;
-  fs::create_directories(folder.root, error);
-  if (error) throw RunError(fmt::format("{}: cannot be made: {}", options.out, error.message()));
+  make_folder(folder.root);
   Run run(config, model, folder, plan, options.quiet, rss_at_start);
   return run.go(model, config_changed);
 }
