@@ -15,6 +15,7 @@
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/statistics.h"
+#include "lpmm/text.h"
 #include "theory/quadratic.h"
 #include "theory/step_study.h"
 
@@ -88,7 +89,7 @@ std::string_view mode_name(StepMode mode) {
 
 void write_csv(const AblationOptions& options, const char* name, const std::string& text) {
   write_text((fs::path(options.out) / name).string(), text);
-  fmt::print(stderr, "ablation: wrote {}/{}\n", options.out, name);
+  tell(fmt::format("ablation: wrote {}/{}\n", options.out, name));
 }
 
 // ---- network -------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ std::vector<QuadraticCell> quadratic_cells(bool quick) {
 void run_quadratic_part(const AblationOptions& options) {
   std::vector<QuadraticCell> cells = quadratic_cells(options.quick);
   Pool pool(options.threads);
-  fmt::print(stderr, "ablation: {} quadratic runs\n", cells.size());
+  tell(fmt::format("ablation: {} quadratic runs\n", cells.size()));
   pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
     QuadraticCell& cell = cells[static_cast<std::size_t>(item)];
     const bool shaken = cell.run.motion == GridMotion::kShaken;
@@ -305,7 +306,7 @@ void run_steps(const AblationOptions& options) {
     }
   }
   const int seeds = options.quick ? 1 : 3;
-  fmt::print(stderr, "ablation: {} step studies of {} seeds\n", cells.size(), seeds);
+  tell(fmt::format("ablation: {} step studies of {} seeds\n", cells.size(), seeds));
   Pool pool(options.threads);
   pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
     Cell& cell = cells[static_cast<std::size_t>(item)];

@@ -17,6 +17,8 @@
 
 #include "kernels/memory.h"
 #include "lpmm/error.h"
+#include "lpmm/host.h"
+#include "lpmm/optimizer_config.h"
 
 namespace lpmm {
 namespace {
@@ -80,40 +82,24 @@ void fill(std::int64_t elements, const std::vector<float>& values, const Write& 
   }
 }
 
-// A line of /proc/self/status, in bytes.
-std::int64_t process_bytes(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key + ":")) return 1024 * std::strtoll(line.c_str() + key.size() + 1, nullptr, 10);
-  }
-  return 0;
-}
-
 // Lets VmHWM start again from what is resident now.
 void reset_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
-Rule make_rule(const std::string& optimizer) {
-  if (optimizer == "sgd") {
-    Sgd rule;
-    rule.learning_rate = 0.01F;
-    rule.momentum = 0.9F;
-    rule.coupled_decay = 1e-4F;
-    return rule;
+OptimizerConfig optimizer_of(const std::string& name) {
+  OptimizerConfig config;
+  config.weight_decay = 1e-4;
+  if (name == "sgd") {
+    config.learning_rate = 0.01;
+    config.momentum = 0.9;
+  } else if (name == "adam" || name == "adamw") {
+    config.rule = name == "adam" ? RuleName::kAdam : RuleName::kAdamW;
+    config.learning_rate = 1e-3;
+  } else {
+    throw UsageError(fmt::format("bench update: optimizer '{}' is not one of sgd, adam, adamw", name));
   }
-  if (optimizer != "adam" && optimizer != "adamw") {
-    throw UsageError(fmt::format("bench update: optimizer '{}' is not one of sgd, adam, adamw", optimizer));
-  }
-  Adam rule;
-  rule.step_size = 1e-3F;
-  rule.beta1 = 0.9F;
-  rule.one_minus_beta1 = 0.1F;
-  rule.beta2 = 0.999F;
-  rule.one_minus_beta2 = 0.001F;
-  rule.coupled_decay = optimizer == "adam" ? 1e-4F : 0.0F;
-  rule.decay_factor = optimizer == "adamw" ? 0.9999F : 1.0F;
-  return rule;
+  return config;
 }
 
 }  // namespace
@@ -177,10 +163,11 @@ double copy_bandwidth_in_child(int threads) {
 }
 
 UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
-  const Rule rule = make_rule(options.optimizer);
+  const OptimizerConfig optimizer = optimizer_of(options.optimizer);
+  const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
-  const bool with_variance = std::holds_alternative<Adam>(rule);
+  const bool with_variance = uses_variance(optimizer);
   Pool pool(options.threads);
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth_in_child(pool.threads());
@@ -217,9 +204,9 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
       kernels::fold(pool, args.accumulator, at, count, values, fold_args);
     });
     reset_peak();
-    const std::int64_t before = process_bytes("VmRSS");
+    const std::int64_t before = rss_bytes();
     best = std::min(best, seconds([&] { kernels::update(pool, rule, args); }));
-    result.peak_extra_bytes = std::max(result.peak_extra_bytes, process_bytes("VmHWM") - before);
+    result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
   }
   result.elements_per_second = static_cast<double>(n) / best;
   const double fp32_bytes = with_variance ? 28.0 : 20.0;

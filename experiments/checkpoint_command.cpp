@@ -12,6 +12,7 @@
 #include "kernels/codec.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
+#include "lpmm/log.h"
 #include "lpmm/files.h"
 #include "lpmm/safetensors.h"
 #include "lpmm/text.h"
@@ -94,7 +95,7 @@ int run_inspect(const InspectArguments& o) {
     answer["tensors"].push_back(std::move(row));
   }
   answer["bytes"] = total;
-  answer["state"] = ordered_json::parse(read_text(path + "/state.json", std::uint64_t{1} << 24));
+  answer["state"] = parse_json(read_text(path + "/state.json", std::uint64_t{1} << 26));
   if (o.json) {
     print_answer(answer, true);
     return 0;

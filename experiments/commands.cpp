@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
@@ -28,8 +29,17 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
       ->allow_extra_args(false);
 }
 
+const CLI::Validator kUnsigned(
+    [](std::string& text) {
+      std::uint64_t value = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+      const bool whole = error == std::errc() && end == text.data() + text.size();
+      return whole ? std::string() : text + " is not a whole number from 0 to 2^64 - 1";
+    },
+    "", "unsigned");
+
 void add_threads_option(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "0 (default): all processors; results do not depend on it")
+  command.add_option("--threads", threads, "0: all processors; results do not depend on it")
       ->check(CLI::Range(0, 1024).description(""));
 }
 

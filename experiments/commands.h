@@ -41,6 +41,9 @@ struct ConfigArguments {
 };
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
 
+// For options that hold an unsigned number: CLI11 takes -1 and 2^64 for one.
+extern const CLI::Validator kUnsigned;
+
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 

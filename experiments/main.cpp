@@ -1,9 +1,13 @@
 // `lpmm`: reads the command line, runs one subcommand and turns what went wrong into one line and an exit
 // code.
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
 #include <string_view>
@@ -19,8 +23,18 @@ constexpr int kRunFailed = 1;
 constexpr int kBadUsage = 2;
 
 int complain(const std::string& what, int code) {
-  fmt::print(stderr, "lpmm: {}\n", what);
+  lpmm::tell(fmt::format("lpmm: {}\n", what));
   return code;
+}
+
+// Files that are opened later may not land on the numbers of the standard streams; and a reader that went
+// away or a file at its size limit is an error of the write, not the end of the process.
+void prepare_process() {
+  for (int number = 0; number < 3; ++number) {
+    if (fcntl(number, F_GETFD) < 0 && open("/dev/null", O_RDWR) != number) std::_Exit(kRunFailed);
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 // CLI11 only says that a command is required where one is misspelt.
@@ -83,8 +97,14 @@ goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 i
 }  // namespace
 
 int main(int argc, char** argv) {
+  prepare_process();
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    std::cout.flush();
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+      return complain("standard output cannot be written", code == 0 ? kRunFailed : code);
+    }
+    return code;
   } catch (const lpmm::UsageError& error) {
     return complain(error.what(), kBadUsage);
   } catch (const std::bad_alloc&) {

@@ -342,8 +342,12 @@ std::string results_table(std::span<const PlotRun> runs) {
         label.begin(), label.end(), [](char c) { return c == '|' || c == '\n'; }, ' ');
     rows[0].cells.push_back(label);
     summaries.push_back(Json::parse(run.summary));
-    // Measured as planned: what the run added to the memory the process started with.
     Json& last = summaries.back();
+    if (last["interrupted"] == true) {
+      throw RunError(fmt::format("{}: was cut short ({}); go on with it (--resume) before it is compared",
+                                 run.label, last.contains("error") ? last["error"].dump() : "interrupted"));
+    }
+    // Measured as planned: what the run added to the memory the process started with.
     const auto peak = number_in(last, "peak_rss_bytes"), start = number_in(last, "rss_at_start_bytes");
     if (peak && start) last["added_rss_bytes"] = *peak - *start;
   }

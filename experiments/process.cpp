@@ -25,6 +25,7 @@ void become(char* const* argv, const ProcessOptions& options, pid_t parent) {
   const int out = open(options.output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) return;
   if (!options.folder.empty() && chdir(options.folder.c_str()) != 0) return;
+  for (const int number : {SIGPIPE, SIGXFSZ}) signal(number, SIG_DFL);
   execvp(argv[0], argv);
 }
 

@@ -93,15 +93,15 @@ void check_storable(const std::vector<float>& values, std::int64_t first, const 
 
 void check_paths(const Options& o) {
   const auto same = [](const std::string& a, const std::string& b) {
-    std::error_code ignored;
-    return a == b || std::filesystem::equivalent(a, b, ignored);
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(a)) ==
+           std::filesystem::weakly_canonical(std::filesystem::absolute(b));
   };
   for (const std::string& output : {o.codes, o.decoded}) {
     if (!output.empty() && same(output, o.input)) {
       throw UsageError(fmt::format("{} is the input and cannot be an output too", output));
     }
   }
-  if (!o.codes.empty() && same(o.codes, o.decoded))
+  if (!o.codes.empty() && !o.decoded.empty() && same(o.codes, o.decoded))
     throw UsageError("--codes and --decoded name the same file");
 }
 
@@ -176,7 +176,9 @@ void add_quantize_command(CLI::App& program, Action& action) {
       ->add_option("--spec", o->spec,
                    "FORMAT[:blockN][:rn|sr][:moving|sticky]; `lpmm info` lists the formats")
       ->required();
-  command->add_option("--seed", o->seed, "seed of the rounding noise")->capture_default_str();
+  command->add_option("--seed", o->seed, "seed of the rounding noise")
+      ->check(kUnsigned)
+      ->capture_default_str();
   command
       ->add_option("--codes", o->codes, "write one unpacked code an element (int16, or uint8 for unsigned)")
       ->type_name("OUT.npy");

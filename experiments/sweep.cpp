@@ -121,7 +121,7 @@ std::optional<Json> finished(const SweepCell& cell, const fs::path& folder) {
   const std::vector<Json> records = read_log((folder / "log.jsonl").string());
   if (records.empty() || records.back()["type"] != "summary") return {};
   const Json& last = records.back();
-  if (last.value("interrupted", true) || last.contains("error")) return {};
+  if (!last.contains("interrupted") || last["interrupted"] != false || last.contains("error")) return {};
   return last;
 }
 
@@ -284,15 +284,14 @@ class Runner {
       say(line);
       return;
     }
-    fmt::print(stderr, "\r\033[K{}", line);
-    std::fflush(stderr);
+    tell(fmt::format("\r\033[K{}", line));
   }
   void clear() const {
-    if (terminal_) fmt::print(stderr, "\r\033[K");
+    if (terminal_) tell("\r\033[K");
   }
   void say(const std::string& line) const {
     clear();
-    fmt::print(stderr, "{}\n", line);
+    tell(fmt::format("{}\n", line));
   }
 
   const std::vector<SweepCell>& cells_;
@@ -518,7 +517,8 @@ SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
   result.interrupted = !runner.run();
   result.answer = answer_json(cells, runner);
   for (const std::string& error : runner.errors()) result.failed += error.empty() ? 0 : 1;
-  write_text((fs::path(options.out) / "sweep.json").string(), result.answer.dump(2) + "\n");
+  write_text((fs::path(options.out) / "sweep.json").string(),
+             result.answer.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   write_text((fs::path(options.out) / "sweep.csv").string(), sweep_csv(result.answer));
   return result;
 }

@@ -6,6 +6,7 @@
 #include "experiments/commands.h"
 #include "experiments/sweep.h"
 #include "lpmm/error.h"
+#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {
@@ -47,7 +48,7 @@ int run(const SweepArguments& o) {
   }
   for (const auto& cell : result.answer["cells"]) {
     if (cell["state"] != "failed") continue;
-    fmt::print(stderr, "failed: {}: {}\n", cell["name"].get<std::string>(), cell["error"].get<std::string>());
+    tell(fmt::format("failed: {}: {}\n", cell["name"].get<std::string>(), cell["error"].get<std::string>()));
   }
   if (result.interrupted) return 130;
   return result.failed == 0 ? 0 : 1;
@@ -63,7 +64,7 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->add_option("GRID", o->grid_path, "TOML file of the grid; the options below add to it");
   take_list(command->add_option("--config", o->grid.configs, "configs, separated by commas"));
   take_list(command->add_option("--presets", o->grid.presets, "memory policies (default: the config's)"));
-  take_list(command->add_option("--seeds", o->grid.seeds, "seeds (default: the config's)"));
+  take_list(command->add_option("--seeds", o->grid.seeds, "seeds (default: the config's)")->check(kUnsigned));
   command->add_option("--set", o->grid.settings, "changes one key in every cell: --set train.epochs=10")
       ->type_name("A.B=C")
       ->take_all()

@@ -1,5 +1,5 @@
 // The codec of one element and the step of one block, in plain scalar code for host and device.
-// This file is the specification: every fast path must give the same bits (tests/kernels/codec_test.cpp).
+// This file is the specification: every fast path must give the same bits (tests/kernels/simd_test.cpp).
 //
 // Stochastic rounding takes the element's 16-bit draw r, u = (r + 1/2) / 2^16, and moves from the lower
 // neighbour to the upper one when u >= 1 - fraction, the fraction measured in the value: unbiased to half a
@@ -110,7 +110,7 @@ LPMM_HD std::uint32_t load_code(const std::uint8_t* codes, Format f, std::int64_
   std::uint32_t code = 0;
   int shift = 0;
   for (int left = f.bits; left > 0;) {
-    const int w = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    const int w = plane_width(left);
     const std::uint32_t byte = p[e % (16 * w)];
     code |= (byte >> (w * (e / (16 * w))) & ((1U << w) - 1U)) << shift;
     p += 16 * w;
@@ -123,7 +123,7 @@ LPMM_HD void store_code(std::uint8_t* codes, Format f, std::int64_t element, std
   std::uint8_t* p = codes + (element / kGroup) * 16 * f.bits;
   const int e = static_cast<int>(element % kGroup);
   for (int left = f.bits; left > 0;) {
-    const int w = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    const int w = plane_width(left);
     const int at = w * (e / (16 * w));
     const std::uint32_t mask = ((1U << w) - 1U) << at;
     p[e % (16 * w)] = static_cast<std::uint8_t>((p[e % (16 * w)] & ~mask) | (code << at & mask));

@@ -58,21 +58,21 @@ struct Codec {
   friend bool operator==(const Codec&, const Codec&) = default;
 };
 
-LPMM_HD bool is_packed(Format f) {
+LPMM_HD constexpr bool is_packed(Format f) {
   return f.map != Map::kBf16 && f.map != Map::kFp32;
 }
-LPMM_HD bool is_signed(Map m) {
+LPMM_HD constexpr bool is_signed(Map m) {
   return m == Map::kLinear || m == Map::kDynamic || m == Map::kSoftsign || m == Map::kBf16 || m == Map::kFp32;
 }
-LPMM_HD bool is_zero_free(Map m) {
+LPMM_HD constexpr bool is_zero_free(Map m) {
   return m == Map::kDynamicNoZero || m == Map::kLinearNoZero || m == Map::kSquareRoot;
 }
-LPMM_HD bool is_dynamic(Map m) {
+LPMM_HD constexpr bool is_dynamic(Map m) {
   return m == Map::kDynamic || m == Map::kDynamicUnsigned || m == Map::kDynamicNoZero;
 }
 
 // Codes that are two's complement integers; every other packed map uses the index into its ascending table.
-LPMM_HD bool has_signed_codes(Map m) {
+LPMM_HD constexpr bool has_signed_codes(Map m) {
   return m == Map::kLinear || m == Map::kSoftsign;
 }
 
@@ -90,6 +90,11 @@ LPMM_HD float map_limit(Format f) {
 // (16 = 8+8, 12 = 8+4, 7 = 4+2+1): 16*bits bytes a group, and no code straddles a word. A plane of w bits is
 // 16*w bytes; element e of the group has its w bits in byte e % (16*w), at bit w * (e / (16*w)).
 inline constexpr int kGroup = 128;
+
+// Bits of the next plane where `left` bits of a code are still to be stored.
+LPMM_HD constexpr int plane_width(int left) {
+  return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+}
 
 LPMM_HD std::int64_t groups_of(std::int64_t elements) {
   return elements / kGroup + (elements % kGroup != 0 ? 1 : 0);

@@ -7,6 +7,9 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -16,12 +19,6 @@
 
 namespace lpmm {
 namespace {
-
-int usable_processors() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-}
 
 // Keeps denormals (no flush-to-zero, no denormals-are-zero) while it lives.
 class KeepDenormals {
@@ -44,6 +41,15 @@ class KeepDenormals {
 }  // namespace
 
 struct Pool::State {
+  void end() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    start.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable start, done;
@@ -85,16 +91,23 @@ struct Pool::State {
 
 Pool::Pool(int threads) : state_(std::make_unique<State>()) {
   const int count = threads > 0 ? threads : usable_processors();
-  for (int t = 1; t < count; ++t) state_->workers.emplace_back([s = state_.get(), t] { s->work(t); });
+  try {
+    for (int t = 1; t < count; ++t) state_->workers.emplace_back([s = state_.get(), t] { s->work(t); });
+  } catch (const std::system_error& e) {
+    state_->end();
+    throw std::runtime_error("cannot start " + std::to_string(count) + " threads: " + e.what() +
+                             "; use fewer (--threads)");
+  }
 }
 
 Pool::~Pool() {
-  {
-    const std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->start.notify_all();
-  for (std::thread& worker : state_->workers) worker.join();
+  state_->end();
+}
+
+int Pool::usable_processors() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 int Pool::threads() const {

@@ -10,8 +10,10 @@ namespace lpmm {
 
 class Pool {
  public:
-  // threads >= 1, the calling thread included; 0 takes all processors this process may run on.
+  // threads >= 1, the calling thread included; 0 takes all processors this process may run on. Throws
+  // std::runtime_error where the system refuses a thread.
   explicit Pool(int threads = 0);
+  static int usable_processors();
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;

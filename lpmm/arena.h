@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace lpmm {
@@ -25,8 +26,8 @@ class Pages {
   ~Pages();
   Pages(const Pages&) = delete;
   Pages& operator=(const Pages&) = delete;
-  // Throws RunError where there is no memory; `what` names it.
-  void allocate(std::int64_t bytes, const char* what);
+  // Throws RunError where there is no memory: `what` names it, `advice` says what to use instead.
+  void allocate(std::int64_t bytes, const std::string& what, const char* advice);
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
 

@@ -15,13 +15,13 @@
 
 #include "lpmm/error.h"
 #include "lpmm/files.h"
+#include "lpmm/log.h"
 #include "lpmm/safetensors.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "lpmm-checkpoint";
 constexpr int kVersion = 1;
@@ -126,7 +126,7 @@ Json unseal(const std::string& path) {
   if (const std::string found = hex(crc32(std::as_bytes(std::span(text)))); found != stored) {
     throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", path, found, stored));
   }
-  return Json::parse(text);
+  return parse_json(text);
 }
 
 struct Opened {
@@ -389,9 +389,14 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
       }
     }
     const auto updates = opened.state.at("updates").get<std::int64_t>();
+    const auto step = opened.state.at("step").get<std::int64_t>();
+    if (step < 0 || step >= std::int64_t{1} << 32 || updates < 0 || updates > step) {
+      throw RunError(
+          fmt::format("{}/{}: is not what was saved: step {}, {} updates", path, kStateFile, step, updates));
+    }
     Json run = opened.state.at("run");
     for (const Slot& slot : slots) opened.file.read(*opened.file.find(slot.name), 0, slot.bytes);
-    memory.set_updates(updates);
+    memory.set_progress(static_cast<std::uint32_t>(step), updates);
     return run;
   } catch (const Json::exception& e) {
     throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
@@ -409,6 +414,14 @@ std::string newest_checkpoint(const std::string& folder, bool clean) {
   }
   const auto all = list_checkpoints(folder);
   return all.empty() ? "" : all.front().second;
+}
+
+std::string checkpoint_before(const std::string& path) {
+  const auto step = step_of(fs::path(path).filename().string());
+  for (const auto& [other, found] : list_checkpoints(fs::path(path).parent_path().string())) {
+    if (step && other < *step) return found;
+  }
+  return "";
 }
 
 std::string find_checkpoint(const std::string& path) {
@@ -475,6 +488,14 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
            }
          }});
   }
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(fs::absolute(output));
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    throw UsageError(fmt::format("{}: is no ordinary file; name a new one (--out)", output));
+  }
+  if (fs::equivalent(target.parent_path(), path, ignored)) {
+    throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
+  }
   const std::string temporary = output + ".tmp";
   try {
     write_safetensors(temporary, {{"format", "pt"}, {"model", opened.state.at("model").get<std::string>()}},
@@ -483,7 +504,6 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
     const std::string folder = fs::path(output).parent_path().string();
     sync_folder(folder.empty() ? "." : folder);
   } catch (const std::exception& e) {
-    std::error_code ignored;
     fs::remove(temporary, ignored);
     throw RunError(fmt::format("the export could not be written: {}", e.what()));
   }

@@ -38,6 +38,8 @@ nlohmann::ordered_json load_checkpoint(const std::string& path, const std::strin
 // The newest checkpoint below FOLDER; empty where there is none. Leftovers of a save that was cut off are
 // removed if `clean`.
 std::string newest_checkpoint(const std::string& folder, bool clean = false);
+// The newest one beside `path` that is older than it; empty where there is none.
+std::string checkpoint_before(const std::string& path);
 // A path a user gives: a checkpoint, a checkpoints folder or a run's folder. Throws UsageError.
 std::string find_checkpoint(const std::string& path);
 

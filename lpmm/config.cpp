@@ -383,11 +383,13 @@ toml::table parse_toml(const std::string& text, const std::string& name) {
   }
 }
 
-void merge(toml::table& into, toml::table&& from) {
+void merge(toml::table& into, toml::table&& from, const std::string& option) {
   for (auto&& [key, node] : from) {
     toml::node* old = into.get(key);
     if (old != nullptr && old->is_table() && node.is_table()) {
-      merge(*old->as_table(), std::move(*node.as_table()));
+      merge(*old->as_table(), std::move(*node.as_table()), option);
+    } else if (old != nullptr && !old->is_table() && node.is_table()) {
+      throw UsageError(fmt::format("{}: {} is no table in the file", option, key.str()));
     } else {
       node.visit([&, k = key](auto& n) { into.insert_or_assign(k, std::move(n)); });
     }
@@ -404,11 +406,17 @@ toml::table parse_setting(const std::string& setting, const std::string& option)
     throw UsageError(fmt::format("{}: expected section.key=value, as in --set train.epochs=10", option));
   }
   const std::string value = setting.substr(equals + 1);
+  if (value.find('\n') != std::string::npos)
+    throw UsageError(fmt::format("{}: sets more than one line", option));
   try {
     return toml::parse(fmt::format("{} = {}", key, value), option);
   } catch (const toml::parse_error&) {
+    if (value.find_first_not_of("0123456789", value.starts_with('-') ? 1 : 0) == std::string::npos &&
+        value.size() > 15) {
+      throw UsageError(fmt::format("{}: is out of range", option));
+    }
     // A bare word is a string; brackets and quotes show that a TOML value was meant.
-    if (value.empty() || value.find_first_of("[]{}\"'\n") != std::string::npos) {
+    if (value.empty() || value.find_first_of("[]{}\"'") != std::string::npos) {
       throw UsageError(fmt::format("{}: \"{}\" is no TOML value", option, value));
     }
     return parse_toml(fmt::format("{} = {}", key, quoted(value)), option);
@@ -443,7 +451,7 @@ void check(const RunConfig& c, const Reader& reader) {
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options) {
   toml::table root = parse_toml(text, name);
   const auto set = [&](const std::string& setting, const std::string& option) {
-    merge(root, parse_setting(setting, option));
+    merge(root, parse_setting(setting, option), option);
   };
   if (!options.preset.empty()) {
     if (toml::table* memory = root["memory"].as_table()) {

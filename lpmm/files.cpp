@@ -55,11 +55,17 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
 }
 
 File::File(std::string path, Mode mode) : path_(std::move(path)) {
-  const int flags = mode == Mode::kRead     ? O_RDONLY
+  // Without O_NONBLOCK a pipe would keep us waiting for a writer.
+  const int flags = mode == Mode::kRead     ? O_RDONLY | O_NONBLOCK
                     : mode == Mode::kCreate ? O_WRONLY | O_CREAT | O_TRUNC
                                             : O_RDWR | O_CREAT | O_APPEND;
   fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
   if (fd_ < 0) fail(path_, mode == Mode::kRead ? "cannot be opened" : "cannot be written");
+  struct stat s {};
+  if (mode == Mode::kRead && (::fstat(fd_, &s) != 0 || !S_ISREG(s.st_mode))) {
+    ::close(fd_);
+    throw RunError(fmt::format("{}: is not a file", path_));
+  }
 }
 
 File::~File() {
@@ -69,7 +75,6 @@ File::~File() {
 std::uint64_t File::size() const {
   struct stat s {};
   if (::fstat(fd_, &s) != 0) fail(path_, "cannot be read");
-  if (!S_ISREG(s.st_mode)) throw RunError(fmt::format("{}: is not a file", path_));
   return static_cast<std::uint64_t>(s.st_size);
 }
 
@@ -99,7 +104,8 @@ void File::truncate(std::uint64_t size) {
 }
 
 void File::sync() {
-  if (::fsync(fd_) != 0) fail(path_, "cannot be written");
+  // Devices cannot be synced and say EINVAL.
+  if (::fsync(fd_) != 0 && errno != EINVAL) fail(path_, "cannot be written");
 }
 
 bool File::lock() {

@@ -2,12 +2,21 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/error.h"
 
 namespace lpmm {
+
+Json parse_json(const std::string& text) {
+  constexpr int kDeepest = 64;
+  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
+    if (depth > kDeepest) throw RunError("nested too deeply");
+    return true;
+  });
+}
 
 RunLog::RunLog(const std::string& path) : file_(path, File::Mode::kAppend) {
   if (!file_.lock()) throw RunError(fmt::format("{}: another process is writing this run", path));
@@ -16,8 +25,17 @@ RunLog::RunLog(const std::string& path) : file_(path, File::Mode::kAppend) {
 
 void RunLog::cut(std::uint64_t bytes) {
   if (bytes_ < bytes) {
-    throw RunError(fmt::format("{}: {} bytes, the checkpoint was saved at {}; the log was changed since",
-                               file_.path(), bytes_, bytes));
+    throw RunError(fmt::format(
+        "{}: {} bytes, the checkpoint was saved at {}; the log was changed since: put it back as it was",
+        file_.path(), bytes_, bytes));
+  }
+  std::byte last{'\n'};
+  if (bytes > 0) file_.read(bytes - 1, {&last, 1});
+  if (last != std::byte{'\n'}) {
+    throw RunError(fmt::format(
+        "{}: no record ends at byte {}, where the checkpoint was saved; the log was changed since: put "
+        "it back as it was",
+        file_.path(), bytes));
   }
   file_.truncate(bytes);
   bytes_ = bytes;
@@ -34,12 +52,19 @@ void RunLog::sync() {
 }
 
 std::vector<Json> read_log(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
+  std::error_code ignored;
+  const bool is_file = std::filesystem::is_regular_file(path, ignored);
+  std::ifstream in(is_file ? path : "", std::ios::binary);
   if (!in) throw RunError(fmt::format("{}: cannot be opened; is this a run's folder?", path));
   std::vector<Json> records;
   for (std::string line; std::getline(in, line);) {
     if (in.eof()) break;  // no newline: the writer was stopped in the middle
-    Json record = Json::parse(line, nullptr, false);
+    Json record;
+    try {
+      record = parse_json(line);
+    } catch (const std::exception&) {
+      record = nullptr;
+    }
     if (!record.is_object() || !record.contains("type") || !record["type"].is_string()) {
       throw RunError(fmt::format("{}:{}: is no log record", path, records.size() + 1));
     }

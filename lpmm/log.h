@@ -13,6 +13,10 @@ namespace lpmm {
 
 using Json = nlohmann::ordered_json;
 
+// JSON from outside. Throws Json::exception for what is none, RunError for what is nested so deeply that
+// copying it would end the stack.
+Json parse_json(const std::string& text);
+
 class RunLog {
  public:
   // Opens or creates the log, to go on at its end. Throws RunError where another process writes it.

@@ -1,13 +1,13 @@
 #include "lpmm/model_memory.h"
 
 #include <fmt/format.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
+#include "lpmm/arena.h"
 #include "lpmm/error.h"
 
 namespace lpmm {
@@ -15,35 +15,6 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr int kMostMicrobatches = 1 << 14;  // bits of the noise stream
-
-// All memory of one role: zero pages, so that what is never touched costs no RSS.
-class Arena {
- public:
-  Arena() = default;
-  Arena(std::string_view name, std::size_t bytes) : bytes_(bytes) {
-    if (bytes == 0) return;
-    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) {
-      throw RunError(fmt::format("no memory for role {}: {:.1f} MB; use a smaller model or preset", name,
-                                 static_cast<double>(bytes) / 1e6));
-    }
-    data_ = static_cast<std::uint8_t*>(p);
-  }
-  ~Arena() {
-    if (data_ != nullptr) munmap(data_, bytes_);
-  }
-  Arena(Arena&& o) noexcept : data_(std::exchange(o.data_, nullptr)), bytes_(std::exchange(o.bytes_, 0)) {}
-  Arena& operator=(Arena&& o) noexcept {
-    std::swap(data_, o.data_);
-    std::swap(bytes_, o.bytes_);
-    return *this;
-  }
-  std::uint8_t* data() const { return data_; }
-
- private:
-  std::uint8_t* data_ = nullptr;
-  std::size_t bytes_ = 0;
-};
 
 // A running offset that refuses to overflow.
 struct Layout {
@@ -114,10 +85,10 @@ struct ModelMemory::State {
   std::uint64_t seed;
   int microbatches;
   Pool& pool;
-  std::array<Arena, kRoles> arenas;
+  std::array<Pages, kRoles> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
 
   std::uint32_t step = 0;
-  bool stepping = false, want_stats = false, failed = false;
+  bool stepping = false, want_stats = false, failed = false, broken = false;
   std::string failure;
   std::int64_t updates = 0;
 
@@ -170,11 +141,13 @@ void ModelMemory::State::allocate() {
       steps.push_back(
           layout.add(step_bytes(t.view[r].codec, t.view[r].elements), sizeof(std::uint16_t), t.info.name));
     }
-    arenas[r] = Arena(to_string(role), layout.end);
+    pages[r].allocate(static_cast<std::int64_t>(layout.end), fmt::format("role {}", to_string(role)),
+                      "a smaller model or preset");
+    auto* const data = reinterpret_cast<std::uint8_t*>(pages[r].data());
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       kernels::RoleView& v = tensors[i].view[r];
-      v.codes = arenas[r].data() + codes[i];
-      if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(arenas[r].data() + steps[i]);
+      v.codes = data + codes[i];
+      if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
     }
   }
 }
@@ -210,6 +183,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
                          std::uint64_t seed, int microbatches, Pool& pool) {
   check_policy(policy, tensors);
   check_optimizer(optimizer);
+  check_groups(optimizer, tensors);
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
   }
@@ -269,8 +243,7 @@ Ledger ModelMemory::ledger() const {
 
 void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const float> values) {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, values.size());
-  const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0,
-                    static_cast<std::uint32_t>(Stream::kInitialize)};
+  const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
   if (!kernels::encode(state_->pool, v, first, static_cast<std::int64_t>(values.size()), values.data(),
                        noise)) {
     throw RunError(
@@ -290,6 +263,10 @@ void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uin
 
 void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   State& s = *state_;
+  if (s.broken) {
+    throw UsageError(fmt::format(
+        "step {} begins, but the update of step {} failed half-way; load a checkpoint", step, s.step));
+  }
   if (s.stepping) throw UsageError(fmt::format("step {} begins before step {} is committed", step, s.step));
   if (step <= s.step) {
     throw UsageError(fmt::format("step {} follows step {}: a step number keys the noise and may not repeat",
@@ -364,6 +341,7 @@ StepReport ModelMemory::commit(double learning_rate) {
                                    t.view[2],     t.view[3],
                                    s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};
     if (!kernels::update(s.pool, rule, args)) {
+      s.broken = true;
       throw RunError(
           fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
                       "lower the learning rate, or clip gradients (optimizer.clip_norm)",
@@ -378,8 +356,10 @@ StepReport ModelMemory::commit(double learning_rate) {
 std::int64_t ModelMemory::updates() const {
   return state_->updates;
 }
-void ModelMemory::set_updates(std::int64_t updates) {
+void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates) {
+  state_->step = step;
   state_->updates = updates;
+  state_->stepping = state_->broken = false;
 }
 
 std::vector<TensorStats> ModelMemory::take_stats() {

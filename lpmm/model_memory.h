@@ -3,7 +3,7 @@
 //
 //   memory.begin_step(step);
 //   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
-//   memory.commit(learning_rate);   // all or nothing
+//   memory.commit(learning_rate);   // nothing, where a gradient was not finite
 #pragma once
 
 #include <array>
@@ -53,7 +53,7 @@ class ModelMemory {
   kernels::RoleView view(int tensor, Role role) const;  // null codes where the rule has no such state
   Ledger ledger() const;                                // activations, buffers and workspace are 0 here
 
-  // Initial values, encoded with the noise of step 0. Ranges as in kernels/memory.h.
+  // Initial values, rounded with the parameters' noise of step 0. Ranges as in kernels/memory.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
@@ -68,11 +68,13 @@ class ModelMemory {
   // Marks the step failed (a loss that is NaN, say).
   void fail(const std::string& why);
   // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.
-  // Throws RunError where an updated parameter is not finite.
+  // Throws RunError where an updated parameter or state is not storable: what is stored is then of two steps,
+  // and no step begins before set_progress() says that a checkpoint was loaded.
   StepReport commit(double learning_rate);
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;
-  void set_updates(std::int64_t updates);
+  // What a checkpoint restores beside codes and steps: the last step begun, and the updates applied.
+  void set_progress(std::uint32_t step, std::int64_t updates);
 
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();

@@ -470,7 +470,7 @@ class ListProgram : public Program {
           fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
     }
     for (const auto& op : plan_->ops) op->forward(run);
-    if (!std::isfinite(run.result.loss_sum)) memory.fail("the loss is not finite");
+    if (!std::isfinite(run.result.loss_sum)) memory.fail("the loss");
     for (auto op = plan_->ops.rbegin(); op != plan_->ops.rend() && !memory.failed(); ++op)
       (*op)->backward(run);
     return run.result;
@@ -489,8 +489,9 @@ class ListProgram : public Program {
       throw std::logic_error(fmt::format("a program for {} images and {} threads got {} and {}", plan_->batch,
                                          plan_->threads, batch.count, memory.pool().threads()));
     }
-    arena_.allocate(plan_->arena_bytes, "activations");
-    workspace_.allocate(plan_->workspace_bytes, "the workspace");
+    constexpr const char* kAdvice = "a smaller batch or more microbatches";
+    arena_.allocate(plan_->arena_bytes, "activations", kAdvice);
+    workspace_.allocate(plan_->workspace_bytes, "the workspace", kAdvice);
     return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};
   }
   std::unique_ptr<ProgramPlan> plan_;

@@ -68,6 +68,14 @@ void check_optimizer(const OptimizerConfig& c) {
   }
 }
 
+void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors) {
+  for (const ParameterGroup& g : config.groups) {
+    if (matches_any(g.pattern, tensors)) continue;
+    throw UsageError(fmt::format("optimizer.group: \"{}\" matches no tensor; the nearest is \"{}\"",
+                                 g.pattern, nearest_tensor(g.pattern, tensors)));
+  }
+}
+
 Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learning_rate, std::int64_t t,
                double clip) {
   double decay = c.weight_decay, scale = 1;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "kernels/rules.h"
+#include "lpmm/policy.h"
 
 namespace lpmm {
 
@@ -47,6 +49,8 @@ double schedule_factor(const ScheduleConfig& schedule, std::int64_t step, std::i
 
 // Throws UsageError for values out of range.
 void check_optimizer(const OptimizerConfig& config);
+// Throws UsageError for a group that matches none of the tensors.
+void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors);
 
 // Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
 // `learning_rate` has the schedule applied; `clip` is the gradient factor.

@@ -131,8 +131,7 @@ Values Oracle::decode(int tensor, Role role) const {
 }
 
 void Oracle::initialize(int tensor, std::span<const float> values) {
-  const Noise noise{seed_, static_cast<std::uint32_t>(tensor), 0,
-                    static_cast<std::uint32_t>(Stream::kInitialize)};
+  const Noise noise{seed_, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
   encode_state(tensors_.at(static_cast<std::size_t>(tensor)).roles[0], Values(values.begin(), values.end()),
                noise);
 }

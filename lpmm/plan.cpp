@@ -37,11 +37,12 @@ std::int64_t test_images(const RunConfig& config) {
 Plan make_plan(const RunConfig& given, const Model& model) {
   const RunConfig config = resolve_data(given);
   check_policy(config.policy, model.tensors());
+  check_groups(config.optimizer, model.tensors());
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
   const Buffers buffers(model.buffers());
   plan.ledger.buffers = buffers.bytes();
-  const int threads = Pool(config.train.threads).threads();
+  const int threads = config.train.threads > 0 ? config.train.threads : Pool::usable_processors();
   const int images = config.train.batch / config.train.microbatches;
   const auto program = model.build(images, config.train.compute, threads);
   plan.ledger.activations = program->activation_bytes();

@@ -126,6 +126,17 @@ bool is_exempt(const Policy& policy, const TensorInfo& tensor) {
   return resolve(policy, tensor).exempt;
 }
 
+bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors) {
+  return tensors.empty() || std::any_of(tensors.begin(), tensors.end(),
+                                        [&](const auto& t) { return matches_pattern(pattern, t.name); });
+}
+
+std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo> tensors) {
+  std::vector<std::string_view> names;
+  for (const TensorInfo& t : tensors) names.push_back(t.name);
+  return std::string(nearest_name(pattern, names));
+}
+
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
   for (std::size_t r = 0; r < kRoles; ++r) {
     check_spec(policy.specs[r], static_cast<Role>(r), fmt::format("preset {}", policy.preset));
@@ -141,14 +152,9 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
       throw UsageError(
           fmt::format("illegal policy: override \"{}\" must either be exempt or give specs", o.pattern));
     }
-    if (tensors.empty() || std::any_of(tensors.begin(), tensors.end(),
-                                       [&](const auto& t) { return matches_pattern(o.pattern, t.name); })) {
-      continue;
-    }
-    std::vector<std::string_view> names;
-    for (const TensorInfo& t : tensors) names.push_back(t.name);
+    if (matches_any(o.pattern, tensors)) continue;
     throw UsageError(fmt::format("illegal policy: override \"{}\" matches no tensor; the nearest is \"{}\"",
-                                 o.pattern, nearest_name(o.pattern, names)));
+                                 o.pattern, nearest_tensor(o.pattern, tensors)));
   }
 }
 

@@ -48,4 +48,9 @@ bool is_exempt(const Policy& policy, const TensorInfo& tensor);
 // accumulator, rn with a sticky variance, and overrides that match no tensor. Throws UsageError.
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
 
+// Whether a shell pattern names one of the tensors, or none are known yet; and the nearest name where it does
+// not.
+bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors);
+std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo> tensors);
+
 }  // namespace lpmm

@@ -1,4 +1,5 @@
 #include "lpmm/progress.h"
+#include "lpmm/text.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -45,11 +46,10 @@ void Progress::show(const ProgressLine& l) {
       l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.images_per_second,
       format_bytes(l.rss_bytes), format_time(l.seconds_left));
   if (terminal_) {
-    fmt::print(stderr, "\r{}\x1b[K", text);
-    std::fflush(stderr);
+    tell(fmt::format("\r{}\x1b[K", text));
     drawn_ = true;
   } else {
-    fmt::print(stderr, "{}\n", text);
+    tell(fmt::format("{}\n", text));
   }
 }
 
@@ -62,9 +62,9 @@ void Progress::warn(const std::string& text) {
 }
 
 void Progress::print(const std::string& text) {
-  if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  if (drawn_) tell("\r\x1b[K");
   drawn_ = false;
-  fmt::print(stderr, "{}\n", text);
+  tell(fmt::format("{}\n", text));
 }
 
 }  // namespace lpmm

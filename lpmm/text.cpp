@@ -1,6 +1,7 @@
 #include "lpmm/text.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 
 namespace lpmm {
@@ -53,6 +54,11 @@ std::string join(std::span<const std::string_view> words) {
   std::string text;
   for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);
   return text;
+}
+
+void tell(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+  std::fflush(stderr);
 }
 
 }  // namespace lpmm

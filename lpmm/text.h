@@ -1,4 +1,4 @@
-// Small helpers for names that people type.
+// Small helpers for names that people type, and for what people are told.
 #pragma once
 
 #include <span>
@@ -13,6 +13,9 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 
 // Shell pattern on a whole name: * is any run of characters, ? any one.
 bool matches_pattern(std::string_view pattern, std::string_view name);
+
+// Writes to standard error. That it cannot be written is no reason to end a run, and is ignored.
+void tell(std::string_view text);
 
 // "a, b, c"
 std::string join(std::span<const std::string_view> words);

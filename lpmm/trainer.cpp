@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
@@ -33,15 +34,14 @@ double seconds_since(Clock::time_point start) {
 }
 
 // ---- signals -------------------------------------------------------------------------------------------
-volatile std::sig_atomic_t stop_requests = 0;
+std::atomic<int> stop_requests = 0;
+static_assert(std::atomic<int>::is_always_lock_free);  // or a handler may not touch it
 
 extern "C" void request_stop(int) {
-  stop_requests = stop_requests + 1;
-  if (stop_requests > 1) _exit(130);
+  if (++stop_requests > 1) _exit(130);
 }
 
-// While it lives, SIGINT and SIGTERM ask for a stop, and a write above the file size limit is an error of the
-// write instead of the end of the process.
+// While it lives, SIGINT, SIGTERM and a SIGHUP that is not ignored (nohup) ask for a stop.
 class SignalGuard {
  public:
   SignalGuard() {
@@ -50,8 +50,8 @@ class SignalGuard {
     action.sa_handler = request_stop;
     action.sa_flags = SA_RESTART;
     for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-      if (kSignals[i] == SIGXFSZ) action.sa_handler = SIG_IGN;
       sigaction(kSignals[i], &action, &old_[i]);
+      if (kSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &old_[i], nullptr);
     }
   }
   ~SignalGuard() {
@@ -62,7 +62,7 @@ class SignalGuard {
   static bool stop() { return stop_requests > 0; }
 
  private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGXFSZ};
+  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
   struct sigaction old_[std::size(kSignals)];
 };
 
@@ -83,17 +83,26 @@ struct Meter {
   }
 };
 
+// A count of a saved state; the file may say anything.
+std::int64_t count_of(const Json& j, const char* key) {
+  const Json& value = j.at(key);
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0) {
+    throw RunError(fmt::format("{} is {}", key, value.dump()));
+  }
+  return value.get<std::int64_t>();
+}
+
 void to_json(Json& j, const Meter& m) {
   j = {{"loss_sum", m.loss_sum}, {"correct", m.correct}, {"count", m.count}};
 }
 void from_json(const Json& j, Meter& m) {
   j.at("loss_sum").get_to(m.loss_sum);
-  j.at("correct").get_to(m.correct);
-  j.at("count").get_to(m.count);
+  m.correct = count_of(j, "correct");
+  m.count = count_of(j, "count");
 }
 
 // Everything a run knows besides the model memory: what resuming needs.
-struct RunState {
+struct RunProgress {
   std::int64_t step = 0;  // steps done, failed ones included: the data position
   std::int64_t skipped = 0, failed_in_row = 0;
   Meter epoch, window;  // since the epoch began, since the last step record
@@ -104,8 +113,24 @@ struct RunState {
   std::uint64_t log_bytes = 0;
 };
 
-Json state_json(const RunState& s, const RunConfig& config, std::int64_t steps_an_epoch) {
+// What a run's bits depend on besides its config.
+Json computed_by() {
+  return {{"version", LPMM_VERSION},
+          {"simd", kernels::simd_level()},
+          {"compute_library", kernels::compute_library()}};
+}
+
+// A sentence where a checkpoint was computed by something else.
+std::string change_of_machine(const Json& saved) {
+  const auto before = saved.find("computed_by");
+  if (before == saved.end() || *before == computed_by()) return "";
+  return fmt::format("this run goes on with {}, it was begun with {}: from here on its bits are others",
+                     computed_by().dump(), before->dump());
+}
+
+Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t steps_an_epoch) {
   return {{"seed", config.train.seed},
+          {"computed_by", computed_by()},
           {"step", s.step},
           {"epoch", s.step / steps_an_epoch},
           {"index", s.step % steps_an_epoch},
@@ -121,22 +146,31 @@ Json state_json(const RunState& s, const RunConfig& config, std::int64_t steps_a
           {"log_bytes", s.log_bytes}};
 }
 
-RunState parse_state(const Json& j, const std::string& path) {
+RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t steps_an_epoch,
+                        const std::string& path) {
   try {
-    RunState s;
-    j.at("step").get_to(s.step);
-    j.at("skipped_steps").get_to(s.skipped);
-    j.at("failed_in_row").get_to(s.failed_in_row);
+    RunProgress s;
+    s.step = count_of(j, "step");
+    if (fs::path(path).filename() != checkpoint_name(s.step) ||
+        count_of(j, "epoch") != s.step / steps_an_epoch || count_of(j, "index") != s.step % steps_an_epoch ||
+        j.at("seed") != config.train.seed) {
+      throw RunError("step, epoch, index or seed are not this run's");
+    }
+    s.skipped = count_of(j, "skipped_steps");
+    s.failed_in_row = count_of(j, "failed_in_row");
     j.at("epoch_meter").get_to(s.epoch);
     j.at("window_meter").get_to(s.window);
+    if (j.at("increments").size() != kRoles || j.at("underflows").size() != kRoles) {
+      throw RunError("increments or underflows are not one a role");
+    }
     j.at("increments").get_to(s.increments);
     j.at("underflows").get_to(s.underflows);
     if (!j.at("test").is_null()) s.test = j.at("test").get<Meter>();
     j.at("train_seconds").get_to(s.train_seconds);
-    j.at("images").get_to(s.images);
-    j.at("log_bytes").get_to(s.log_bytes);
+    s.images = count_of(j, "images");
+    s.log_bytes = static_cast<std::uint64_t>(count_of(j, "log_bytes"));
     return s;
-  } catch (const Json::exception& e) {
+  } catch (const std::exception& e) {
     throw RunError(fmt::format("{}/state.json: is not what was saved: {}", path, e.what()));
   }
 }
@@ -193,8 +227,10 @@ std::optional<std::string> finished_summary(const Folder& folder, const RunConfi
   const std::vector<Json> records = read_log(folder.log);
   if (records.empty()) return {};
   const Json& last = records.back();
-  if (last["type"] != "summary" || last.value("interrupted", true) ||
-      last.value("steps", std::int64_t{0}) != steps) {
+  const auto is = [&](const char* key, const Json& value) {
+    return last.contains(key) && last[key] == value;
+  };
+  if (!is("type", "summary") || !is("interrupted", false) || !is("steps", steps)) {
     return {};
   }
   return last.dump();
@@ -304,6 +340,7 @@ class Run {
   TrainResult go(const Model& model, bool config_changed);
 
  private:
+  Json load(const std::string& checkpoint);
   void start(const Model& model, bool config_changed);
   bool step();  // one step; false where its gradient failed
   void measure();
@@ -325,7 +362,7 @@ class Run {
   const int images_;  // a microbatch
   std::unique_ptr<Program> program_;
   const std::int64_t steps_an_epoch_, steps_;
-  RunState state_;
+  RunProgress state_;
   std::int64_t saved_step_ = -1;
   std::optional<RunLog> log_;
   std::optional<Prefetcher> batches_;
@@ -339,19 +376,22 @@ void Run::start(const Model& model, bool config_changed) {
   log_.emplace(folder_.log);  // from here on no other process writes to the folder
   const std::string checkpoint = newest_checkpoint(folder_.checkpoints, true);
   const bool write_config = config_changed || checkpoint.empty();
-  if (write_config) write_text(folder_.config, to_toml(config_));  // before any record
   if (!checkpoint.empty()) {
-    state_ = parse_state(load_checkpoint(checkpoint, config_.model.name, memory_, buffers_), checkpoint);
+    const Json saved = load(checkpoint);
+    state_ = parse_state(saved, config_, steps_an_epoch_, checkpoint);
     if (state_.step > steps_) {
       throw UsageError(
           fmt::format("{}: has made {} steps, this run ends at {}; train longer or name another folder",
                       checkpoint, state_.step, steps_));
     }
     saved_step_ = state_.step;
+    if (const std::string change = change_of_machine(saved); !change.empty()) progress_.warn(change);
+    if (write_config) write_text(folder_.config, to_toml(config_));
     log_->cut(state_.log_bytes);
     log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
     progress_.say(fmt::format("going on from {}", checkpoint));
   } else {
+    write_text(folder_.config, to_toml(config_));  // before any record
     model.initialize(memory_, config_.train.seed);
     log_->cut(0);
   }
@@ -360,14 +400,14 @@ void Run::start(const Model& model, bool config_changed) {
                {"time", now_text()},
                {"host", host_name()},
                {"cpu", cpu_name()},
-               {"simd", kernels::simd_level()},
+               {"computed_by", computed_by()},
                {"threads", pool_.threads()},
-               {"version", LPMM_VERSION},
                {"from_step", state_.step},
                {"available_memory_bytes", available_memory()},
                {"rss_at_start_bytes", rss_at_start_}});
   if (checkpoint.empty()) log_->write(ledger_record(plan_, memory_));
   if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {
+    make_folder(folder_.checkpoints);
     const std::int64_t needed = checkpoint_bytes(memory_, buffers_), space = free_space(folder_.root);
     if (space < needed) {
       throw RunError(fmt::format("{}: the disk has {} left, a checkpoint takes {}", folder_.root.string(),
@@ -381,6 +421,17 @@ void Run::start(const Model& model, bool config_changed) {
       data_,
       BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches, config_.data.augment},
       state_.step / steps_an_epoch_, state_.step % steps_an_epoch_);
+}
+
+Json Run::load(const std::string& checkpoint) {
+  try {
+    return load_checkpoint(checkpoint, config_.model.name, memory_, buffers_);
+  } catch (const RunError& e) {
+    const std::string earlier = checkpoint_before(checkpoint);
+    if (earlier.empty()) throw;
+    throw RunError(fmt::format("{}. {} is earlier: remove the damaged one and --resume goes on from there",
+                               e.what(), earlier));
+  }
 }
 
 bool Run::step() {
@@ -533,7 +584,6 @@ Json Run::summary(bool interrupted, const std::string& error) const {
 
 TrainResult Run::go(const Model& model, bool config_changed) {
   start(model, config_changed);
-  const SignalGuard signals;
   const auto end = [&](bool interrupted, const std::string& error) {
     const Json last = summary(interrupted, error);
     log_->write(last);
@@ -579,6 +629,7 @@ ImageData load_data(const RunConfig& config, Pool& pool) {
 }
 
 TrainResult train(const RunConfig& given, const Model& model, const TrainOptions& options) {
+  const SignalGuard signals;
   const std::int64_t rss_at_start = rss_bytes();
   const RunConfig config = resolve_data(given);
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");

@@ -19,8 +19,7 @@ struct TileKernels {
   // the lane is its half d % 2 in word d / 2 (kernels/noise.h).
   void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
 
-  // One block, or the part of it that the tile holds: `codes` of whole groups, or half a group for block 64.
-  // Packed formats only.
+  // A tile: `codes` of whole groups, with a step for each block that they touch. Packed formats only.
   void (*decode)(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, float* values);
   // `words` from draw(), for the same groups; not read under round-to-nearest.

@@ -19,7 +19,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
-#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 namespace hn = hwy::HWY_NAMESPACE;
 
@@ -131,10 +131,6 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
 template <bool kWide>
 using CodeOf = std::conditional_t<kWide, std::uint16_t, std::uint8_t>;
 
-constexpr int plane_width(int left) {
-  return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
-}
-
 // Shifts bytes by less than 8 through halfwords; the caller masks what crosses over.
 template <class D>
 HWY_INLINE hn::Vec<D> shift_bytes_right(D d, hn::Vec<D> v, int by) {
@@ -194,10 +190,6 @@ HWY_INLINE void pack(const CodeOf<kWide>* HWY_RESTRICT in, int bits, std::uint8_
 }
 
 // ---- decode ----------------------------------------------------------------------------------------------
-constexpr bool signed_codes(Map m) {
-  return m == Map::kLinear || m == Map::kSoftsign;
-}
-
 // What a block's values are computed with.
 template <Map kMap, int kBits>
 struct Decoder {
@@ -278,7 +270,7 @@ void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RES
       const Decoder<kMap, kBits> decoder(table, step);
 #pragma GCC unroll 16
       for (int i = 0; i < kGroup / 2; i += static_cast<int>(kLanes)) {
-        hn::Store(decoder(codes_at<kBits, signed_codes(kMap)>(codes, half + i)), DF(), out + i);
+        hn::Store(decoder(codes_at<kBits, has_signed_codes(kMap)>(codes, half + i)), DF(), out + i);
       }
     }
   }
@@ -364,10 +356,6 @@ HWY_INLINE VI with_sign_of(VF x, VI v) {
   return hn::Sub(hn::Xor(v, sign), sign);
 }
 
-constexpr bool is_dynamic_map(Map m) {
-  return m == Map::kDynamic || m == Map::kDynamicUnsigned || m == Map::kDynamicNoZero;
-}
-
 // codec.h's encode_value for two rows.
 template <Map kMap, bool kStochastic>
 struct Encoder {
@@ -382,7 +370,7 @@ struct Encoder {
   alignas(64) std::int32_t number[16];
 
   HWY_INLINE Encoder(Format f, MapTable table) : quotient(0.0F), limit(code_limit(f.bits)) {
-    if constexpr (is_dynamic_map(kMap)) {
+    if constexpr (is_dynamic(kMap)) {
       for (int i = 0; i < 16; ++i) {
         const DynamicZone& zone = table.zones[i % kDynamicZones];
         first[i] = zone.first;
@@ -532,7 +520,7 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
                  const std::uint16_t* HWY_RESTRICT steps, const std::uint32_t* HWY_RESTRICT words,
                  std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
   using Signed = std::make_signed_t<CodeOf<kWide>>;
-  using Code = std::conditional_t<signed_codes(kMap), Signed, CodeOf<kWide>>;
+  using Code = std::conditional_t<has_signed_codes(kMap), Signed, CodeOf<kWide>>;
   const int bits = codec.format.bits;
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
   const std::int64_t block_mask = codec.block - 1;
@@ -751,7 +739,7 @@ const TileKernels* tile_kernels() {
 }
 
 #else
-// The portable target is kernels/cpu/tile_scalar.cpp.
+// Everything else takes kernels/cpu/tile_scalar.cpp.
 const TileKernels* tile_kernels() {
   return nullptr;
 }

@@ -127,7 +127,7 @@ LPMM_HD std::uint8_t packed_byte(Format f, const std::uint32_t* codes, int valid
   int place = byte;
   int w = 0;
   for (int left = f.bits;; left -= w) {
-    w = left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+    w = plane_width(left);
     if (place < 16 * w) break;
     place -= 16 * w;
     shift += w;

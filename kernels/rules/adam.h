@@ -7,10 +7,6 @@
 namespace lpmm {
 
 struct Adam {
-  static constexpr const char* kName = "adam";
-  static constexpr bool kUsesMomentum = true;
-  static constexpr bool kUsesVariance = true;
-
   // Scalars of one step, computed on the host.
   float step_size = 0;  // learning rate / (1 - beta1^t)
   float beta1 = 0;

@@ -8,10 +8,6 @@
 namespace lpmm {
 
 struct Sgd {
-  static constexpr const char* kName = "sgd";
-  static constexpr bool kUsesMomentum = true;  // dropped at run time when momentum is 0
-  static constexpr bool kUsesVariance = false;
-
   // Scalars of one step, computed on the host. With momentum 0 there is no state and m is not read.
   float learning_rate = 0;
   float momentum = 0;

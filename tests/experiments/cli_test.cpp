@@ -1,11 +1,14 @@
 // What other programs rely on: the keys of --json, exit codes, and errors that name the thing.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 
+#include "lpmm/files.h"
 #include "lpmm/spec.h"
 #include "tests/experiments/program.h"
 #include "tests/kernels/support.h"
@@ -153,20 +156,20 @@ TEST_F(Answers, ARunInTwoPartsEndsWithTheSameBytes) {
 }
 
 TEST_F(Answers, BenchUpdateHasItsKeys) {
-  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
-    const Outcome outcome = run_lpmm({"bench", "update", "--optimizer", optimizer, "--preset", "lpmm-min",
-                                      "--elements", "1000000", "--threads", "1", "--json"});
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const json answer = outcome.json();
-    expect_keys(answer, {"elements_per_second", "packed_bytes_per_element", "copy_gb_per_second",
-                         "fp32_roofline_ratio", "peak_extra_bytes"});
-    EXPECT_GT(answer["elements_per_second"], 0);
-    EXPECT_GT(answer["copy_gb_per_second"], 0);
-    // lpmm-min: 8 + 4 + 4 (+ 4) bits and steps.
-    const double bytes = answer["packed_bytes_per_element"];
-    EXPECT_GT(bytes, std::string(optimizer) == "sgd" ? 2.0 : 2.5);
-    EXPECT_LT(bytes, std::string(optimizer) == "sgd" ? 2.2 : 2.7);
-  }
+  // One run: the copy it is compared with moves 2 GiB five times.
+  const Outcome outcome = run_lpmm({"bench", "update", "--optimizer", "adamw", "--preset", "lpmm-min",
+                                    "--elements", "1000000", "--threads", "1", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json answer = outcome.json();
+  expect_keys(answer, {"elements_per_second", "packed_bytes_per_element", "copy_gb_per_second",
+                       "fp32_roofline_ratio", "peak_extra_bytes"});
+  const double speed = answer["elements_per_second"], copy = answer["copy_gb_per_second"];
+  EXPECT_GT(speed, 0);
+  EXPECT_GT(copy, 0);
+  EXPECT_NEAR(answer["fp32_roofline_ratio"].get<double>(), speed * 28 / (copy * 1e9), 1e-9);
+  // lpmm-min: 8 + 4 + 4 + 4 bits and steps.
+  EXPECT_GT(answer["packed_bytes_per_element"], 2.5);
+  EXPECT_LT(answer["packed_bytes_per_element"], 2.7);
 }
 
 TEST_F(Answers, BenchTrainReportsImagesPerSecond) {
@@ -319,6 +322,9 @@ TEST_F(Quantize, BadRequestsAreRefused) {
   expect_failure(quantize(file, "ude8:block64:rn"), 1, {"unsigned", "element 1"});
   expect_failure(quantize(file, "int8", {"--codes", file}), 2, {"input"});
   expect_failure(quantize(file, "int8", {"--codes", path("a"), "--decoded", path("a")}), 2, {"same file"});
+  expect_failure(quantize(file, "int8", {"--codes", path("a"), "--decoded", path("./a")}), 2, {"same file"});
+  expect_failure(quantize(file, "int8", {"--seed", "-1"}), 2, {"--seed", "-1"});
+  expect_failure(quantize(file, "int8", {"--seed", "18446744073709551616"}), 2, {"--seed"});
   expect_failure(quantize(path("none.npy"), "int8"), 1, {"none.npy"});
   expect_failure(quantize(file, "int8", {"--codes", "/dev/full"}), 1, {"/dev/full"});
 }
@@ -364,6 +370,11 @@ TEST_F(BadInput, ConfigKeysTypesAndRanges) {
   refuse_config("train.microbatches=5", {"32", "5", "train.microbatches"});
   refuse_config("model.name=resnet21", {"resnet21", "resnet20"});
   refuse_config("nonsense", {"nonsense"});
+  refuse_config("train.steps=1\n[data]\nset=\"drawn\"", {"more than one line"});
+  refuse_config("train.seed=99999999999999999999", {"train.seed", "out of range"});
+  refuse_config("optimizer.group=[{pattern=\"nothing*\"}]", {"optimizer.group", "nothing*", "the nearest"});
+  expect_failure(run_lpmm({"plan", write("flat.toml", "memory = 5\n"), "--preset", "lpmm"}), 2,
+                 {"memory", "table"});
   const std::string broken = write("broken.toml", "[train]\nepochs = = 3\n");
   expect_failure(run_lpmm({"plan", broken}), 2, {"broken.toml", "2"});
   const std::string mistyped = write("mistyped.toml", "[train]\nepochs = \"ten\"\n");
@@ -462,6 +473,79 @@ TEST_F(BadInput, DamagedCheckpoints) {
   EXPECT_EQ(run_lpmm({"eval", path("run")}).code, 0);
 }
 
+TEST_F(BadInput, StatesThatCannotBeTrue) {
+  train("run");
+  const std::string file = path("run") + "/checkpoints/step_00000004/state.json", good = read_file(file);
+  // Changes one value of the run's state and mends the checksum at its end.
+  const auto resume_with = [&](const std::string& before, const std::string& after) {
+    std::string text = good;
+    const std::size_t at = text.rfind(before);
+    if (at == std::string::npos) return Outcome{};
+    text.replace(at, before.size(), after);
+    const std::size_t crc = text.rfind("\"crc32\": \"") + 10;
+    text.replace(crc, 8, "00000000");
+    const std::uint32_t sum = crc32(std::as_bytes(std::span(text)));
+    text.replace(crc, 8, fmt::format("{:08x}", sum));
+    std::ofstream(file, std::ios::binary) << text;
+    return run_lpmm(train_arguments({"--resume", "--set", "train.steps=8"}));
+  };
+  for (const char* step : {"-5", "3", "4.5", "18446744073709551615"}) {
+    expect_failure(resume_with("\"step\": 4", std::string("\"step\": ") + step), 1, {"state.json"});
+  }
+  expect_failure(resume_with("\"updates\": 4", "\"updates\": -1"), 1, {"state.json", "updates"});
+  expect_failure(resume_with("\"skipped_steps\": 0", "\"skipped_steps\": -1"), 1,
+                 {"state.json", "skipped_steps"});
+  expect_failure(resume_with("\"seed\": 1", "\"seed\": 2"), 1, {"state.json", "seed"});
+  EXPECT_EQ(resume_with("\"step\": 4", "\"step\": 4").code, 0);
+}
+
+TEST_F(BadInput, RefusedResumesLeaveTheRunAndNameTheEarlierCheckpoint) {
+  train("run", {"--set", "checkpoint.every_steps=1", "--set", "checkpoint.keep=2"});
+  const std::string config_before = read_file(path("run") + "/config.toml");
+  expect_failure(run_lpmm(train_arguments({"--resume", "--set", "train.steps=2", "--set",
+                                           "checkpoint.every_steps=1", "--set", "checkpoint.keep=2"})),
+                 2, {"4 steps"});
+  EXPECT_EQ(read_file(path("run") + "/config.toml"), config_before);
+  fs::resize_file(path("run") + "/checkpoints/step_00000004/model.safetensors", 100);
+  expect_failure(run_lpmm(train_arguments({"--resume", "--set", "train.steps=8"})), 1,
+                 {"step_00000004", "step_00000003", "--resume"});
+}
+
+TEST_F(BadInput, StreamsThatCannotBeWritten) {
+  for (const char* stream : {"/dev/full", "closed"}) {
+    fs::remove_all(path("run"));
+    std::vector<std::string> loud = train_arguments({});
+    std::erase(loud, "--quiet");
+    EXPECT_EQ(run_lpmm(loud, {{}, -1, -1, stream}).code, 0) << stream;
+    EXPECT_TRUE(fs::exists(path("run") + "/checkpoints/step_00000004")) << stream;
+    EXPECT_EQ(run_lpmm({"plot", path("run"), "--table", "--out", path("plot")}).code, 0) << stream;
+    EXPECT_EQ(run_lpmm({"plan", path("none.toml")}, {{}, -1, -1, stream}).code, 2) << stream;
+  }
+}
+
+TEST_F(BadInput, OutputsAndInputsThatAreNoOrdinaryFiles) {
+  train("run");
+  const std::string model = path("run") + "/checkpoints/step_00000004/model.safetensors";
+  expect_failure(run_lpmm({"export", path("run"), "--out", model}), 2, {"model.safetensors"});
+  expect_failure(run_lpmm({"export", path("run"), "--out", "/dev/null"}), 2, {"/dev/null"});
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  EXPECT_EQ(run_lpmm({"eval", path("run")}).code, 0);
+  ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
+  expect_failure(run_lpmm({"quantize", path("pipe"), "--spec", "int8"}), 1, {"pipe"});
+  expect_failure(run_lpmm({"plan", path("pipe")}), 2, {"pipe"});
+  expect_failure(run_lpmm({"plot", path("pipe"), "--table", "--out", path("p")}), 1, {"pipe"});
+  // A file that may not grow: the export says so and leaves nothing.
+  expect_failure(run_lpmm({"export", path("run"), "--out", path("e.safetensors")}, {{}, 1000, -1}), 1,
+                 {"export"});
+  EXPECT_FALSE(fs::exists(path("e.safetensors.tmp")));
+}
+
+TEST_F(BadInput, ThreadsThatCannotBeStarted) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers reserve terabytes of address space";
+  const std::vector<std::string> bench = {"bench", "codec", "--elements", "1000", "--threads", "1000"};
+  expect_failure(run_lpmm(bench, {{}, -1, std::int64_t{1} << 30}), 1, {"threads"});
+}
+
 TEST_F(BadInput, AFullDiskKeepsTheLastCheckpoint) {
   train("run", {"--set", "train.steps=2"});
   const std::uintmax_t bytes = fs::file_size(path("run") + "/checkpoints/step_00000002/model.safetensors");
@@ -481,7 +565,7 @@ TEST_F(BadInput, AFolderThatCannotBeWritten) {
 TEST_F(BadInput, LossesThatAreNotFiniteEndTheRun) {
   const Outcome outcome = run_lpmm(train_arguments({"--set", "optimizer.learning_rate=1e30", "--set",
                                                     "train.max_failed_steps=2", "--set", "train.steps=20"}));
-  expect_failure(outcome, 1, {"finite"});
+  expect_failure(outcome, 1, {"2 steps in a row"});
 }
 
 TEST_F(BadInput, TooLittleMemoryIsSaidBeforeTheFirstStep) {

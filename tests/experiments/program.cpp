@@ -20,7 +20,6 @@ void limit(int resource, std::int64_t bytes) {
 
 [[noreturn]] void become_lpmm(std::vector<std::string> arguments, const Surroundings& s, int out, int err) {
   for (const auto& [name, value] : s.environment) setenv(name.c_str(), value.c_str(), 1);
-  std::signal(SIGXFSZ, SIG_IGN);
   limit(RLIMIT_FSIZE, s.file_bytes);
   limit(RLIMIT_AS, s.address_bytes);
   arguments.insert(arguments.begin(), LPMM_PROGRAM);
@@ -29,6 +28,11 @@ void limit(int resource, std::int64_t bytes) {
   argv.push_back(nullptr);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
+  if (s.error_stream == "closed") {
+    close(STDERR_FILENO);
+  } else if (!s.error_stream.empty()) {
+    dup2(open(s.error_stream.c_str(), O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+  }
   execv(LPMM_PROGRAM, argv.data());
   _exit(98);
 }

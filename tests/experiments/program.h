@@ -22,6 +22,7 @@ struct Surroundings {
   std::map<std::string, std::string> environment;  // added to ours
   std::int64_t file_bytes = -1;                    // no file may grow beyond: a full disk
   std::int64_t address_bytes = -1;                 // no more address space: a small machine
+  std::string error_stream = {};                   // file that takes standard error; "closed": none does
 };
 
 Outcome run_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings = {});

@@ -363,7 +363,6 @@ TEST(Update, EveryRoleHasItsOwnNoise) {
   write(pool, roles.accumulator, g);
   EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 0.1F), roles.args(4, false)));
   // Recompute both writes from the draws of their streams: equality shows which noise was used.
-  for (const Role role : {Role::kParameter, Role::kMomentum}) EXPECT_NE(noise_stream(role), 7U);
   Roles again(all(c), n);
   write(pool, again.momentum, x);
   write(pool, again.parameter, x);

@@ -33,7 +33,18 @@ TEST(Log, WritesReadsAndCuts) {
   records = read_log(path);
   ASSERT_EQ(records.size(), 2U);
   EXPECT_EQ(records[1]["type"], "end");
-  EXPECT_THROW(log.cut(10000), RunError);  // shorter than a checkpoint knows it
+  EXPECT_THROW(log.cut(10000), RunError);       // shorter than a checkpoint knows it
+  EXPECT_THROW(log.cut(length - 1), RunError);  // in the middle of a record
+}
+
+TEST(Log, RefusesJsonThatWouldEndTheStack) {
+  const std::string deep = "{\"type\": \"summary\", \"x\": " + std::string(1'000'000, '[');
+  EXPECT_THROW(parse_json(deep), RunError);
+  EXPECT_EQ(parse_json("{\"x\": [[1]]}")["x"][0][0], 1);
+  const Scratch scratch;
+  write_text(scratch / "log.jsonl", deep + std::string(1'000'000, ']') + "}\n");
+  EXPECT_THROW(read_log(scratch / "log.jsonl"), RunError);
+  EXPECT_THROW(read_log(scratch.path()), RunError);  // a folder
 }
 
 TEST(Log, LeavesOutABrokenLastLineOnly) {

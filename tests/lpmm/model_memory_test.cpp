@@ -339,7 +339,22 @@ TEST(ModelMemory, TinyWeightDecayActsUnderStochasticRoundingOnly) {
   EXPECT_EQ(shrinkage("lpmm-compact", Rounding::kNearest, kSteps), 0);
 }
 
-// Initial values and step noise are different draws, and tensors do not share them.
+TEST(ModelMemory, AnUpdateThatFailsHalfWayEndsIt) {
+  Pool pool(1);
+  OptimizerConfig optimizer;
+  ModelMemory memory({{"a", {1, 128}}, {"b", {1, 128}}}, make_policy("lpmm"), optimizer, 1, 1, pool);
+  memory.begin_step(1);
+  memory.fold(0, 0, std::vector<float>(128, 1.0F), 0);
+  memory.fold(1, 0, std::vector<float>(128, 1e30F), 0);
+  EXPECT_THROW(memory.commit(1e30), RunError);
+  EXPECT_THROW(memory.begin_step(2), UsageError);
+  memory.set_progress(7, 3);
+  EXPECT_EQ(memory.updates(), 3);
+  EXPECT_THROW(memory.begin_step(7), UsageError);  // its noise was used before the checkpoint
+  EXPECT_NO_THROW(memory.begin_step(8));
+}
+
+// Tensors do not share the noise that rounds their initial values.
 TEST(ModelMemory, InitialValuesHaveNoiseOfTheirOwn) {
   Pool pool(1);
   const std::vector<TensorInfo> twins = {{"a", {1, 4096}}, {"b", {1, 4096}}};

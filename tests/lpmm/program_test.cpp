@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <hwy/targets.h>
 #include <unistd.h>
 #include <cmath>
 #include <fstream>
 #include <limits>
 #include <random>
 
+#include "kernels/memory.h"
 #include "lpmm/ops.h"
 
 namespace lpmm {
@@ -188,30 +190,51 @@ TEST(Program, LinearPanelsGiveTheWholeGradient) {
   }
 }
 
-TEST(Program, SameBitsForOneTwoThreeThreads) {
-  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
-    std::vector<Floats> first;
-    for (const int threads : {1, 2, 3}) {
-      Net net(every_op, 12, compute, threads, 2, "lpmm-compact");
-      std::vector<Floats> all;
-      for (std::uint32_t step = 1; step <= 3; ++step) {
-        net.buffers->begin();
-        net.memory->begin_step(step);
-        for (int m = 0; m < 2; ++m) {
-          const Batch batch = random_batch(12, 192, 5, 10 * step + static_cast<unsigned>(m));
-          all.push_back(
-              {static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).loss_sum)});
-        }
-        ASSERT_TRUE(net.memory->commit(0.1).applied);
-        net.buffers->commit();
-      }
-      for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
-      for (int b = 0; b < static_cast<int>(net.buffers->infos().size()); ++b) {
-        all.emplace_back(net.buffers->value(b).begin(), net.buffers->value(b).end());
-      }
-      if (threads == 1) first = all;
-      EXPECT_EQ(first, all) << threads;
+// Losses, parameters and buffers of three steps of two microbatches.
+std::vector<Floats> short_run(Compute compute, int threads) {
+  Net net(every_op, 12, compute, threads, 2, "lpmm-compact");
+  std::vector<Floats> all;
+  for (std::uint32_t step = 1; step <= 3; ++step) {
+    net.buffers->begin();
+    net.memory->begin_step(step);
+    for (int m = 0; m < 2; ++m) {
+      const Batch batch = random_batch(12, 192, 5, 10 * step + static_cast<unsigned>(m));
+      all.push_back({static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).loss_sum)});
     }
+    EXPECT_TRUE(net.memory->commit(0.1).applied);
+    net.buffers->commit();
+  }
+  for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
+  for (int b = 0; b < static_cast<int>(net.buffers->infos().size()); ++b) {
+    all.emplace_back(net.buffers->value(b).begin(), net.buffers->value(b).end());
+  }
+  return all;
+}
+
+TEST(Program, LearnsTheSameBitsWithOneTwoThreeThreads) {
+  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+    const std::vector<Floats> one = short_run(compute, 1);
+    for (const int threads : {2, 3}) EXPECT_EQ(one, short_run(compute, threads)) << threads;
+  }
+}
+
+// Our own loops at every instruction set, tiles and activations both; the library's products stay as they
+// are.
+TEST(Program, LearnsTheSameBitsWithEveryInstructionSet) {
+  int sets = 0;
+  const char* const* names = kernels::simd_levels(&sets);
+  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+    const std::vector<Floats> best = short_run(compute, 2);
+    for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+      hwy::SetSupportedTargetsForTest(target);
+      EXPECT_EQ(best, short_run(compute, 2)) << hwy::TargetName(target);
+    }
+    hwy::SetSupportedTargetsForTest(0);
+    for (int i = 0; i < sets; ++i) {
+      kernels::use_simd_level(names[i]);
+      EXPECT_EQ(best, short_run(compute, 2)) << names[i];
+    }
+    kernels::use_simd_level("");
   }
 }
 
