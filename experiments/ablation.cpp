@@ -380,11 +380,11 @@ void add_ablate_command(CLI::App& program, Action& action) {
   command->add_option("--grid", o->grid, "sweep grid of the network part")->capture_default_str();
   command
       ->add_option("--threads", o->threads,
-                   "threads, of each training in the network part; 0: all processors")
-      ->check(CLI::Range(0, 4096))
+                   "threads; 0: all processors, for a training of the network part its share of them")
+      ->check(CLI::Range(0, 1024).description(""))
       ->capture_default_str();
   command->add_option("--jobs", o->jobs, "trainings at a time")
-      ->check(CLI::Range(1, 64))
+      ->check(CLI::Range(1, 64).description(""))
       ->capture_default_str();
   command->add_flag("--quick", o->quick, "a corner of each grid, to see that it works");
   command->footer(

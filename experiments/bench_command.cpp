@@ -8,10 +8,12 @@
 #include "experiments/bench_memory.h"
 #include "experiments/bench_train.h"
 #include "experiments/commands.h"
+#include "lpmm/host.h"
 #include "lpmm/plan.h"
 #include "lpmm/policy.h"
 #include "lpmm/spec.h"
 #include "lpmm/trainer.h"
+#include "models/models.h"
 
 namespace lpmm {
 namespace {
@@ -26,6 +28,7 @@ struct TrainArguments {
 
 int run_train(const TrainArguments& o) {
   const RunConfig config = resolve_data(o.config.load());
+  check_memory(make_plan(config, *make_model(config.model)), available_memory());
   Pool pool(config.train.threads);
   const ImageData data = load_data(config, pool);
   const TrainSpeed speed = bench_train(config, data, pool, o.steps, o.warm_up);

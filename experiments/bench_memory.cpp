@@ -40,9 +40,13 @@ using Buffer = std::unique_ptr<T[], decltype(&std::free)>;
 template <class T>
 Buffer<T> allocate(std::int64_t count) {
   const auto bytes = (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
-  auto* p = static_cast<T*>(std::aligned_alloc(64, std::max<std::size_t>(bytes, 64)));
+  const std::int64_t available = available_memory();
+  auto* p = bytes > static_cast<std::size_t>(available)
+                ? nullptr
+                : static_cast<T*>(std::aligned_alloc(64, std::max<std::size_t>(bytes, 64)));
   if (p == nullptr) {
-    throw RunError(fmt::format("bench: {} bytes cannot be allocated; use fewer elements", bytes));
+    throw RunError(fmt::format("bench: {} bytes are needed at once, {} are available; use fewer elements",
+                               bytes, available));
   }
   return {p, &std::free};
 }

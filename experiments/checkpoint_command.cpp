@@ -12,8 +12,8 @@
 #include "kernels/codec.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
-#include "lpmm/log.h"
 #include "lpmm/files.h"
+#include "lpmm/log.h"
 #include "lpmm/safetensors.h"
 #include "lpmm/text.h"
 

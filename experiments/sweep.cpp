@@ -510,8 +510,9 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
 
 SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
   const std::vector<SweepCell> cells = sweep_cells(grid);
+  if (given.out.empty()) throw UsageError("a sweep needs a folder (--out)");
   SweepOptions options = given;
-  if (options.threads == 0) options.threads = std::max(1, Pool(0).threads() / options.jobs);
+  if (options.threads == 0) options.threads = std::max(1, Pool::usable_processors() / options.jobs);
   Runner runner(cells, options);
   SweepResult result;
   result.interrupted = !runner.run();

@@ -656,6 +656,7 @@ TrainResult train(const RunConfig& given, const Model& model, const TrainOptions
 EvalResult evaluate(const RunConfig& given, const Model& model, const std::string& path) {
   const RunConfig config = resolve_data(given);
   const std::string checkpoint = find_checkpoint(path);
+  check_memory(make_plan(config, model), available_memory());
   Pool pool(config.train.threads);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, pool);

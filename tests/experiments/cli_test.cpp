@@ -573,6 +573,14 @@ TEST_F(BadInput, TooLittleMemoryIsSaidBeforeTheFirstStep) {
   const Outcome outcome =
       run_lpmm(train_arguments({"--set", "model.hidden=[200000]"}), {{}, -1, std::int64_t{1} << 30});
   expect_failure(outcome, 1, {"memory"});
+  train("small");
+  std::string text = read_file(config());
+  const std::string big = write("big.toml", text.replace(text.find("[16]"), 4, "[200000]"));
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"eval", path("small"), "--config", big}, {"bench", "train", big}}) {
+    expect_failure(run_lpmm(command, {{}, -1, std::int64_t{1} << 30}), 1,
+                   {"not enough memory: the run takes"});
+  }
 }
 
 }  // namespace
