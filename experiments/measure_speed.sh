@@ -5,7 +5,7 @@
 # usage: bash experiments/measure_speed.sh
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
-lpmm=$PWD/build/lpmm out=experiments/results/speed threads=2
+lpmm=build/lpmm out=experiments/results/speed threads=2
 mkdir -p "$out"
 
 record() { # FILE COMMAND...: keeps the command, the load before it and the output
