@@ -115,8 +115,9 @@ TEST_F(PlotTest, TableHasARunAColumn) {
 TEST_F(PlotTest, BadInputIsNamed) {
   expect_failure(run_lpmm({"plot", path("nowhere"), "--table"}), 1, {"nowhere"});
   expect_failure(run_lpmm({"plot", run("open", 1, 0, false), "--table"}), 1, {"open", "not ended"});
-  write("stopped.jsonl", "{\"type\":\"summary\",\"interrupted\":true,\"error\":\"disk full\"}\n");
-  expect_failure(run_lpmm({"plot", path("stopped.jsonl"), "--table"}), 1, {"stopped", "disk full", "--resume"});
+  fs::create_directory(path("stopped"));
+  write("stopped/log.jsonl", "{\"type\":\"summary\",\"interrupted\":true,\"error\":\"disk full\"}\n");
+  expect_failure(run_lpmm({"plot", path("stopped"), "--table"}), 1, {"stopped", "disk full", "--resume"});
   fs::create_directory(path("bad"));
   write("bad/log.jsonl", "{\"type\":\"step\",\"step\":1}\n[1, 2\n");
   expect_failure(run_lpmm({"plot", path("bad"), "--out", path("p")}), 1, {"log.jsonl:2"});
