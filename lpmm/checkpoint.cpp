@@ -22,7 +22,6 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-
 constexpr const char* kFormat = "lpmm-checkpoint";
 constexpr int kVersion = 1;
 constexpr const char* kModelFile = "model.safetensors";
