@@ -105,12 +105,17 @@ std::string group_name(const std::string& config, const std::string& preset, con
 }
 
 // ---- what a cell's folder holds ------------------------------------------------------------------------
+// Keys that may differ between a finished cell and the sweep that finds it: no result depends on them.
+bool changes_no_result(const std::string& key) {
+  return key == "train.threads" || key == "checkpoint.every_steps" || key == "checkpoint.keep";
+}
+
 // The summary of a finished cell. Throws UsageError where the folder holds another run.
 std::optional<Json> finished(const SweepCell& cell, const fs::path& folder) {
   if (!fs::exists(folder / "config.toml")) return {};
   for (const ConfigDifference& d :
        differences(load_config((folder / "config.toml").string(), {}), cell.config)) {
-    if (d.key == "train.threads") continue;  // changes no result
+    if (changes_no_result(d.key)) continue;
     throw UsageError(fmt::format(
         "{}: holds another run: {} is {} there and {} here; name another folder (--out), or remove "
         "this one",
