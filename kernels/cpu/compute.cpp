@@ -10,31 +10,10 @@
 #include "kernels/codec.h"
 #include "kernels/cpu/compute_backend.h"
 #include "kernels/cpu/compute_loops.h"
+#include "kernels/cpu/cut.h"
 
 namespace lpmm::kernels {
 namespace {
-
-// Elements of one shard of an element loop: fits the second-level cache with its companions.
-constexpr std::int64_t kShard = std::int64_t{1} << 15;
-
-std::byte* bytes_at(void* p, std::int64_t offset) {
-  return static_cast<std::byte*>(p) + offset;
-}
-const std::byte* bytes_at(const void* p, std::int64_t offset) {
-  return static_cast<const std::byte*>(p) + offset;
-}
-float* floats_at(void* p, std::int64_t offset) {
-  return reinterpret_cast<float*>(bytes_at(p, offset));
-}
-
-// Calls body(first, count) for the shards of `total`.
-template <class Body>
-void for_shards(Pool& pool, std::int64_t total, std::int64_t shard, const Body& body) {
-  pool.for_each((total + shard - 1) / shard, [&](std::int64_t item, int) {
-    const std::int64_t first = item * shard;
-    body(first, std::min(shard, total - first));
-  });
-}
 
 // Activations one by one, for the small loops.
 float get(Compute type, const void* p, std::int64_t i) {
@@ -47,17 +26,6 @@ void put(Compute type, void* p, std::int64_t i, float v) {
   } else {
     static_cast<std::uint16_t*>(p)[i] = float_to_bf16(v);
   }
-}
-
-// partials[0] += all others, pairwise in a fixed tree; element ranges in parallel.
-void sum_tree(Pool& pool, std::int64_t partials, std::int64_t count, float* values) {
-  for_shards(pool, count, 1024, [&](std::int64_t first, std::int64_t n) {
-    for (std::int64_t gap = 1; gap < partials; gap *= 2) {
-      for (std::int64_t p = 0; p + gap < partials; p += 2 * gap) {
-        loops::add_rows(n, values + (p + gap) * count + first, values + p * count + first);
-      }
-    }
-  });
 }
 
 }  // namespace

@@ -1,56 +1,16 @@
 // Compiled once for each instruction set by Highway's foreach_target.
 #include "kernels/cpu/compute_loops.h"
 
-#include "kernels/codec.h"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/compute_loops.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
+#include "kernels/cpu/vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels::loops::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-// At most 16 lanes, the width of a channel group, so that groups look the same for every instruction set.
-constexpr int kGroupChannels = 16;
-using D = hn::CappedTag<float, kGroupChannels>;
-using V = hn::Vec<D>;
-constexpr D d32;
-constexpr hn::Rebind<std::uint32_t, D> du32;
-constexpr hn::Rebind<std::int32_t, D> di32;
-constexpr hn::Rebind<std::uint16_t, D> du16;
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(d32));
-constexpr int kVectors = kGroupChannels / kLanes;
-
-struct Fp32 {
-  using Cell = float;
-  static HWY_INLINE V load(const float* p) { return hn::LoadU(d32, p); }
-  static HWY_INLINE void store(float* p, V v) { hn::StoreU(v, d32, p); }
-  static HWY_INLINE float load1(const float* p) { return *p; }
-  static HWY_INLINE void store1(float* p, float v) { *p = v; }
-};
-
-struct Bf16 {
-  using Cell = std::uint16_t;
-  static HWY_INLINE V load(const std::uint16_t* p) {
-    return hn::BitCast(d32, hn::ShiftLeft<16>(hn::PromoteTo(du32, hn::LoadU(du16, p))));
-  }
-  // float_to_bf16, lane by lane.
-  static HWY_INLINE void store(std::uint16_t* p, V v) {
-    const auto u = hn::BitCast(du32, v);
-    const auto high = hn::ShiftRight<16>(u);
-    const auto odd = hn::And(high, hn::Set(du32, 1));
-    const auto rounded = hn::ShiftRight<16>(hn::Add(u, hn::Add(odd, hn::Set(du32, 0x7FFFU))));
-    const auto nan = hn::Or(high, hn::Set(du32, 0x40U));
-    const auto bits = hn::IfThenElse(hn::RebindMask(du32, hn::IsNaN(v)), nan, rounded);
-    hn::StoreU(hn::DemoteTo(du16, hn::BitCast(di32, bits)), du16, p);
-  }
-  static HWY_INLINE float load1(const std::uint16_t* p) { return bf16_to_float(*p); }
-  static HWY_INLINE void store1(std::uint16_t* p, float v) { *p = float_to_bf16(v); }
-};
 
 HWY_INLINE V positive(V gate, V v) {  // v where gate > 0, else 0
   return hn::IfThenElseZero(hn::Gt(gate, hn::Zero(d32)), v);
@@ -64,24 +24,6 @@ HWY_INLINE V relu_of(V v) {
 }
 HWY_INLINE float relu_of(float v) {
   return v <= 0.0F ? 0.0F : v;
-}
-HWY_INLINE V multiply_add(V a, V b, V c) {  // a * b + c, two roundings
-  return hn::Add(hn::Mul(a, b), c);
-}
-// Sums of a channel group, from zero.
-struct Sums {
-  V v[kVectors];
-  HWY_INLINE Sums() {
-    for (int i = 0; i < kVectors; ++i) v[i] = hn::Zero(d32);
-  }
-};
-
-// Runs a vector at a time, then one by one.
-template <class Wide, class Narrow>
-HWY_INLINE void each(std::int64_t count, Wide wide, Narrow narrow) {
-  std::int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) wide(i);
-  for (; i < count; ++i) narrow(i);
 }
 
 template <class T>

@@ -1,0 +1,290 @@
+// Cuts the work of kernels/sequence.h into shards that depend on shapes only.
+#include "kernels/sequence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/compute_backend.h"
+#include "kernels/cpu/compute_loops.h"
+#include "kernels/cpu/cut.h"
+#include "kernels/cpu/sequence_loops.h"
+
+namespace lpmm::kernels {
+
+// ---- layer norm ------------------------------------------------------------------------------------------
+namespace {
+
+std::int64_t rows_a_shard(std::int64_t width) {
+  return std::max<std::int64_t>(1, kShard / width);
+}
+std::int64_t shards(const RowNormShape& s) {
+  return (s.rows + rows_a_shard(s.width) - 1) / rows_a_shard(s.width);
+}
+
+}  // namespace
+
+void layer_norm_forward(Pool& pool, const RowNormShape& s, const void* x, const float* weight,
+                        const float* bias, void* y, float* mean, float* inverse_deviation) {
+  const std::int64_t row_bytes = s.width * value_bytes(s.type);
+  for_shards(pool, s.rows, rows_a_shard(s.width), [&](std::int64_t first, std::int64_t n) {
+    loops::layer_norm_forward(s.type, n, s.width, bytes_at(x, first * row_bytes), weight, bias,
+                              bytes_at(y, first * row_bytes), mean + first, inverse_deviation + first);
+  });
+}
+
+// Partial gradients of weight and bias of each shard.
+std::int64_t layer_norm_scratch_bytes(const RowNormShape& s) {
+  return aligned(4 * 2 * shards(s) * s.width);
+}
+
+void layer_norm_backward(Pool& pool, const RowNormShape& s, const RowNormBackward& args, void* scratch) {
+  auto* partials = static_cast<float*>(scratch);  // [shard][weight, bias][width]
+  const std::int64_t rows = rows_a_shard(s.width), row_bytes = s.width * value_bytes(s.type);
+  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+    RowNormBackward part = args;
+    part.x = bytes_at(args.x, first * row_bytes);
+    part.dy = bytes_at(args.dy, first * row_bytes);
+    part.dx = bytes_at(args.dx, first * row_bytes);
+    part.mean += first;
+    part.inverse_deviation += first;
+    part.weight_gradient = partials + first / rows * 2 * s.width;
+    part.bias_gradient = part.weight_gradient + s.width;
+    std::fill_n(part.weight_gradient, 2 * s.width, 0.0F);
+    loops::layer_norm_backward(s.type, n, s.width, part);
+  });
+  sum_tree(pool, shards(s), 2 * s.width, partials);
+  std::copy_n(partials, s.width, args.weight_gradient);
+  std::copy_n(partials + s.width, s.width, args.bias_gradient);
+}
+
+// ---- GELU ------------------------------------------------------------------------------------------------
+void gelu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y) {
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+    loops::gelu_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
+  });
+}
+void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
+                   bool accumulate) {
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+    loops::gelu_backward(type, n, bytes_at(x, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
+                         accumulate);
+  });
+}
+
+// ---- attention -------------------------------------------------------------------------------------------
+namespace {
+
+constexpr std::int64_t kTileRows = 128;  // of scores, and columns
+
+// One head of one sequence in fp32, and a tile of its scores: the scratch of one thread.
+class Head {
+ public:
+  Head(const AttentionShape& s, float* base) : s_(s), d_(s.head_width), length_(s.length) {
+    float** const whole[] = {&q, &k, &v, &y, &dy, &dq, &dk, &dv};
+    for (float** p : whole) *p = take(base, length_ * d_);
+    scores = take(base, kTileRows * kTileRows);
+    gradients = take(base, kTileRows * kTileRows);
+    maxima = take(base, length_);
+    sums = take(base, length_);
+  }
+  static std::int64_t floats(const AttentionShape& s) {
+    return 8 * padded(std::int64_t{1} * s.length * s.head_width) + 2 * padded(kTileRows * kTileRows) +
+           2 * padded(s.length);
+  }
+
+  // Part 0, 1, 2 of qkv (or the only part of y) of head `item`.
+  void load(const void* from, std::int64_t item, int part, int parts, float* to) const {
+    for (std::int64_t t = 0; t < length_; ++t) {
+      loops::to_float(s_.type, d_, bytes_at(from, offset(item, t, part, parts)), to + t * d_);
+    }
+  }
+  void store(const float* from, std::int64_t item, int part, int parts, bool accumulate, void* to) const {
+    for (std::int64_t t = 0; t < length_; ++t) {
+      loops::from_float(s_.type, d_, from + t * d_, bytes_at(to, offset(item, t, part, parts)), accumulate);
+    }
+  }
+
+  // The tile of scores of rows `row`... and columns `column`...
+  loops::ScoreTile tile(std::int64_t row, std::int64_t column) const {
+    return {std::min(kTileRows, length_ - row), std::min(kTileRows, length_ - column), row - column + 1,
+            scores};
+  }
+  // scores <- q k^T of a tile; q is scaled already.
+  void multiply_scores(const loops::ScoreTile& t, std::int64_t row, std::int64_t column) const {
+    multiply({.transpose_b = true,
+              .m = t.rows,
+              .n = t.columns,
+              .k = d_,
+              .a = q + row * d_,
+              .a_stride = d_,
+              .b = k + column * d_,
+              .b_stride = d_,
+              .c = t.scores,
+              .c_stride = t.columns});
+  }
+  static void multiply(const MatrixArgs& args) { backend::matmul(args); }
+
+  float *q, *k, *v, *y, *dy, *dq, *dk, *dv;  // (length, head_width)
+  float *scores, *gradients;                 // one tile
+  float *maxima, *sums;                      // (length)
+
+ private:
+  static std::int64_t padded(std::int64_t floats) { return aligned(4 * floats) / 4; }
+  static float* take(float*& base, std::int64_t floats) {
+    float* p = base;
+    base += padded(floats);
+    return p;
+  }
+  std::int64_t offset(std::int64_t item, std::int64_t t, int part, int parts) const {
+    const std::int64_t row = item / s_.heads * length_ + t;
+    return ((row * parts + part) * s_.width() + item % s_.heads * d_) * value_bytes(s_.type);
+  }
+  const AttentionShape& s_;
+  std::int64_t d_, length_;
+};
+
+float score_scale(const AttentionShape& s) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_width)));
+}
+
+template <class Body>
+void for_heads(Pool& pool, const AttentionShape& s, void* scratch, const Body& body) {
+  pool.for_each(std::int64_t{1} * s.batch * s.heads, [&](std::int64_t item, int thread) {
+    body(item, Head(s, static_cast<float*>(scratch) + thread * Head::floats(s)));
+  });
+}
+
+}  // namespace
+
+std::int64_t attention_scratch_bytes(const AttentionShape& s, int threads) {
+  return 4 * Head::floats(s) * threads;
+}
+
+void attention_forward(Pool& pool, const AttentionShape& s, const void* qkv, void* y, float* log_sums,
+                       void* scratch) {
+  const std::int64_t d = s.head_width, length = s.length;
+  for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
+    h.load(qkv, item, 0, 3, h.q);
+    h.load(qkv, item, 1, 3, h.k);
+    h.load(qkv, item, 2, 3, h.v);
+    loops::scale(length * d, score_scale(s), h.q);
+    std::fill_n(h.y, length * d, 0.0F);
+    std::fill_n(h.maxima, length, -std::numeric_limits<float>::infinity());
+    std::fill_n(h.sums, length, 0.0F);
+    for (std::int64_t row = 0; row < length; row += kTileRows) {
+      float* out = h.y + row * d;
+      for (std::int64_t column = 0; column <= row; column += kTileRows) {
+        const loops::ScoreTile t = h.tile(row, column);
+        h.multiply_scores(t, row, column);
+        loops::softmax_online(t, h.maxima + row, h.sums + row, out, d);
+        Head::multiply({.m = t.rows,
+                        .n = d,
+                        .k = t.columns,
+                        .a = t.scores,
+                        .a_stride = t.columns,
+                        .b = h.v + column * d,
+                        .b_stride = d,
+                        .c = out,
+                        .c_stride = d,
+                        .accumulate = true});
+      }
+    }
+    for (std::int64_t t = 0; t < length; ++t) {
+      loops::scale(d, 1.0F / h.sums[t], h.y + t * d);
+      log_sums[item * length + t] = h.maxima[t] + std::log(h.sums[t]);
+    }
+    h.store(h.y, item, 0, 1, false, y);
+  });
+}
+
+// With p = softmax(scores), D = sum of dy * y: dv = p^T dy, ds = p * (dy v^T - D), dq = ds k, dk = ds^T q.
+void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, const void* y,
+                        const float* log_sums, const void* dy, void* dqkv, bool accumulate, void* scratch) {
+  const std::int64_t d = s.head_width, length = s.length;
+  for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
+    h.load(qkv, item, 0, 3, h.q);
+    h.load(qkv, item, 1, 3, h.k);
+    h.load(qkv, item, 2, 3, h.v);
+    h.load(y, item, 0, 1, h.y);
+    h.load(dy, item, 0, 1, h.dy);
+    loops::scale(length * d, score_scale(s), h.q);
+    float* dots = h.sums;
+    for (std::int64_t t = 0; t < length; ++t) dots[t] = loops::dot(d, h.dy + t * d, h.y + t * d);
+    for (float* sum : {h.dq, h.dk, h.dv}) std::fill_n(sum, length * d, 0.0F);
+    for (std::int64_t row = 0; row < length; row += kTileRows) {
+      for (std::int64_t column = 0; column <= row; column += kTileRows) {
+        const loops::ScoreTile t = h.tile(row, column);
+        h.multiply_scores(t, row, column);
+        loops::softmax_again(t, log_sums + item * length + row);
+        // c (m, d) += (transposed?) tile * b (., d)
+        const auto add = [&](const float* tile, bool transpose, const float* b, float* c) {
+          Head::multiply({.transpose_a = transpose,
+                          .m = transpose ? t.columns : t.rows,
+                          .n = d,
+                          .k = transpose ? t.rows : t.columns,
+                          .a = tile,
+                          .a_stride = t.columns,
+                          .b = b,
+                          .b_stride = d,
+                          .c = c,
+                          .c_stride = d,
+                          .accumulate = true});
+        };
+        add(t.scores, true, h.dy + row * d, h.dv + column * d);
+        Head::multiply({.transpose_b = true,
+                        .m = t.rows,
+                        .n = t.columns,
+                        .k = d,
+                        .a = h.dy + row * d,
+                        .a_stride = d,
+                        .b = h.v + column * d,
+                        .b_stride = d,
+                        .c = h.gradients,
+                        .c_stride = t.columns});
+        loops::softmax_backward(t, dots + row, h.gradients);
+        add(h.gradients, false, h.k + column * d, h.dq + row * d);
+        add(h.gradients, true, h.q + row * d, h.dk + column * d);
+      }
+    }
+    loops::scale(length * d, score_scale(s), h.dq);
+    h.store(h.dq, item, 0, 3, accumulate, dqkv);
+    h.store(h.dk, item, 1, 3, accumulate, dqkv);
+    h.store(h.dv, item, 2, 3, accumulate, dqkv);
+  });
+}
+
+// ---- embedding -------------------------------------------------------------------------------------------
+void sum_rows(Pool& pool, Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
+              const std::int64_t* first, std::int64_t count, float* out) {
+  pool.for_each(count, [&](std::int64_t i, int) {
+    float* sum = out + i * width;
+    std::fill_n(sum, width, 0.0F);
+    for (std::int64_t j = first[i]; j < first[i + 1]; ++j) {
+      loops::add_row(type, width, bytes_at(x, rows[j] * width * value_bytes(type)), sum);
+    }
+  });
+}
+
+// ---- loss ------------------------------------------------------------------------------------------------
+void softmax_scan(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                  const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
+  for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+    for (std::int64_t r = row; r < row + n; ++r) {
+      loops::softmax_scan(first, columns, logits + r * columns, labels[r], state + r);
+    }
+  });
+}
+
+void softmax_gradient(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns, float scale,
+                      const float* log_sums, const std::int32_t* labels, float* logits) {
+  for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+    for (std::int64_t r = row; r < row + n; ++r) {
+      loops::softmax_gradient(columns, scale, log_sums[r], logits + r * columns);
+      if (labels[r] >= first && labels[r] < first + columns) logits[r * columns + labels[r] - first] -= scale;
+    }
+  });
+}
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,43 @@
+// The loops of kernels/sequence.h over one shard, serial; each picks the best instruction set at run time.
+// sequence.cpp cuts the work.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/sequence.h"
+
+namespace lpmm::kernels::loops {
+
+void layer_norm_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
+                        const float* weight, const float* bias, void* y, float* mean,
+                        float* inverse_deviation);
+// Pointers of args are of these rows; weight_gradient and bias_gradient are added to.
+void layer_norm_backward(Compute type, std::int64_t rows, std::int64_t width, const RowNormBackward& args);
+
+void gelu_forward(Compute type, std::int64_t count, const void* x, void* y);
+void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
+                   bool accumulate);
+
+void add_row(Compute type, std::int64_t count, const void* in, float* sum);  // sum += in
+
+// A tile of scores, (rows, columns) fp32. Row r sees its first min(columns, visible + r) columns.
+struct ScoreTile {
+  std::int64_t rows = 0, columns = 0, visible = 0;
+  float* scores = nullptr;
+};
+// scores <- exp(score - maximum), 0 where not visible, with the row's maximum so far. What was summed under
+// an earlier maximum is scaled to the new one: sum and output (rows, width).
+void softmax_online(const ScoreTile& tile, float* maximum, float* sum, float* output, std::int64_t width);
+// scores <- exp(score - log_sum), 0 where not visible.
+void softmax_again(const ScoreTile& tile, const float* log_sums);
+// gradient <- probability * (gradient - dots[row])
+void softmax_backward(const ScoreTile& tile, const float* dots, float* gradient);
+float dot(std::int64_t count, const float* a, const float* b);
+void scale(std::int64_t count, float factor, float* values);
+
+// One row of kernels::softmax_scan and softmax_gradient.
+void softmax_scan(std::int64_t first, std::int64_t columns, const float* logits, std::int32_t label,
+                  SoftmaxRow* state);
+void softmax_gradient(std::int64_t columns, float scale, float log_sum, float* logits);
+
+}  // namespace lpmm::kernels::loops

@@ -1,0 +1,97 @@
+// What tests of the compute layer share: activations of either type, comparisons, finite differences.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "kernels/compute.h"
+
+namespace lpmm::kernels {
+
+using Floats = std::vector<float>;
+
+inline Floats random_floats(std::int64_t count, unsigned seed, float scale = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<float> normal;
+  Floats v(static_cast<std::size_t>(count));
+  for (float& x : v) x = scale * normal(generator);
+  return v;
+}
+// No value within 0.1 of 0, so that a finite difference never crosses the kink of ReLU.
+inline Floats away_from_zero(Floats v) {
+  for (float& x : v) x += x < 0 ? -0.1F : 0.1F;
+  return v;
+}
+
+// Activations of either type, kept beside their fp32 values.
+class Cells {
+ public:
+  Cells(Compute type, const Floats& values) : type_(type), bytes_(values.size() * 4) {
+    from_float(pool(), type, static_cast<std::int64_t>(values.size()), values.data(), bytes_.data());
+    count_ = static_cast<std::int64_t>(values.size());
+  }
+  Cells(Compute type, std::int64_t count) : Cells(type, Floats(static_cast<std::size_t>(count), 7.0F)) {}
+  void* data() { return bytes_.data(); }
+  Floats floats() const {
+    Floats v(static_cast<std::size_t>(count_));
+    to_float(pool(), type_, count_, bytes_.data(), v.data());
+    return v;
+  }
+  static Pool& pool() {
+    static Pool p(2);
+    return p;
+  }
+
+ private:
+  Compute type_;
+  std::vector<std::uint8_t> bytes_;
+  std::int64_t count_ = 0;
+};
+
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes + 64)) {}
+  void* data() {
+    return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(bytes_.data()) + 63) / 64 * 64);
+  }
+
+ private:
+  std::vector<std::uint8_t> bytes_;
+};
+
+inline void expect_near(const Floats& got, const std::vector<double>& want, double tolerance) {
+  ASSERT_EQ(got.size(), want.size());
+  double largest = 0;
+  for (const double w : want) largest = std::max(largest, std::abs(w));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], tolerance * largest + 1e-12) << "element " << i;
+  }
+}
+
+// d(sum r * f(x)) / dx by central differences, at some elements, against `gradient`.
+inline void expect_gradient(Floats x, const Floats& gradient, float h, double tolerance,
+                            const std::function<double(const Floats&)>& weighted) {
+  double largest = 0;
+  for (const float g : gradient) largest = std::max<double>(largest, std::abs(g));
+  const std::size_t stride = std::max<std::size_t>(1, x.size() / 97);
+  for (std::size_t i = 0; i < x.size(); i += stride) {
+    const float keep = x[i];
+    x[i] = keep + h;
+    const double up = weighted(x);
+    x[i] = keep - h;
+    const double down = weighted(x);
+    x[i] = keep;
+    ASSERT_NEAR(gradient[i], (up - down) / (2 * h), tolerance * (largest + 0.1)) << "element " << i;
+  }
+}
+inline double dot(const Floats& a, const Floats& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+}  // namespace lpmm::kernels
