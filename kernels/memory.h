@@ -53,6 +53,10 @@ void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t co
 void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
                  std::uint16_t* dst);  // each value rounded to nearest bf16
 
+// dst[i] <- row rows[i] of a matrix of rows of `width` elements; only what those rows touch is decoded.
+void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                 std::int64_t count, float* dst);
+
 struct FoldArgs {
   float scale = 1;  // 1/K
   Noise noise;      // stream: role accumulator | microbatch | contribution

@@ -55,6 +55,9 @@ void attention_backward(Pool& pool, const AttentionShape& shape, const void* qkv
                         const float* log_sums, const void* dy, void* dqkv, bool accumulate, void* scratch);
 
 // ---- embedding -------------------------------------------------------------------------------------------
+// y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
+void embedding_forward(Pool& pool, Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
+                       std::int64_t rows, const float* tokens, const float* positions, void* y);
 // out[i] = sum of rows[first[i]], ..., rows[first[i + 1] - 1] of x, in that order, for i < count.
 void sum_rows(Pool& pool, Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
               const std::int64_t* first, std::int64_t count, float* out);

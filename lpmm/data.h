@@ -38,11 +38,13 @@ bool has_cifar10(const std::string& folder);
 // of the test set right, ResNet-8 95 % after six epochs of 10,000 images.
 ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool);
 
-// One microbatch, ready for the network: normalised fp32 NHWC and labels.
+// One microbatch, ready for the network: normalised fp32 NHWC images and their labels, or sequences of tokens
+// and the token after each.
 struct Batch {
-  std::int64_t count = 0;
+  std::int64_t count = 0;            // images or sequences
   std::vector<float> images;         // (count, height, width, 3)
-  std::vector<std::int32_t> labels;  // (count)
+  std::vector<std::int32_t> tokens;  // (count, length)
+  std::vector<std::int32_t> labels;  // (count) or (count, length)
 };
 
 struct BatchPlan {

@@ -9,40 +9,12 @@
 
 #include "kernels/compute.h"
 #include "lpmm/error.h"
+#include "lpmm/program_plan.h"
 
 namespace lpmm {
 
 using kernels::aligned;
 using kernels::value_bytes;
-
-// A program's list. Slots are the arena's lifetimes: data and gradient of every value, and what ops save.
-struct ProgramPlan {
-  int batch = 0;
-  Compute compute = Compute::kFp32;
-  int threads = 1;
-  struct Slots {
-    int data = -1, gradient = -1;
-  };
-  std::vector<Slots> values;
-  std::vector<Lifetime> slots;
-  std::vector<std::unique_ptr<Op>> ops;
-  std::int64_t arena_bytes = 0, workspace_bytes = 0;
-
-  int add_slot(std::int64_t bytes) {
-    slots.push_back({bytes, -1, -1, 0});
-    return static_cast<int>(slots.size()) - 1;
-  }
-  void touch(int slot, int time) {
-    if (slot < 0) return;
-    Lifetime& life = slots[static_cast<std::size_t>(slot)];
-    life.begin = life.begin < 0 ? time : std::min(life.begin, time);
-    life.end = std::max(life.end, time);
-  }
-  const Slots& value(int id) const { return values[static_cast<std::size_t>(id)]; }
-  std::byte* at(const RunState& run, int slot) const {
-    return slot < 0 ? nullptr : run.arena + slots[static_cast<std::size_t>(slot)].offset;
-  }
-};
 
 std::byte* Op::data(const RunState& run, int value) const {
   return plan->at(run, plan->value(value).data);
@@ -54,32 +26,31 @@ std::byte* Op::saved_data(const RunState& run) const {
   return plan->at(run, saved);
 }
 
+// A panel is decoded from the tile its first row begins in to the tile its last row ends in.
+const float* PanelledWeight::decode(const RunState& run, Compute compute, std::int64_t row, std::int64_t rows,
+                                    float* panel) const {
+  constexpr std::int64_t kTile = kernels::kTile;
+  const std::int64_t first = row * width_ / kTile * kTile;
+  const std::int64_t end = std::min(((row + rows) * width_ + kTile - 1) / kTile * kTile, rows_ * width_);
+  run.memory.decode(tensor_, first, span_of(panel, end - first));
+  kernels::round_values(run.memory.pool(), compute, end - first, panel);
+  return panel + (row * width_ - first);
+}
+
+void PanelledWeight::Folder::fold(std::int64_t row, std::int64_t rows) {
+  const std::int64_t done = (row + rows) * weight_.width_;
+  const std::int64_t end = row + rows == weight_.rows_ ? done : done / kernels::kTile * kernels::kTile;
+  if (end <= folded_) return;
+  run_.gradients->fold(weight_.tensor_, folded_, span_of(room_, end - folded_), run_.microbatch,
+                       contribution_, is_last_);
+  std::copy_n(room_ + (end - folded_), done - end, room_);
+  folded_ = end;
+}
+
 namespace {
 
-constexpr double kMomentum = 0.1;                       // of running statistics
-constexpr double kEpsilon = 1e-5;                       // of batch norm
-constexpr std::int64_t kPanel = std::int64_t{1} << 20;  // elements of a weight decoded at once
-
-// Hands out pieces of the workspace; with a null base it only counts them.
-class Pieces {
- public:
-  explicit Pieces(std::byte* base) : base_(base) {}
-  std::byte* take(std::int64_t bytes) {
-    std::byte* p = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += aligned(bytes);
-    return p;
-  }
-  float* floats(std::int64_t count) { return reinterpret_cast<float*>(take(4 * count)); }
-  std::int64_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  std::int64_t used_ = 0;
-};
-
-std::span<float> span_of(float* p, std::int64_t count) {
-  return {p, static_cast<std::size_t>(count)};
-}
+constexpr double kMomentum = 0.1;  // of running statistics
+constexpr double kEpsilon = 1e-5;  // of batch norm
 
 class InputOp : public Op {
  public:
@@ -293,19 +264,18 @@ class ShortcutOp : public Op {
   kernels::ShortcutShape shape_;
 };
 
-// y = act(x W^T + bias). W is decoded, and its gradient folded, by panels of output rows: neither is ever
-// whole.
+// y = act(x W^T + bias) on rows of values. W is decoded, and its gradient folded, by panels of output rows:
+// neither is ever whole.
 class LinearOp : public Op {
  public:
-  LinearOp(std::int64_t batch, Compute compute, std::int64_t inputs, std::int64_t outputs, bool relu,
+  LinearOp(std::int64_t rows, Compute compute, std::int64_t inputs, std::int64_t outputs, bool relu,
            int weight, int bias)
-      : batch_(batch),
+      : rows_(rows),
         compute_(compute),
         in_(inputs),
         out_(outputs),
-        rows_(std::clamp<std::int64_t>(kPanel / inputs, 1, outputs)),
         relu_(relu),
-        weight_(weight),
+        weight_(weight, outputs, inputs),
         bias_(bias) {}
 
   std::int64_t workspace_bytes() const override {
@@ -320,43 +290,40 @@ class LinearOp : public Op {
     const Forward f = lay_out_forward(pieces);
     Pool& pool = run.memory.pool();
     const float* x = as_floats(pool, data(run, inputs[0]), f.x);
-    for (std::int64_t row = 0; row < out_; row += rows_) {
-      const std::int64_t rows = std::min(rows_, out_ - row);
-      const float* w = decode_rows(run, row, rows, f.panel);
+    weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       kernels::matmul(pool, {.transpose_b = true,
-                             .m = batch_,
+                             .m = rows_,
                              .n = rows,
                              .k = in_,
                              .a = x,
                              .a_stride = in_,
-                             .b = w,
+                             .b = weight_.decode(run, compute_, row, rows, f.panel),
                              .b_stride = in_,
                              .c = f.y + row,
                              .c_stride = out_});
-    }
+    });
     run.memory.decode(bias_, 0, span_of(f.bias, out_));
-    kernels::bias_forward(pool, compute_, batch_, out_, f.y, f.bias, relu_, data(run, output));
+    kernels::bias_forward(pool, compute_, rows_, out_, f.y, f.bias, relu_, data(run, output));
   }
 
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
     Pool& pool = run.memory.pool();
-    kernels::bias_backward(pool, compute_, batch_, out_, data(run, output), gradient(run, output), relu_, b.g,
+    kernels::bias_backward(pool, compute_, rows_, out_, data(run, output), gradient(run, output), relu_, b.g,
                            b.bias);
     run.gradients->fold(bias_, 0, span_of(b.bias, out_), run.microbatch);
     const float* x = as_floats(pool, data(run, inputs[0]), b.x);
     std::byte* dx = gradient(run, inputs[0]);
-    std::int64_t folded = 0;  // elements of W; the gradient buffer starts there
-    for (std::int64_t row = 0; row < out_; row += rows_) {
-      const std::int64_t rows = std::min(rows_, out_ - row);
+    PanelledWeight::Folder folder(weight_, run, b.gradient);
+    weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       if (dx != nullptr) {
-        kernels::matmul(pool, {.m = batch_,
+        kernels::matmul(pool, {.m = rows_,
                                .n = in_,
                                .k = rows,
                                .a = b.g + row,
                                .a_stride = out_,
-                               .b = decode_rows(run, row, rows, b.panel),
+                               .b = weight_.decode(run, compute_, row, rows, b.panel),
                                .b_stride = in_,
                                .c = b.dx,
                                .c_stride = in_,
@@ -365,28 +332,21 @@ class LinearOp : public Op {
       kernels::matmul(pool, {.transpose_a = true,
                              .m = rows,
                              .n = in_,
-                             .k = batch_,
+                             .k = rows_,
                              .a = b.g + row,
                              .a_stride = out_,
                              .b = x,
                              .b_stride = in_,
-                             .c = b.gradient + (row * in_ - folded),
+                             .c = folder.rows_at(row),
                              .c_stride = in_});
-      // Folds end at tiles; the rest waits for the next panel.
-      const std::int64_t done = (row + rows) * in_;
-      const std::int64_t end = row + rows == out_ ? done : done / kernels::kTile * kernels::kTile;
-      if (end > folded) {
-        run.gradients->fold(weight_, folded, span_of(b.gradient, end - folded), run.microbatch);
-        std::copy_n(b.gradient + (end - folded), done - end, b.gradient);
-        folded = end;
-      }
-    }
+      folder.fold(row, rows);
+    });
     if (dx == nullptr) return;
     if (accumulate[0]) {
-      kernels::from_float(pool, compute_, batch_ * in_, b.dx, b.narrow);
-      kernels::copy_or_add(pool, compute_, batch_ * in_, b.narrow, dx, true);
+      kernels::from_float(pool, compute_, rows_ * in_, b.dx, b.narrow);
+      kernels::copy_or_add(pool, compute_, rows_ * in_, b.narrow, dx, true);
     } else {
-      kernels::from_float(pool, compute_, batch_ * in_, b.dx, dx);
+      kernels::from_float(pool, compute_, rows_ * in_, b.dx, dx);
     }
   }
 
@@ -399,42 +359,31 @@ class LinearOp : public Op {
     std::byte* narrow;
   };
   Forward lay_out_forward(Pieces& p) const {
-    return {x_floats(p), p.floats(panel_floats()), p.floats(batch_ * out_), p.floats(out_)};
+    return {x_floats(p), p.floats(weight_.panel_floats()), p.floats(rows_ * out_), p.floats(out_)};
   }
   Backward lay_out_backward(Pieces& p) const {
     return {x_floats(p),
-            p.floats(panel_floats()),
-            p.floats(batch_ * out_),
+            p.floats(weight_.panel_floats()),
+            p.floats(rows_ * out_),
             p.floats(out_),
-            p.floats(rows_ * in_ + kernels::kTile),
-            p.floats(batch_ * in_),
-            p.take(batch_ * in_ * value_bytes(compute_))};
+            p.floats(weight_.gradient_floats()),
+            p.floats(rows_ * in_),
+            p.take(rows_ * in_ * value_bytes(compute_))};
   }
-  // A panel is decoded from the tile its first row begins in to the tile its last row ends in.
-  std::int64_t panel_floats() const { return rows_ * in_ + 2 * kernels::kTile; }
-  float* x_floats(Pieces& p) const { return p.floats(compute_ == Compute::kFp32 ? 0 : batch_ * in_); }
+  float* x_floats(Pieces& p) const { return p.floats(compute_ == Compute::kFp32 ? 0 : rows_ * in_); }
 
   const float* as_floats(Pool& pool, const std::byte* x, float* copy) const {
     if (compute_ == Compute::kFp32) return reinterpret_cast<const float*>(x);
-    kernels::to_float(pool, compute_, batch_ * in_, x, copy);
+    kernels::to_float(pool, compute_, rows_ * in_, x, copy);
     return copy;
   }
-  const float* decode_rows(RunState& run, std::int64_t row, std::int64_t rows, float* panel) const {
-    const std::int64_t tile = kernels::kTile;
-    const std::int64_t first = row * in_ / tile * tile;
-    const std::int64_t end =
-        std::min((row + rows) * in_ + tile - 1, (in_ * out_ + tile - 1) / tile * tile) / tile * tile;
-    const std::int64_t count = std::min(end, in_ * out_) - first;
-    run.memory.decode(weight_, first, span_of(panel, count));
-    kernels::round_values(run.memory.pool(), compute_, count, panel);
-    return panel + (row * in_ - first);
-  }
 
-  std::int64_t batch_;
+  std::int64_t rows_;
   Compute compute_;
-  std::int64_t in_, out_, rows_;
+  std::int64_t in_, out_;
   bool relu_;
-  int weight_, bias_;
+  PanelledWeight weight_;
+  int bias_;
 };
 
 class LossOp : public Op {
@@ -513,6 +462,17 @@ int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape
   tensors_.push_back({std::move(name), std::move(shape)});
   initials_.push_back(initial);
   return static_cast<int>(tensors_.size()) - 1;
+}
+
+int ProgramBuilder::find_tensor(const std::string& name) const {
+  const auto at =
+      std::find_if(tensors_.begin(), tensors_.end(), [&](const TensorInfo& t) { return t.name == name; });
+  if (at == tensors_.end()) throw std::logic_error(name + ": no op before this one declares this tensor");
+  return static_cast<int>(at - tensors_.begin());
+}
+
+std::int64_t ProgramBuilder::rows(Value x) const {
+  return std::int64_t{1} * plan_->batch * x.height * x.width;
 }
 
 Value ProgramBuilder::add_value(int height, int width, int channels) {
@@ -604,6 +564,13 @@ Value ProgramBuilder::linear(const std::string& name, Value x, int outputs, bool
   if (relu) kept.push_back(y.id);
   return add_op(std::make_unique<LinearOp>(plan_->batch, compute_, x.values(), outputs, relu, weight, bias),
                 {x}, y, std::move(kept));
+}
+
+Value ProgramBuilder::projection(const std::string& name, Value x, int outputs, double deviation) {
+  const int weight = add_tensor(name + ".weight", {outputs, x.channels}, {InitialKind::kNormal, deviation});
+  const int bias = add_tensor(name + ".bias", {outputs}, {InitialKind::kConstant, 0});
+  return add_op(std::make_unique<LinearOp>(rows(x), compute_, x.channels, outputs, false, weight, bias), {x},
+                add_value(x.height, x.width, outputs), {x.id});
 }
 
 void ProgramBuilder::loss(Value logits, double label_smoothing) {

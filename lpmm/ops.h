@@ -22,11 +22,12 @@ struct Initial {
   double scale = 0;
 };
 
-// A value of the program: one microbatch of images or vectors (1 x 1 x channels).
+// A value of the program: one microbatch of images, of vectors (1 x 1 x channels) or of sequences (1 x length
+// x channels).
 struct Value {
   int id = -1;
   int height = 0, width = 0, channels = 0;
-  std::int64_t values() const { return std::int64_t{1} * height * width * channels; }  // of one image
+  std::int64_t values() const { return std::int64_t{1} * height * width * channels; }  // of one example
 };
 
 // What an op sees while a program runs.
@@ -89,6 +90,20 @@ class ProgramBuilder {
   Value linear(const std::string& name, Value x, int outputs, bool relu);
   void loss(Value logits, double label_smoothing);
 
+  // Token and learned position embeddings of sequences of `length` <= `context` tokens. Tensors
+  // `tokens`.weight (vocabulary, width) and `positions`.weight (context, width).
+  Value embedding(const std::string& tokens, const std::string& positions, int vocabulary, int context,
+                  int length, int width);
+  // Over channels. Tensors `name`.weight and .bias.
+  Value layer_norm(const std::string& name, Value x);
+  // At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and .bias, zero.
+  Value projection(const std::string& name, Value x, int outputs, double deviation);
+  Value gelu(Value x);
+  // Causal self-attention of the three parts of the channels: queries, keys, values.
+  Value attention(Value qkv, int heads);
+  // Cross-entropy of the labels under logits = x times the embedding's transpose.
+  void token_loss(Value x, const std::string& embedding);
+
   std::unique_ptr<Program> finish();
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
@@ -96,6 +111,8 @@ class ProgramBuilder {
   const std::vector<BufferInfo>& buffers() const { return buffers_; }
 
  private:
+  std::int64_t rows(Value x) const;  // positions of all examples
+  int find_tensor(const std::string& name) const;
   int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial);
   Value add_value(int height, int width, int channels);
   Value add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output, std::vector<int> kept);

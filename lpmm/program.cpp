@@ -4,6 +4,10 @@
 
 namespace lpmm {
 
+bool reads_tokens(const ModelConfig& config) {
+  return config.name.starts_with("gpt");
+}
+
 Buffers::Buffers(std::vector<BufferInfo> infos) : infos_(std::move(infos)) {
   offsets_.push_back(0);
   for (const BufferInfo& info : infos_) {

@@ -41,9 +41,9 @@ class Buffers {
 };
 
 struct BatchResult {
-  double loss_sum = 0;  // over the images, label smoothing included
+  double loss_sum = 0;  // over the labels, label smoothing included
   std::int64_t correct = 0;
-  std::int64_t count = 0;
+  std::int64_t count = 0;  // of labels: images or tokens
 };
 
 class Program {
@@ -58,11 +58,19 @@ class Program {
 };
 
 struct ModelConfig {
-  std::string name = "resnet20";  // resnet8/20/32/44/56/110, mlp
+  std::string name = "resnet20";  // resnet8/20/32/44/56/110, mlp, gpt, gpt2, gpt2-medium, gpt2-large, gpt2-xl
   int height = 32, width = 32, channels = 3, classes = 10;
   std::vector<std::int64_t> hidden;  // mlp: widths of the hidden layers
   double label_smoothing = 0;
+  // gpt; the named sizes have their own where these are 0.
+  int layers = 0, heads = 0, embedding = 0;  // embedding: channels of a position
+  int context = 0;                           // positions the model has
+  int vocabulary = 0;
+  int length = 0;  // of the sequences it is built for; 0: context
 };
+
+// Whether the model reads sequences of tokens, not images.
+bool reads_tokens(const ModelConfig& config);
 
 // A model: its tensors, its buffers, their initial values and its programs. Made by make_model (models/).
 class Model {
@@ -72,7 +80,7 @@ class Model {
   virtual const std::vector<BufferInfo>& buffers() const = 0;
   // Encodes initial values range by range; no tensor is ever whole in fp32.
   virtual void initialize(ModelMemory& memory, std::uint64_t seed) const = 0;
-  // `batch` images a microbatch; nothing large is allocated before the first train or evaluate.
+  // `batch` images or sequences a microbatch; nothing large is allocated before the first train or evaluate.
   virtual std::unique_ptr<Program> build(int batch, Compute compute, int threads) const = 0;
 };
 

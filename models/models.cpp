@@ -46,6 +46,59 @@ void mlp(ProgramBuilder& b, const ModelConfig& config) {
   b.loss(b.linear("head", x, config.classes, false), config.label_smoothing);
 }
 
+struct GptSize {
+  std::string_view name;
+  int layers, heads, embedding, context, vocabulary;
+};
+
+void check_range(const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
+  if (value < low || value > high) {
+    throw UsageError(fmt::format("model.{} = {}: must be between {} and {}", what, value, low, high));
+  }
+}
+
+// The shape of a GPT: the family's, and what the configuration says otherwise.
+ModelConfig gpt_shape(const ModelConfig& config, const GptSize& size) {
+  ModelConfig c = config;
+  const auto choose = [](int given, int own) { return given != 0 ? given : own; };
+  c.layers = choose(config.layers, size.layers);
+  c.heads = choose(config.heads, size.heads);
+  c.embedding = choose(config.embedding, size.embedding);
+  c.context = choose(config.context, size.context);
+  c.vocabulary = choose(config.vocabulary, size.vocabulary);
+  c.length = choose(config.length, c.context);
+  check_range("layers", c.layers, 1, 1000);
+  check_range("heads", c.heads, 1, 1000);
+  check_range("embedding", c.embedding, 1, 1 << 16);
+  check_range("context", c.context, 1, 1 << 20);
+  check_range("vocabulary", c.vocabulary, 2, 1 << 24);
+  if (c.embedding % c.heads != 0) {
+    throw UsageError(
+        fmt::format("model.embedding = {} must be a multiple of model.heads = {}", c.embedding, c.heads));
+  }
+  if (c.length > c.context) {
+    throw UsageError(fmt::format("data.length = {} is longer than model.context = {}", c.length, c.context));
+  }
+  return c;
+}
+
+// Radford et al. 2019: norms before each part, a last norm, the embedding tied to the output. Tensors have
+// the names of the published checkpoints.
+void gpt(ProgramBuilder& b, const ModelConfig& c) {
+  const double deviation = 0.02, residual = deviation / std::sqrt(2.0 * c.layers);
+  Value x = b.embedding("wte", "wpe", c.vocabulary, c.context, c.length, c.embedding);
+  for (int layer = 0; layer < c.layers; ++layer) {
+    const std::string name = fmt::format("h.{}.", layer);
+    Value y = b.layer_norm(name + "ln_1", x);
+    y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads);
+    x = b.add(x, b.projection(name + "attn.c_proj", y, c.embedding, residual));
+    y = b.layer_norm(name + "ln_2", x);
+    y = b.gelu(b.projection(name + "mlp.c_fc", y, 4 * c.embedding, deviation));
+    x = b.add(x, b.projection(name + "mlp.c_proj", y, c.embedding, residual));
+  }
+  b.token_loss(b.layer_norm("ln_f", x), "wte");
+}
+
 // Initial value of one element: a pure function of (seed, tensor, element). Normals by Box and Muller.
 float initial_value(const Initial& initial, const Noise& noise, std::int64_t element) {
   if (initial.kind == InitialKind::kConstant) return static_cast<float>(initial.scale);
@@ -108,6 +161,11 @@ struct Family {
   std::string_view name;
   int depth;  // 0: an MLP
 };
+constexpr std::array<GptSize, 5> kGptSizes = {{{"gpt", 0, 0, 0, 0, 0},
+                                               {"gpt2", 12, 12, 768, 1024, 50257},
+                                               {"gpt2-medium", 24, 16, 1024, 1024, 50257},
+                                               {"gpt2-large", 36, 20, 1280, 1024, 50257},
+                                               {"gpt2-xl", 48, 25, 1600, 1024, 50257}}};
 constexpr std::array<Family, 7> kFamilies = {{{"resnet8", 8},
                                               {"resnet20", 20},
                                               {"resnet32", 32},
@@ -115,12 +173,6 @@ constexpr std::array<Family, 7> kFamilies = {{{"resnet8", 8},
                                               {"resnet56", 56},
                                               {"resnet110", 110},
                                               {"mlp", 0}}};
-
-void check_range(const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
-  if (value < low || value > high) {
-    throw UsageError(fmt::format("model.{} = {}: must be between {} and {}", what, value, low, high));
-  }
-}
 
 }  // namespace
 
@@ -145,8 +197,14 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
     return std::make_unique<ForwardModel>(
         [config, family](ProgramBuilder& b) { resnet(b, config, family.depth); });
   }
+  for (const GptSize& size : kGptSizes) {
+    if (config.name != size.name) continue;
+    const ModelConfig shape = gpt_shape(config, size);
+    return std::make_unique<ForwardModel>([shape](ProgramBuilder& b) { gpt(b, shape); });
+  }
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
+  for (const GptSize& size : kGptSizes) names.push_back(size.name);
   throw UsageError(fmt::format("unknown model \"{}\"; did you mean \"{}\"? There are {}", config.name,
                                nearest_name(config.name, names), join(names)));
 }

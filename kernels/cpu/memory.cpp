@@ -305,6 +305,24 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
                 });
 }
 
+void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                 std::int64_t count, float* dst) {
+  const std::int64_t unit = std::max<std::int64_t>(kGroup, src.codec.block);
+  pool.for_each(count, [&](std::int64_t i, int) {
+    const std::int64_t first = rows[i] * width, end = first + width;
+    std::int64_t n = 0;
+    for (std::int64_t at = first / unit * unit; at < end; at += n) {
+      n = std::min(kTile, src.elements - at);
+      n = std::min(n, (end - at + unit - 1) / unit * unit);
+      float* values = scratch().values[0].data();
+      decode_tile(tile_of(src, at, n), values);
+      const std::int64_t from = std::max(first, at), to = std::min(end, at + n);
+      std::memcpy(dst + i * width + (from - first), values + (from - at),
+                  static_cast<std::size_t>(4 * (to - from)));
+    }
+  });
+}
+
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args) {
   const Cut cut(count, accumulator.codec.block);

@@ -256,6 +256,16 @@ void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, co
 }
 
 // ---- embedding -------------------------------------------------------------------------------------------
+void embedding_forward(Pool& pool, Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
+                       std::int64_t rows, const float* tokens, const float* positions, void* y) {
+  pool.for_each(rows, [&](std::int64_t i, int) {
+    void* out = bytes_at(y, i * width * value_bytes(type));
+    // One row of positions is the bias of one row.
+    loops::bias_forward(type, 1, width, tokens + i * width, positions + (first + i) % length * width, false,
+                        out);
+  });
+}
+
 void sum_rows(Pool& pool, Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
               const std::int64_t* first, std::int64_t count, float* out) {
   pool.for_each(count, [&](std::int64_t i, int) {

@@ -99,6 +99,29 @@ TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
   }
 }
 
+// Rows that begin and end inside blocks, span tiles, come twice, or are the last.
+TEST(Decode, RowsAreThoseOfTheWhole) {
+  Pool pool(2);
+  for (const Format f : stored_formats()) {
+    for (const int block : {64, 128, 4096}) {
+      for (const std::int64_t width : {1, 7, 128, 200, 5000}) {
+        const std::int64_t rows = 13;
+        Packed t(codec_of(f, block), rows * width);
+        write(pool, t, normal_values(rows * width, 3, 1.0F, !is_signed(f.map)));
+        const std::vector<float> all = decoded(pool, t);
+        const std::vector<std::int32_t> wanted = {12, 0, 5, 5, 11, 1};
+        std::vector<float> got(wanted.size() * static_cast<std::size_t>(width));
+        decode_rows(pool, t.view(), width, wanted.data(), size_of(got) / width, got.data());
+        for (std::size_t i = 0; i < wanted.size(); ++i) {
+          const auto at = got.begin() + static_cast<std::int64_t>(i) * width;
+          const auto row = all.begin() + wanted[i] * width;
+          EXPECT_TRUE(same_bits({at, at + width}, {row, row + width})) << name_of(f) << " row " << wanted[i];
+        }
+      }
+    }
+  }
+}
+
 TEST(Decode, Bf16IsTheNearest) {
   Pool pool(1);
   Packed t(codec_of(linear(12)), 1000);

@@ -12,12 +12,10 @@
 
 #include "kernels/memory.h"
 #include "lpmm/ops.h"
+#include "tests/lpmm/net.h"
 
 namespace lpmm {
 namespace {
-
-using Forward = std::function<void(ProgramBuilder&)>;
-using Floats = std::vector<float>;
 
 // Every op once: stem, residual block with a shortcut, both pools, ReLU, add, two linear layers.
 void every_op(ProgramBuilder& b) {
@@ -47,104 +45,9 @@ Batch random_batch(int count, std::int64_t values, int classes, unsigned seed) {
   return batch;
 }
 
-// A network with its memory, initialised with seeded normals (norms near 1 and 0).
-struct Net {
-  Net(const Forward& forward, int batch, Compute compute, int threads, int microbatches = 1,
-      const char* preset = "fp32")
-      : pool(threads) {
-    ProgramBuilder builder(batch, compute, threads);
-    forward(builder);
-    OptimizerConfig optimizer;
-    memory = std::make_unique<ModelMemory>(builder.tensors(), make_policy(preset), optimizer, 1, microbatches,
-                                           pool);
-    buffers = std::make_unique<Buffers>(builder.buffers());
-    for (int t = 0; t < memory->tensors(); ++t) {
-      std::mt19937 generator(static_cast<unsigned>(t) + 10);
-      std::normal_distribution<float> normal;
-      const Initial initial = builder.initials()[static_cast<std::size_t>(t)];
-      Floats v(static_cast<std::size_t>(memory->info(t).elements()));
-      for (float& x : v) {
-        x = initial.kind == InitialKind::kConstant
-                ? static_cast<float>(initial.scale) + 0.2F * normal(generator)
-                : static_cast<float>(initial.scale) * normal(generator);
-      }
-      memory->initialize(t, 0, v);
-    }
-    program = builder.finish();
-  }
-  Floats parameter(int tensor) const {
-    Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
-    memory->decode(tensor, 0, v);
-    return v;
-  }
-  // One microbatch; the accumulators hold the gradient until drop().
-  double run(const Batch& batch) {
-    buffers->begin();
-    memory->begin_step(++step);
-    return program->train(*memory, *buffers, batch, 0).loss_sum / static_cast<double>(batch.count);
-  }
-  Floats gradient(int tensor) {
-    Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
-    kernels::decode(pool, memory->view(tensor, Role::kAccumulator), 0, memory->info(tensor).elements(),
-                    v.data());
-    return v;
-  }
-  void drop() { memory->commit(0); }
-
-  Pool pool;
-  std::unique_ptr<ModelMemory> memory;
-  std::unique_ptr<Buffers> buffers;
-  std::unique_ptr<Program> program;
-  std::uint32_t step = 0;
-};
-
-double norm(const Floats& v) {
-  double sum = 0;
-  for (const float x : v) sum += 1.0 * x * x;
-  return std::sqrt(sum);
-}
-double dot(const Floats& a, const Floats& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += 1.0 * a[i] * b[i];
-  return sum;
-}
-
 TEST(Program, GradientsOfEveryTensorByFiniteDifferences) {
   Net net(every_op, 64, Compute::kFp32, 2);
-  const Batch batch = random_batch(64, 192, 5, 3);
-  net.run(batch);
-  std::vector<Floats> gradients;
-  for (int t = 0; t < net.memory->tensors(); ++t) gradients.push_back(net.gradient(t));
-  net.drop();
-  for (int t = 0; t < net.memory->tensors(); ++t) {
-    SCOPED_TRACE(net.memory->info(t).name);
-    const Floats start = net.parameter(t), &g = gradients[static_cast<std::size_t>(t)];
-    // Along the gradient and one random direction mixed with it.
-    for (const bool mixed : {false, true}) {
-      Floats direction = g;
-      if (mixed) {
-        std::mt19937 generator(static_cast<unsigned>(t));
-        std::normal_distribution<float> normal;
-        const auto scale = static_cast<float>(norm(g) / std::sqrt(static_cast<double>(g.size())));
-        for (float& d : direction) d += scale * normal(generator);
-      }
-      const double h = 1e-3 * std::max(norm(start), 0.1) / norm(direction);
-      double loss[2];
-      for (const int side : {0, 1}) {
-        Floats moved = start;
-        for (std::size_t i = 0; i < moved.size(); ++i) {
-          moved[i] += static_cast<float>((side == 0 ? h : -h) * direction[i]);
-        }
-        net.memory->initialize(t, 0, moved);
-        loss[side] = net.run(batch);
-        net.drop();
-      }
-      net.memory->initialize(t, 0, start);
-      const double want = dot(direction, g);
-      // Biases of a convolution's norm chain are small; the loss carries 1e-7 of fp32 noise.
-      EXPECT_NEAR((loss[0] - loss[1]) / (2 * h), want, 0.03 * std::abs(want) + 3e-7 / h) << mixed;
-    }
-  }
+  expect_finite_differences(net, random_batch(64, 192, 5, 3));
 }
 
 TEST(Program, Bf16GradientsPointTheSameWay) {

@@ -49,6 +49,45 @@ TEST(ResNet, NamesAndShapes) {
   EXPECT_EQ(model->buffers()[1].initial, 1);
 }
 
+// The published sizes: Radford et al. 2019 with the output tied to the embedding.
+TEST(Gpt, ParameterCounts) {
+  const std::map<std::string, std::int64_t> counts = {
+      {"gpt2", 124439808}, {"gpt2-medium", 354823168}, {"gpt2-large", 774030080}, {"gpt2-xl", 1557611200}};
+  for (const auto& [name, count] : counts) EXPECT_EQ(parameters(*make_model(config_of(name))), count) << name;
+}
+
+TEST(Gpt, NamesAndShapes) {
+  const auto model = make_model(config_of("gpt2"));
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const TensorInfo& t : model->tensors()) shapes[t.name] = t.shape;
+  using Shape = std::vector<std::int64_t>;
+  EXPECT_EQ(shapes.size(), 12U * 12 + 4);
+  EXPECT_EQ(shapes.at("wte.weight"), (Shape{50257, 768}));
+  EXPECT_EQ(shapes.at("wpe.weight"), (Shape{1024, 768}));
+  EXPECT_EQ(shapes.at("h.11.ln_1.bias"), (Shape{768}));
+  EXPECT_EQ(shapes.at("h.0.attn.c_attn.weight"), (Shape{2304, 768}));
+  EXPECT_EQ(shapes.at("h.0.attn.c_proj.weight"), (Shape{768, 768}));
+  EXPECT_EQ(shapes.at("h.0.mlp.c_fc.weight"), (Shape{3072, 768}));
+  EXPECT_EQ(shapes.at("h.0.mlp.c_proj.weight"), (Shape{768, 3072}));
+  EXPECT_EQ(shapes.at("ln_f.weight"), (Shape{768}));
+  EXPECT_TRUE(model->buffers().empty());
+}
+
+TEST(Gpt, ImpossibleShapesAreRefused) {
+  ModelConfig config = config_of("gpt");
+  EXPECT_THROW(make_model(config), UsageError);  // gpt has no sizes of its own
+  config.layers = 2;
+  config.heads = 3;
+  config.embedding = 64;
+  config.context = 32;
+  config.vocabulary = 100;
+  EXPECT_THROW(make_model(config), UsageError);  // 64 channels for 3 heads
+  config.heads = 4;
+  EXPECT_EQ(make_model(config)->tensors().size(), 2U * 12 + 4);
+  config.length = 33;
+  EXPECT_THROW(make_model(config), UsageError);  // longer than the context
+}
+
 TEST(Models, InitialValues) {
   const auto model = make_model(config_of("resnet8"));
   Pool pool(2), single(1);

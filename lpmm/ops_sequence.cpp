@@ -1,0 +1,399 @@
+// The ops of transformers.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "kernels/sequence.h"
+#include "lpmm/error.h"
+#include "lpmm/ops.h"
+#include "lpmm/program_plan.h"
+
+namespace lpmm {
+namespace {
+
+using kernels::value_bytes;
+
+// Contributions to the gradient of a tied embedding. The sparse one comes last: backward reaches it last.
+constexpr int kDense = 0, kSparse = 1;
+
+// Row of the embedding of each token plus the row of its position. Only rows that occur are decoded, and only
+// those get a contribution.
+class EmbeddingOp : public Op {
+ public:
+  EmbeddingOp(std::int64_t batch, std::int64_t context, std::int64_t length, std::int64_t width,
+              std::int64_t vocabulary, int tokens, int positions)
+      : context_(context),
+        length_(length),
+        width_(width),
+        rows_(batch * length),
+        vocabulary_(vocabulary),
+        panel_(std::clamp<std::int64_t>(kPanel / width, 1, rows_)),
+        tokens_(tokens),
+        positions_(positions) {}
+
+  std::int64_t workspace_bytes() const override {
+    Pieces forward(nullptr), backward(nullptr);
+    lay_out_forward(forward);
+    lay_out_backward(backward);
+    return std::max(forward.used(), backward.used());
+  }
+
+  void forward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Forward f = lay_out_forward(pieces);
+    const auto given = static_cast<std::int64_t>(run.batch.tokens.size());
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      // Sequences that a last batch lacks are zeros; no loss looks at them.
+      const std::int32_t token = i < given ? run.batch.tokens[static_cast<std::size_t>(i)] : 0;
+      if (token < 0 || token >= vocabulary_) {
+        throw RunError(fmt::format("token {} at position {} of a batch: the model's vocabulary has {} tokens",
+                                   token, i, vocabulary_));
+      }
+      f.ids[i] = token;
+    }
+    Pool& pool = run.memory.pool();
+    run.memory.decode(positions_, 0, span_of(f.positions, position_floats()));
+    for (std::int64_t first = 0; first < rows_; first += panel_) {
+      const std::int64_t n = std::min(panel_, rows_ - first);
+      kernels::decode_rows(pool, run.memory.view(tokens_, Role::kParameter), width_, f.ids + first, n,
+                           f.rows);
+      kernels::embedding_forward(pool, plan->compute, width_, length_, first, n, f.rows, f.positions,
+                                 data(run, output) + first * width_ * value_bytes(plan->compute));
+    }
+  }
+
+  void backward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Backward b = lay_out_backward(pieces);
+    const std::byte* dy = gradient(run, output);
+    Pool& pool = run.memory.pool();
+    // Position t: its rows in all sequences.
+    const std::int64_t sequences = rows_ / length_;
+    for (std::int64_t t = 0; t < length_; ++t) {
+      b.first[t] = t * sequences;
+      for (std::int64_t s = 0; s < sequences; ++s) {
+        b.order[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
+      }
+    }
+    b.first[length_] = rows_;
+    kernels::sum_rows(pool, plan->compute, width_, dy, b.order, b.first, length_, b.positions);
+    std::fill(b.positions + length_ * width_, b.positions + position_floats(), 0.0F);
+    run.gradients->fold(positions_, 0, span_of(b.positions, position_floats()), run.microbatch);
+    // Token: its rows in order.
+    const auto token = [&](std::int64_t i) { return run.batch.tokens[static_cast<std::size_t>(b.order[i])]; };
+    std::iota(b.order, b.order + rows_, 0);
+    std::sort(b.order, b.order + rows_, [&](std::int32_t i, std::int32_t j) {
+      const std::int32_t a = run.batch.tokens[static_cast<std::size_t>(i)],
+                         c = run.batch.tokens[static_cast<std::size_t>(j)];
+      return a != c ? a < c : i < j;
+    });
+    std::int64_t groups = 0;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      if (i == 0 || token(i) != token(i - 1)) b.first[groups++] = i;
+    }
+    b.first[groups] = rows_;
+    fold_groups(run, b, groups);
+  }
+
+ private:
+  struct Forward {
+    float *rows, *positions;
+    std::int32_t* ids;
+  };
+  struct Backward {
+    float *rows, *range, *positions;
+    std::int32_t* order;
+    std::int64_t* first;
+  };
+  Forward lay_out_forward(Pieces& p) const {
+    return {p.floats(panel_ * width_), p.floats(position_floats()),
+            reinterpret_cast<std::int32_t*>(p.take(4 * rows_))};
+  }
+  Backward lay_out_backward(Pieces& p) const {
+    return {p.floats(window_rows() * width_), p.floats(kWindow), p.floats(position_floats()),
+            reinterpret_cast<std::int32_t*>(p.take(4 * rows_)),
+            reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1)))};
+  }
+  // Rows of the positions in use, to the end of a tile.
+  std::int64_t position_floats() const {
+    const std::int64_t tiles = (length_ * width_ + kernels::kTile - 1) / kernels::kTile;
+    return std::min(tiles * kernels::kTile, context_ * width_);
+  }
+
+  // Groups are summed and folded by windows of the tensor: rows that share a block are always in one fold.
+  static constexpr std::int64_t kWindow = 64 * kernels::kTile;
+  std::int64_t window_rows() const { return std::min(kWindow / width_ + 2, rows_); }
+
+  // What no token touches adds 0, which changes no code.
+  void fold_groups(RunState& run, const Backward& b, std::int64_t groups) const {
+    const kernels::RoleView accumulator = run.memory.view(tokens_, Role::kAccumulator);
+    const std::int64_t unit = std::max<std::int64_t>(kGroup, accumulator.codec.block);
+    const auto row_of = [&](std::int64_t group) {
+      return width_ * run.batch.tokens[static_cast<std::size_t>(b.order[b.first[group]])];
+    };
+    std::int64_t done = 0;  // elements
+    for (std::int64_t i = 0; i < groups;) {
+      const std::int64_t start = std::max(done, row_of(i));
+      const std::int64_t window_end = (start / kWindow + 1) * kWindow;
+      std::int64_t last = i;
+      while (last + 1 < groups && row_of(last + 1) < window_end) ++last;
+      const std::int64_t last_end = row_of(last) + width_;
+      const std::int64_t begin = start / unit * unit;
+      const std::int64_t end =
+          std::min({window_end, (last_end + unit - 1) / unit * unit, accumulator.elements});
+      kernels::sum_rows(run.memory.pool(), plan->compute, width_, gradient(run, output), b.order, b.first + i,
+                        last + 1 - i, b.rows);
+      std::fill_n(b.range, end - begin, 0.0F);
+      for (std::int64_t g = i; g <= last; ++g) {
+        const std::int64_t row = row_of(g), from = std::max(row, begin), to = std::min(row + width_, end);
+        std::copy(b.rows + (g - i) * width_ + (from - row), b.rows + (g - i) * width_ + (to - row),
+                  b.range + (from - begin));
+      }
+      run.gradients->fold(tokens_, begin, span_of(b.range, end - begin), run.microbatch, kSparse);
+      done = end;
+      i = last_end > end ? last : last + 1;
+    }
+  }
+
+  std::int64_t context_, length_, width_, rows_, vocabulary_, panel_;
+  int tokens_, positions_;
+};
+
+class LayerNormOp : public Op {
+ public:
+  LayerNormOp(kernels::RowNormShape shape, int weight, int bias)
+      : shape_(shape), weight_(weight), bias_(bias) {}
+  std::int64_t workspace_bytes() const override {
+    return 4 * kernels::aligned(4 * shape_.width) + kernels::layer_norm_scratch_bytes(shape_);
+  }
+  void forward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    float* weight = decoded(run, weight_, pieces);
+    float* bias = decoded(run, bias_, pieces);
+    kernels::layer_norm_forward(run.memory.pool(), shape_, data(run, inputs[0]), weight, bias,
+                                data(run, output), mean(run), mean(run) + shape_.rows);
+  }
+  void backward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    float* weight_gradient = pieces.floats(shape_.width);
+    float* bias_gradient = pieces.floats(shape_.width);
+    kernels::RowNormBackward args;
+    args.x = data(run, inputs[0]);
+    args.dy = gradient(run, output);
+    args.weight = decoded(run, weight_, pieces);
+    args.mean = mean(run);
+    args.inverse_deviation = args.mean + shape_.rows;
+    args.dx = gradient(run, inputs[0]);
+    args.accumulate = accumulate[0];
+    args.weight_gradient = weight_gradient;
+    args.bias_gradient = bias_gradient;
+    kernels::layer_norm_backward(run.memory.pool(), shape_, args,
+                                 pieces.take(kernels::layer_norm_scratch_bytes(shape_)));
+    run.gradients->fold(weight_, 0, span_of(weight_gradient, shape_.width), run.microbatch);
+    run.gradients->fold(bias_, 0, span_of(bias_gradient, shape_.width), run.microbatch);
+  }
+
+ private:
+  float* mean(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
+  float* decoded(const RunState& run, int tensor, Pieces& pieces) const {
+    float* values = pieces.floats(shape_.width);
+    run.memory.decode(tensor, 0, span_of(values, shape_.width));
+    return values;
+  }
+  kernels::RowNormShape shape_;
+  int weight_, bias_;
+};
+
+class GeluOp : public Op {
+ public:
+  explicit GeluOp(std::int64_t count) : count_(count) {}
+  void forward(RunState& run) const override {
+    kernels::gelu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    kernels::gelu_backward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]),
+                           gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+class AttentionOp : public Op {
+ public:
+  AttentionOp(const kernels::AttentionShape& shape, int threads) : shape_(shape), threads_(threads) {}
+  std::int64_t workspace_bytes() const override { return kernels::attention_scratch_bytes(shape_, threads_); }
+  void forward(RunState& run) const override {
+    kernels::attention_forward(run.memory.pool(), shape_, data(run, inputs[0]), data(run, output),
+                               log_sums(run), run.workspace);
+  }
+  void backward(RunState& run) const override {
+    kernels::attention_backward(run.memory.pool(), shape_, data(run, inputs[0]), data(run, output),
+                                log_sums(run), gradient(run, output), gradient(run, inputs[0]), accumulate[0],
+                                run.workspace);
+  }
+
+ private:
+  float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
+  kernels::AttentionShape shape_;
+  int threads_;
+};
+
+// Cross-entropy of the next token, logits = x E^T with the embedding E. Logits exist one chunk of the
+// vocabulary at a time; backward computes them again.
+class TokenLossOp : public Op {
+ public:
+  TokenLossOp(std::int64_t rows, std::int64_t length, std::int64_t width, std::int64_t vocabulary,
+              int embedding)
+      : rows_(rows), length_(length), width_(width), embedding_(embedding, vocabulary, width) {}
+
+  std::int64_t workspace_bytes() const override {
+    Pieces forward(nullptr), backward(nullptr);
+    lay_out_forward(forward);
+    lay_out_backward(backward);
+    return std::max(forward.used(), backward.used());
+  }
+
+  void forward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Forward f = lay_out_forward(pieces);
+    Pool& pool = run.memory.pool();
+    const std::int64_t rows = run.batch.count * length_;
+    kernels::to_float(pool, plan->compute, rows * width_, data(run, inputs[0]), f.x);
+    std::fill_n(f.state, rows, kernels::SoftmaxRow{});
+    embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
+      multiply(run, f.x, rows, first, columns, f.panel, f.logits);
+      kernels::softmax_scan(pool, rows, first, columns, f.logits, run.batch.labels.data(), f.state);
+    });
+    auto* log_sums = reinterpret_cast<float*>(saved_data(run));
+    for (std::int64_t r = 0; r < rows; ++r) {
+      const kernels::SoftmaxRow& s = f.state[r];
+      const double log_sum = s.maximum + std::log(s.sum);
+      log_sums[r] = static_cast<float>(log_sum);
+      run.result.loss_sum += log_sum - s.target;
+      run.result.correct += s.best == run.batch.labels[static_cast<std::size_t>(r)] ? 1 : 0;
+    }
+    run.result.count += rows;
+  }
+
+  void backward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Backward b = lay_out_backward(pieces);
+    Pool& pool = run.memory.pool();
+    kernels::to_float(pool, plan->compute, rows_ * width_, data(run, inputs[0]), b.x);
+    const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
+    const float scale = 1.0F / static_cast<float>(rows_);
+    PanelledWeight::Folder folder(embedding_, run, b.gradient, kDense, false);
+    embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
+      const float* e = multiply(run, b.x, rows_, first, columns, b.panel, b.logits);
+      kernels::softmax_gradient(pool, rows_, first, columns, scale, log_sums, run.batch.labels.data(),
+                                b.logits);
+      kernels::matmul(pool, {.m = rows_,
+                             .n = width_,
+                             .k = columns,
+                             .a = b.logits,
+                             .a_stride = columns,
+                             .b = e,
+                             .b_stride = width_,
+                             .c = b.dx,
+                             .c_stride = width_,
+                             .accumulate = first > 0});
+      kernels::matmul(pool, {.transpose_a = true,
+                             .m = columns,
+                             .n = width_,
+                             .k = rows_,
+                             .a = b.logits,
+                             .a_stride = columns,
+                             .b = b.x,
+                             .b_stride = width_,
+                             .c = folder.rows_at(first),
+                             .c_stride = width_});
+      folder.fold(first, columns);
+    });
+    kernels::from_float(pool, plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
+  }
+
+ private:
+  struct Forward {
+    float *x, *panel, *logits;
+    kernels::SoftmaxRow* state;
+  };
+  struct Backward {
+    float *x, *panel, *logits, *dx, *gradient;
+  };
+  float* logits_room(Pieces& p) const { return p.floats(rows_ * embedding_.panel_rows()); }
+  Forward lay_out_forward(Pieces& p) const {
+    return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
+            reinterpret_cast<kernels::SoftmaxRow*>(
+                p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow))))};
+  }
+  Backward lay_out_backward(Pieces& p) const {
+    return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
+            p.floats(rows_ * width_), p.floats(embedding_.gradient_floats())};
+  }
+  // logits <- x times rows first..first+columns-1 of the embedding, which are returned.
+  const float* multiply(RunState& run, const float* x, std::int64_t rows, std::int64_t first,
+                        std::int64_t columns, float* panel, float* logits) const {
+    const float* e = embedding_.decode(run, plan->compute, first, columns, panel);
+    kernels::matmul(run.memory.pool(), {.transpose_b = true,
+                                        .m = rows,
+                                        .n = columns,
+                                        .k = width_,
+                                        .a = x,
+                                        .a_stride = width_,
+                                        .b = e,
+                                        .b_stride = width_,
+                                        .c = logits,
+                                        .c_stride = columns});
+    return e;
+  }
+  std::int64_t rows_, length_, width_;
+  PanelledWeight embedding_;
+};
+
+}  // namespace
+
+// ---- builder ---------------------------------------------------------------------------------------------
+Value ProgramBuilder::embedding(const std::string& tokens, const std::string& positions, int vocabulary,
+                                int context, int length, int width) {
+  constexpr double kDeviation = 0.02;  // Radford et al. 2019
+  const int e = add_tensor(tokens + ".weight", {vocabulary, width}, {InitialKind::kNormal, kDeviation});
+  const int p = add_tensor(positions + ".weight", {context, width}, {InitialKind::kNormal, kDeviation});
+  return add_op(std::make_unique<EmbeddingOp>(plan_->batch, context, length, width, vocabulary, e, p), {},
+                add_value(1, length, width), {});
+}
+
+Value ProgramBuilder::layer_norm(const std::string& name, Value x) {
+  const int weight = add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, 1});
+  const int bias = add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
+  const kernels::RowNormShape shape{rows(x), x.channels, compute_};
+  const Value y = add_op(std::make_unique<LayerNormOp>(shape, weight, bias), {x},
+                         add_value(x.height, x.width, x.channels), {x.id});
+  plan_->ops.back()->saved = plan_->add_slot(8 * shape.rows);
+  return y;
+}
+
+Value ProgramBuilder::gelu(Value x) {
+  return add_op(std::make_unique<GeluOp>(plan_->batch * x.values()), {x},
+                add_value(x.height, x.width, x.channels), {x.id});
+}
+
+Value ProgramBuilder::attention(Value qkv, int heads) {
+  const int width = qkv.channels / 3;
+  const kernels::AttentionShape shape{plan_->batch, qkv.width, heads, width / heads, compute_};
+  const Value y = add_value(1, qkv.width, width);
+  add_op(std::make_unique<AttentionOp>(shape, plan_->threads), {qkv}, y, {qkv.id, y.id});
+  plan_->ops.back()->saved = plan_->add_slot(4 * shape.rows() * heads);
+  return y;
+}
+
+void ProgramBuilder::token_loss(Value x, const std::string& embedding) {
+  const int tensor = find_tensor(embedding + ".weight");
+  const std::int64_t vocabulary = tensors_[static_cast<std::size_t>(tensor)].shape[0];
+  add_op(std::make_unique<TokenLossOp>(rows(x), x.width, x.channels, vocabulary, tensor), {x}, {}, {x.id});
+  plan_->ops.back()->saved = plan_->add_slot(4 * rows(x));
+}
+
+}  // namespace lpmm

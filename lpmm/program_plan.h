@@ -1,0 +1,114 @@
+// What the ops of a program share: its plan, pieces of the workspace, weights taken by panels.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kernels/compute.h"
+#include "lpmm/ops.h"
+
+namespace lpmm {
+
+// A program's list. Slots are the arena's lifetimes: data and gradient of every value, and what ops save.
+struct ProgramPlan {
+  int batch = 0;
+  Compute compute = Compute::kFp32;
+  int threads = 1;
+  struct Slots {
+    int data = -1, gradient = -1;
+  };
+  std::vector<Slots> values;
+  std::vector<Lifetime> slots;
+  std::vector<std::unique_ptr<Op>> ops;
+  std::int64_t arena_bytes = 0, workspace_bytes = 0;
+
+  int add_slot(std::int64_t bytes) {
+    slots.push_back({bytes, -1, -1, 0});
+    return static_cast<int>(slots.size()) - 1;
+  }
+  void touch(int slot, int time) {
+    if (slot < 0) return;
+    Lifetime& life = slots[static_cast<std::size_t>(slot)];
+    life.begin = life.begin < 0 ? time : std::min(life.begin, time);
+    life.end = std::max(life.end, time);
+  }
+  const Slots& value(int id) const { return values[static_cast<std::size_t>(id)]; }
+  std::byte* at(const RunState& run, int slot) const {
+    return slot < 0 ? nullptr : run.arena + slots[static_cast<std::size_t>(slot)].offset;
+  }
+};
+
+inline constexpr std::int64_t kPanel = std::int64_t{1} << 20;  // elements of a weight decoded at once
+
+// Hands out pieces of the workspace; with a null base it only counts them.
+class Pieces {
+ public:
+  explicit Pieces(std::byte* base) : base_(base) {}
+  std::byte* take(std::int64_t bytes) {
+    std::byte* p = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += kernels::aligned(bytes);
+    return p;
+  }
+  float* floats(std::int64_t count) { return reinterpret_cast<float*>(take(4 * count)); }
+  std::int64_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  std::int64_t used_ = 0;
+};
+
+inline std::span<float> span_of(float* p, std::int64_t count) {
+  return {p, static_cast<std::size_t>(count)};
+}
+
+// A weight (rows, width) that exists in fp32 by panels of rows only, and its gradient likewise.
+class PanelledWeight {
+ public:
+  PanelledWeight(int tensor, std::int64_t rows, std::int64_t width)
+      : tensor_(tensor),
+        rows_(rows),
+        width_(width),
+        panel_rows_(std::clamp<std::int64_t>(kPanel / width, 1, rows)) {}
+
+  // Room for one decoded panel, and for the gradient of one.
+  std::int64_t panel_floats() const { return panel_rows_ * width_ + 2 * kernels::kTile; }
+  std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
+  std::int64_t panel_rows() const { return panel_rows_; }
+
+  // Runs body(row, rows) for every panel in order.
+  template <class Body>
+  void for_each_panel(const Body& body) const {
+    for (std::int64_t row = 0; row < rows_; row += panel_rows_) body(row, std::min(panel_rows_, rows_ - row));
+  }
+  // Rows row..row+rows-1 as the compute type holds them, in `panel`.
+  const float* decode(const RunState& run, Compute compute, std::int64_t row, std::int64_t rows,
+                      float* panel) const;
+
+  // Folds gradients that come panel by panel, in order. Folds end at tiles; the rest waits for the next
+  // panel.
+  class Folder {
+   public:
+    Folder(const PanelledWeight& weight, RunState& run, float* room, int contribution = 0,
+           bool is_last = true)
+        : weight_(weight), run_(run), room_(room), contribution_(contribution), is_last_(is_last) {}
+    float* rows_at(std::int64_t row) const { return room_ + (row * weight_.width_ - folded_); }
+    void fold(std::int64_t row, std::int64_t rows);  // they have been written to rows_at(row)
+
+   private:
+    const PanelledWeight& weight_;
+    RunState& run_;
+    float* room_;
+    int contribution_;
+    bool is_last_;
+    std::int64_t folded_ = 0;  // elements; the room starts there
+  };
+
+ private:
+  int tensor_;
+  std::int64_t rows_, width_, panel_rows_;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,120 @@
+// A small network with its memory, for tests of programs.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "kernels/memory.h"
+#include "lpmm/ops.h"
+
+namespace lpmm {
+
+using Forward = std::function<void(ProgramBuilder&)>;
+using Floats = std::vector<float>;
+
+// A network with its memory, initialised with seeded normals (norms near 1 and 0).
+struct Net {
+  Net(const Forward& forward, int batch, Compute compute, int threads, int microbatches = 1,
+      const char* preset = "fp32")
+      : pool(threads) {
+    ProgramBuilder builder(batch, compute, threads);
+    forward(builder);
+    OptimizerConfig optimizer;
+    memory = std::make_unique<ModelMemory>(builder.tensors(), make_policy(preset), optimizer, 1, microbatches,
+                                           pool);
+    buffers = std::make_unique<Buffers>(builder.buffers());
+    for (int t = 0; t < memory->tensors(); ++t) {
+      std::mt19937 generator(static_cast<unsigned>(t) + 10);
+      std::normal_distribution<float> normal;
+      const Initial initial = builder.initials()[static_cast<std::size_t>(t)];
+      Floats v(static_cast<std::size_t>(memory->info(t).elements()));
+      for (float& x : v) {
+        x = initial.kind == InitialKind::kConstant
+                ? static_cast<float>(initial.scale) + 0.2F * normal(generator)
+                : static_cast<float>(initial.scale) * normal(generator);
+      }
+      memory->initialize(t, 0, v);
+    }
+    program = builder.finish();
+  }
+  Floats parameter(int tensor) const {
+    Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
+    memory->decode(tensor, 0, v);
+    return v;
+  }
+  // One microbatch; the accumulators hold the gradient until drop().
+  double run(const Batch& batch) {
+    buffers->begin();
+    memory->begin_step(++step);
+    const BatchResult result = program->train(*memory, *buffers, batch, 0);
+    return result.loss_sum / static_cast<double>(result.count);
+  }
+  Floats gradient(int tensor) {
+    Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
+    kernels::decode(pool, memory->view(tensor, Role::kAccumulator), 0, memory->info(tensor).elements(),
+                    v.data());
+    return v;
+  }
+  void drop() { memory->commit(0); }
+
+  Pool pool;
+  std::unique_ptr<ModelMemory> memory;
+  std::unique_ptr<Buffers> buffers;
+  std::unique_ptr<Program> program;
+  std::uint32_t step = 0;
+};
+
+inline double norm(const Floats& v) {
+  double sum = 0;
+  for (const float x : v) sum += 1.0 * x * x;
+  return std::sqrt(sum);
+}
+inline double dot(const Floats& a, const Floats& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += 1.0 * a[i] * b[i];
+  return sum;
+}
+
+// Gradients of every tensor against central differences of the loss.
+inline void expect_finite_differences(Net& net, const Batch& batch) {
+  net.run(batch);
+  std::vector<Floats> gradients;
+  for (int t = 0; t < net.memory->tensors(); ++t) gradients.push_back(net.gradient(t));
+  net.drop();
+  for (int t = 0; t < net.memory->tensors(); ++t) {
+    SCOPED_TRACE(net.memory->info(t).name);
+    const Floats start = net.parameter(t), &g = gradients[static_cast<std::size_t>(t)];
+    // Along the gradient and one random direction mixed with it.
+    for (const bool mixed : {false, true}) {
+      Floats direction = g;
+      if (mixed) {
+        std::mt19937 generator(static_cast<unsigned>(t));
+        std::normal_distribution<float> normal;
+        const auto scale = static_cast<float>(norm(g) / std::sqrt(static_cast<double>(g.size())));
+        for (float& d : direction) d += scale * normal(generator);
+      }
+      const double h = 1e-3 * std::max(norm(start), 0.1) / norm(direction);
+      double loss[2];
+      for (const int side : {0, 1}) {
+        Floats moved = start;
+        for (std::size_t i = 0; i < moved.size(); ++i) {
+          moved[i] += static_cast<float>((side == 0 ? h : -h) * direction[i]);
+        }
+        net.memory->initialize(t, 0, moved);
+        loss[side] = net.run(batch);
+        net.drop();
+      }
+      net.memory->initialize(t, 0, start);
+      const double want = dot(direction, g);
+      // Biases of a convolution's norm chain are small; the loss carries 1e-7 of fp32 noise.
+      EXPECT_NEAR((loss[0] - loss[1]) / (2 * h), want, 0.03 * std::abs(want) + 3e-7 / h) << mixed;
+    }
+  }
+}
+
+}  // namespace lpmm

@@ -1,0 +1,182 @@
+// Programs of transformers end to end: gradients of a whole small GPT, its tied and sparse embedding,
+// sequences shorter than the context, threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+#include "lpmm/error.h"
+#include "lpmm/ops.h"
+#include "tests/lpmm/net.h"
+
+namespace lpmm {
+namespace {
+
+struct Shape {
+  int vocabulary, context, length, width, heads, layers;
+};
+
+Forward gpt(Shape s) {
+  return [s](ProgramBuilder& b) {
+    Value x = b.embedding("wte", "wpe", s.vocabulary, s.context, s.length, s.width);
+    for (int layer = 0; layer < s.layers; ++layer) {
+      const std::string name = "h" + std::to_string(layer);
+      x = b.add(x, b.projection(name + ".out",
+                                b.attention(b.projection(name + ".qkv", b.layer_norm(name + ".ln1", x),
+                                                         3 * s.width, 0.3),
+                                            s.heads),
+                                s.width, 0.3));
+      x = b.add(x, b.projection(
+                       name + ".down",
+                       b.gelu(b.projection(name + ".up", b.layer_norm(name + ".ln2", x), 2 * s.width, 0.3)),
+                       s.width, 0.3));
+    }
+    b.token_loss(b.layer_norm("last", x), "wte");
+  };
+}
+
+Batch random_tokens(int count, Shape s, unsigned seed) {
+  std::mt19937 generator(seed);
+  Batch batch;
+  batch.count = count;
+  for (int i = 0; i < count * s.length; ++i) {
+    batch.tokens.push_back(static_cast<std::int32_t>(generator() % static_cast<unsigned>(s.vocabulary)));
+    batch.labels.push_back(static_cast<std::int32_t>(generator() % static_cast<unsigned>(s.vocabulary)));
+  }
+  return batch;
+}
+
+TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
+  constexpr Shape kShape{23, 16, 12, 20, 2, 2};
+  Net net(gpt(kShape), 8, Compute::kFp32, 2);
+  expect_finite_differences(net, random_tokens(8, kShape, 1));
+}
+
+TEST(SequenceProgram, Bf16GradientsPointTheSameWay) {
+  constexpr Shape kShape{31, 24, 24, 32, 4, 2};
+  Net exact(gpt(kShape), 8, Compute::kFp32, 2), rough(gpt(kShape), 8, Compute::kBf16, 2);
+  const Batch batch = random_tokens(8, kShape, 2);
+  EXPECT_NEAR(exact.run(batch), rough.run(batch), 0.02);
+  for (int t = 0; t < exact.memory->tensors(); ++t) {
+    const Floats a = exact.gradient(t), b = rough.gradient(t);
+    EXPECT_GT(dot(a, b) / (norm(a) * norm(b)), 0.98) << exact.memory->info(t).name;
+    EXPECT_NEAR(norm(b) / norm(a), 1, 0.1) << exact.memory->info(t).name;
+  }
+}
+
+// Few tokens of a large vocabulary, rows that share blocks, straddle them and span windows: the embedding's
+// gradient is that of a whole matrix.
+TEST(SequenceProgram, SparseRowsGiveTheWholeGradient) {
+  for (const int width : {20, 48, 128, 300}) {
+    for (const char* preset : {"fp32", "lpmm"}) {
+      SCOPED_TRACE(std::to_string(width) + preset);
+      const Shape shape{5000, 8, 8, width, 2, 0};
+      Net net(gpt(shape), 6, Compute::kFp32, 2, 1, preset);
+      Batch batch = random_tokens(6, shape, 3);
+      for (std::size_t i = 0; i < 8; ++i) batch.tokens[i] = static_cast<std::int32_t>(i);  // neighbours
+      batch.tokens[9] = batch.tokens[17] = batch.tokens[33] = 4999;                        // the last row
+      net.run(batch);
+      const Floats got = net.gradient(0);
+      // By hand, in double: logits = normed x E^T.
+      const Floats e = net.parameter(0), p = net.parameter(1), w = net.parameter(2), bias = net.parameter(3);
+      const auto n = static_cast<std::size_t>(width);
+      std::vector<double> want(e.size(), 0.0);
+      for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
+        std::vector<double> x(n), g(n, 0.0), normed(n);
+        double mean = 0, variance = 0;
+        for (std::size_t c = 0; c < n; ++c) {
+          x[c] = e[static_cast<std::size_t>(batch.tokens[i]) * n + c] + p[i % 8 * n + c];
+          mean += x[c] / width;
+        }
+        for (const double v : x) variance += (v - mean) * (v - mean) / width;
+        const double inverse = 1 / std::sqrt(variance + 1e-5);
+        for (std::size_t c = 0; c < n; ++c) normed[c] = (x[c] - mean) * inverse * w[c] + bias[c];
+        std::vector<double> q(5000);
+        double sum = 0;
+        for (std::size_t v = 0; v < q.size(); ++v) {
+          double logit = 0;
+          for (std::size_t c = 0; c < n; ++c) logit += normed[c] * e[v * n + c];
+          sum += q[v] = std::exp(logit);
+        }
+        for (std::size_t v = 0; v < q.size(); ++v) {
+          const double d = (q[v] / sum - (static_cast<std::int32_t>(v) == batch.labels[i] ? 1 : 0)) /
+                           static_cast<double>(batch.tokens.size());
+          for (std::size_t c = 0; c < n; ++c) {
+            want[v * n + c] += d * normed[c];
+            g[c] += d * e[v * n + c];
+          }
+        }
+        double g_mean = 0, gn_mean = 0;
+        for (std::size_t c = 0; c < n; ++c) {
+          g_mean += g[c] * w[c] / width;
+          gn_mean += g[c] * w[c] * (x[c] - mean) * inverse / width;
+        }
+        for (std::size_t c = 0; c < n; ++c) {
+          want[static_cast<std::size_t>(batch.tokens[i]) * n + c] +=
+              inverse * (g[c] * w[c] - g_mean - (x[c] - mean) * inverse * gn_mean);
+        }
+      }
+      double error = 0, whole = 0;
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        error += (got[i] - want[i]) * (got[i] - want[i]);
+        whole += want[i] * want[i];
+      }
+      // int8 accumulators with two contributions: a few parts in a hundred.
+      EXPECT_LT(std::sqrt(error / whole), std::string(preset) == "fp32" ? 1e-5 : 0.05);
+    }
+  }
+}
+
+TEST(SequenceProgram, ATokenPastTheVocabularyIsAnError) {
+  constexpr Shape kShape{23, 16, 12, 20, 2, 1};
+  Net net(gpt(kShape), 2, Compute::kFp32, 1);
+  Batch batch = random_tokens(2, kShape, 4);
+  batch.tokens[5] = 23;
+  try {
+    net.run(batch);
+    FAIL();
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("token 23"), std::string::npos) << e.what();
+  }
+}
+
+// A last batch with fewer sequences has the loss of those alone.
+TEST(SequenceProgram, AShortBatchEvaluatesAlone) {
+  constexpr Shape kShape{23, 16, 12, 20, 2, 1};
+  Net four(gpt(kShape), 4, Compute::kFp32, 2), one(gpt(kShape), 1, Compute::kFp32, 2);
+  const Batch batch = random_tokens(1, kShape, 5);
+  const BatchResult a = four.program->evaluate(*four.memory, *four.buffers, batch),
+                    b = one.program->evaluate(*one.memory, *one.buffers, batch);
+  EXPECT_EQ(a.count, 12);
+  EXPECT_NEAR(a.loss_sum, b.loss_sum, 1e-4);
+  EXPECT_EQ(a.correct, b.correct);
+}
+
+// Three steps of two microbatches with everything packed and clipping, for any number of threads.
+TEST(SequenceProgram, SameBitsForAnyNumberOfThreads) {
+  constexpr Shape kShape{300, 32, 32, 48, 3, 2};
+  std::vector<std::vector<Floats>> runs;
+  for (const int threads : {1, 2, 3}) {
+    Net net(gpt(kShape), 3, Compute::kBf16, threads, 2, "lpmm-compact");
+    std::vector<Floats> all;
+    for (std::uint32_t step = 1; step <= 3; ++step) {
+      net.memory->begin_step(step);
+      for (int m = 0; m < 2; ++m) {
+        all.push_back(
+            {static_cast<float>(net.program
+                                    ->train(*net.memory, *net.buffers,
+                                            random_tokens(3, kShape, step * 2 + static_cast<unsigned>(m)), m)
+                                    .loss_sum)});
+      }
+      EXPECT_TRUE(net.memory->commit(0.01).applied);
+    }
+    for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
+    runs.push_back(all);
+  }
+  EXPECT_EQ(runs[0], runs[1]);
+  EXPECT_EQ(runs[0], runs[2]);
+}
+
+}  // namespace
+}  // namespace lpmm
