@@ -30,10 +30,10 @@ int run_train(const TrainArguments& o) {
   const RunConfig config = resolve_data(o.config.load());
   check_memory(make_plan(config, *make_model(config.model)), available_memory());
   Pool pool(config.train.threads);
-  const ImageData data = load_data(config, pool);
-  const TrainSpeed speed = bench_train(config, data, pool, o.steps, o.warm_up);
+  const auto data = load_data(config, pool);
+  const TrainSpeed speed = bench_train(config, *data, pool, o.steps, o.warm_up);
   const auto share = [&](double part) { return part / speed.seconds; };
-  print_answer({{"images_per_second", speed.images_per_second},
+  print_answer({{fmt::format("{}_per_second", data->unit()), speed.items_per_second},
                 {"step_milliseconds", 1e3 * speed.median_step_seconds},
                 {"data_share", share(speed.data_seconds)},
                 {"compute_share", share(speed.compute_seconds)},

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <vector>
 
-#include "lpmm/data.h"
+#include "lpmm/batch.h"
 #include "lpmm/error.h"
 #include "lpmm/program.h"
 #include "models/models.h"
@@ -18,7 +18,7 @@ double seconds() {
 
 }  // namespace
 
-TrainSpeed bench_train(const RunConfig& config, const ImageData& data, Pool& pool, std::int64_t steps,
+TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,
                        std::int64_t warm_up) {
   const auto& t = config.train;
   const auto model = make_model(config.model);
@@ -55,7 +55,7 @@ TrainSpeed bench_train(const RunConfig& config, const ImageData& data, Pool& poo
   }
   std::nth_element(step_seconds.begin(), step_seconds.begin() + steps / 2, step_seconds.end());
   speed.median_step_seconds = step_seconds[static_cast<std::size_t>(steps / 2)];
-  speed.images_per_second = static_cast<double>(steps * t.batch) / speed.seconds;
+  speed.items_per_second = static_cast<double>(steps * t.batch * data.labels()) / speed.seconds;
   return speed;
 }
 

@@ -4,13 +4,13 @@
 #include <cstdint>
 
 #include "kernels/pool.h"
+#include "lpmm/batch.h"
 #include "lpmm/config.h"
-#include "lpmm/data.h"
 
 namespace lpmm {
 
 struct TrainSpeed {
-  double images_per_second = 0;  // over all measured steps
+  double items_per_second = 0;  // images or tokens, over all measured steps
   double median_step_seconds = 0;
   double seconds = 0;          // of all measured steps, which is the sum of:
   double data_seconds = 0;     // waiting for batches
@@ -19,7 +19,7 @@ struct TrainSpeed {
 };
 
 // `steps` >= 1 measured steps after `warm_up` others.
-TrainSpeed bench_train(const RunConfig& config, const ImageData& data, Pool& pool, std::int64_t steps,
+TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,
                        std::int64_t warm_up);
 
 }  // namespace lpmm

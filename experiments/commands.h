@@ -16,6 +16,10 @@ using Action = std::function<int()>;
 
 void add_train_command(CLI::App& program, Action& action);
 void add_eval_command(CLI::App& program, Action& action);
+void add_sample_command(CLI::App& program, Action& action);
+void add_logits_command(CLI::App& program, Action& action);
+void add_import_command(CLI::App& program, Action& action);
+void add_data_command(CLI::App& program, Action& action);
 void add_plan_command(CLI::App& program, Action& action);
 void add_bench_command(CLI::App& program, Action& action);
 void add_quantize_command(CLI::App& program, Action& action);

@@ -74,6 +74,10 @@ goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 i
   lpmm::Action action;
   lpmm::add_train_command(program, action);
   lpmm::add_eval_command(program, action);
+  lpmm::add_sample_command(program, action);
+  lpmm::add_logits_command(program, action);
+  lpmm::add_import_command(program, action);
+  lpmm::add_data_command(program, action);
   lpmm::add_plan_command(program, action);
   lpmm::add_bench_command(program, action);
   lpmm::add_quantize_command(program, action);

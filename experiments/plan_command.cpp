@@ -15,7 +15,7 @@ struct Options {
 };
 
 int run(const Options& o) {
-  const RunConfig config = o.config.load();
+  const RunConfig config = resolve_data(o.config.load());
   const auto model = make_model(config.model);
   print_answer(plan_json(make_plan(config, *model)), o.json);
   return 0;

@@ -146,7 +146,7 @@ double progress_of(const fs::path& folder, std::int64_t steps) {
 
 std::int64_t steps_of(const RunConfig& config) {
   if (config.train.steps > 0) return config.train.steps;
-  const std::int64_t an_epoch = train_images(config) / config.train.batch;
+  const std::int64_t an_epoch = data_size(resolve_data(config)).train_examples / config.train.batch;
   return std::max<std::int64_t>(1, config.train.epochs * an_epoch);
 }
 

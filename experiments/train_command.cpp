@@ -1,12 +1,14 @@
 // `lpmm train` and `lpmm eval`: a run, and the test set through one of its checkpoints.
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands.h"
+#include "experiments/loaded_model.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
+#include "lpmm/plan.h"
 #include "lpmm/trainer.h"
 #include "models/models.h"
 
@@ -22,7 +24,7 @@ struct TrainArguments {
 };
 
 int run_train(const TrainArguments& o) {
-  const RunConfig config = o.config.load();
+  const RunConfig config = resolve_data(o.config.load());
   const auto model = make_model(config.model);
   const TrainResult result = train(config, *model, o.run);
   print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
@@ -30,31 +32,34 @@ int run_train(const TrainArguments& o) {
 }
 
 struct EvalArguments {
-  std::string path, config;
+  std::string path, config, text;
   int threads = 0;
   bool json = false;
 };
-
-// The config that a run keeps beside its checkpoints.
-std::string config_of(const std::string& checkpoint) {
-  const auto run = std::filesystem::absolute(checkpoint).lexically_normal().parent_path().parent_path();
-  const auto path = run / "config.toml";
-  if (!std::filesystem::exists(path)) {
-    throw UsageError(fmt::format("{}: not found; name the run's config with --config", path.string()));
-  }
-  return path.string();
-}
 
 int run_eval(const EvalArguments& o) {
   const std::string checkpoint = find_checkpoint(o.path);
   ConfigOptions options;
   options.settings = {fmt::format("train.threads={}", o.threads)};
-  const RunConfig config = load_config(o.config.empty() ? config_of(checkpoint) : o.config, options);
+  RunConfig config = load_config(o.config.empty() ? config_beside(checkpoint) : o.config, options);
+  if (!o.text.empty()) {
+    if (!reads_tokens(config.model)) {
+      throw UsageError(fmt::format("--data is for models of text; {} reads images", config.model.name));
+    }
+    config.data.text.path = o.text;
+    config.data.text.validation_share = 1;
+  }
+  config = resolve_data(config);
   const EvalResult result = evaluate(config, *make_model(config.model), checkpoint);
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;
-  answer["images"] = result.images;
-  answer["test_loss"] = result.loss;
+  answer[result.unit] = result.items;
+  if (reads_tokens(config.model)) {
+    answer["loss"] = result.loss;
+    answer["perplexity"] = std::exp(result.loss);
+  } else {
+    answer["test_loss"] = result.loss;
+  }
   answer["test_accuracy"] = result.accuracy;
   print_answer(answer, o.json);
   return 0;
@@ -71,6 +76,9 @@ void add_train_command(CLI::App& program, Action& action) {
       ->type_name("DIR");
   command->add_flag("--resume", o->run.resume,
                     "go on from the newest checkpoint in DIR, or start where there is none");
+  command
+      ->add_option("--init", o->run.init, "start from the parameters of this run or checkpoint (fine-tuning)")
+      ->type_name("CHECKPOINT");
   command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");
   command->footer(
@@ -95,11 +103,18 @@ void add_eval_command(CLI::App& program, Action& action) {
       ->add_option("--config", o->config,
                    "config of the run (default: the config.toml beside the checkpoints)")
       ->type_name("TOML");
+  command
+      ->add_option("--data", o->text, "a text, or a file of tokens, in place of the run's (models of text)")
+      ->type_name("FILE");
   add_threads_option(*command, o->threads);
-  command->add_flag("--json", o->json, "print one JSON object: checkpoint, images, test_loss, test_accuracy");
+  command->add_flag(
+      "--json", o->json,
+      "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
+      "perplexity");
   command->footer(R"(Examples:
   lpmm eval runs/r20
-  lpmm eval runs/r20/checkpoints/step_00003900 --json)");
+  lpmm eval runs/r20/checkpoints/step_00003900 --json
+  lpmm eval runs/gpt --data other.txt)");
   on_selected(*command, action, o, run_eval);
 }
 

@@ -51,6 +51,11 @@ std::int64_t attention_scratch_bytes(const AttentionShape& shape, int threads); 
 // length), log of the sum of exp(score).
 void attention_forward(Pool& pool, const AttentionShape& shape, const void* qkv, void* y, float* log_sums,
                        void* scratch);
+// The same for `shape.length` positions after `past` others of one sequence, whose keys and values are in
+// `cache`, (past + length, 2, heads, head_width); theirs are added to it. Scratch as for a shape of past +
+// length positions.
+void attention_cached(Pool& pool, const AttentionShape& shape, std::int64_t past, const void* qkv,
+                      void* cache, void* y, void* scratch);
 void attention_backward(Pool& pool, const AttentionShape& shape, const void* qkv, const void* y,
                         const float* log_sums, const void* dy, void* dqkv, bool accumulate, void* scratch);
 

@@ -13,6 +13,7 @@
 #include <optional>
 #include <set>
 
+#include "lpmm/arena.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/log.h"
@@ -443,49 +444,94 @@ CheckpointInfo inspect_checkpoint(const std::string& path) {
   }
 }
 
-void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool) {
+struct StoredWeights::State {
+  explicit State(const std::string& path) : opened(open_checkpoint(path)) {}
+  Opened opened;
+};
+
+StoredWeights::StoredWeights(const std::string& path)
+    : path_(path),
+      state_(std::make_unique<State>(path)),
+      tensors_(tensors_of(state_->opened)) {
+  std::erase_if(tensors_, [](const CheckpointTensor& t) { return t.specs.empty(); });
+}
+StoredWeights::~StoredWeights() = default;
+
+std::string StoredWeights::model() const {
+  return state_->opened.state.at("model").get<std::string>();
+}
+
+const CheckpointTensor* StoredWeights::find(const std::string& name) const {
+  const auto at =
+      std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == name; });
+  return at == tensors_.end() ? nullptr : &*at;
+}
+
+void StoredWeights::read(const CheckpointTensor& t, Pool& pool,
+                         const std::function<void(std::int64_t, std::span<const float>)>& body) const {
   constexpr std::int64_t kPanel = 16 * kernels::kTile;
-  const Opened opened = open_checkpoint(path);
-  std::vector<SafetensorsSource> sources;
-  for (const CheckpointTensor& t : tensors_of(opened)) {
-    if (t.specs.empty()) continue;
-    const auto& [role, spec] = t.specs.front();
-    if (role == "buffer") {  // statistics stay in fp32
-      sources.push_back({t.name, "F32", t.shape, [&opened, name = t.name](const auto& sink) {
-                           const SafetensorsEntry& e = *opened.file.find(name + ".buffer");
-                           std::vector<std::byte> bytes(e.bytes);
-                           opened.file.read(e, 0, bytes);
-                           sink(bytes);
-                         }});
-      continue;
+  const SafetensorsFile& file = state_->opened.file;
+  const auto& [role, spec] = t.specs.front();
+  const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
+  std::vector<float> values(static_cast<std::size_t>(std::min(kPanel, elements)));
+  if (role == "buffer") {
+    const SafetensorsEntry& entry = *file.find(t.name + ".buffer");
+    for (std::int64_t at = 0; at < elements; at += kPanel) {
+      const auto panel = std::span(values).first(static_cast<std::size_t>(std::min(kPanel, elements - at)));
+      file.read(entry, static_cast<std::uint64_t>(4 * at), std::as_writable_bytes(panel));
+      body(at, panel);
     }
-    const bool bf16 = type == Compute::kBf16;
-    sources.push_back(
-        {t.name, bf16 ? "BF16" : "F32", t.shape, [&, t, bf16, codec = parse_spec(spec)](const auto& sink) {
-           const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
-           const auto code_size = static_cast<std::size_t>(code_bytes(codec.format, elements));
-           const std::unique_ptr<std::uint8_t, decltype(&std::free)> codes(
-               static_cast<std::uint8_t*>(std::aligned_alloc(64, (code_size + 63) / 64 * 64 + 64)),
-               &std::free);
-           std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(elements, codec.block)));
-           kernels::RoleView view{codec, codes.get(), steps.data(), elements};
-           for (const Slot& slot : role_slots(t.name, t.shape, Role::kParameter, view)) {
-             opened.file.read(*opened.file.find(slot.name), 0, slot.bytes);
-           }
-           std::vector<float> wide(bf16 ? 0 : kPanel);
-           std::vector<std::uint16_t> narrow(bf16 ? kPanel : 0);
-           for (std::int64_t at = 0; at < elements; at += kPanel) {
-             const std::int64_t n = std::min(kPanel, elements - at);
-             const auto count = static_cast<std::size_t>(n);
-             if (bf16) {
-               kernels::decode_bf16(pool, view, at, n, narrow.data());
-               sink(std::as_bytes(std::span(narrow).first(count)));
-             } else {
-               kernels::decode(pool, view, at, n, wide.data());
-               sink(std::as_bytes(std::span(wide).first(count)));
-             }
-           }
-         }});
+    return;
+  }
+  const Spec codec = parse_spec(spec);
+  Pages codes;
+  codes.allocate(code_bytes(codec.format, elements), fmt::format("tensor {}", t.name), "a machine with more");
+  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(elements, codec.block)));
+  const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.data()), steps.data(), elements};
+  for (const Slot& slot : role_slots(t.name, t.shape, Role::kParameter, view)) {
+    file.read(*file.find(slot.name), 0, slot.bytes);
+  }
+  for (std::int64_t at = 0; at < elements; at += kPanel) {
+    const std::int64_t n = std::min(kPanel, elements - at);
+    kernels::decode(pool, view, at, n, values.data());
+    body(at, std::span(values).first(static_cast<std::size_t>(n)));
+  }
+}
+
+void load_parameters(const std::string& path, ModelMemory& memory) {
+  const StoredWeights weights(path);
+  for (const CheckpointTensor& t : weights.tensors()) {
+    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0) {
+      throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
+    }
+  }
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    const CheckpointTensor* stored = weights.find(info.name);
+    if (stored == nullptr) throw RunError(fmt::format("{}: has no tensor {}", path, info.name));
+    if (stored->shape != info.shape) {
+      throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
+                                 fmt::join(stored->shape, " x "), fmt::join(info.shape, " x ")));
+    }
+    weights.read(*stored, memory.pool(), [&](std::int64_t first, std::span<const float> values) {
+      memory.initialize(i, first, values);
+    });
+  }
+}
+
+void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool) {
+  const StoredWeights weights(path);
+  std::vector<SafetensorsSource> sources;
+  for (const CheckpointTensor& t : weights.tensors()) {
+    const bool bf16 = type == Compute::kBf16 && t.specs.front().first != "buffer";  // statistics stay in fp32
+    sources.push_back({t.name, bf16 ? "BF16" : "F32", t.shape, [&weights, &pool, &t, bf16](const auto& sink) {
+                         weights.read(t, pool, [&](std::int64_t, std::span<const float> values) {
+                           if (!bf16) return sink(std::as_bytes(values));
+                           std::vector<std::uint16_t> narrow(values.size());
+                           std::transform(values.begin(), values.end(), narrow.begin(), float_to_bf16);
+                           sink(std::as_bytes(std::span(narrow)));
+                         });
+                       }});
   }
   std::error_code ignored;
   const fs::path target = fs::weakly_canonical(fs::absolute(output));
@@ -497,8 +543,7 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
   }
   const std::string temporary = output + ".tmp";
   try {
-    write_safetensors(temporary, {{"format", "pt"}, {"model", opened.state.at("model").get<std::string>()}},
-                      sources);
+    write_safetensors(temporary, {{"format", "pt"}, {"model", weights.model()}}, sources);
     fs::rename(temporary, output);
     const std::string folder = fs::path(output).parent_path().string();
     sync_folder(folder.empty() ? "." : folder);

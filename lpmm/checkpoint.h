@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -58,6 +60,30 @@ struct CheckpointInfo {
 };
 // Checks the files as load_checkpoint does and lists what is inside.
 CheckpointInfo inspect_checkpoint(const std::string& path);
+
+// The parameters and buffers of a checkpoint as values, for those who do not go on with its run.
+class StoredWeights {
+ public:
+  explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does
+  ~StoredWeights();
+  const std::string& path() const { return path_; }
+  std::string model() const;
+  const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
+  const CheckpointTensor* find(const std::string& name) const;  // null where there is none
+  // All values of a tensor in order, panel by panel: body(first, values).
+  void read(const CheckpointTensor& tensor, Pool& pool,
+            const std::function<void(std::int64_t, std::span<const float>)>& body) const;
+
+ private:
+  struct State;
+  std::string path_;
+  std::unique_ptr<State> state_;
+  std::vector<CheckpointTensor> tensors_;
+};
+
+// Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
+// naming the checkpoint and the tensor where names or shapes differ.
+void load_parameters(const std::string& path, ModelMemory& memory);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.

@@ -32,14 +32,25 @@ void visit(Visitor& v, Config& c) {
   v.text("name", c.model.name);
   v.integers("hidden", c.model.hidden, 1, 1 << 24);
   v.number("label_smoothing", c.model.label_smoothing, 0, 0.999);
+  v.integer("layers", c.model.layers, 0, 1000);
+  v.integer("heads", c.model.heads, 0, 1000);
+  v.integer("embedding", c.model.embedding, 0, 1 << 16);
+  v.integer("context", c.model.context, 0, 1 << 20);
+  v.integer("vocabulary", c.model.vocabulary, 0, 1 << 24);
 
   v.section("data");
-  v.choice("set", c.data.set,
-           Names<std::string>{{"cifar10", "cifar10"}, {"drawn", "drawn"}, {"auto", "auto"}});
+  v.choice(
+      "set", c.data.set,
+      Names<std::string>{{"cifar10", "cifar10"}, {"drawn", "drawn"}, {"auto", "auto"}, {"text", "text"}});
   v.boolean("augment", c.data.augment);
   v.integer("train_images", c.data.train_images, 1, 10'000'000);
   v.integer("test_images", c.data.test_images, 1, 10'000'000);
   v.integer("draw_seed", c.data.draw_seed, 0, std::numeric_limits<std::int64_t>::max());
+  v.text("path", c.data.text.path);
+  v.text("tokenizer", c.data.text.tokenizer);
+  v.text("tokenizer_folder", c.data.text.folder);
+  v.number("validation_share", c.data.text.validation_share, 0, 1);
+  v.integer("length", c.data.text.length, 0, 1 << 20);
 
   v.section("train");
   v.integer("epochs", c.train.epochs, 0, 1'000'000);

@@ -8,16 +8,18 @@
 #include "lpmm/optimizer_config.h"
 #include "lpmm/policy.h"
 #include "lpmm/program.h"
+#include "lpmm/text_data.h"
 
 namespace lpmm {
 
 struct RunConfig {
-  ModelConfig model;  // [model] name, hidden, label_smoothing
+  ModelConfig model;  // [model] name, hidden, label_smoothing; layers, heads, embedding, context, vocabulary
   struct {
-    std::string set = "cifar10";  // [data] set: cifar10, drawn, or auto (cifar10 where it is found)
-    bool augment = true;          // pad 4, crop, flip
+    std::string set = "cifar10";  // [data] set: cifar10, drawn, auto (cifar10 where it is found), or text
+    bool augment = true;          // images: pad 4, crop, flip
     std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
     std::uint64_t draw_seed = 1;
+    TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;
   struct {
     std::int64_t epochs = 0, steps = 0;  // [train] one of them; steps wins

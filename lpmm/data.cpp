@@ -5,14 +5,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <fstream>
-#include <mutex>
-#include <thread>
 
 #include "kernels/noise.h"
 #include "lpmm/data_draw.h"
@@ -222,28 +218,19 @@ ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::ui
   return data;
 }
 
-std::int64_t steps_per_epoch(const ImageSet& set, int batch) {
-  const std::int64_t steps = set.count / batch;
-  if (steps == 0) {
-    throw RunError(fmt::format("the {} set has {} training images, a batch takes {}: lower train.batch",
-                               set.name, set.count, batch));
-  }
-  return steps;
-}
-
-void make_batch(const ImageData& data, const BatchPlan& plan, std::int64_t epoch, std::int64_t index,
-                int microbatch, Batch& out) {
+void ImageData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
+                           Batch& out) const {
   const std::int64_t count = plan.batch / plan.microbatches;
   const std::int64_t first = index * plan.batch + microbatch * count;
-  const Normaliser normaliser(data);
+  const Normaliser normaliser(*this);
   const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
                     static_cast<std::uint32_t>(Stream::kAugment)};
   resize_batch(out, count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto image = static_cast<std::size_t>(permuted(plan.seed, epoch, data.train.count, first + i));
-    const std::uint8_t* pixels = data.train.pixels.data() + image * kImage;
+    const auto image = static_cast<std::size_t>(permuted(plan.seed, epoch, train.count, first + i));
+    const std::uint8_t* pixels = train.pixels.data() + image * kImage;
     float* to = out.images.data() + i * kImage;
-    out.labels[static_cast<std::size_t>(i)] = data.train.labels[image];
+    out.labels[static_cast<std::size_t>(i)] = train.labels[image];
     if (!plan.augment) {
       for (int y = 0; y < kSide; ++y) normaliser.row(pixels + y * kRow, to + y * kRow);
       continue;
@@ -256,92 +243,16 @@ void make_batch(const ImageData& data, const BatchPlan& plan, std::int64_t epoch
   }
 }
 
-void make_test_batch(const ImageData& data, std::int64_t first, std::int64_t count, Batch& out) {
-  const Normaliser normaliser(data);
+void ImageData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
+  const Normaliser normaliser(*this);
   resize_batch(out, count);
-  const std::uint8_t* pixels = data.test.pixels.data() + first * kImage;
+  const std::uint8_t* pixels = test.pixels.data() + first * kImage;
   for (std::int64_t row = 0; row < count * kSide; ++row) {
     normaliser.row(pixels + row * kRow, out.images.data() + row * kRow);
   }
   for (std::int64_t i = 0; i < count; ++i) {
-    out.labels[static_cast<std::size_t>(i)] = data.test.labels[static_cast<std::size_t>(first + i)];
+    out.labels[static_cast<std::size_t>(i)] = test.labels[static_cast<std::size_t>(first + i)];
   }
-}
-
-// A ring of batches. The thread fills slot made_ % kSlots while fewer than kSlots are held: the ones not yet
-// taken and the one the caller still reads.
-struct Prefetcher::State {
-  static constexpr std::int64_t kSlots = 4;
-
-  const ImageData& data;
-  BatchPlan plan;
-  std::int64_t epoch, index;
-
-  std::mutex mutex;
-  std::condition_variable changed;
-  Batch slots[kSlots];
-  std::int64_t made = 0, taken = 0;
-  bool stop = false;
-  std::exception_ptr error;  // set after the last good batch
-  std::thread thread;
-
-  State(const ImageData& d, BatchPlan p, std::int64_t e, std::int64_t i)
-      : data(d), plan(p), epoch(e), index(i) {
-    thread = std::thread([this] { run(); });
-  }
-  ~State() {
-    {
-      const std::lock_guard lock(mutex);
-      stop = true;
-    }
-    changed.notify_all();
-    thread.join();
-  }
-
-  void run() {
-    try {
-      const std::int64_t steps = steps_per_epoch(data.train, plan.batch);
-      for (;; ++epoch, index = 0) {
-        for (; index < steps; ++index) {
-          for (int microbatch = 0; microbatch < plan.microbatches; ++microbatch) {
-            {
-              std::unique_lock lock(mutex);
-              changed.wait(lock,
-                           [&] { return stop || made - std::max<std::int64_t>(0, taken - 1) < kSlots; });
-              if (stop) return;
-            }
-            make_batch(data, plan, epoch, index, microbatch, slots[made % kSlots]);
-            {
-              const std::lock_guard lock(mutex);
-              ++made;
-            }
-            changed.notify_all();
-          }
-        }
-      }
-    } catch (...) {
-      {
-        const std::lock_guard lock(mutex);
-        error = std::current_exception();
-      }
-      changed.notify_all();
-    }
-  }
-};
-
-Prefetcher::Prefetcher(const ImageData& data, BatchPlan plan, std::int64_t epoch, std::int64_t index)
-    : state_(std::make_unique<State>(data, plan, epoch, index)) {}
-Prefetcher::~Prefetcher() = default;
-
-const Batch& Prefetcher::next() {
-  std::unique_lock lock(state_->mutex);
-  State& s = *state_;
-  s.changed.wait(lock, [&] { return s.made > s.taken || s.error; });
-  if (s.made == s.taken) std::rethrow_exception(s.error);
-  const Batch& batch = s.slots[s.taken++ % State::kSlots];
-  lock.unlock();
-  s.changed.notify_all();
-  return batch;
 }
 
 }  // namespace lpmm

@@ -425,6 +425,17 @@ class ListProgram : public Program {
     return run.result;
   }
 
+  void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state) override {
+    static const Buffers kNone({});
+    Batch batch;
+    batch.count = 1;
+    batch.tokens.assign(tokens.begin(), tokens.end());
+    RunState run = begin(memory, nullptr, kNone, nullptr, batch, 0);
+    run.inference = &state;
+    for (const auto& op : plan_->ops) op->forward(run);
+    state.position += static_cast<std::int64_t>(tokens.size());
+  }
+
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
     RunState run = begin(memory, nullptr, buffers, nullptr, batch, 0);
     for (const auto& op : plan_->ops) op->forward(run);
@@ -450,8 +461,8 @@ class ListProgram : public Program {
 }  // namespace
 
 // ---- builder ---------------------------------------------------------------------------------------------
-ProgramBuilder::ProgramBuilder(int batch, Compute compute, int threads)
-    : compute_(compute), plan_(std::make_unique<ProgramPlan>()) {
+ProgramBuilder::ProgramBuilder(int batch, Compute compute, int threads, int inference)
+    : compute_(compute), inference_(inference), plan_(std::make_unique<ProgramPlan>()) {
   plan_->batch = batch;
   plan_->compute = compute;
   plan_->threads = threads;
@@ -582,6 +593,8 @@ std::unique_ptr<Program> ProgramBuilder::finish() {
   // Backward runs the list from its end; the first op to reach a gradient writes it, the others add.
   std::vector<bool> written(plan.values.size(), false);
   const int count = static_cast<int>(plan.ops.size());
+  // Without backward nothing lives beyond the last op that reads it, and there are no gradients.
+  const bool backward = inference_ == 0;
   Libraries libraries;
   for (int i = count - 1; i >= 0; --i) {
     Op& op = *plan.ops[static_cast<std::size_t>(i)];
@@ -590,15 +603,17 @@ std::unique_ptr<Program> ProgramBuilder::finish() {
       op.accumulate.push_back(written[static_cast<std::size_t>(v)]);
       written[static_cast<std::size_t>(v)] = true;
       plan.touch(plan.value(v).data, i);
-      plan.touch(plan.value(v).gradient, back);
+      if (backward) plan.touch(plan.value(v).gradient, back);
     }
     if (op.output >= 0) {
       plan.touch(plan.value(op.output).data, i);
-      plan.touch(plan.value(op.output).gradient, back);
+      if (backward) plan.touch(plan.value(op.output).gradient, back);
     }
-    for (const int v : op.kept) plan.touch(plan.value(v).data, back);
     plan.touch(op.saved, i);
-    plan.touch(op.saved, back);
+    if (backward) {
+      for (const int v : op.kept) plan.touch(plan.value(v).data, back);
+      plan.touch(op.saved, back);
+    }
     op.prepare(libraries);
     plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
   }

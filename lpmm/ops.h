@@ -41,6 +41,7 @@ struct RunState {
   std::byte* arena;
   std::byte* workspace;
   BatchResult result;
+  Inference* inference = nullptr;
 };
 
 struct ProgramPlan;
@@ -72,7 +73,8 @@ class Op {
 
 class ProgramBuilder {
  public:
-  ProgramBuilder(int batch, Compute compute, int threads);
+  // With `inference`, one sequence of that many tokens a call, and no backward.
+  ProgramBuilder(int batch, Compute compute, int threads, int inference = 0);
   ~ProgramBuilder();
 
   Value input(int height, int width, int channels);
@@ -91,7 +93,8 @@ class ProgramBuilder {
   void loss(Value logits, double label_smoothing);
 
   // Token and learned position embeddings of sequences of `length` <= `context` tokens. Tensors
-  // `tokens`.weight (vocabulary, width) and `positions`.weight (context, width).
+  // `tokens`.weight (vocabulary, width) and `positions`.weight (context, width). Inference has its own
+  // length.
   Value embedding(const std::string& tokens, const std::string& positions, int vocabulary, int context,
                   int length, int width);
   // Over channels. Tensors `name`.weight and .bias.
@@ -99,8 +102,9 @@ class ProgramBuilder {
   // At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and .bias, zero.
   Value projection(const std::string& name, Value x, int outputs, double deviation);
   Value gelu(Value x);
-  // Causal self-attention of the three parts of the channels: queries, keys, values.
-  Value attention(Value qkv, int heads);
+  // Causal self-attention of the three parts of the channels: queries, keys, values. No call sees more than
+  // `context` positions.
+  Value attention(Value qkv, int heads, int context);
   // Cross-entropy of the labels under logits = x times the embedding's transpose.
   void token_loss(Value x, const std::string& embedding);
 
@@ -118,6 +122,8 @@ class ProgramBuilder {
   Value add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output, std::vector<int> kept);
 
   Compute compute_;
+  int inference_;
+  int attentions_ = 0;
   std::unique_ptr<ProgramPlan> plan_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;

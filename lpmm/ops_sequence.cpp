@@ -54,7 +54,14 @@ class EmbeddingOp : public Op {
       f.ids[i] = token;
     }
     Pool& pool = run.memory.pool();
-    run.memory.decode(positions_, 0, span_of(f.positions, position_floats()));
+    const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
+    if (past + length_ > context_) {
+      throw RunError(
+          fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
+    }
+    std::iota(f.places, f.places + length_, static_cast<std::int32_t>(past));
+    kernels::decode_rows(pool, run.memory.view(positions_, Role::kParameter), width_, f.places, length_,
+                         f.positions);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
       kernels::decode_rows(pool, run.memory.view(tokens_, Role::kParameter), width_, f.ids + first, n,
@@ -100,7 +107,7 @@ class EmbeddingOp : public Op {
  private:
   struct Forward {
     float *rows, *positions;
-    std::int32_t* ids;
+    std::int32_t *ids, *places;
   };
   struct Backward {
     float *rows, *range, *positions;
@@ -108,14 +115,16 @@ class EmbeddingOp : public Op {
     std::int64_t* first;
   };
   Forward lay_out_forward(Pieces& p) const {
-    return {p.floats(panel_ * width_), p.floats(position_floats()),
-            reinterpret_cast<std::int32_t*>(p.take(4 * rows_))};
+    return {p.floats(panel_ * width_), p.floats(length_ * width_), ids_room(p, rows_), ids_room(p, length_)};
   }
   Backward lay_out_backward(Pieces& p) const {
     return {p.floats(window_rows() * width_), p.floats(kWindow), p.floats(position_floats()),
-            reinterpret_cast<std::int32_t*>(p.take(4 * rows_)),
-            reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1)))};
+            ids_room(p, rows_), reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1)))};
   }
+  static std::int32_t* ids_room(Pieces& p, std::int64_t count) {
+    return reinterpret_cast<std::int32_t*>(p.take(4 * count));
+  }
+
   // Rows of the positions in use, to the end of a tile.
   std::int64_t position_floats() const {
     const std::int64_t tiles = (length_ * width_ + kernels::kTile - 1) / kernels::kTile;
@@ -223,11 +232,27 @@ class GeluOp : public Op {
 
 class AttentionOp : public Op {
  public:
-  AttentionOp(const kernels::AttentionShape& shape, int threads) : shape_(shape), threads_(threads) {}
-  std::int64_t workspace_bytes() const override { return kernels::attention_scratch_bytes(shape_, threads_); }
+  // `longest`: positions that one call may see.
+  AttentionOp(const kernels::AttentionShape& shape, std::size_t index, int longest, int threads)
+      : shape_(shape), index_(index), longest_(longest), threads_(threads) {}
+  std::int64_t workspace_bytes() const override {
+    kernels::AttentionShape whole = shape_;
+    whole.length = longest_;
+    return kernels::attention_scratch_bytes(whole, threads_);
+  }
   void forward(RunState& run) const override {
-    kernels::attention_forward(run.memory.pool(), shape_, data(run, inputs[0]), data(run, output),
-                               log_sums(run), run.workspace);
+    Pool& pool = run.memory.pool();
+    if (Inference* state = run.inference; state != nullptr) {
+      if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
+      std::vector<std::byte>& cache = state->cache[index_];
+      cache.resize(static_cast<std::size_t>((state->position + shape_.length) * 2 * shape_.width() *
+                                            value_bytes(plan->compute)));
+      kernels::attention_cached(pool, shape_, state->position, data(run, inputs[0]), cache.data(),
+                                data(run, output), run.workspace);
+      return;
+    }
+    kernels::attention_forward(pool, shape_, data(run, inputs[0]), data(run, output), log_sums(run),
+                               run.workspace);
   }
   void backward(RunState& run) const override {
     kernels::attention_backward(run.memory.pool(), shape_, data(run, inputs[0]), data(run, output),
@@ -238,7 +263,8 @@ class AttentionOp : public Op {
  private:
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;
-  int threads_;
+  std::size_t index_;  // among the attention ops
+  int longest_, threads_;
 };
 
 // Cross-entropy of the next token, logits = x E^T with the embedding E. Logits exist one chunk of the
@@ -257,6 +283,7 @@ class TokenLossOp : public Op {
   }
 
   void forward(RunState& run) const override {
+    if (run.inference != nullptr) return infer(run);
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
     Pool& pool = run.memory.pool();
@@ -323,6 +350,23 @@ class TokenLossOp : public Op {
   struct Backward {
     float *x, *panel, *logits, *dx, *gradient;
   };
+  // Logits of all rows, or of the last one.
+  void infer(RunState& run) const {
+    Pieces pieces(run.workspace);
+    const Forward f = lay_out_forward(pieces);
+    Inference& state = *run.inference;
+    const std::int64_t rows = state.all ? rows_ : 1, vocabulary = embedding_.rows();
+    const std::byte* x = data(run, inputs[0]) + (rows_ - rows) * width_ * value_bytes(plan->compute);
+    kernels::to_float(run.memory.pool(), plan->compute, rows * width_, x, f.x);
+    state.logits.resize(static_cast<std::size_t>(rows * vocabulary));
+    embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
+      multiply(run, f.x, rows, first, columns, f.panel, f.logits);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        std::copy_n(f.logits + r * columns, columns, state.logits.data() + r * vocabulary + first);
+      }
+    });
+  }
+
   float* logits_room(Pieces& p) const { return p.floats(rows_ * embedding_.panel_rows()); }
   Forward lay_out_forward(Pieces& p) const {
     return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
@@ -361,6 +405,7 @@ Value ProgramBuilder::embedding(const std::string& tokens, const std::string& po
   constexpr double kDeviation = 0.02;  // Radford et al. 2019
   const int e = add_tensor(tokens + ".weight", {vocabulary, width}, {InitialKind::kNormal, kDeviation});
   const int p = add_tensor(positions + ".weight", {context, width}, {InitialKind::kNormal, kDeviation});
+  if (inference_ > 0) length = inference_;
   return add_op(std::make_unique<EmbeddingOp>(plan_->batch, context, length, width, vocabulary, e, p), {},
                 add_value(1, length, width), {});
 }
@@ -380,11 +425,13 @@ Value ProgramBuilder::gelu(Value x) {
                 add_value(x.height, x.width, x.channels), {x.id});
 }
 
-Value ProgramBuilder::attention(Value qkv, int heads) {
+Value ProgramBuilder::attention(Value qkv, int heads, int context) {
   const int width = qkv.channels / 3;
   const kernels::AttentionShape shape{plan_->batch, qkv.width, heads, width / heads, compute_};
   const Value y = add_value(1, qkv.width, width);
-  add_op(std::make_unique<AttentionOp>(shape, plan_->threads), {qkv}, y, {qkv.id, y.id});
+  add_op(std::make_unique<AttentionOp>(shape, static_cast<std::size_t>(attentions_++),
+                                       inference_ > 0 ? context : qkv.width, plan_->threads),
+         {qkv}, y, {qkv.id, y.id});
   plan_->ops.back()->saved = plan_->add_slot(4 * shape.rows() * heads);
   return y;
 }

@@ -16,11 +16,18 @@ struct Plan {
   std::int64_t peak_bytes = 0;      // what the run adds to the RSS it starts with
 };
 
-// The configuration with data.set = auto decided for this machine: cifar10 where it is found, else drawn.
+// The configuration with what depends on the data decided: data.set = auto (cifar10 where it is found, else
+// drawn), and for text the vocabulary of its tokenizer and the length of its sequences. Throws UsageError
+// where model and data do not go together.
 RunConfig resolve_data(const RunConfig& config);
-// Training and test images of the (resolved) data set, without loading it.
-std::int64_t train_images(const RunConfig& config);
-std::int64_t test_images(const RunConfig& config);
+
+// What the (resolved) data set holds and takes, without loading images.
+struct DataSize {
+  std::int64_t train_examples = 0, test_examples = 0;
+  std::int64_t bytes = 0;          // of memory
+  std::int64_t example_bytes = 0;  // of one example in a batch
+};
+DataSize data_size(const RunConfig& config);
 
 // Builds the model's program and adds up; allocates next to nothing.
 Plan make_plan(const RunConfig& config, const Model& model);

@@ -7,10 +7,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/compute.h"
-#include "lpmm/data.h"
+#include "lpmm/batch.h"
 #include "lpmm/model_memory.h"
 
 namespace lpmm {
@@ -46,6 +47,14 @@ struct BatchResult {
   std::int64_t count = 0;  // of labels: images or tokens
 };
 
+// What generating text keeps between calls: the keys and values of every position so far.
+struct Inference {
+  std::int64_t position = 0;                  // of the next token
+  std::vector<std::vector<std::byte>> cache;  // one an attention op
+  bool all = false;                           // logits of every token, not of the last one alone
+  std::vector<float> logits;                  // (tokens or 1, vocabulary), of the last call
+};
+
 class Program {
  public:
   virtual ~Program() = default;
@@ -55,6 +64,8 @@ class Program {
   virtual BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
   // Forward with running statistics; batch.count <= the program's batch.
   virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) = 0;
+  // The next tokens of one sequence, as many as the program was built for (build_inference).
+  virtual void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state);
 };
 
 struct ModelConfig {
@@ -71,6 +82,10 @@ struct ModelConfig {
 
 // Whether the model reads sequences of tokens, not images.
 bool reads_tokens(const ModelConfig& config);
+// gpt, gpt2, gpt2-medium, gpt2-large, gpt2-xl.
+std::vector<std::string_view> gpt_names();
+// With the sizes that the name of a GPT decides, where they are 0, and sequences as long as the context.
+ModelConfig complete(const ModelConfig& config);
 
 // A model: its tensors, its buffers, their initial values and its programs. Made by make_model (models/).
 class Model {
@@ -82,6 +97,8 @@ class Model {
   virtual void initialize(ModelMemory& memory, std::uint64_t seed) const = 0;
   // `batch` images or sequences a microbatch; nothing large is allocated before the first train or evaluate.
   virtual std::unique_ptr<Program> build(int batch, Compute compute, int threads) const = 0;
+  // For `length` tokens a call. Throws UsageError for a model that does not read tokens.
+  virtual std::unique_ptr<Program> build_inference(int length, Compute compute, int threads) const;
 };
 
 }  // namespace lpmm

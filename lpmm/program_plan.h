@@ -77,6 +77,7 @@ class PanelledWeight {
   std::int64_t panel_floats() const { return panel_rows_ * width_ + 2 * kernels::kTile; }
   std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
   std::int64_t panel_rows() const { return panel_rows_; }
+  std::int64_t rows() const { return rows_; }
 
   // Runs body(row, rows) for every panel in order.
   template <class Body>

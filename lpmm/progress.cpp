@@ -37,14 +37,17 @@ bool Progress::due() const {
 }
 
 void Progress::show(const ProgressLine& l) {
+  const auto digits = fmt::formatted_size("{}", l.steps), epoch_digits = fmt::formatted_size("{}", l.epochs);
+  show(fmt::format(
+      "step {:>{}}/{}  epoch {:>{}}/{}  loss {:7.4f}  accuracy {:5.1f} %  {:6.0f} {}/s  {:>7} memory  "
+      "{:>6} left",
+      l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.speed, l.unit,
+      format_bytes(l.rss_bytes), format_time(l.seconds_left)));
+}
+
+void Progress::show(const std::string& text) {
   if (quiet_) return;
   next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(terminal_ ? 250 : 5000);
-  const auto digits = fmt::formatted_size("{}", l.steps), epoch_digits = fmt::formatted_size("{}", l.epochs);
-  const std::string text = fmt::format(
-      "step {:>{}}/{}  epoch {:>{}}/{}  loss {:7.4f}  accuracy {:5.1f} %  {:6.0f} images/s  {:>7} memory  "
-      "{:>6} left",
-      l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.images_per_second,
-      format_bytes(l.rss_bytes), format_time(l.seconds_left));
   if (terminal_) {
     tell(fmt::format("\r{}\x1b[K", text));
     drawn_ = true;

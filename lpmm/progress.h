@@ -12,7 +12,8 @@ std::string format_time(double seconds);       // "1h02m", "3m05s", "12s"
 
 struct ProgressLine {
   std::int64_t step = 0, steps = 0, epoch = 0, epochs = 0;  // epoch counts from 1
-  double loss = 0, accuracy = 0, images_per_second = 0;
+  double loss = 0, accuracy = 0, speed = 0;
+  const char* unit = "images";  // of speed, a second
   std::int64_t rss_bytes = 0;
   double seconds_left = 0;
 };
@@ -26,6 +27,7 @@ class Progress {
   // Whether show() would draw now: a few times a second on a terminal, every few seconds elsewhere.
   bool due() const;
   void show(const ProgressLine& line);
+  void show(const std::string& text);  // the same for other work
   // A line that stays; quiet runs leave it out.
   void say(const std::string& text);
   // The same, said to quiet runs too.

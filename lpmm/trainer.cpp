@@ -109,7 +109,7 @@ struct RunProgress {
   std::array<std::int64_t, kRoles> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
   double train_seconds = 0;
-  std::int64_t images = 0;
+  std::int64_t items = 0;  // images or tokens trained on
   std::uint64_t log_bytes = 0;
 };
 
@@ -142,7 +142,7 @@ Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t step
           {"underflows", s.underflows},
           {"test", s.test ? Json(*s.test) : Json()},
           {"train_seconds", s.train_seconds},
-          {"images", s.images},
+          {"items", s.items},
           {"log_bytes", s.log_bytes}};
 }
 
@@ -167,7 +167,7 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     j.at("underflows").get_to(s.underflows);
     if (!j.at("test").is_null()) s.test = j.at("test").get<Meter>();
     j.at("train_seconds").get_to(s.train_seconds);
-    s.images = count_of(j, "images");
+    s.items = count_of(j, "items");
     s.log_bytes = static_cast<std::uint64_t>(count_of(j, "log_bytes"));
     return s;
   } catch (const std::exception& e) {
@@ -237,12 +237,13 @@ std::optional<std::string> finished_summary(const Folder& folder, const RunConfi
 }
 
 // ---- pieces --------------------------------------------------------------------------------------------
-Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const ImageData& data,
-               int images) {
+Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
+               int examples) {
   Meter meter;
   Batch batch;
-  for (std::int64_t first = 0; first < data.test.count; first += images) {
-    make_test_batch(data, first, std::min<std::int64_t>(images, data.test.count - first), batch);
+  const std::int64_t all = data.test_examples();
+  for (std::int64_t first = 0; first < all; first += examples) {
+    data.make_test_batch(first, std::min<std::int64_t>(examples, all - first), batch);
     meter += program.evaluate(memory, buffers, batch);
   }
   return meter;
@@ -320,21 +321,22 @@ Json config_record(const RunConfig& config) {
 // ---- the run -------------------------------------------------------------------------------------------
 class Run {
  public:
-  Run(const RunConfig& config, const Model& model, const Folder& folder, const Plan& plan, bool quiet,
-      std::int64_t rss_at_start)
+  Run(const RunConfig& config, const Model& model, const Folder& folder, const Plan& plan,
+      const TrainOptions& options, std::int64_t rss_at_start)
       : config_(config),
+        init_(options.init.empty() ? "" : find_checkpoint(options.init)),
         folder_(folder),
         plan_(plan),
         rss_at_start_(rss_at_start),
-        progress_(quiet),
+        progress_(options.quiet),
         pool_(config.train.threads),
         data_(load_data(config, pool_)),
         memory_(model.tensors(), config.policy, config.optimizer, config.train.seed,
                 config.train.microbatches, pool_),
         buffers_(model.buffers()),
-        images_(config.train.batch / config.train.microbatches),
-        program_(model.build(images_, config.train.compute, pool_.threads())),
-        steps_an_epoch_(steps_per_epoch(data_.train, config.train.batch)),
+        examples_(config.train.batch / config.train.microbatches),
+        program_(model.build(examples_, config.train.compute, pool_.threads())),
+        steps_an_epoch_(steps_per_epoch(*data_, config.train.batch)),
         steps_(config.train.steps > 0 ? config.train.steps : config.train.epochs * steps_an_epoch_) {}
 
   TrainResult go(const Model& model, bool config_changed);
@@ -349,17 +351,19 @@ class Run {
   void show(bool last);
   Json summary(bool interrupted, const std::string& error) const;
   bool is_last() const { return state_.step == steps_; }
+  std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
   const RunConfig& config_;
+  const std::string init_;
   const Folder& folder_;
   const Plan& plan_;
   const std::int64_t rss_at_start_;
   Progress progress_;
   Pool pool_;
-  ImageData data_;
+  std::unique_ptr<DataSource> data_;
   ModelMemory memory_;
   Buffers buffers_;
-  const int images_;  // a microbatch
+  const int examples_;  // a microbatch
   std::unique_ptr<Program> program_;
   const std::int64_t steps_an_epoch_, steps_;
   RunProgress state_;
@@ -368,7 +372,7 @@ class Run {
   std::optional<Prefetcher> batches_;
   bool stalled_ = false, loses_ = false;
   double process_seconds_ = 0;  // of training steps in this process, for the speed that is shown
-  std::int64_t process_images_ = 0;
+  std::int64_t process_items_ = 0;
 };
 
 // Starts afresh or from the newest checkpoint, with the log cut to what the checkpoint knows of.
@@ -392,19 +396,27 @@ void Run::start(const Model& model, bool config_changed) {
     progress_.say(fmt::format("going on from {}", checkpoint));
   } else {
     write_text(folder_.config, to_toml(config_));  // before any record
-    model.initialize(memory_, config_.train.seed);
+    if (init_.empty()) {
+      progress_.say("drawing initial parameters");
+      model.initialize(memory_, config_.train.seed);
+    } else {
+      progress_.say(fmt::format("taking the parameters of {}", init_));
+      load_parameters(init_, memory_);
+    }
     log_->cut(0);
   }
   if (write_config) log_->write(config_record(config_));
-  log_->write({{"type", "system"},
-               {"time", now_text()},
-               {"host", host_name()},
-               {"cpu", cpu_name()},
-               {"computed_by", computed_by()},
-               {"threads", pool_.threads()},
-               {"from_step", state_.step},
-               {"available_memory_bytes", available_memory()},
-               {"rss_at_start_bytes", rss_at_start_}});
+  Json system = {{"type", "system"},
+                 {"time", now_text()},
+                 {"host", host_name()},
+                 {"cpu", cpu_name()},
+                 {"computed_by", computed_by()},
+                 {"threads", pool_.threads()},
+                 {"from_step", state_.step},
+                 {"available_memory_bytes", available_memory()},
+                 {"rss_at_start_bytes", rss_at_start_}};
+  if (!init_.empty()) system["init"] = init_;
+  log_->write(system);
   if (checkpoint.empty()) log_->write(ledger_record(plan_, memory_));
   if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {
     make_folder(folder_.checkpoints);
@@ -418,7 +430,7 @@ void Run::start(const Model& model, bool config_changed) {
       underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true);
   if (!warning.empty()) progress_.warn(warning);
   batches_.emplace(
-      data_,
+      *data_,
       BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches, config_.data.augment},
       state_.step / steps_an_epoch_, state_.step % steps_an_epoch_);
 }
@@ -459,9 +471,10 @@ bool Run::step() {
   const StepReport report = memory_.commit(rate);
   const double seconds = seconds_since(started);
   state_.train_seconds += seconds;
-  state_.images += config_.train.batch;
+  const std::int64_t items = config_.train.batch * data_->labels();
+  state_.items += items;
   process_seconds_ += seconds;
-  process_images_ += config_.train.batch;
+  process_items_ += items;
 
   if (!report.applied) {
     ++state_.skipped;
@@ -488,7 +501,7 @@ bool Run::step() {
       record["clip_factor"] = report.clip_factor;
     }
     record["seconds"] = state_.train_seconds;
-    record["images_per_second"] = static_cast<double>(state_.images) / state_.train_seconds;
+    record[speed_key()] = static_cast<double>(state_.items) / state_.train_seconds;
     record["rss_bytes"] = rss_bytes();
     log_->write(record);
     state_.window = {};
@@ -521,7 +534,7 @@ void Run::measure() {
 
 void Run::test() {
   const auto started = Clock::now();
-  state_.test = run_test(*program_, memory_, buffers_, data_, images_);
+  state_.test = run_test(*program_, memory_, buffers_, *data_, examples_);
   log_->write({{"type", "eval"},
                {"step", state_.step},
                {"epoch", (state_.step - 1) / steps_an_epoch_},
@@ -539,20 +552,22 @@ void Run::save() {
   if (saved_step_ == state_.step) return;
   log_->sync();
   state_.log_bytes = log_->bytes();
-  const std::string path =
-      save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_, buffers_,
-                      state_json(state_, config_, steps_an_epoch_), config_.checkpoint.keep);
+  Json saved = state_json(state_, config_, steps_an_epoch_);
+  if (data_->tokenizer() != nullptr) saved["tokenizer"] = data_->tokenizer()->describe();
+  const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
+                                           buffers_, saved, config_.checkpoint.keep);
   saved_step_ = state_.step;
   log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
 }
 
 void Run::show(bool last) {
   if (!last && !progress_.due()) return;
-  const double speed = static_cast<double>(process_images_) / std::max(1e-9, process_seconds_);
+  const double speed = static_cast<double>(process_items_) / std::max(1e-9, process_seconds_);
   progress_.show({state_.step, steps_, (state_.step - 1) / steps_an_epoch_ + 1,
                   (steps_ - 1) / steps_an_epoch_ + 1, state_.epoch.loss(), state_.epoch.accuracy(), speed,
-                  rss_bytes(),
-                  static_cast<double>((steps_ - state_.step) * config_.train.batch) / std::max(1e-9, speed)});
+                  data_->unit(), rss_bytes(),
+                  static_cast<double>((steps_ - state_.step) * config_.train.batch * data_->labels()) /
+                      std::max(1e-9, speed)});
 }
 
 Json Run::summary(bool interrupted, const std::string& error) const {
@@ -572,12 +587,13 @@ Json Run::summary(bool interrupted, const std::string& error) const {
             {"peak_rss_bytes", peak_rss_bytes()},
             {"rss_at_start_bytes", rss_at_start_},
             {"plan_peak_bytes", plan_.peak_bytes},
-            {"images_per_second",
-             state_.train_seconds > 0 ? static_cast<double>(state_.images) / state_.train_seconds : 0.0},
+            {speed_key(),
+             state_.train_seconds > 0 ? static_cast<double>(state_.items) / state_.train_seconds : 0.0},
             {"train_seconds", state_.train_seconds},
             {"steps", state_.step},
             {"skipped_steps", state_.skipped},
             {"underflow", underflow}};
+  if (reads_tokens(config_.model)) j["final_validation_loss"] = j["test_loss"];
   if (!error.empty()) j["error"] = error;
   return j;
 }
@@ -623,9 +639,11 @@ TrainResult Run::go(const Model& model, bool config_changed) {
 
 }  // namespace
 
-ImageData load_data(const RunConfig& config, Pool& pool) {
-  if (config.data.set == "cifar10") return load_cifar10(data_folder());
-  return draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool);
+std::unique_ptr<DataSource> load_data(const RunConfig& config, Pool& pool) {
+  if (config.data.set == "text") return std::make_unique<TextData>(config.data.text);
+  if (config.data.set == "cifar10") return std::make_unique<ImageData>(load_cifar10(data_folder()));
+  return std::make_unique<ImageData>(
+      draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool));
 }
 
 TrainResult train(const RunConfig& given, const Model& model, const TrainOptions& options) {
@@ -635,10 +653,11 @@ TrainResult train(const RunConfig& given, const Model& model, const TrainOptions
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const Folder folder(options.out);
   const bool config_changed = check_folder(folder, config, options.resume);
-  const std::int64_t steps_an_epoch = train_images(config) / config.train.batch;
+  const std::int64_t examples = data_size(config).train_examples;
+  const std::int64_t steps_an_epoch = examples / config.train.batch;
   if (steps_an_epoch == 0) {
-    throw UsageError(fmt::format("train.batch = {} is more than the {} training images of {}",
-                                 config.train.batch, train_images(config), config.data.set));
+    throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
+                                 config.train.batch, examples, config.data.set));
   }
   const std::int64_t steps =
       config.train.steps > 0 ? config.train.steps : config.train.epochs * steps_an_epoch;
@@ -649,8 +668,17 @@ TrainResult train(const RunConfig& given, const Model& model, const TrainOptions
   const Plan plan = make_plan(config, model);
   check_memory(plan, available_memory());
   make_folder(folder.root);
-  Run run(config, model, folder, plan, options.quiet, rss_at_start);
+  Run run(config, model, folder, plan, options, rss_at_start);
   return run.go(model, config_changed);
+}
+
+std::unique_ptr<Tokenizer> saved_tokenizer(const Json& saved, const RunConfig& config,
+                                           const std::string& checkpoint) {
+  const auto found = saved.find("tokenizer");
+  if (found == saved.end()) {
+    throw RunError(fmt::format("{}/state.json: has no tokenizer, which a model of text needs", checkpoint));
+  }
+  return make_tokenizer(*found, gpt2_folder(config.data.text));
 }
 
 EvalResult evaluate(const RunConfig& given, const Model& model, const std::string& path) {
@@ -661,12 +689,17 @@ EvalResult evaluate(const RunConfig& given, const Model& model, const std::strin
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, pool);
   Buffers buffers(model.buffers());
-  load_checkpoint(checkpoint, config.model.name, memory, buffers);
-  const ImageData data = load_data(config, pool);
-  const int images = config.train.batch / config.train.microbatches;
-  const auto program = model.build(images, config.train.compute, pool.threads());
-  const Meter meter = run_test(*program, memory, buffers, data, images);
-  return {meter.loss(), meter.accuracy(), meter.count, checkpoint};
+  const Json saved = load_checkpoint(checkpoint, config.model.name, memory, buffers);
+  std::unique_ptr<DataSource> data;
+  if (reads_tokens(config.model)) {
+    data = std::make_unique<TextData>(config.data.text, saved_tokenizer(saved, config, checkpoint));
+  } else {
+    data = load_data(config, pool);
+  }
+  const int examples = config.train.batch / config.train.microbatches;
+  const auto program = model.build(examples, config.train.compute, pool.threads());
+  const Meter meter = run_test(*program, memory, buffers, *data, examples);
+  return {meter.loss(), meter.accuracy(), meter.count, data->unit(), checkpoint};
 }
 
 }  // namespace lpmm

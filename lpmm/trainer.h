@@ -1,18 +1,20 @@
-// Training and evaluation of a model on images, as a run: a folder with config.toml, log.jsonl, checkpoints/.
+// Training and evaluation of a model, as a run: a folder with config.toml, log.jsonl, checkpoints/.
 #pragma once
 
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "lpmm/config.h"
-#include "lpmm/data.h"
 #include "lpmm/program.h"
 
 namespace lpmm {
 
 struct TrainOptions {
-  std::string out;      // the run's folder, made if missing
-  bool resume = false;  // go on from the newest checkpoint, or start where there is none
-  bool quiet = false;   // no progress
+  std::string out;        // the run's folder, made if missing
+  bool resume = false;    // go on from the newest checkpoint, or start where there is none
+  bool quiet = false;     // no progress
+  std::string init = "";  // a checkpoint whose parameters a new run starts from, whatever its specs
 };
 
 struct TrainResult {
@@ -26,15 +28,21 @@ struct TrainResult {
 // RunError where memory or disk do not suffice or gradients failed too often in a row.
 TrainResult train(const RunConfig& config, const Model& model, const TrainOptions& options);
 
-// The images of a resolved configuration (resolve_data): loaded, or drawn.
-ImageData load_data(const RunConfig& config, Pool& pool);
+// The data of a resolved configuration (resolve_data): loaded, or drawn.
+std::unique_ptr<DataSource> load_data(const RunConfig& config, Pool& pool);
+
+// The tokenizer that a text run saved with its checkpoint. Throws RunError naming the checkpoint where there
+// is none.
+std::unique_ptr<Tokenizer> saved_tokenizer(const nlohmann::ordered_json& saved, const RunConfig& config,
+                                           const std::string& checkpoint);
 
 struct EvalResult {
   double loss = 0, accuracy = 0;
-  std::int64_t images = 0;
+  std::int64_t items = 0;  // images or tokens, as `unit` says
+  std::string unit;
   std::string checkpoint;
 };
-// The test set through a checkpoint (find_checkpoint takes `path`).
+// The test set through a checkpoint (find_checkpoint takes `path`). Text is read by the run's own tokenizer.
 EvalResult evaluate(const RunConfig& config, const Model& model, const std::string& path);
 
 }  // namespace lpmm

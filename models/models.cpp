@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -46,11 +47,6 @@ void mlp(ProgramBuilder& b, const ModelConfig& config) {
   b.loss(b.linear("head", x, config.classes, false), config.label_smoothing);
 }
 
-struct GptSize {
-  std::string_view name;
-  int layers, heads, embedding, context, vocabulary;
-};
-
 void check_range(const char* what, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value < low || value > high) {
     throw UsageError(fmt::format("model.{} = {}: must be between {} and {}", what, value, low, high));
@@ -58,15 +54,8 @@ void check_range(const char* what, std::int64_t value, std::int64_t low, std::in
 }
 
 // The shape of a GPT: the family's, and what the configuration says otherwise.
-ModelConfig gpt_shape(const ModelConfig& config, const GptSize& size) {
-  ModelConfig c = config;
-  const auto choose = [](int given, int own) { return given != 0 ? given : own; };
-  c.layers = choose(config.layers, size.layers);
-  c.heads = choose(config.heads, size.heads);
-  c.embedding = choose(config.embedding, size.embedding);
-  c.context = choose(config.context, size.context);
-  c.vocabulary = choose(config.vocabulary, size.vocabulary);
-  c.length = choose(config.length, c.context);
+ModelConfig gpt_shape(const ModelConfig& config) {
+  const ModelConfig c = complete(config);
   check_range("layers", c.layers, 1, 1000);
   check_range("heads", c.heads, 1, 1000);
   check_range("embedding", c.embedding, 1, 1 << 16);
@@ -90,7 +79,7 @@ void gpt(ProgramBuilder& b, const ModelConfig& c) {
   for (int layer = 0; layer < c.layers; ++layer) {
     const std::string name = fmt::format("h.{}.", layer);
     Value y = b.layer_norm(name + "ln_1", x);
-    y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads);
+    y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads, c.context);
     x = b.add(x, b.projection(name + "attn.c_proj", y, c.embedding, residual));
     y = b.layer_norm(name + "ln_2", x);
     y = b.gelu(b.projection(name + "mlp.c_fc", y, 4 * c.embedding, deviation));
@@ -113,7 +102,8 @@ float initial_value(const Initial& initial, const Noise& noise, std::int64_t ele
 
 class ForwardModel : public Model {
  public:
-  explicit ForwardModel(Forward forward) : forward_(std::move(forward)) {
+  ForwardModel(Forward forward, bool reads_tokens)
+      : forward_(std::move(forward)), reads_tokens_(reads_tokens) {
     ProgramBuilder declaring(1, Compute::kFp32, 1);
     forward_(declaring);
     tensors_ = declaring.tensors();
@@ -150,8 +140,16 @@ class ForwardModel : public Model {
     return builder.finish();
   }
 
+  std::unique_ptr<Program> build_inference(int length, Compute compute, int threads) const override {
+    if (!reads_tokens_) return Model::build_inference(length, compute, threads);
+    ProgramBuilder builder(1, compute, threads, length);
+    forward_(builder);
+    return builder.finish();
+  }
+
  private:
   Forward forward_;
+  bool reads_tokens_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;
   std::vector<BufferInfo> buffers_;
@@ -161,11 +159,6 @@ struct Family {
   std::string_view name;
   int depth;  // 0: an MLP
 };
-constexpr std::array<GptSize, 5> kGptSizes = {{{"gpt", 0, 0, 0, 0, 0},
-                                               {"gpt2", 12, 12, 768, 1024, 50257},
-                                               {"gpt2-medium", 24, 16, 1024, 1024, 50257},
-                                               {"gpt2-large", 36, 20, 1280, 1024, 50257},
-                                               {"gpt2-xl", 48, 25, 1600, 1024, 50257}}};
 constexpr std::array<Family, 7> kFamilies = {{{"resnet8", 8},
                                               {"resnet20", 20},
                                               {"resnet32", 32},
@@ -189,22 +182,22 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
     if (config.name != family.name) continue;
     if (family.depth == 0) {
       for (const std::int64_t width : config.hidden) check_range("hidden", width, 1, 1 << 20);
-      return std::make_unique<ForwardModel>([config](ProgramBuilder& b) { mlp(b, config); });
+      return std::make_unique<ForwardModel>([config](ProgramBuilder& b) { mlp(b, config); }, false);
     }
     if (!config.hidden.empty())
       throw UsageError(fmt::format("model.hidden is for mlp; {} has none", config.name));
     if (config.height != config.width) throw UsageError("a ResNet needs square images");
     return std::make_unique<ForwardModel>(
-        [config, family](ProgramBuilder& b) { resnet(b, config, family.depth); });
+        [config, family](ProgramBuilder& b) { resnet(b, config, family.depth); }, false);
   }
-  for (const GptSize& size : kGptSizes) {
-    if (config.name != size.name) continue;
-    const ModelConfig shape = gpt_shape(config, size);
-    return std::make_unique<ForwardModel>([shape](ProgramBuilder& b) { gpt(b, shape); });
+  const std::vector<std::string_view> gpts = gpt_names();
+  if (std::find(gpts.begin(), gpts.end(), config.name) != gpts.end()) {
+    const ModelConfig shape = gpt_shape(config);
+    return std::make_unique<ForwardModel>([shape](ProgramBuilder& b) { gpt(b, shape); }, true);
   }
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
-  for (const GptSize& size : kGptSizes) names.push_back(size.name);
+  names.insert(names.end(), gpts.begin(), gpts.end());
   throw UsageError(fmt::format("unknown model \"{}\"; did you mean \"{}\"? There are {}", config.name,
                                nearest_name(config.name, names), join(names)));
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/compute_backend.h"
 #include "kernels/cpu/compute_loops.h"
@@ -81,7 +82,8 @@ constexpr std::int64_t kTileRows = 128;  // of scores, and columns
 // One head of one sequence in fp32, and a tile of its scores: the scratch of one thread.
 class Head {
  public:
-  Head(const AttentionShape& s, float* base) : s_(s), d_(s.head_width), length_(s.length) {
+  Head(const AttentionShape& s, std::int64_t item, float* base)
+      : s_(s), item_(item), d_(s.head_width), length_(s.length) {
     float** const whole[] = {&q, &k, &v, &y, &dy, &dq, &dk, &dv};
     for (float** p : whole) *p = take(base, length_ * d_);
     scores = take(base, kTileRows * kTileRows);
@@ -94,17 +96,21 @@ class Head {
            2 * padded(s.length);
   }
 
-  // Part 0, 1, 2 of qkv (or the only part of y) of head `item`.
-  void load(const void* from, std::int64_t item, int part, int parts, float* to) const {
-    for (std::int64_t t = 0; t < length_; ++t) {
-      loops::to_float(s_.type, d_, bytes_at(from, offset(item, t, part, parts)), to + t * d_);
+  // Part `part` of rows of `parts` parts each, from position `first` on.
+  void load(const void* from, int part, int parts, float* to, std::int64_t first = 0) const {
+    for (std::int64_t t = first; t < length_; ++t) {
+      loops::to_float(s_.type, d_, bytes_at(from, offset(t - first, part, parts)), to + t * d_);
     }
   }
-  void store(const float* from, std::int64_t item, int part, int parts, bool accumulate, void* to) const {
-    for (std::int64_t t = 0; t < length_; ++t) {
-      loops::from_float(s_.type, d_, from + t * d_, bytes_at(to, offset(item, t, part, parts)), accumulate);
+  void store(const float* from, int part, int parts, bool accumulate, void* to,
+             std::int64_t first = 0) const {
+    for (std::int64_t t = first; t < length_; ++t) {
+      loops::from_float(s_.type, d_, from + t * d_, bytes_at(to, offset(t - first, part, parts)), accumulate);
     }
   }
+
+  // y of positions `first` and later, from q, k and v, with sums and maxima of their scores.
+  void attend(std::int64_t first) const;
 
   // The tile of scores of rows `row`... and columns `column`...
   loops::ScoreTile tile(std::int64_t row, std::int64_t column) const {
@@ -137,12 +143,12 @@ class Head {
     base += padded(floats);
     return p;
   }
-  std::int64_t offset(std::int64_t item, std::int64_t t, int part, int parts) const {
-    const std::int64_t row = item / s_.heads * length_ + t;
-    return ((row * parts + part) * s_.width() + item % s_.heads * d_) * value_bytes(s_.type);
+  std::int64_t offset(std::int64_t t, int part, int parts) const {
+    const std::int64_t row = item_ / s_.heads * length_ + t;
+    return ((row * parts + part) * s_.width() + item_ % s_.heads * d_) * value_bytes(s_.type);
   }
   const AttentionShape& s_;
-  std::int64_t d_, length_;
+  std::int64_t item_, d_, length_;
 };
 
 float score_scale(const AttentionShape& s) {
@@ -152,8 +158,34 @@ float score_scale(const AttentionShape& s) {
 template <class Body>
 void for_heads(Pool& pool, const AttentionShape& s, void* scratch, const Body& body) {
   pool.for_each(std::int64_t{1} * s.batch * s.heads, [&](std::int64_t item, int thread) {
-    body(item, Head(s, static_cast<float*>(scratch) + thread * Head::floats(s)));
+    body(item, Head(s, item, static_cast<float*>(scratch) + thread * Head::floats(s)));
   });
+}
+
+void Head::attend(std::int64_t first) const {
+  loops::scale((length_ - first) * d_, score_scale(s_), q + first * d_);
+  std::fill(y + first * d_, y + length_ * d_, 0.0F);
+  std::fill(maxima + first, maxima + length_, -std::numeric_limits<float>::infinity());
+  std::fill(sums + first, sums + length_, 0.0F);
+  for (std::int64_t row = first; row < length_; row += kTileRows) {
+    const std::int64_t last = std::min(row + kTileRows, length_) - 1;
+    for (std::int64_t column = 0; column <= last; column += kTileRows) {
+      const loops::ScoreTile t = tile(row, column);
+      multiply_scores(t, row, column);
+      loops::softmax_online(t, maxima + row, sums + row, y + row * d_, d_);
+      multiply({.m = t.rows,
+                .n = d_,
+                .k = t.columns,
+                .a = t.scores,
+                .a_stride = t.columns,
+                .b = v + column * d_,
+                .b_stride = d_,
+                .c = y + row * d_,
+                .c_stride = d_,
+                .accumulate = true});
+    }
+  }
+  for (std::int64_t t = first; t < length_; ++t) loops::scale(d_, 1.0F / sums[t], y + t * d_);
 }
 
 }  // namespace
@@ -164,38 +196,33 @@ std::int64_t attention_scratch_bytes(const AttentionShape& s, int threads) {
 
 void attention_forward(Pool& pool, const AttentionShape& s, const void* qkv, void* y, float* log_sums,
                        void* scratch) {
-  const std::int64_t d = s.head_width, length = s.length;
   for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
-    h.load(qkv, item, 0, 3, h.q);
-    h.load(qkv, item, 1, 3, h.k);
-    h.load(qkv, item, 2, 3, h.v);
-    loops::scale(length * d, score_scale(s), h.q);
-    std::fill_n(h.y, length * d, 0.0F);
-    std::fill_n(h.maxima, length, -std::numeric_limits<float>::infinity());
-    std::fill_n(h.sums, length, 0.0F);
-    for (std::int64_t row = 0; row < length; row += kTileRows) {
-      float* out = h.y + row * d;
-      for (std::int64_t column = 0; column <= row; column += kTileRows) {
-        const loops::ScoreTile t = h.tile(row, column);
-        h.multiply_scores(t, row, column);
-        loops::softmax_online(t, h.maxima + row, h.sums + row, out, d);
-        Head::multiply({.m = t.rows,
-                        .n = d,
-                        .k = t.columns,
-                        .a = t.scores,
-                        .a_stride = t.columns,
-                        .b = h.v + column * d,
-                        .b_stride = d,
-                        .c = out,
-                        .c_stride = d,
-                        .accumulate = true});
-      }
+    h.load(qkv, 0, 3, h.q);
+    h.load(qkv, 1, 3, h.k);
+    h.load(qkv, 2, 3, h.v);
+    h.attend(0);
+    for (std::int64_t t = 0; t < s.length; ++t) {
+      log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
     }
-    for (std::int64_t t = 0; t < length; ++t) {
-      loops::scale(d, 1.0F / h.sums[t], h.y + t * d);
-      log_sums[item * length + t] = h.maxima[t] + std::log(h.sums[t]);
-    }
-    h.store(h.y, item, 0, 1, false, y);
+    h.store(h.y, 0, 1, false, y);
+  });
+}
+
+void attention_cached(Pool& pool, const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
+                      void* y, void* scratch) {
+  const std::int64_t part = s.width() * value_bytes(s.type);  // bytes of one part of a row
+  for (std::int64_t t = 0; t < s.length; ++t) {
+    std::memcpy(bytes_at(cache, (past + t) * 2 * part), bytes_at(qkv, (3 * t + 1) * part),
+                static_cast<std::size_t>(2 * part));
+  }
+  AttentionShape whole = s;
+  whole.length += static_cast<int>(past);
+  for_heads(pool, whole, scratch, [&](std::int64_t, const Head& h) {
+    h.load(qkv, 0, 3, h.q, past);
+    h.load(cache, 0, 2, h.k);
+    h.load(cache, 1, 2, h.v);
+    h.attend(past);
+    h.store(h.y, 0, 1, false, y, past);
   });
 }
 
@@ -204,11 +231,11 @@ void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, co
                         const float* log_sums, const void* dy, void* dqkv, bool accumulate, void* scratch) {
   const std::int64_t d = s.head_width, length = s.length;
   for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
-    h.load(qkv, item, 0, 3, h.q);
-    h.load(qkv, item, 1, 3, h.k);
-    h.load(qkv, item, 2, 3, h.v);
-    h.load(y, item, 0, 1, h.y);
-    h.load(dy, item, 0, 1, h.dy);
+    h.load(qkv, 0, 3, h.q);
+    h.load(qkv, 1, 3, h.k);
+    h.load(qkv, 2, 3, h.v);
+    h.load(y, 0, 1, h.y);
+    h.load(dy, 0, 1, h.dy);
     loops::scale(length * d, score_scale(s), h.q);
     float* dots = h.sums;
     for (std::int64_t t = 0; t < length; ++t) dots[t] = loops::dot(d, h.dy + t * d, h.y + t * d);
@@ -249,9 +276,9 @@ void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, co
       }
     }
     loops::scale(length * d, score_scale(s), h.dq);
-    h.store(h.dq, item, 0, 3, accumulate, dqkv);
-    h.store(h.dk, item, 1, 3, accumulate, dqkv);
-    h.store(h.dv, item, 2, 3, accumulate, dqkv);
+    h.store(h.dq, 0, 3, accumulate, dqkv);
+    h.store(h.dk, 1, 3, accumulate, dqkv);
+    h.store(h.dv, 2, 3, accumulate, dqkv);
   });
 }
 

@@ -224,10 +224,18 @@ float Dot(std::int64_t count, const float* a, const float* b) {
       [&](std::int64_t i) HWY_ATTR { return a[i] * b[i]; });
 }
 
+HWY_INLINE std::int64_t seen(const ScoreTile& t, std::int64_t row) {
+  return std::clamp<std::int64_t>(t.visible + row, 0, t.columns);
+}
+
 void SoftmaxOnline(const ScoreTile& t, float* maximum, float* sum, float* output, std::int64_t width) {
   for (std::int64_t r = 0; r < t.rows; ++r) {
     float* row = t.scores + r * t.columns;
-    const std::int64_t count = std::min(t.columns, t.visible + r);
+    const std::int64_t count = seen(t, r);
+    if (count == 0) {
+      std::fill(row, row + t.columns, 0.0F);
+      continue;
+    }
     const float most = std::max(maximum[r], maximum_of(count, row));
     const float correction = exp_of(maximum[r] - most);  // 0 for the first tile
     maximum[r] = most;
@@ -240,7 +248,7 @@ void SoftmaxOnline(const ScoreTile& t, float* maximum, float* sum, float* output
 void SoftmaxAgain(const ScoreTile& t, const float* log_sums) {
   for (std::int64_t r = 0; r < t.rows; ++r) {
     float* row = t.scores + r * t.columns;
-    const std::int64_t count = std::min(t.columns, t.visible + r);
+    const std::int64_t count = seen(t, r);
     exponentials(count, log_sums[r], row);
     std::fill(row + count, row + t.columns, 0.0F);
   }

@@ -20,7 +20,8 @@ void gelu_backward(Compute type, std::int64_t count, const void* x, const void* 
 
 void add_row(Compute type, std::int64_t count, const void* in, float* sum);  // sum += in
 
-// A tile of scores, (rows, columns) fp32. Row r sees its first min(columns, visible + r) columns.
+// A tile of scores, (rows, columns) fp32. Row r sees its first visible + r columns, none where
+// that is negative.
 struct ScoreTile {
   std::int64_t rows = 0, columns = 0, visible = 0;
   float* scores = nullptr;

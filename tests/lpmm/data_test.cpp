@@ -148,8 +148,8 @@ int image_of(const Batch& batch, std::int64_t i) {
 std::vector<int> order(const ImageData& data, std::uint64_t seed, std::int64_t epoch, int batch) {
   std::vector<int> images;
   Batch out;
-  for (std::int64_t index = 0; index < steps_per_epoch(data.train, batch); ++index) {
-    make_batch(data, {seed, batch, 1, false}, epoch, index, 0, out);
+  for (std::int64_t index = 0; index < steps_per_epoch(data, batch); ++index) {
+    data.make_batch({seed, batch, 1, false}, epoch, index, 0, out);
     for (std::int64_t i = 0; i < out.count; ++i) {
       images.push_back(image_of(out, i));
       EXPECT_EQ(out.labels[static_cast<std::size_t>(i)], images.back() % 10);
@@ -191,11 +191,11 @@ TEST(Batches, OrderIsUniform) {
 TEST(Batches, MicrobatchesTogetherAreTheBatch) {
   const ImageData data = numbered(64);
   Batch whole, part;
-  make_batch(data, {5, 32, 1, true}, 7, 1, 0, whole);
+  data.make_batch({5, 32, 1, true}, 7, 1, 0, whole);
   std::vector<float> images;
   std::vector<std::int32_t> labels;
   for (int microbatch = 0; microbatch < 4; ++microbatch) {
-    make_batch(data, {5, 32, 4, true}, 7, 1, microbatch, part);
+    data.make_batch({5, 32, 4, true}, 7, 1, microbatch, part);
     EXPECT_EQ(part.count, 8);
     images.insert(images.end(), part.images.begin(), part.images.end());
     labels.insert(labels.end(), part.labels.begin(), part.labels.end());
@@ -209,7 +209,7 @@ TEST(Batches, AugmentationIsEveryWindowOfThePaddedImageMirroredOrNot) {
   std::set<int> seen;
   Batch batch;
   for (std::int64_t epoch = 0; epoch < 10; ++epoch) {
-    make_batch(data, {1, 200, 1, true}, epoch, 0, 0, batch);
+    data.make_batch({1, 200, 1, true}, epoch, 0, 0, batch);
     for (std::int64_t i = 0; i < batch.count; ++i) {
       const float* image = batch.images.data() + i * 3072;
       const auto value = [&](int y, int x, int c) { return static_cast<int>(image[(y * 32 + x) * 3 + c]); };
@@ -239,7 +239,7 @@ TEST(Batches, PixelsAreNormalised) {
     data.deviation[c] = static_cast<float>(2 << c);
   }
   Batch batch;
-  make_test_batch(data, 3, 5, batch);
+  data.make_test_batch(3, 5, batch);
   ASSERT_EQ(batch.count, 5);
   for (std::int64_t i = 0; i < 5; ++i) {
     EXPECT_EQ(batch.labels[static_cast<std::size_t>(i)], 3 + i);
@@ -251,8 +251,8 @@ TEST(Batches, PixelsAreNormalised) {
 }
 
 TEST(Batches, ATooLargeBatchIsAnError) {
-  EXPECT_EQ(steps_per_epoch(numbered(10).train, 4), 2);
-  EXPECT_THROW(steps_per_epoch(numbered(10).train, 11), RunError);
+  EXPECT_EQ(steps_per_epoch(numbered(10), 4), 2);
+  EXPECT_THROW(steps_per_epoch(numbered(10), 11), RunError);
 }
 
 TEST(Prefetcher, GivesTheSameBatchesAcrossEpochs) {
@@ -262,7 +262,7 @@ TEST(Prefetcher, GivesTheSameBatchesAcrossEpochs) {
   Batch expected;
   for (int microbatch = 0; microbatch < 16; ++microbatch) {
     const std::int64_t step = 3 * 2 + 1 + microbatch / 2;
-    make_batch(data, plan, step / 2, step % 2, microbatch % 2, expected);
+    data.make_batch(plan, step / 2, step % 2, microbatch % 2, expected);
     const Batch& batch = prefetcher.next();
     ASSERT_EQ(batch.labels, expected.labels);
     ASSERT_EQ(batch.images, expected.images);

@@ -25,7 +25,7 @@ Forward gpt(Shape s) {
       x = b.add(x, b.projection(name + ".out",
                                 b.attention(b.projection(name + ".qkv", b.layer_norm(name + ".ln1", x),
                                                          3 * s.width, 0.3),
-                                            s.heads),
+                                            s.heads, s.context),
                                 s.width, 0.3));
       x = b.add(x, b.projection(
                        name + ".down",
@@ -151,6 +151,62 @@ TEST(SequenceProgram, AShortBatchEvaluatesAlone) {
   EXPECT_EQ(a.count, 12);
   EXPECT_NEAR(a.loss_sum, b.loss_sum, 1e-4);
   EXPECT_EQ(a.correct, b.correct);
+}
+
+// The logits of a text are the same in one call, token by token, and in pieces of any size, and they give the
+// loss that evaluation gives.
+TEST(SequenceProgram, CachedInferenceIsThatOfTheWholeText) {
+  constexpr Shape kShape{50, 300, 280, 24, 3, 2};
+  for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
+    Net net(gpt(kShape), 1, compute, 2, 1, "lpmm");
+    Batch batch = random_tokens(1, kShape, 6);
+    const auto logits = [&](std::vector<int> pieces) {
+      Inference state;
+      state.all = true;
+      Floats all;
+      std::size_t at = 0;
+      for (const int n : pieces) {
+        ProgramBuilder builder(1, compute, 2, n);
+        gpt(kShape)(builder);
+        builder.finish()->infer(*net.memory, std::span(batch.tokens).subspan(at, static_cast<std::size_t>(n)),
+                                state);
+        all.insert(all.end(), state.logits.begin(), state.logits.end());
+        at += static_cast<std::size_t>(n);
+      }
+      EXPECT_EQ(state.position, 280);
+      return all;
+    };
+    const Floats whole = logits({280});
+    const double tolerance = compute == Compute::kFp32 ? 1e-4 : 0.1;
+    for (const std::vector<int>& pieces :
+         {std::vector<int>{1, 279}, {127, 1, 1, 1, 150}, {100, 100, 80}, std::vector<int>(280, 1)}) {
+      const Floats parts = logits(pieces);
+      ASSERT_EQ(parts.size(), whole.size());
+      double worst = 0;
+      for (std::size_t i = 0; i < whole.size(); ++i)
+        worst = std::max<double>(worst, std::abs(parts[i] - whole[i]));
+      EXPECT_LT(worst, tolerance);
+    }
+    double loss = 0;
+    for (std::size_t t = 0; t < 280; ++t) {
+      double sum = 0;
+      for (std::size_t v = 0; v < 50; ++v) sum += std::exp(static_cast<double>(whole[t * 50 + v]));
+      loss += std::log(sum) - whole[t * 50 + static_cast<std::size_t>(batch.labels[t])];
+    }
+    EXPECT_NEAR(net.program->evaluate(*net.memory, *net.buffers, batch).loss_sum, loss, 280 * tolerance / 10);
+  }
+}
+
+TEST(SequenceProgram, InferencePastTheContextIsAnError) {
+  constexpr Shape kShape{50, 20, 20, 24, 3, 1};
+  Net net(gpt(kShape), 1, Compute::kFp32, 1);
+  ProgramBuilder builder(1, Compute::kFp32, 1, 12);
+  gpt(kShape)(builder);
+  const auto program = builder.finish();
+  const std::vector<std::int32_t> tokens(12, 3);
+  Inference state;
+  program->infer(*net.memory, tokens, state);
+  EXPECT_THROW(program->infer(*net.memory, tokens, state), RunError);
 }
 
 // Three steps of two microbatches with everything packed and clipping, for any number of threads.

@@ -264,7 +264,7 @@ TEST(Trainer, EvaluatesACheckpointAsTheRunDid) {
   const EvalResult result = evaluate(tiny_config({"train.threads=3"}), TinyModel(), scratch / "run");
   EXPECT_EQ(result.accuracy, s["test_accuracy"]);
   EXPECT_EQ(result.loss, s["test_loss"]);
-  EXPECT_EQ(result.images, 40);
+  EXPECT_EQ(result.items, 40);
 }
 
 TEST(Trainer, SaysWhatDoesNotFit) {

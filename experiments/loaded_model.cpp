@@ -1,0 +1,57 @@
+#include "experiments/loaded_model.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "lpmm/checkpoint.h"
+#include "lpmm/error.h"
+#include "lpmm/trainer.h"
+#include "models/models.h"
+
+namespace lpmm {
+std::string config_beside(const std::string& checkpoint) {
+  const auto run = std::filesystem::absolute(checkpoint).lexically_normal().parent_path().parent_path();
+  const auto path = run / "config.toml";
+  if (!std::filesystem::exists(path)) {
+    throw UsageError(fmt::format("{}: not found; name the run's config with --config", path.string()));
+  }
+  return path.string();
+}
+
+RunConfig text_config(const std::string& checkpoint) {
+  RunConfig config = load_config(config_beside(checkpoint), {});
+  if (!reads_tokens(config.model)) {
+    throw UsageError(fmt::format("{}: is a {}, which reads images; this needs a model of text", checkpoint,
+                                 config.model.name));
+  }
+  return config;
+}
+
+LoadedModel::LoadedModel(const std::string& path, int threads)
+    : checkpoint(find_checkpoint(path)),
+      config(text_config(checkpoint)),
+      pool(threads),
+      model(make_model(config.model)),
+      memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,
+             pool) {
+  Buffers none(model->buffers());
+  saved_ = load_checkpoint(checkpoint, config.model.name, memory, none);
+}
+
+const Tokenizer& LoadedModel::tokenizer() {
+  if (tokenizer_ == nullptr) tokenizer_ = saved_tokenizer(saved_, config, checkpoint);
+  return *tokenizer_;
+}
+
+void LoadedModel::infer(std::span<const std::int32_t> tokens, Inference& state) {
+  if (tokens.size() == 1) {
+    if (one_ == nullptr) one_ = model->build_inference(1, config.train.compute, pool.threads());
+    one_->infer(memory, tokens, state);
+  } else {
+    model->build_inference(static_cast<int>(tokens.size()), config.train.compute, pool.threads())
+        ->infer(memory, tokens, state);
+  }
+}
+
+}  // namespace lpmm

@@ -1,0 +1,42 @@
+// A trained model as commands take it from a checkpoint.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "lpmm/config.h"
+#include "lpmm/model_memory.h"
+#include "lpmm/program.h"
+#include "lpmm/tokenizer.h"
+
+namespace lpmm {
+
+// The config that a run keeps beside its checkpoints. Throws UsageError where there is none.
+std::string config_beside(const std::string& checkpoint);
+
+// The same, of a model of text. Throws UsageError for another.
+RunConfig text_config(const std::string& checkpoint);
+
+struct LoadedModel {
+  // find_checkpoint takes `path`. Throws UsageError for a model that does not read text.
+  LoadedModel(const std::string& path, int threads);
+
+  std::string checkpoint;
+  RunConfig config;
+  Pool pool;
+  std::unique_ptr<Model> model;
+  ModelMemory memory;
+  // Throws RunError where the checkpoint was saved without one.
+  const Tokenizer& tokenizer();
+
+  // Feeds tokens after those that `state` has seen.
+  void infer(std::span<const std::int32_t> tokens, Inference& state);
+
+ private:
+  nlohmann::ordered_json saved_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::unique_ptr<Program> one_;  // for single tokens
+};
+
+}  // namespace lpmm

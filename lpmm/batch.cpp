@@ -1,0 +1,100 @@
+#include "lpmm/batch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include "lpmm/error.h"
+
+namespace lpmm {
+
+std::int64_t steps_per_epoch(const DataSource& data, int batch) {
+  const std::int64_t steps = data.train_examples() / batch;
+  if (steps == 0) {
+    throw RunError(fmt::format("{} has {} training examples, a batch takes {}: lower train.batch",
+                               data.name(), data.train_examples(), batch));
+  }
+  return steps;
+}
+
+// A ring of batches. The thread fills slot made_ % kSlots while fewer than kSlots are held: the ones not yet
+// taken and the one the caller still reads.
+struct Prefetcher::State {
+  static constexpr std::int64_t kSlots = 4;
+
+  const DataSource& data;
+  BatchPlan plan;
+  std::int64_t epoch, index;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  Batch slots[kSlots];
+  std::int64_t made = 0, taken = 0;
+  bool stop = false;
+  std::exception_ptr error;  // set after the last good batch
+  std::thread thread;
+
+  State(const DataSource& d, BatchPlan p, std::int64_t e, std::int64_t i)
+      : data(d), plan(p), epoch(e), index(i) {
+    thread = std::thread([this] { run(); });
+  }
+  ~State() {
+    {
+      const std::lock_guard lock(mutex);
+      stop = true;
+    }
+    changed.notify_all();
+    thread.join();
+  }
+
+  void run() {
+    try {
+      const std::int64_t steps = steps_per_epoch(data, plan.batch);
+      for (;; ++epoch, index = 0) {
+        for (; index < steps; ++index) {
+          for (int microbatch = 0; microbatch < plan.microbatches; ++microbatch) {
+            {
+              std::unique_lock lock(mutex);
+              changed.wait(lock,
+                           [&] { return stop || made - std::max<std::int64_t>(0, taken - 1) < kSlots; });
+              if (stop) return;
+            }
+            data.make_batch(plan, epoch, index, microbatch, slots[made % kSlots]);
+            {
+              const std::lock_guard lock(mutex);
+              ++made;
+            }
+            changed.notify_all();
+          }
+        }
+      }
+    } catch (...) {
+      {
+        const std::lock_guard lock(mutex);
+        error = std::current_exception();
+      }
+      changed.notify_all();
+    }
+  }
+};
+
+Prefetcher::Prefetcher(const DataSource& data, BatchPlan plan, std::int64_t epoch, std::int64_t index)
+    : state_(std::make_unique<State>(data, plan, epoch, index)) {}
+Prefetcher::~Prefetcher() = default;
+
+const Batch& Prefetcher::next() {
+  std::unique_lock lock(state_->mutex);
+  State& s = *state_;
+  s.changed.wait(lock, [&] { return s.made > s.taken || s.error; });
+  if (s.made == s.taken) std::rethrow_exception(s.error);
+  const Batch& batch = s.slots[s.taken++ % State::kSlots];
+  lock.unlock();
+  s.changed.notify_all();
+  return batch;
+}
+
+}  // namespace lpmm

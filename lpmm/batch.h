@@ -1,0 +1,62 @@
+// Batches, and what they are made from. A batch is a pure integer function of (seed, epoch, index,
+// microbatch), so prefetching owns no state and a resumed run sees the same examples.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace lpmm {
+
+// One microbatch, ready for the network: normalised fp32 NHWC images and their labels, or sequences of tokens
+// and the token after each.
+struct Batch {
+  std::int64_t count = 0;            // examples: images or sequences
+  std::vector<float> images;         // (count, height, width, 3)
+  std::vector<std::int32_t> tokens;  // (count, length)
+  std::vector<std::int32_t> labels;  // (count) or (count, length)
+};
+
+struct BatchPlan {
+  std::uint64_t seed = 0;
+  int batch = 0;         // examples a step
+  int microbatches = 1;  // divides batch
+  bool augment = false;  // images: pad 4, crop, flip
+};
+
+class Tokenizer;
+
+// A training and a test set.
+class DataSource {
+ public:
+  virtual ~DataSource() = default;
+  virtual const std::string& name() const = 0;
+  virtual const char* unit() const = 0;             // of labels: "images" or "tokens"
+  virtual std::int64_t train_examples() const = 0;  // of an epoch
+  virtual std::int64_t test_examples() const = 0;
+  virtual std::int64_t labels() const = 0;                        // of one example
+  virtual const Tokenizer* tokenizer() const { return nullptr; }  // of text
+  // Microbatch `microbatch` of step `index` of `epoch`.
+  virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
+                          Batch& out) const = 0;
+  // Test examples [first, first+count), in order, not augmented.
+  virtual void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const = 0;
+};
+
+// Steps in an epoch: full batches only. Throws RunError where the set is smaller than a batch.
+std::int64_t steps_per_epoch(const DataSource& data, int batch);
+
+// Prepares the next microbatches on a thread of its own. next() returns them in order from (epoch, index).
+class Prefetcher {
+ public:
+  Prefetcher(const DataSource& data, BatchPlan plan, std::int64_t epoch, std::int64_t index);
+  ~Prefetcher();
+  const Batch& next();  // valid until the following call; rethrows what the thread threw
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,202 @@
+#include "lpmm/hugging_face.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "kernels/codec.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/log.h"
+#include "lpmm/safetensors.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::string_view kPrefix = "transformer.";  // of files saved with a head
+constexpr int kHeadWidth = 64;
+
+std::string file_of(const std::string& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) ? (fs::path(path) / "model.safetensors").string() : path;
+}
+
+// Whether theirs is the transpose of ours.
+bool is_transposed(const std::string& name) {
+  return name.find(".attn.c_") != std::string::npos || name.find(".mlp.c_") != std::string::npos
+             ? name.ends_with(".weight")
+             : false;
+}
+
+// What a file may hold besides parameters.
+bool is_left_out(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name == "lm_head.weight";
+}
+
+const SafetensorsEntry* find(const SafetensorsFile& file, const std::string& name) {
+  const SafetensorsEntry* entry = file.find(name);
+  return entry != nullptr ? entry : file.find(std::string(kPrefix) + name);
+}
+
+const SafetensorsEntry& expect(const SafetensorsFile& file, const std::string& name, std::size_t dimensions) {
+  const SafetensorsEntry* entry = find(file, name);
+  if (entry == nullptr) {
+    throw RunError(fmt::format("{}: has no tensor {}, which a GPT-2 has", file.path(), name));
+  }
+  if (entry->shape.size() != dimensions) {
+    throw RunError(fmt::format("{}: {} has {} dimensions, expected {}", file.path(), name,
+                               entry->shape.size(), dimensions));
+  }
+  return *entry;
+}
+
+// A half-precision number. Every one is a float.
+float half_to_float(std::uint16_t h) {
+  const std::uint32_t sign = (h & 0x8000U) << 16, exponent = h >> 10 & 0x1FU, fraction = h & 0x3FFU;
+  if (exponent == 0x1F) return bits_float(sign | 0x7F800000U | fraction << 13);
+  const float magnitude = exponent == 0 ? static_cast<float>(fraction) * 0x1p-24F
+                                        : bits_float((exponent + 112) << 23 | fraction << 13);
+  return bits_float(sign | float_bits(magnitude));
+}
+
+// Elements [first, first + out.size()) of a tensor of any of the three types.
+void read_floats(const SafetensorsFile& file, const SafetensorsEntry& entry, std::int64_t first,
+                 std::span<float> out) {
+  const auto at = static_cast<std::uint64_t>(first);
+  if (entry.dtype == "F32") return file.read(entry, 4 * at, std::as_writable_bytes(out));
+  if (entry.dtype != "F16" && entry.dtype != "BF16") {
+    throw RunError(
+        fmt::format("{}: {} is {}, expected F32, F16 or BF16", file.path(), entry.name, entry.dtype));
+  }
+  std::vector<std::uint16_t> narrow(out.size());
+  file.read(entry, 2 * at, std::as_writable_bytes(std::span(narrow)));
+  std::transform(narrow.begin(), narrow.end(), out.begin(),
+                 entry.dtype == "F16" ? half_to_float : bf16_to_float);
+}
+
+void transpose(std::int64_t rows, std::int64_t columns, const std::vector<float>& in,
+               std::vector<float>& out) {
+  constexpr std::int64_t kSide = 32;
+  out.resize(in.size());
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kSide) {
+    for (std::int64_t c0 = 0; c0 < columns; c0 += kSide) {
+      for (std::int64_t r = r0; r < std::min(rows, r0 + kSide); ++r) {
+        for (std::int64_t c = c0; c < std::min(columns, c0 + kSide); ++c) {
+          out[static_cast<std::size_t>(c * rows + r)] = in[static_cast<std::size_t>(r * columns + c)];
+        }
+      }
+    }
+  }
+}
+
+int size_of(std::int64_t value, const std::string& where) {
+  if (value < 1 || value > 1 << 24) throw RunError(fmt::format("{}: {} is no size of a GPT-2", where, value));
+  return static_cast<int>(value);
+}
+
+}  // namespace
+
+ModelConfig hugging_face_model(const std::string& path) {
+  const SafetensorsFile file(file_of(path));
+  ModelConfig model;
+  model.name = "gpt";
+  const SafetensorsEntry& tokens = expect(file, "wte.weight", 2);
+  const SafetensorsEntry& positions = expect(file, "wpe.weight", 2);
+  model.vocabulary = size_of(tokens.shape[0], file.path() + ": vocabulary");
+  model.embedding = size_of(tokens.shape[1], file.path() + ": embedding");
+  model.context = size_of(positions.shape[0], file.path() + ": positions");
+  while (find(file, fmt::format("h.{}.ln_1.weight", model.layers)) != nullptr) ++model.layers;
+  model.heads = std::max(1, model.embedding / kHeadWidth);
+  const fs::path config = fs::path(file.path()).parent_path() / "config.json";
+  std::error_code error;
+  if (fs::is_directory(path, error) && fs::exists(config, error)) {
+    const Json j = parse_json(read_text(config.string(), std::uint64_t{1} << 20));
+    if (!j.is_object() || !j.contains("n_head") || !j["n_head"].is_number_integer()) {
+      throw RunError(fmt::format("{}: has no n_head, so the heads are not known", config.string()));
+    }
+    model.heads = size_of(j["n_head"].get<std::int64_t>(), config.string() + ": n_head");
+  }
+  return model;
+}
+
+void import_hugging_face(const std::string& path, ModelMemory& memory) {
+  constexpr std::int64_t kPanel = 256 * kernels::kTile;
+  const SafetensorsFile file(file_of(path));
+  std::set<std::string> known;
+  std::vector<float> values, turned;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    const SafetensorsEntry& entry = expect(file, info.name, info.shape.size());
+    known.insert(entry.name);
+    std::vector<std::int64_t> shape = info.shape;
+    if (is_transposed(info.name)) std::reverse(shape.begin(), shape.end());
+    if (entry.shape != shape) {
+      throw RunError(fmt::format("{}: {} is {}, expected {}", file.path(), entry.name,
+                                 fmt::join(entry.shape, " x "), fmt::join(shape, " x ")));
+    }
+    const std::int64_t elements = info.elements();
+    // A transposed matrix is turned whole; the embedding, the one large tensor, is not one.
+    const std::int64_t panel = is_transposed(info.name) ? elements : kPanel;
+    for (std::int64_t at = 0; at < elements; at += panel) {
+      values.resize(static_cast<std::size_t>(std::min(panel, elements - at)));
+      read_floats(file, entry, at, values);
+      if (is_transposed(info.name)) {
+        transpose(shape[0], shape[1], values, turned);
+        values.swap(turned);
+      }
+      memory.initialize(i, at, values);
+    }
+  }
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (!known.contains(entry.name) && !is_left_out(entry.name)) {
+      throw RunError(fmt::format("{}: holds the tensor {}, which a GPT-2 has not", file.path(), entry.name));
+    }
+  }
+}
+
+void export_hugging_face(const StoredWeights& weights, const ModelConfig& config, const std::string& folder,
+                         Pool& pool) {
+  const ModelConfig model = complete(config);
+  make_folder(folder);
+  std::vector<SafetensorsSource> sources;
+  for (const CheckpointTensor& t : weights.tensors()) {
+    std::vector<std::int64_t> shape = t.shape;
+    const bool turn = is_transposed(t.name);
+    if (turn) std::reverse(shape.begin(), shape.end());
+    sources.push_back({t.name, "F32", shape, [&weights, &pool, &t, turn](const auto& sink) {
+                         std::vector<float> all, turned;
+                         weights.read(t, pool, [&](std::int64_t, std::span<const float> values) {
+                           if (!turn) return sink(std::as_bytes(values));
+                           all.insert(all.end(), values.begin(), values.end());
+                         });
+                         if (!turn) return;
+                         transpose(t.shape[0], t.shape[1], all, turned);
+                         sink(std::as_bytes(std::span(std::as_const(turned))));
+                       }});
+  }
+  const std::string path = (fs::path(folder) / "model.safetensors").string(), temporary = path + ".tmp";
+  write_safetensors(temporary, {{"format", "pt"}}, sources);
+  fs::rename(temporary, path);
+  const Json shape = {{"architectures", {"GPT2LMHeadModel"}},
+                      {"model_type", "gpt2"},
+                      {"activation_function", "gelu_new"},
+                      {"vocab_size", model.vocabulary},
+                      {"n_positions", model.context},
+                      {"n_ctx", model.context},
+                      {"n_embd", model.embedding},
+                      {"n_layer", model.layers},
+                      {"n_head", model.heads},
+                      {"layer_norm_epsilon", 1e-5},
+                      {"tie_word_embeddings", true},
+                      {"torch_dtype", "float32"}};
+  write_text((fs::path(folder) / "config.json").string(), shape.dump(2) + "\n");
+}
+
+}  // namespace lpmm

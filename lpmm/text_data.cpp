@@ -1,0 +1,143 @@
+#include "lpmm/text_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kernels/noise.h"
+#include "lpmm/data.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kLicences = "/usr/share/common-licenses";
+constexpr std::uint64_t kLongestText = std::uint64_t{1} << 32;
+
+// English that every Debian machine has: the licences, in order of their names.
+std::string licence_texts() {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(kLicences, error)) {
+    if (!entry.is_symlink() && entry.is_regular_file()) paths.push_back(entry.path());
+  }
+  std::sort(paths.begin(), paths.end());
+  std::string text;
+  for (const fs::path& path : paths) text += read_text(path.string(), kLongestText);
+  if (text.empty()) {
+    throw RunError(
+        fmt::format("{}: no licence texts, which are the default text; name one with data.path", kLicences));
+  }
+  return text;
+}
+
+std::string find_text(const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error) || fs::path(path).is_absolute() || data_folder().empty()) return path;
+  const fs::path below = fs::path(data_folder()) / path;
+  return fs::exists(below, error) ? below.string() : path;
+}
+
+void empty(Batch& batch) {  // keeps the room
+  batch.count = 0;
+  batch.tokens.clear();
+  batch.labels.clear();
+}
+
+}  // namespace
+
+std::string gpt2_folder(const TextOptions& options) {
+  return options.folder.empty() ? (fs::path(data_folder()) / "gpt2-bpe").string() : options.folder;
+}
+
+std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text) {
+  constexpr std::string_view kNames[] = {"characters", "bytes", "gpt2"};
+  if (options.tokenizer == kNames[0]) return make_character_tokenizer(text);
+  if (options.tokenizer == kNames[1]) return make_byte_tokenizer();
+  if (options.tokenizer == kNames[2]) return load_gpt2_tokenizer(gpt2_folder(options));
+  throw UsageError(fmt::format("unknown tokenizer \"{}\"; did you mean \"{}\"? There are {}",
+                               options.tokenizer, nearest_name(options.tokenizer, kNames), join(kNames)));
+}
+
+TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer)
+    : name_(options.path.empty() ? kLicences : find_text(options.path)), length_(options.length) {
+  if (length_ < 1) throw UsageError(fmt::format("data.length = {}: must be at least 1", length_));
+  if (name_.ends_with(".tokens")) {
+    file_.emplace(name_);
+    tokenizer_ = make_tokenizer(file_->description(), gpt2_folder(options));
+    if (tokenizer_->vocabulary() != file_->vocabulary()) {
+      throw RunError(fmt::format("{}: says {} tokens, but its tokenizer has {}", name_, file_->vocabulary(),
+                                 tokenizer_->vocabulary()));
+    }
+    if (tokenizer != nullptr && tokenizer->describe() != tokenizer_->describe()) {
+      throw UsageError(fmt::format("{}: was made by another tokenizer than the model's", name_));
+    }
+  } else {
+    const std::string text = options.path.empty() ? licence_texts() : read_text(name_, kLongestText);
+    try {
+      tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options, text);
+      ids_ = tokenizer_->encode(text);
+    } catch (const UsageError& e) {
+      throw UsageError(fmt::format("{}: {}", name_, e.what()));
+    }
+  }
+  train_tokens_ = size() - static_cast<std::int64_t>(
+                               std::llround(static_cast<double>(size()) * options.validation_share));
+  const bool trains = options.validation_share < 1;
+  if ((trains && train_tokens_ <= length_) || size() - train_tokens_ <= length_) {
+    throw UsageError(
+        fmt::format("{}: {} tokens to train on and {} to validate, but a sequence takes {}; use more text, a "
+                    "shorter data.length or another data.validation_share",
+                    name_, train_tokens_, size() - train_tokens_, length_ + 1));
+  }
+}
+
+std::int64_t TextData::size() const {
+  return file_ ? file_->size() : static_cast<std::int64_t>(ids_.size());
+}
+
+std::int64_t TextData::bytes() const {
+  return size() * (!file_ ? 4 : file_->vocabulary() <= 65536 ? 2 : 4);
+}
+
+void TextData::read(std::int64_t first, std::span<std::int32_t> out) const {
+  if (file_) return file_->read(first, out);
+  std::copy_n(ids_.begin() + first, out.size(), out.begin());
+}
+
+void TextData::append(std::int64_t first, Batch& out) const {
+  const std::size_t at = out.tokens.size(), n = static_cast<std::size_t>(length_);
+  out.tokens.resize(at + n);
+  out.labels.resize(at + n);
+  read(first, std::span(out.tokens).subspan(at));
+  read(first + 1, std::span(out.labels).subspan(at));
+  ++out.count;
+}
+
+void TextData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
+                          Batch& out) const {
+  const std::int64_t count = plan.batch / plan.microbatches;
+  const std::int64_t first = index * plan.batch + microbatch * count;
+  const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
+                    static_cast<std::uint32_t>(Stream::kShuffle)};
+  const auto starts = static_cast<std::uint64_t>(train_tokens_ - length_);
+  empty(out);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const PhiloxWords draws = noise_words(noise, static_cast<std::uint32_t>(first + i));
+    const std::uint64_t draw = std::uint64_t{draws.x[0]} << 32 | draws.x[1];
+    append(static_cast<std::int64_t>(draw % starts), out);
+  }
+}
+
+void TextData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
+  empty(out);
+  for (std::int64_t i = first; i < first + count; ++i) append(train_tokens_ + i * length_, out);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,67 @@
+// Text for language models: one long run of tokens, the first part for training, the last for validation.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lpmm/batch.h"
+#include "lpmm/tokenizer.h"
+#include "lpmm/tokens.h"
+
+namespace lpmm {
+
+struct TextOptions {
+  std::string path;  // text, or a token file (lpmm/tokens.h); below data_folder() where it is not found as
+                     // such. Empty: the licence texts of a Debian system
+  std::string tokenizer = "characters";  // of text: characters, bytes, gpt2
+  std::string folder;             // of gpt2's encoder.json and vocab.bpe; empty: data_folder()/gpt2-bpe
+  double validation_share = 0.1;  // 1: nothing to train on
+  int length = 0;                 // tokens of a sequence
+};
+
+// Where gpt2's encoder.json and vocab.bpe are looked for.
+std::string gpt2_folder(const TextOptions& options);
+// The tokenizer that options ask for, for `text`. Throws UsageError for one that is not known.
+std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text);
+
+// A sequence is a window of the tokens with the window one token later as its labels. Training windows start
+// anywhere, drawn by the noise of (seed, epoch, place in the epoch); an epoch is as many as fit side by side.
+// Validation windows lie side by side.
+class TextData : public DataSource {
+ public:
+  // Throws RunError and UsageError that name the file: missing, empty, not UTF-8, a tokenizer it does not
+  // know, fewer tokens than one window in either part.
+  // `tokenizer`, where there is one, is taken in place of options.tokenizer.
+  explicit TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer = nullptr);
+
+  const std::string& name() const override { return name_; }
+  const char* unit() const override { return "tokens"; }
+  std::int64_t train_examples() const override {
+    return std::max<std::int64_t>(0, train_tokens_ - 1) / length_;
+  }
+  std::int64_t test_examples() const override { return (size() - train_tokens_ - 1) / length_; }
+  std::int64_t labels() const override { return length_; }
+  void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
+                  Batch& out) const override;
+  void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
+
+  std::int64_t size() const;  // tokens in all
+  std::int64_t bytes() const;
+  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+
+ private:
+  void read(std::int64_t first, std::span<std::int32_t> out) const;
+  void append(std::int64_t first, Batch& out) const;  // the window that starts there
+
+  std::string name_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<TokenFile> file_;
+  std::vector<std::int32_t> ids_;  // where there is no file
+  std::int64_t length_, train_tokens_ = 0;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,78 @@
+// Text to token ids and back: bytes, characters, and GPT-2's byte-level BPE (Radford et al. 2019).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace lpmm {
+
+// Never changes after it is made, so any number of threads may use one.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Ids are 0 to vocabulary() - 1.
+  std::int64_t vocabulary() const { return static_cast<std::int64_t>(tokens_.size()); }
+  // Throws UsageError naming the byte offset of what is not UTF-8 (bytes takes all) or has no id.
+  std::vector<std::int32_t> encode(std::string_view text) const;
+  // The same in pieces, to bound memory: appends the ids of the words of `text` from byte `first` on, up to
+  // the first word end at or after byte `until`, and returns that. `first` is 0 or what was returned before.
+  // One of GPT-2's words takes about 50 bytes a byte meanwhile.
+  virtual std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
+                                  std::vector<std::int32_t>& ids) const = 0;
+  // Bytes; of ids that were not encoded from a text they need not be UTF-8. Throws UsageError for an id past
+  // the vocabulary.
+  std::string decode(std::span<const std::int32_t> ids) const;
+  // What make_tokenizer needs: {"kind": "bytes"}, {"kind": "characters", "characters": all in order of id} or
+  // {"kind": "gpt2", "vocabulary": n, "checksum": CRC-32 of the tokens and merges}.
+  virtual nlohmann::ordered_json describe() const = 0;
+  // The id that ends a document, where there is one. encode() never gives it: its name in a text is text.
+  virtual std::optional<std::int32_t> end_of_text() const { return std::nullopt; }
+
+ protected:
+  explicit Tokenizer(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {}
+  const std::vector<std::string>& tokens() const { return tokens_; }  // their bytes, by id
+
+ private:
+  std::vector<std::string> tokens_;
+};
+
+// 256 ids, one a byte.
+std::unique_ptr<Tokenizer> make_byte_tokenizer();
+// One id for each distinct character (code point) of `text`, in code point order. Throws UsageError where the
+// text is empty or not UTF-8.
+std::unique_ptr<Tokenizer> make_character_tokenizer(std::string_view text);
+// GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them. Throws
+// RunError naming the file and what is wrong with it.
+std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
+// The tokenizer that describe() described; `folder` is read for gpt2 alone. Throws RunError where the
+// description is none, or the folder's files are not those it was made from.
+std::unique_ptr<Tokenizer> make_tokenizer(const nlohmann::ordered_json& description,
+                                          const std::string& folder);
+
+// Where the word that starts at byte `at` < text.size() ends, as GPT-2 splits a text before it merges bytes:
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+// \s is Unicode's White_Space. Letters and numbers are those of the installed utf8proc: characters that a
+// later Unicode assigns may split otherwise there. Throws UsageError naming the offset of what is not UTF-8.
+std::size_t gpt2_word_end(std::string_view text, std::size_t at);
+
+// Makes whole characters of bytes that come in pieces of any size, as decoded tokens do. Each longest part of
+// no character becomes one U+FFFD, as Unicode recommends.
+class Utf8Stream {
+ public:
+  std::string push(std::string_view bytes);  // what is complete; at most 3 bytes are held back
+  std::string finish();                      // U+FFFD where bytes were held back; ready for another text
+
+ private:
+  std::string held_;
+};
+
+}  // namespace lpmm

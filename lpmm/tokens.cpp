@@ -1,0 +1,232 @@
+#include "lpmm/tokens.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+
+namespace lpmm {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "token files are little-endian");
+
+using Json = nlohmann::ordered_json;
+constexpr std::string_view kMagic = "lpmmtok\n";
+constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kLongestDescription = 1 << 24;
+constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kPiece = 1 << 22;  // bytes of text
+
+struct Header {
+  char magic[8] = {};
+  std::uint32_t version = kVersion, description_bytes = 0;
+  std::uint64_t vocabulary = 0, count = 0;
+};
+static_assert(sizeof(Header) == 32);
+
+std::size_t id_bytes(std::uint64_t vocabulary) {
+  return vocabulary <= 65536 ? 2 : 4;
+}
+
+std::size_t ids_start(std::size_t description_bytes) {
+  return (sizeof(Header) + description_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+// A flat object of a few members, so that a hostile one costs neither stack nor time.
+Json parse_description(const std::string& text) {
+  int names = 0;
+  const auto watch = [&](int depth, Json::parse_event_t event, Json&) {
+    if (event == Json::parse_event_t::key) ++names;
+    if (depth > 1 || names > 16) throw RunError("has more in it than a tokenizer needs");
+    return true;
+  };
+  try {
+    // The parser takes a zero byte for the end.
+    if (text.find('\0') != std::string::npos) throw RunError("is no JSON");
+    Json description = Json::parse(text, watch);
+    if (!description.is_object()) throw RunError("is no JSON object");
+    return description;
+  } catch (const Json::exception&) {
+    throw RunError("is no JSON");
+  }
+}
+
+template <class Id>
+void append_ids(File& file, std::span<const std::int32_t> ids) {
+  const std::vector<Id> narrow(ids.begin(), ids.end());
+  file.write(std::as_bytes(std::span(narrow)));
+}
+
+// Everything but the number of ids, which is known at the end.
+std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view text,
+                        const TokenProgress& progress) {
+  std::string description = tokenizer.describe().dump();
+  Header header;
+  std::copy(kMagic.begin(), kMagic.end(), header.magic);
+  header.description_bytes = static_cast<std::uint32_t>(description.size());
+  header.vocabulary = static_cast<std::uint64_t>(tokenizer.vocabulary());
+  description.resize(ids_start(description.size()) - sizeof header);
+  file.write(std::as_bytes(std::span(&header, 1)));
+  file.write(std::as_bytes(std::span(description)));
+  std::vector<std::int32_t> ids;
+  for (std::size_t at = 0; at < text.size();) {
+    ids.clear();
+    at = tokenizer.encode_from(text, at, at + std::min(kPiece, text.size() - at), ids);
+    if (id_bytes(header.vocabulary) == 2) {
+      append_ids<std::uint16_t>(file, ids);
+    } else {
+      append_ids<std::uint32_t>(file, ids);
+    }
+    header.count += ids.size();
+    if (progress) progress(static_cast<std::int64_t>(at), static_cast<std::int64_t>(text.size()));
+  }
+  return header.count;
+}
+
+void write_count(const std::string& path, std::uint64_t count) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(offsetof(Header, count));
+  file.write(reinterpret_cast<const char*>(&count), sizeof count);
+  file.close();
+  if (!file) throw RunError(fmt::format("{}: cannot be written", path));
+}
+
+}  // namespace
+
+std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
+                          const TokenProgress& progress) {
+  if (text.empty()) throw UsageError(fmt::format("{}: there is no text to encode, it is empty", path));
+  const std::string temporary = path + ".tmp";
+  std::uint64_t count = 0;
+  {
+    File file(temporary, File::Mode::kCreate);
+    try {
+      count = write_all(file, tokenizer, text, progress);
+      write_count(temporary, count);
+      file.sync();
+    } catch (...) {
+      ::unlink(temporary.c_str());
+      throw;
+    }
+  }
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    throw RunError(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  sync_folder(folder.empty() ? "." : folder);
+  return static_cast<std::int64_t>(count);
+}
+
+void TokenFile::Unmap::operator()(const std::byte* map) const {
+  ::munmap(const_cast<std::byte*>(map), bytes);
+}
+
+TokenFile::TokenFile(const std::string& path) : path_(path) {
+  const auto refuse = [&](const std::string& what) { return RunError(fmt::format("{}: {}", path, what)); };
+  const auto failed = [&](const char* what) {
+    return refuse(fmt::format("{}: {}", what, std::strerror(errno)));
+  };
+  // Without O_NONBLOCK a pipe would keep us waiting for a writer.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) throw failed("cannot be opened");
+  struct stat s {};
+  const bool regular = ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
+  const auto bytes = static_cast<std::size_t>(s.st_size);
+  void* map = MAP_FAILED;
+  if (regular && bytes >= sizeof(Header)) map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  const RunError why = failed("cannot be mapped");
+  ::close(fd);
+  if (!regular) throw refuse("is not a file");
+  if (bytes < sizeof(Header)) {
+    throw refuse(fmt::format("is no token file: {} bytes, at least {} were expected", bytes, sizeof(Header)));
+  }
+  if (map == MAP_FAILED) throw why;
+  map_ = {static_cast<const std::byte*>(map), Unmap{bytes}};
+
+  Header header;
+  std::memcpy(&header, map_.get(), sizeof header);
+  if (std::string_view(header.magic, sizeof header.magic) != kMagic) {
+    throw refuse("is no token file: it does not start with lpmmtok");
+  }
+  if (header.version != kVersion) {
+    throw refuse(fmt::format("is a token file of version {}; version {} is read: make it again from its text",
+                             header.version, kVersion));
+  }
+  if (header.vocabulary < 1 || header.vocabulary > std::numeric_limits<std::int32_t>::max()) {
+    throw refuse(fmt::format("claims a vocabulary of {}; 1 to {} were expected", header.vocabulary,
+                             std::numeric_limits<std::int32_t>::max()));
+  }
+  const std::size_t start = ids_start(header.description_bytes);
+  if (header.description_bytes > kLongestDescription || start > bytes) {
+    throw refuse(
+        fmt::format("claims a tokenizer's description of {} bytes; the file has {} bytes and at most {} "
+                    "are read",
+                    header.description_bytes, bytes, kLongestDescription));
+  }
+  const std::size_t each = id_bytes(header.vocabulary);
+  if (header.count < 1 || header.count > (bytes - start) / each || start + header.count * each != bytes) {
+    throw refuse(
+        fmt::format("claims {} ids of {} bytes after {} bytes of header; the file has {} bytes: it is "
+                    "cut off or damaged",
+                    header.count, each, start, bytes));
+  }
+  description_.assign(reinterpret_cast<const char*>(map_.get()) + sizeof header, header.description_bytes);
+  try {
+    parse_description(description_);
+  } catch (const RunError& e) {
+    throw refuse(fmt::format("its description of the tokenizer {}", e.what()));
+  }
+  ids_ = map_.get() + start;
+  size_ = static_cast<std::int64_t>(header.count);
+  vocabulary_ = static_cast<std::int64_t>(header.vocabulary);
+}
+
+Json TokenFile::description() const {
+  return parse_description(description_);
+}
+
+template <class Id>
+void TokenFile::read_as(std::int64_t first, std::span<std::int32_t> out) const {
+  const auto* ids = reinterpret_cast<const Id*>(ids_) + first;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Id id = ids[i];
+    if (id >= vocabulary_) {
+      throw RunError(
+          fmt::format("{}: the id at position {} is {}, past the vocabulary of {}: the file is damaged; "
+                      "make it again from its text",
+                      path_, first + static_cast<std::int64_t>(i), id, vocabulary_));
+    }
+    out[i] = static_cast<std::int32_t>(id);
+  }
+}
+
+void TokenFile::read(std::int64_t first, std::span<std::int32_t> out) const {
+  if (first < 0 || first > size_ || out.size() > static_cast<std::size_t>(size_ - first)) {
+    throw RunError(
+        fmt::format("{}: has {} ids; {} from position {} were asked for", path_, size_, out.size(), first));
+  }
+  if (id_bytes(static_cast<std::uint64_t>(vocabulary_)) == 2) {
+    read_as<std::uint16_t>(first, out);
+  } else {
+    read_as<std::uint32_t>(first, out);
+  }
+}
+
+}  // namespace lpmm

@@ -1,0 +1,231 @@
+// GPT-2 in Hugging Face's layout: what PyTorch computed with a small one (tests/golden/make_gpt2_tiny.py),
+// and the way there and back.
+#include "lpmm/hugging_face.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/safetensors.h"
+#include "models/models.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+const std::string kTiny = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors";
+const std::string kExpected = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny_expected.safetensors";
+
+template <class T>
+std::vector<T> values_of(const SafetensorsFile& file, const std::string& name) {
+  const SafetensorsEntry* entry = file.find(name);
+  if (entry == nullptr) throw RunError("no tensor " + name);
+  std::vector<T> values(entry->bytes / sizeof(T));
+  file.read(*entry, 0, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+ModelConfig tiny_model() {
+  ModelConfig config = hugging_face_model(kTiny);
+  config.heads = 2;  // 16 channels: not to be seen from the tensors
+  return config;
+}
+
+struct Imported {
+  explicit Imported(const ModelConfig& config, const char* preset = "fp32", const std::string& path = kTiny)
+      : pool(2), model(make_model(config)), memory(model->tensors(), make_policy(preset), {}, 1, 1, pool) {
+    import_hugging_face(path, memory);
+  }
+  std::vector<float> parameter(int tensor) const {
+    std::vector<float> v(static_cast<std::size_t>(memory.info(tensor).elements()));
+    memory.decode(tensor, 0, v);
+    return v;
+  }
+  Pool pool;
+  std::unique_ptr<Model> model;
+  ModelMemory memory;
+};
+
+class HuggingFaceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("lpmm_hf_" + std::to_string(getpid()) + "_" +
+                                           testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  fs::path folder_;
+};
+
+// Theirs (rows, columns) at our place of the transposed matrix.
+std::size_t turned(const TensorInfo& info, std::size_t i) {
+  const auto columns = static_cast<std::size_t>(info.shape[1]),
+             rows = static_cast<std::size_t>(info.shape[0]);
+  return i % columns * rows + i / columns;
+}
+bool is_projection(const std::string& name) {
+  return name.find(".c_") != std::string::npos && name.ends_with("weight");
+}
+
+TEST_F(HuggingFaceTest, LogitsAreThoseOfPyTorch) {
+  const Imported imported(tiny_model());
+  const SafetensorsFile expected(kExpected);
+  std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
+  text.pop_back();
+  const std::vector<float> want = values_of<float>(expected, "logits");
+  Inference state;
+  state.all = true;
+  imported.model->build_inference(static_cast<int>(text.size()), Compute::kFp32, 2)
+      ->infer(imported.memory, text, state);
+  ASSERT_EQ(state.logits.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(state.logits[i], want[i], 1e-4) << i;
+}
+
+TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
+  Imported imported(tiny_model());
+  const SafetensorsFile expected(kExpected);
+  const std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
+  Batch batch;
+  batch.count = 1;
+  batch.tokens.assign(text.begin(), text.end() - 1);
+  batch.labels.assign(text.begin() + 1, text.end());
+  Buffers none({});
+  imported.memory.begin_step(1);
+  imported.model->build(1, Compute::kFp32, 2)->train(imported.memory, none, batch, 0);
+  for (int t = 0; t < imported.memory.tensors(); ++t) {
+    const TensorInfo& info = imported.memory.info(t);
+    const std::vector<float> want = values_of<float>(expected, info.name);
+    std::vector<float> got(want.size());
+    kernels::decode(imported.pool, imported.memory.view(t, Role::kAccumulator), 0, info.elements(),
+                    got.data());
+    double largest = 0;
+    for (const float w : want) largest = std::max<double>(largest, std::abs(w));
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR(got[i], want[is_projection(info.name) ? turned(info, i) : i], 1e-5 * largest + 1e-6)
+          << info.name << " " << i;
+    }
+  }
+}
+
+TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
+  const ModelConfig config = tiny_model();
+  Imported imported(config);
+  const std::string checkpoint =
+      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
+  export_hugging_face(StoredWeights(checkpoint), config, path("hf"), imported.pool);
+  const SafetensorsFile first(kTiny), second(path("hf/model.safetensors"));
+  ASSERT_EQ(first.entries().size(), second.entries().size());
+  for (const SafetensorsEntry& entry : first.entries()) {
+    EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
+    EXPECT_EQ(second.find(entry.name)->shape, entry.shape) << entry.name;
+  }
+  // The folder, with its config.json, knows the heads.
+  const ModelConfig again = hugging_face_model(path("hf"));
+  EXPECT_EQ(again.heads, 2);
+  EXPECT_EQ(again.layers, 2);
+  EXPECT_EQ(again.vocabulary, 61);
+  EXPECT_EQ(again.context, 18);
+}
+
+// With the prefix of a model saved with its head, with masks and the tied head, in half precision.
+TEST_F(HuggingFaceTest, OtherSpellingsAreRead) {
+  const SafetensorsFile file(kTiny);
+  std::vector<SafetensorsSource> sources;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    const std::vector<float> values = values_of<float>(file, entry.name);
+    sources.push_back({"transformer." + entry.name, "BF16", entry.shape, [values](const auto& sink) {
+                         std::vector<std::uint16_t> narrow;
+                         for (const float v : values) narrow.push_back(float_to_bf16(v));
+                         sink(std::as_bytes(std::span(narrow)));
+                       }});
+  }
+  const auto zeros = [](const auto& sink) {
+    const std::vector<float> some(4);
+    sink(std::as_bytes(std::span(some)));
+  };
+  sources.push_back({"transformer.h.0.attn.bias", "F32", {1, 1, 2, 2}, zeros});
+  sources.push_back({"lm_head.weight", "F32", {2, 2}, zeros});
+  write_safetensors(path("b.safetensors"), {}, sources);
+  const Imported exact(tiny_model()), half(tiny_model(), "fp32", path("b.safetensors"));
+  for (int t = 0; t < exact.memory.tensors(); ++t) {
+    const std::vector<float> a = exact.parameter(t), b = half.parameter(t);
+    for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(b[i], bf16_to_float(float_to_bf16(a[i])));
+  }
+}
+
+TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
+  const auto message = [&](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "";
+  };
+  ModelConfig config = tiny_model();
+  config.layers = 3;
+  std::string said = message([&] { const Imported i(config); });
+  EXPECT_NE(said.find("h.2.ln_1.weight"), std::string::npos) << said;
+  config = tiny_model();
+  config.layers = 1;
+  said = message([&] { const Imported i(config); });
+  EXPECT_NE(said.find("h.1."), std::string::npos) << said;
+  config = tiny_model();
+  config.context = 17;
+  said = message([&] { const Imported i(config); });
+  EXPECT_NE(said.find("wpe.weight is 18 x 16, expected 17 x 16"), std::string::npos) << said;
+  // A truncated file.
+  fs::copy_file(kTiny, path("short.safetensors"));
+  fs::resize_file(path("short.safetensors"), 20000);
+  said = message([&] { hugging_face_model(path("short.safetensors")); });
+  EXPECT_NE(said.find("short.safetensors"), std::string::npos) << said;
+  // A ResNet's file.
+  write_safetensors(path("other.safetensors"), {}, std::vector<SafetensorsSource>{});
+  said = message([&] { hugging_face_model(path("other.safetensors")); });
+  EXPECT_NE(said.find("wte.weight"), std::string::npos) << said;
+  // A config.json that says nothing.
+  fs::copy_file(kTiny, path("model.safetensors"));
+  write_text(path("config.json"), "[1]");
+  said = message([&] { hugging_face_model(folder_.string()); });
+  EXPECT_NE(said.find("n_head"), std::string::npos) << said;
+}
+
+// Fine-tuning: a checkpoint's parameters in other specs; a model of another shape is refused.
+TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
+  const ModelConfig config = tiny_model();
+  Imported imported(config);
+  const std::string checkpoint =
+      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
+  const auto model = make_model(config);
+  ModelMemory packed(model->tensors(), make_policy("lpmm"), {}, 1, 1, imported.pool);
+  load_parameters(checkpoint, packed);
+  for (int t = 0; t < packed.tensors(); ++t) {
+    std::vector<float> got(static_cast<std::size_t>(packed.info(t).elements()));
+    packed.decode(t, 0, got);
+    const std::vector<float> want = imported.parameter(t);
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-3);
+  }
+  ModelConfig longer = config;
+  longer.context = 20;
+  const auto other = make_model(longer);
+  ModelMemory refused(other->tensors(), make_policy("lpmm"), {}, 1, 1, imported.pool);
+  try {
+    load_parameters(checkpoint, refused);
+    FAIL();
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("wpe.weight is 18 x 16, but this model's is 20 x 16"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
