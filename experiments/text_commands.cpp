@@ -118,6 +118,7 @@ int run_import(const ImportArguments& o) {
   config.data.text.tokenizer = "gpt2";
   config.data.text.folder = o.folder;
   config.data.text.length = config.model.context;
+  config.train.steps = 1;  // a config has some
   const auto model = make_model(config.model);
   const std::filesystem::path out(o.output), saved = out / "config.toml";
   if (std::filesystem::exists(saved)) {

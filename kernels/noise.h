@@ -30,7 +30,15 @@ LPMM_HD PhiloxWords philox4x32_10(PhiloxWords c, std::uint32_t k0, std::uint32_t
 }
 
 // Other uses of the same generator, kept apart from the roles by their stream number.
-enum class Stream : std::uint32_t { kInitialize = 8, kShuffle = 9, kAugment = 10, kDraw = 11, kSample = 12, kTest = 15 };
+enum class Stream : std::uint32_t {
+  kInitialize = 8,
+  kShuffle = 9,
+  kAugment = 10,
+  kDraw = 11,
+  kSample = 12,
+  kDropout = 13,
+  kTest = 15
+};
 
 // Bits 0..3 role or Stream, 4..17 microbatch, 18..31 contribution.
 LPMM_HD std::uint32_t noise_stream(Role role, std::uint32_t microbatch = 0, std::uint32_t contribution = 0) {

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "kernels/compute.h"
+#include "kernels/noise.h"
 
 namespace lpmm::kernels {
 
@@ -36,6 +37,11 @@ void layer_norm_backward(Pool& pool, const RowNormShape& shape, const RowNormBac
 void gelu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y);
 void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
                    bool accumulate);
+
+// ---- dropout ---------------------------------------------------------------------------------------------
+// y = (accumulate ? y : 0) + scale * x where the element's draw is at least `threshold`, else 0.
+void dropout(Pool& pool, Compute type, std::int64_t count, const Noise& noise, std::uint32_t threshold,
+             float scale, const void* x, void* y, bool accumulate);
 
 // ---- attention -------------------------------------------------------------------------------------------
 // Causal self-attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile

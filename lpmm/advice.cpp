@@ -51,7 +51,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
   double lost = 0;
   for (int i = 0; i < memory.tensors(); ++i) {
     const kernels::RoleView v = memory.view(i, Role::kParameter);
-    if (!loses(v.codec) || v.elements == 0) continue;
+    if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
     memory.decode(i, 0, sample);
     double squares = 0;

@@ -450,9 +450,7 @@ struct StoredWeights::State {
 };
 
 StoredWeights::StoredWeights(const std::string& path)
-    : path_(path),
-      state_(std::make_unique<State>(path)),
-      tensors_(tensors_of(state_->opened)) {
+    : path_(path), state_(std::make_unique<State>(path)), tensors_(tensors_of(state_->opened)) {
   std::erase_if(tensors_, [](const CheckpointTensor& t) { return t.specs.empty(); });
 }
 StoredWeights::~StoredWeights() = default;

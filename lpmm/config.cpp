@@ -37,6 +37,8 @@ void visit(Visitor& v, Config& c) {
   v.integer("embedding", c.model.embedding, 0, 1 << 16);
   v.integer("context", c.model.context, 0, 1 << 20);
   v.integer("vocabulary", c.model.vocabulary, 0, 1 << 24);
+  v.number("dropout", c.model.dropout, 0, 0.999);
+  v.boolean("recompute", c.model.recompute);
 
   v.section("data");
   v.choice(
@@ -80,6 +82,7 @@ void visit(Visitor& v, Config& c) {
     item.text("pattern", group.pattern);
     item.number("learning_rate_scale", group.learning_rate_scale, 0, kAny);
     item.number("weight_decay", group.weight_decay, -1, kAny);
+    item.boolean("frozen", group.frozen);
   });
 
   v.section("schedule");

@@ -13,6 +13,7 @@
 #include "kernels/codec.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
+#include "lpmm/half.h"
 #include "lpmm/log.h"
 #include "lpmm/safetensors.h"
 
@@ -55,15 +56,6 @@ const SafetensorsEntry& expect(const SafetensorsFile& file, const std::string& n
                                entry->shape.size(), dimensions));
   }
   return *entry;
-}
-
-// A half-precision number. Every one is a float.
-float half_to_float(std::uint16_t h) {
-  const std::uint32_t sign = (h & 0x8000U) << 16, exponent = h >> 10 & 0x1FU, fraction = h & 0x3FFU;
-  if (exponent == 0x1F) return bits_float(sign | 0x7F800000U | fraction << 13);
-  const float magnitude = exponent == 0 ? static_cast<float>(fraction) * 0x1p-24F
-                                        : bits_float((exponent + 112) << 23 | fraction << 13);
-  return bits_float(sign | float_bits(magnitude));
 }
 
 // Elements [first, first + out.size()) of a tensor of any of the three types.

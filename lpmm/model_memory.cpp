@@ -36,11 +36,6 @@ struct RangeSum {
   double square_sum;
 };
 
-bool has_role(const OptimizerConfig& optimizer, Role role) {
-  if (role == Role::kMomentum) return uses_momentum(optimizer);
-  return role != Role::kVariance || uses_variance(optimizer);
-}
-
 // Counts one tensor; spec_of(role) is null where it has no such role.
 template <class SpecOf>
 void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& spec_of) {
@@ -61,8 +56,9 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   Ledger ledger;
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
-    add_to(ledger, t, is_exempt(policy, t),
-           [&](std::size_t r) { return has_role(optimizer, static_cast<Role>(r)) ? &specs[r] : nullptr; });
+    add_to(ledger, t, is_exempt(policy, t), [&](std::size_t r) {
+      return has_role(optimizer, t.name, static_cast<Role>(r)) ? &specs[r] : nullptr;
+    });
   }
   return ledger;
 }
@@ -128,24 +124,29 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
 void ModelMemory::State::allocate() {
   for (std::size_t r = 0; r < kRoles; ++r) {
     const Role role = static_cast<Role>(r);
-    if (!has_role(optimizer, role)) continue;
+    std::vector<Tensor*> owners;
+    for (Tensor& t : tensors) {
+      if (has_role(optimizer, t.info.name, role)) owners.push_back(&t);
+    }
+    if (owners.empty()) continue;
     // All codes first, then all steps: only codes need the alignment.
     Layout layout;
     std::vector<std::size_t> codes, steps;
-    for (Tensor& t : tensors) {
+    for (Tensor* owner : owners) {
+      Tensor& t = *owner;
       t.view[r] = {specs_for(policy, t.info)[r], nullptr, nullptr, t.info.elements()};
       codes.push_back(
           layout.add(code_bytes(t.view[r].codec.format, t.view[r].elements), kAlignment, t.info.name));
     }
-    for (Tensor& t : tensors) {
+    for (const Tensor* t : owners) {
       steps.push_back(
-          layout.add(step_bytes(t.view[r].codec, t.view[r].elements), sizeof(std::uint16_t), t.info.name));
+          layout.add(step_bytes(t->view[r].codec, t->view[r].elements), sizeof(std::uint16_t), t->info.name));
     }
     pages[r].allocate(static_cast<std::int64_t>(layout.end), fmt::format("role {}", to_string(role)),
                       "a smaller model or preset");
     auto* const data = reinterpret_cast<std::uint8_t*>(pages[r].data());
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
-      kernels::RoleView& v = tensors[i].view[r];
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      kernels::RoleView& v = owners[i]->view[r];
       v.codes = data + codes[i];
       if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
     }
@@ -158,6 +159,7 @@ double ModelMemory::State::gradient_norm() {
   double total = 0;
   for (Tensor& t : tensors) {
     const kernels::RoleView& accumulator = t.view[static_cast<std::size_t>(Role::kAccumulator)];
+    if (accumulator.codes == nullptr) continue;  // frozen
     std::sort(t.sums.begin(), t.sums.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::int64_t done = 0;
     for (const RangeSum& sum : t.sums) {
@@ -176,7 +178,10 @@ double ModelMemory::State::gradient_norm() {
 }
 
 void ModelMemory::State::empty_accumulators() {
-  for (Tensor& t : tensors) kernels::clear(pool, t.view[static_cast<std::size_t>(Role::kAccumulator)]);
+  for (Tensor& t : tensors) {
+    const kernels::RoleView& accumulator = t.view[static_cast<std::size_t>(Role::kAccumulator)];
+    if (accumulator.codes != nullptr) kernels::clear(pool, accumulator);
+  }
 }
 
 ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
@@ -221,6 +226,9 @@ const Policy& ModelMemory::policy() const {
 }
 const OptimizerConfig& ModelMemory::optimizer() const {
   return state_->optimizer;
+}
+bool ModelMemory::is_frozen(int tensor) const {
+  return state_->view(tensor, Role::kAccumulator).codes == nullptr;
 }
 int ModelMemory::microbatches() const {
   return state_->microbatches;
@@ -286,6 +294,7 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                        int contribution, bool is_last) {
   State& s = *state_;
+  if (is_frozen(tensor)) return;
   const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
   if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
   if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||
@@ -306,6 +315,10 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   const kernels::FoldResult result = kernels::fold(s.pool, v, first, count, gradient.data(), args);
   if (!result.finite) return fail(t.info.name);
   if (want_sum && count > 0) t.sums.push_back({first, count, result.square_sum});
+}
+
+Noise ModelMemory::noise(std::uint32_t tensor, std::uint32_t stream) const {
+  return {state_->seed, tensor, state_->step, stream};
 }
 
 bool ModelMemory::failed() const {
@@ -336,6 +349,7 @@ StepReport ModelMemory::commit(double learning_rate) {
   ++s.updates;
   for (int i = 0; i < tensors(); ++i) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
+    if (is_frozen(i)) continue;
     const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor);
     const kernels::UpdateArgs args{t.view[0],     t.view[1],
                                    t.view[2],     t.view[3],

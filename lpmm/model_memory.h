@@ -50,8 +50,10 @@ class ModelMemory {
   const OptimizerConfig& optimizer() const;
   int microbatches() const;
   Pool& pool() const;
-  kernels::RoleView view(int tensor, Role role) const;  // null codes where the rule has no such state
-  Ledger ledger() const;                                // activations, buffers and workspace are 0 here
+  // Null codes where the rule has no such state, or the tensor is frozen.
+  kernels::RoleView view(int tensor, Role role) const;
+  bool is_frozen(int tensor) const;  // gradients of it are dropped
+  Ledger ledger() const;             // activations, buffers and workspace are 0 here
 
   // Initial values, rounded with the parameters' noise of step 0. Ranges as in kernels/memory.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);
@@ -64,6 +66,8 @@ class ModelMemory {
   // last microbatch also yields the exact square sum of the range. After a failure it does nothing.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
             int contribution = 0, bool is_last = true);
+  // Noise of the step under way, for other uses than rounding.
+  Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
   bool failed() const;
   // Marks the step failed (a loss that is NaN, say).
   void fail(const std::string& why);

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "lpmm/error.h"
+#include "lpmm/half.h"
 
 namespace lpmm {
 namespace {
@@ -117,16 +118,6 @@ class HeaderParser {
   const std::string& path_;
   std::size_t at_ = 0;
 };
-
-float half_to_float(std::uint16_t half) {
-  const int exponent = half >> 10 & 31;
-  const int fraction = half & 1023;
-  const float magnitude = exponent == 0   ? std::ldexp(static_cast<float>(fraction), -24)
-                          : exponent < 31 ? std::ldexp(static_cast<float>(fraction + 1024), exponent - 25)
-                          : fraction == 0 ? std::numeric_limits<float>::infinity()
-                                          : std::numeric_limits<float>::quiet_NaN();
-  return (half & 0x8000) != 0 ? -magnitude : magnitude;
-}
 
 }  // namespace
 

@@ -17,13 +17,13 @@ using kernels::aligned;
 using kernels::value_bytes;
 
 std::byte* Op::data(const RunState& run, int value) const {
-  return plan->at(run, plan->value(value).data);
+  return plan->at(run, plan->data_slot(value, run.block));
 }
 std::byte* Op::gradient(const RunState& run, int value) const {
   return plan->at(run, plan->value(value).gradient);
 }
 std::byte* Op::saved_data(const RunState& run) const {
-  return plan->at(run, saved);
+  return plan->at(run, run.block >= 0 ? saved_again : saved);
 }
 
 // A panel is decoded from the tile its first row begins in to the tile its last row ends in.
@@ -113,6 +113,7 @@ class ConvolutionOp : public Op {
 
 class NormOp : public Op {
  public:
+  bool is_pure() const override { return false; }
   NormOp(kernels::NormShape shape, bool relu, int weight, int bias, int mean, int variance)
       : shape_(shape), relu_(relu), weight_(weight), bias_(bias), mean_(mean), variance_(variance) {}
   std::int64_t workspace_bytes() const override {
@@ -329,6 +330,7 @@ class LinearOp : public Op {
                                .c_stride = in_,
                                .accumulate = row > 0});
       }
+      if (weight_.is_frozen(run)) return;
       kernels::matmul(pool, {.transpose_a = true,
                              .m = rows,
                              .n = in_,
@@ -388,6 +390,7 @@ class LinearOp : public Op {
 
 class LossOp : public Op {
  public:
+  bool is_pure() const override { return false; }
   LossOp(int classes, double smoothing) : classes_(classes), smoothing_(smoothing) {}
   void forward(RunState& run) const override {
     const kernels::LossResult r =
@@ -420,8 +423,12 @@ class ListProgram : public Program {
     }
     for (const auto& op : plan_->ops) op->forward(run);
     if (!std::isfinite(run.result.loss_sum)) memory.fail("the loss");
-    for (auto op = plan_->ops.rbegin(); op != plan_->ops.rend() && !memory.failed(); ++op)
-      (*op)->backward(run);
+    for (const ProgramPlan::Event& event : plan_->after) {
+      if (memory.failed()) break;
+      const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
+      run.block = op.block;
+      event.replay ? op.forward(run) : op.backward(run);
+    }
     return run.result;
   }
 
@@ -588,34 +595,108 @@ void ProgramBuilder::loss(Value logits, double label_smoothing) {
   add_op(std::make_unique<LossOp>(logits.channels, label_smoothing), {logits}, {}, {logits.id});
 }
 
+Value ProgramBuilder::recompute(Value x, const std::function<Value(Value)>& block) {
+  const std::size_t first = plan_->ops.size();
+  const Value y = block(x);
+  for (std::size_t i = first; i < plan_->ops.size(); ++i) {
+    if (!plan_->ops[i]->is_pure())
+      throw std::logic_error("a block that is recomputed holds an op that counts");
+    plan_->ops[i]->block = blocks_;
+  }
+  ++blocks_;
+  return y;
+}
+
+// Gives the values that only ops of their own block read a second slot, for their second life in backward.
+void ProgramBuilder::find_inner_values() {
+  std::vector<int> block(plan_->values.size(), -1);
+  for (const auto& op : plan_->ops) {
+    if (op->output >= 0) block[static_cast<std::size_t>(op->output)] = op->block;
+  }
+  for (const auto& op : plan_->ops) {
+    for (const int v : op->inputs) {
+      if (block[static_cast<std::size_t>(v)] != op->block) block[static_cast<std::size_t>(v)] = -1;
+    }
+  }
+  for (std::size_t v = 0; v < block.size(); ++v) {
+    if (block[v] < 0) continue;
+    plan_->values[v].block = block[v];
+    plan_->values[v].again =
+        plan_->add_slot(plan_->slots[static_cast<std::size_t>(plan_->values[v].data)].bytes);
+  }
+  for (const auto& op : plan_->ops) {
+    if (op->block < 0 || op->saved < 0) continue;
+    op->saved_again = plan_->add_slot(plan_->slots[static_cast<std::size_t>(op->saved)].bytes);
+  }
+}
+
+// The ops of the block that ends with op `last` whose results its backward needs, in order.
+std::vector<int> ProgramBuilder::replayed(int last) const {
+  const int block = plan_->ops[static_cast<std::size_t>(last)]->block;
+  const auto in_block = [&](int i) {
+    return i >= 0 && plan_->ops[static_cast<std::size_t>(i)]->block == block;
+  };
+  std::vector<bool> needed(plan_->values.size(), false);
+  for (int i = last; in_block(i); --i) {
+    for (const int v : plan_->ops[static_cast<std::size_t>(i)]->kept)
+      needed[static_cast<std::size_t>(v)] = true;
+  }
+  std::vector<int> ops;
+  for (int i = last; in_block(i); --i) {
+    const Op& op = *plan_->ops[static_cast<std::size_t>(i)];
+    const auto output = static_cast<std::size_t>(op.output);
+    if (op.saved < 0 && !(needed[output] && plan_->values[output].block == block)) continue;
+    ops.push_back(i);
+    for (const int v : op.inputs) needed[static_cast<std::size_t>(v)] = true;
+  }
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
 std::unique_ptr<Program> ProgramBuilder::finish() {
   ProgramPlan& plan = *plan_;
-  // Backward runs the list from its end; the first op to reach a gradient writes it, the others add.
-  std::vector<bool> written(plan.values.size(), false);
   const int count = static_cast<int>(plan.ops.size());
-  // Without backward nothing lives beyond the last op that reads it, and there are no gradients.
-  const bool backward = inference_ == 0;
+  // Inference has no backward: nothing lives beyond the last op that reads it, and there are no gradients.
+  if (inference_ == 0) {
+    find_inner_values();
+    for (int i = count - 1; i >= 0; --i) {
+      const int block = plan.ops[static_cast<std::size_t>(i)]->block;
+      if (block >= 0 && (i + 1 == count || plan.ops[static_cast<std::size_t>(i) + 1]->block != block)) {
+        for (const int op : replayed(i)) plan.after.push_back({op, true});
+      }
+      plan.after.push_back({i, false});
+    }
+  }
   Libraries libraries;
-  for (int i = count - 1; i >= 0; --i) {
+  for (int i = 0; i < count; ++i) {
     Op& op = *plan.ops[static_cast<std::size_t>(i)];
-    const int back = 2 * count - 1 - i;
+    for (const int v : op.inputs) plan.touch(plan.value(v).data, i);
+    if (op.output >= 0) plan.touch(plan.value(op.output).data, i);
+    plan.touch(op.saved, i);
+    op.prepare(libraries);
+    plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
+  }
+  // The first op to reach a gradient writes it, the others add.
+  std::vector<bool> written(plan.values.size(), false);
+  for (int at = 0; at < static_cast<int>(plan.after.size()); ++at) {
+    const ProgramPlan::Event& event = plan.after[static_cast<std::size_t>(at)];
+    Op& op = *plan.ops[static_cast<std::size_t>(event.op)];
+    const int time = count + at;
+    plan.touch(op.saved_again >= 0 ? op.saved_again : op.saved, time);
+    for (const int v : event.replay ? op.inputs : op.kept) plan.touch(plan.data_slot(v, op.block), time);
+    if (event.replay) {
+      plan.touch(plan.data_slot(op.output, op.block), time);
+      continue;
+    }
     for (const int v : op.inputs) {
       op.accumulate.push_back(written[static_cast<std::size_t>(v)]);
       written[static_cast<std::size_t>(v)] = true;
-      plan.touch(plan.value(v).data, i);
-      if (backward) plan.touch(plan.value(v).gradient, back);
+      plan.touch(plan.value(v).gradient, time);
     }
-    if (op.output >= 0) {
-      plan.touch(plan.value(op.output).data, i);
-      if (backward) plan.touch(plan.value(op.output).gradient, back);
-    }
-    plan.touch(op.saved, i);
-    if (backward) {
-      for (const int v : op.kept) plan.touch(plan.value(v).data, back);
-      plan.touch(op.saved, back);
-    }
-    op.prepare(libraries);
-    plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
+    if (op.output >= 0) plan.touch(plan.value(op.output).gradient, time);
+  }
+  for (Lifetime& slot : plan.slots) {
+    if (slot.begin < 0) slot.bytes = 0;
   }
   plan.arena_bytes = place(plan.slots);
   return std::make_unique<ListProgram>(std::move(plan_));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,6 +43,7 @@ struct RunState {
   std::byte* workspace;
   BatchResult result;
   Inference* inference = nullptr;
+  int block = -1;  // that is replayed or run backward
 };
 
 struct ProgramPlan;
@@ -57,12 +59,16 @@ class Op {
   virtual std::int64_t workspace_bytes() const { return 0; }
   virtual void forward(RunState& run) const = 0;
   virtual void backward(RunState& run) const = 0;
+  // Whether forward does nothing but make its output, so that it may run twice.
+  virtual bool is_pure() const { return true; }
 
   std::vector<int> inputs;       // value ids
   int output = -1;               // value id; -1 for the loss
   std::vector<int> kept;         // values whose data the backward reads
   std::vector<bool> accumulate;  // per input: its gradient already holds something; set by finish()
   int saved = -1;                // slot of what forward leaves for backward
+  int block = -1;                // the block it is recomputed with; -1: none
+  int saved_again = -1;          // slot of what its second forward leaves
   const ProgramPlan* plan = nullptr;
 
  protected:
@@ -92,6 +98,10 @@ class ProgramBuilder {
   Value linear(const std::string& name, Value x, int outputs, bool relu);
   void loss(Value logits, double label_smoothing);
 
+  // The ops of block(x), whose inner values are dropped after forward and computed again for backward, to the
+  // same bits. Batch norms and losses cannot be part of it.
+  Value recompute(Value x, const std::function<Value(Value)>& block);
+
   // Token and learned position embeddings of sequences of `length` <= `context` tokens. Tensors
   // `tokens`.weight (vocabulary, width) and `positions`.weight (context, width). Inference has its own
   // length.
@@ -102,6 +112,8 @@ class ProgramBuilder {
   // At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and .bias, zero.
   Value projection(const std::string& name, Value x, int outputs, double deviation);
   Value gelu(Value x);
+  // x with each value 0 with that probability, the others scaled to keep the mean; in training only.
+  Value dropout(Value x, double probability);
   // Causal self-attention of the three parts of the channels: queries, keys, values. No call sees more than
   // `context` positions.
   Value attention(Value qkv, int heads, int context);
@@ -118,12 +130,15 @@ class ProgramBuilder {
   std::int64_t rows(Value x) const;  // positions of all examples
   int find_tensor(const std::string& name) const;
   int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial);
+  void find_inner_values();
+  std::vector<int> replayed(int last) const;
   Value add_value(int height, int width, int channels);
   Value add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output, std::vector<int> kept);
 
   Compute compute_;
   int inference_;
-  int attentions_ = 0;
+  int attentions_ = 0, blocks_ = 0;
+  std::uint32_t dropouts_ = 0;
   std::unique_ptr<ProgramPlan> plan_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;

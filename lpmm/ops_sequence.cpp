@@ -88,6 +88,7 @@ class EmbeddingOp : public Op {
     kernels::sum_rows(pool, plan->compute, width_, dy, b.order, b.first, length_, b.positions);
     std::fill(b.positions + length_ * width_, b.positions + position_floats(), 0.0F);
     run.gradients->fold(positions_, 0, span_of(b.positions, position_floats()), run.microbatch);
+    if (run.gradients->is_frozen(tokens_)) return;
     // Token: its rows in order.
     const auto token = [&](std::int64_t i) { return run.batch.tokens[static_cast<std::size_t>(b.order[i])]; };
     std::iota(b.order, b.order + rows_, 0);
@@ -230,6 +231,38 @@ class GeluOp : public Op {
   std::int64_t count_;
 };
 
+class DropoutOp : public Op {
+ public:
+  DropoutOp(std::int64_t count, std::uint32_t ordinal, double probability)
+      : count_(count),
+        ordinal_(ordinal),
+        threshold_(static_cast<std::uint32_t>(std::lround(probability * 0x1p16))),
+        scale_(static_cast<float>(0x1p16 / (0x1p16 - threshold_))) {}
+  void forward(RunState& run) const override {
+    if (run.gradients == nullptr) {
+      kernels::copy_or_add(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output),
+                           false);
+    } else {
+      drop(run, data(run, inputs[0]), data(run, output), false);
+    }
+  }
+  void backward(RunState& run) const override {
+    drop(run, gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  // The same elements forward and backward: the noise is that of op, step and microbatch.
+  void drop(RunState& run, const std::byte* x, std::byte* y, bool add) const {
+    const auto stream =
+        static_cast<std::uint32_t>(Stream::kDropout) | static_cast<std::uint32_t>(run.microbatch) << 4;
+    kernels::dropout(run.memory.pool(), plan->compute, count_, run.memory.noise(ordinal_, stream), threshold_,
+                     scale_, x, y, add);
+  }
+  std::int64_t count_;
+  std::uint32_t ordinal_, threshold_;
+  float scale_;
+};
+
 class AttentionOp : public Op {
  public:
   // `longest`: positions that one call may see.
@@ -271,6 +304,7 @@ class AttentionOp : public Op {
 // vocabulary at a time; backward computes them again.
 class TokenLossOp : public Op {
  public:
+  bool is_pure() const override { return false; }
   TokenLossOp(std::int64_t rows, std::int64_t length, std::int64_t width, std::int64_t vocabulary,
               int embedding)
       : rows_(rows), length_(length), width_(width), embedding_(embedding, vocabulary, width) {}
@@ -327,6 +361,7 @@ class TokenLossOp : public Op {
                              .c = b.dx,
                              .c_stride = width_,
                              .accumulate = first > 0});
+      if (embedding_.is_frozen(run)) return;
       kernels::matmul(pool, {.transpose_a = true,
                              .m = columns,
                              .n = width_,
@@ -423,6 +458,12 @@ Value ProgramBuilder::layer_norm(const std::string& name, Value x) {
 Value ProgramBuilder::gelu(Value x) {
   return add_op(std::make_unique<GeluOp>(plan_->batch * x.values()), {x},
                 add_value(x.height, x.width, x.channels), {x.id});
+}
+
+Value ProgramBuilder::dropout(Value x, double probability) {
+  if (probability == 0) return x;
+  auto op = std::make_unique<DropoutOp>(plan_->batch * x.values(), dropouts_++, probability);
+  return add_op(std::move(op), {x}, add_value(x.height, x.width, x.channels), {});
 }
 
 Value ProgramBuilder::attention(Value qkv, int heads, int context) {

@@ -74,6 +74,10 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
     throw UsageError(fmt::format("optimizer.group: \"{}\" matches no tensor; the nearest is \"{}\"",
                                  g.pattern, nearest_tensor(g.pattern, tensors)));
   }
+  const auto frozen = [&](const TensorInfo& t) { return is_frozen(config, t.name); };
+  if (!tensors.empty() && std::all_of(tensors.begin(), tensors.end(), frozen)) {
+    throw UsageError("optimizer.group: all tensors are frozen, nothing is left to train");
+  }
 }
 
 Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learning_rate, std::int64_t t,
@@ -118,6 +122,20 @@ bool uses_momentum(const OptimizerConfig& config) {
 
 bool uses_variance(const OptimizerConfig& config) {
   return config.rule != RuleName::kSgd;
+}
+
+bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
+  bool frozen = false;
+  for (const ParameterGroup& g : config.groups) {
+    if (matches_pattern(g.pattern, tensor)) frozen = g.frozen;
+  }
+  return frozen;
+}
+
+bool has_role(const OptimizerConfig& config, const std::string& tensor, Role role) {
+  if (role != Role::kParameter && is_frozen(config, tensor)) return false;
+  if (role == Role::kMomentum) return uses_momentum(config);
+  return role != Role::kVariance || uses_variance(config);
 }
 
 }  // namespace lpmm

@@ -18,6 +18,7 @@ struct ParameterGroup {
   std::string pattern;  // shell pattern on the tensor's name
   double learning_rate_scale = 1;
   double weight_decay = -1;  // negative: the optimizer's own
+  bool frozen = false;       // stored, but neither accumulated nor updated
 };
 
 struct OptimizerConfig {
@@ -49,7 +50,7 @@ double schedule_factor(const ScheduleConfig& schedule, std::int64_t step, std::i
 
 // Throws UsageError for values out of range.
 void check_optimizer(const OptimizerConfig& config);
-// Throws UsageError for a group that matches none of the tensors.
+// Throws UsageError for a group that matches none of the tensors, and where all tensors are frozen.
 void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors);
 
 // Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
@@ -58,5 +59,8 @@ Rule make_rule(const OptimizerConfig& config, const std::string& tensor, double 
                double clip);
 bool uses_momentum(const OptimizerConfig& config);
 bool uses_variance(const OptimizerConfig& config);
+bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
+// What a tensor has memory for: frozen ones have the parameter alone.
+bool has_role(const OptimizerConfig& config, const std::string& tensor, Role role);
 
 }  // namespace lpmm

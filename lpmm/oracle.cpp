@@ -112,8 +112,7 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
     const RoleSpecs specs = specs_for(policy, info);
     for (std::size_t r = 0; r < kRoles; ++r) {
       const Role role = static_cast<Role>(r);
-      if (role == Role::kMomentum && !uses_momentum(optimizer)) continue;
-      if (role == Role::kVariance && !uses_variance(optimizer)) continue;
+      if (!has_role(optimizer, info.name, role)) continue;
       const std::int64_t n = info.elements();
       t.roles[r] = {specs[r], n,
                     std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[r].format, n))),
@@ -150,6 +149,7 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   if (!failed_tensor_.empty()) return;
   Tensor& t = tensors_.at(static_cast<std::size_t>(tensor));
   Stored& accumulator = t.roles[static_cast<std::size_t>(Role::kAccumulator)];
+  if (accumulator.codes.empty()) return;  // frozen
   Values sum = decode_all(accumulator);
   const auto scale = static_cast<float>(1.0 / microbatches_);
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
@@ -180,6 +180,7 @@ StepReport Oracle::commit(double learning_rate) {
     }
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       Tensor& t = tensors_[i];
+      if (t.roles[static_cast<std::size_t>(Role::kAccumulator)].codes.empty()) continue;
       std::array<Values, kRoles> v;
       for (std::size_t r = 0; r < kRoles; ++r) {
         v[r] = decode_all(t.roles[r]);

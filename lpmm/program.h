@@ -77,7 +77,9 @@ struct ModelConfig {
   int layers = 0, heads = 0, embedding = 0;  // embedding: channels of a position
   int context = 0;                           // positions the model has
   int vocabulary = 0;
-  int length = 0;  // of the sequences it is built for; 0: context
+  int length = 0;          // of the sequences it is built for; 0: context
+  double dropout = 0;      // of the embedding and of what attention and MLP add
+  bool recompute = false;  // layers keep their input only and are computed again in backward
 };
 
 // Whether the model reads sequences of tokens, not images.

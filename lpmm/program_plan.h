@@ -19,10 +19,18 @@ struct ProgramPlan {
   int threads = 1;
   struct Slots {
     int data = -1, gradient = -1;
+    int block = -1,
+        again = -1;  // of a value inside a block that is recomputed: where it lives the second time
+  };
+  // What follows the forward pass: an op's backward, or its forward once more.
+  struct Event {
+    int op;
+    bool replay;
   };
   std::vector<Slots> values;
   std::vector<Lifetime> slots;
   std::vector<std::unique_ptr<Op>> ops;
+  std::vector<Event> after;
   std::int64_t arena_bytes = 0, workspace_bytes = 0;
 
   int add_slot(std::int64_t bytes) {
@@ -36,6 +44,11 @@ struct ProgramPlan {
     life.end = std::max(life.end, time);
   }
   const Slots& value(int id) const { return values[static_cast<std::size_t>(id)]; }
+  // Where a value's data is while `block` is replayed or run backward (-1: none is).
+  int data_slot(int id, int block) const {
+    const Slots& s = value(id);
+    return block >= 0 && s.block == block ? s.again : s.data;
+  }
   std::byte* at(const RunState& run, int slot) const {
     return slot < 0 ? nullptr : run.arena + slots[static_cast<std::size_t>(slot)].offset;
   }
@@ -78,6 +91,7 @@ class PanelledWeight {
   std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
   std::int64_t panel_rows() const { return panel_rows_; }
   std::int64_t rows() const { return rows_; }
+  bool is_frozen(const RunState& run) const { return run.memory.is_frozen(tensor_); }
 
   // Runs body(row, rows) for every panel in order.
   template <class Body>

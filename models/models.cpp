@@ -61,6 +61,9 @@ ModelConfig gpt_shape(const ModelConfig& config) {
   check_range("embedding", c.embedding, 1, 1 << 16);
   check_range("context", c.context, 1, 1 << 20);
   check_range("vocabulary", c.vocabulary, 2, 1 << 24);
+  if (!(c.dropout >= 0 && c.dropout < 1)) {
+    throw UsageError(fmt::format("model.dropout = {}: must be at least 0 and below 1", c.dropout));
+  }
   if (c.embedding % c.heads != 0) {
     throw UsageError(
         fmt::format("model.embedding = {} must be a multiple of model.heads = {}", c.embedding, c.heads));
@@ -75,15 +78,20 @@ ModelConfig gpt_shape(const ModelConfig& config) {
 // the names of the published checkpoints.
 void gpt(ProgramBuilder& b, const ModelConfig& c) {
   const double deviation = 0.02, residual = deviation / std::sqrt(2.0 * c.layers);
-  Value x = b.embedding("wte", "wpe", c.vocabulary, c.context, c.length, c.embedding);
-  for (int layer = 0; layer < c.layers; ++layer) {
-    const std::string name = fmt::format("h.{}.", layer);
-    Value y = b.layer_norm(name + "ln_1", x);
-    y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads, c.context);
-    x = b.add(x, b.projection(name + "attn.c_proj", y, c.embedding, residual));
-    y = b.layer_norm(name + "ln_2", x);
-    y = b.gelu(b.projection(name + "mlp.c_fc", y, 4 * c.embedding, deviation));
-    x = b.add(x, b.projection(name + "mlp.c_proj", y, c.embedding, residual));
+  Value x = b.dropout(b.embedding("wte", "wpe", c.vocabulary, c.context, c.length, c.embedding), c.dropout);
+  for (int i = 0; i < c.layers; ++i) {
+    const auto layer = [&](Value in) {
+      const std::string name = fmt::format("h.{}.", i);
+      Value y = b.layer_norm(name + "ln_1", in);
+      y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads, c.context);
+      y = b.projection(name + "attn.c_proj", y, c.embedding, residual);
+      const Value middle = b.add(in, b.dropout(y, c.dropout));
+      y = b.layer_norm(name + "ln_2", middle);
+      y = b.gelu(b.projection(name + "mlp.c_fc", y, 4 * c.embedding, deviation));
+      y = b.projection(name + "mlp.c_proj", y, c.embedding, residual);
+      return b.add(middle, b.dropout(y, c.dropout));
+    };
+    x = c.recompute ? b.recompute(x, layer) : layer(x);
   }
   b.token_loss(b.layer_norm("ln_f", x), "wte");
 }

@@ -32,9 +32,13 @@ std::atomic<const TileKernels*>& chosen_kernels() {
   return chosen;
 }
 
+}  // namespace
+
 const TileKernels& tile_kernels() {
   return *chosen_kernels().load(std::memory_order_relaxed);
 }
+
+namespace {
 
 constexpr std::int64_t kBlocksPerTile = kTile / 64;
 using Steps = std::array<std::uint16_t, kBlocksPerTile>;

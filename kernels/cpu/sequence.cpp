@@ -9,6 +9,7 @@
 #include "kernels/cpu/compute_loops.h"
 #include "kernels/cpu/cut.h"
 #include "kernels/cpu/sequence_loops.h"
+#include "kernels/cpu/tile.h"
 
 namespace lpmm::kernels {
 
@@ -71,6 +72,22 @@ void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, 
   for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::gelu_backward(type, n, bytes_at(x, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
                          accumulate);
+  });
+}
+
+// ---- dropout ---------------------------------------------------------------------------------------------
+void dropout(Pool& pool, Compute type, std::int64_t count, const Noise& noise, std::uint32_t threshold,
+             float scale, const void* x, void* y, bool accumulate) {
+  constexpr std::int64_t kPiece = 4096;
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool, count, kPiece, [&](std::int64_t first, std::int64_t n) {
+    alignas(64) std::uint32_t words[kPiece / 2];
+    alignas(64) float values[kPiece];
+    tile_kernels().draw(noise, first / kGroup, groups_of(n), words);
+    loops::to_float(type, n, bytes_at(x, first * b), values);
+    for (std::int64_t i = 0; i < n; ++i)
+      values[i] = draw_of(words, i) >= threshold ? scale * values[i] : 0.0F;
+    loops::from_float(type, n, values, bytes_at(y, first * b), accumulate);
   });
 }
 

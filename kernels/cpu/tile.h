@@ -48,6 +48,7 @@ inline std::uint16_t round_to_bf16(float value, const std::uint32_t* words, std:
   return words == nullptr ? float_to_bf16(value) : float_to_bf16_stochastic(value, draw_of(words, element));
 }
 
+const TileKernels& tile_kernels();  // the set in use
 const TileKernels& scalar_tile_kernels();
 // The vector sets this processor can run, best first.
 std::vector<const TileKernels*> simd_tile_kernels();

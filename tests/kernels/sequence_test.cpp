@@ -127,6 +127,32 @@ TEST(Gelu, NanStaysNan) {
   EXPECT_TRUE(std::isnan(y));
 }
 
+// ---- dropout ---------------------------------------------------------------------------------------------
+// The share that is dropped, the mean, the same elements for the same noise, and each by its own draw.
+TEST(Dropout, DropsByTheDrawOfTheElement) {
+  const std::int64_t count = 20001;
+  const Noise noise{3, 1, 4, 15};
+  const Floats x = random_floats(count, 15);
+  for (const Compute type : kTypes) {
+    Cells cx(type, x), cy(type, Floats(x.size(), 0.0F));
+    const Floats held = cx.floats();
+    dropout(Cells::pool(), type, count, noise, 16384, 4.0F / 3, cx.data(), cy.data(), false);
+    const Floats y = cy.floats();
+    int dropped = 0;
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      const bool keeps = noise_draw(noise, static_cast<std::int64_t>(i)) >= 16384;
+      ASSERT_NEAR(y[i], keeps ? held[i] * 4 / 3 : 0, std::abs(held[i]) * tolerance_of(type)) << i;
+      dropped += keeps ? 0 : 1;
+    }
+    EXPECT_NEAR(dropped, 0.25 * static_cast<double>(count),
+                5 * std::sqrt(0.1875 * static_cast<double>(count)));
+    dropout(Cells::pool(), type, count, noise, 16384, 4.0F / 3, cx.data(), cy.data(), true);
+    const Floats twice = cy.floats();
+    for (std::size_t i = 0; i < y.size(); ++i)
+      ASSERT_NEAR(twice[i], 2 * y[i], std::abs(y[i]) * 3 * tolerance_of(type));
+  }
+}
+
 // ---- attention -------------------------------------------------------------------------------------------
 // y of one sequence set, in double; with `gradient`, d(sum dy * y) / dqkv.
 Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Floats& dy, Doubles* gradient) {

@@ -15,22 +15,23 @@ namespace {
 
 struct Shape {
   int vocabulary, context, length, width, heads, layers;
+  double dropout = 0;
+  bool recompute = false;
 };
 
 Forward gpt(Shape s) {
   return [s](ProgramBuilder& b) {
-    Value x = b.embedding("wte", "wpe", s.vocabulary, s.context, s.length, s.width);
-    for (int layer = 0; layer < s.layers; ++layer) {
-      const std::string name = "h" + std::to_string(layer);
-      x = b.add(x, b.projection(name + ".out",
-                                b.attention(b.projection(name + ".qkv", b.layer_norm(name + ".ln1", x),
-                                                         3 * s.width, 0.3),
-                                            s.heads, s.context),
-                                s.width, 0.3));
-      x = b.add(x, b.projection(
-                       name + ".down",
-                       b.gelu(b.projection(name + ".up", b.layer_norm(name + ".ln2", x), 2 * s.width, 0.3)),
-                       s.width, 0.3));
+    Value x = b.dropout(b.embedding("wte", "wpe", s.vocabulary, s.context, s.length, s.width), s.dropout);
+    for (int i = 0; i < s.layers; ++i) {
+      const auto layer = [&](Value in) {
+        const std::string name = "h" + std::to_string(i);
+        Value y = b.projection(name + ".qkv", b.layer_norm(name + ".ln1", in), 3 * s.width, 0.3);
+        y = b.projection(name + ".out", b.attention(y, s.heads, s.context), s.width, 0.3);
+        const Value middle = b.add(in, b.dropout(y, s.dropout));
+        y = b.gelu(b.projection(name + ".up", b.layer_norm(name + ".ln2", middle), 2 * s.width, 0.3));
+        return b.add(middle, b.dropout(b.projection(name + ".down", y, s.width, 0.3), s.dropout));
+      };
+      x = s.recompute ? b.recompute(x, layer) : layer(x);
     }
     b.token_loss(b.layer_norm("last", x), "wte");
   };
@@ -209,29 +210,71 @@ TEST(SequenceProgram, InferencePastTheContextIsAnError) {
   EXPECT_THROW(program->infer(*net.memory, tokens, state), RunError);
 }
 
-// Three steps of two microbatches with everything packed and clipping, for any number of threads.
-TEST(SequenceProgram, SameBitsForAnyNumberOfThreads) {
-  constexpr Shape kShape{300, 32, 32, 48, 3, 2};
-  std::vector<std::vector<Floats>> runs;
-  for (const int threads : {1, 2, 3}) {
-    Net net(gpt(kShape), 3, Compute::kBf16, threads, 2, "lpmm-compact");
-    std::vector<Floats> all;
-    for (std::uint32_t step = 1; step <= 3; ++step) {
-      net.memory->begin_step(step);
-      for (int m = 0; m < 2; ++m) {
-        all.push_back(
-            {static_cast<float>(net.program
-                                    ->train(*net.memory, *net.buffers,
-                                            random_tokens(3, kShape, step * 2 + static_cast<unsigned>(m)), m)
-                                    .loss_sum)});
-      }
-      EXPECT_TRUE(net.memory->commit(0.01).applied);
+// Losses and parameters of three steps of two microbatches with everything packed.
+std::vector<Floats> short_run(Shape shape, int threads) {
+  Net net(gpt(shape), 3, Compute::kBf16, threads, 2, "lpmm-compact");
+  std::vector<Floats> all;
+  for (std::uint32_t step = 1; step <= 3; ++step) {
+    net.memory->begin_step(step);
+    for (int m = 0; m < 2; ++m) {
+      const Batch batch = random_tokens(3, shape, step * 2 + static_cast<unsigned>(m));
+      all.push_back({static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).loss_sum)});
     }
-    for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
-    runs.push_back(all);
+    EXPECT_TRUE(net.memory->commit(0.01).applied);
   }
-  EXPECT_EQ(runs[0], runs[1]);
-  EXPECT_EQ(runs[0], runs[2]);
+  for (int t = 0; t < net.memory->tensors(); ++t) all.push_back(net.parameter(t));
+  return all;
+}
+
+constexpr Shape kSmall{300, 32, 32, 48, 3, 3};
+
+TEST(SequenceProgram, SameBitsForAnyNumberOfThreads) {
+  Shape shape = kSmall;
+  shape.dropout = 0.2;
+  const std::vector<Floats> one = short_run(shape, 1);
+  EXPECT_EQ(one, short_run(shape, 2));
+  EXPECT_EQ(one, short_run(shape, 3));
+}
+
+// Layers that are computed again give the same bits, dropout included, in less memory.
+TEST(SequenceProgram, RecomputingChangesNoBit) {
+  for (const double dropout : {0.0, 0.3}) {
+    Shape kept = kSmall, again = kSmall;
+    kept.dropout = again.dropout = dropout;
+    again.recompute = true;
+    EXPECT_EQ(short_run(kept, 2), short_run(again, 2)) << dropout;
+    kept.layers = again.layers = 8;
+    const Net a(gpt(kept), 4, Compute::kBf16, 1), b(gpt(again), 4, Compute::kBf16, 1);
+    EXPECT_LT(b.program->activation_bytes(), a.program->activation_bytes() / 3);
+  }
+}
+
+TEST(SequenceProgram, WhatCountsIsNotRecomputed) {
+  ProgramBuilder b(2, Compute::kFp32, 1);
+  const Value x = b.input(8, 8, 3);
+  EXPECT_THROW(
+      b.recompute(x, [&](Value in) { return b.batch_norm("bn", b.convolution("c", in, 4, 3, 1), true); }),
+      std::logic_error);
+}
+
+// Evaluation drops nothing; training drops something else in every step and microbatch.
+TEST(SequenceProgram, DropoutIsForTrainingAlone) {
+  Shape with = kSmall;
+  with.dropout = 0.5;
+  Net plain(gpt(kSmall), 2, Compute::kFp32, 2), dropping(gpt(with), 2, Compute::kFp32, 2, 2);
+  const Batch batch = random_tokens(2, kSmall, 8);
+  EXPECT_EQ(plain.program->evaluate(*plain.memory, *plain.buffers, batch).loss_sum,
+            dropping.program->evaluate(*dropping.memory, *dropping.buffers, batch).loss_sum);
+  std::vector<double> losses;
+  for (std::uint32_t step = 1; step <= 2; ++step) {
+    dropping.memory->begin_step(step);
+    for (int m = 0; m < 2; ++m) {
+      losses.push_back(dropping.program->train(*dropping.memory, *dropping.buffers, batch, m).loss_sum);
+    }
+    dropping.memory->commit(0);
+  }
+  std::sort(losses.begin(), losses.end());
+  EXPECT_EQ(std::unique(losses.begin(), losses.end()) - losses.begin(), 4);
 }
 
 }  // namespace

@@ -1,0 +1,101 @@
+// Frozen tensors: stored packed, without accumulator and state, and never changed.
+#include <gtest/gtest.h>
+
+#include "lpmm/error.h"
+#include "lpmm/model_memory.h"
+#include "lpmm/oracle.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+const std::vector<TensorInfo> kTensors = {{"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}};
+
+OptimizerConfig optimizer(const std::string& frozen) {
+  OptimizerConfig o;
+  o.rule = RuleName::kAdamW;
+  o.learning_rate = 0.01;
+  o.clip_norm = 1;
+  if (!frozen.empty()) {
+    ParameterGroup group;
+    group.pattern = frozen;
+    group.frozen = true;
+    o.groups.push_back(group);
+  }
+  return o;
+}
+
+std::vector<float> decoded(const ModelMemory& memory, int tensor) {
+  std::vector<float> v(static_cast<std::size_t>(memory.info(tensor).elements()));
+  memory.decode(tensor, 0, v);
+  return v;
+}
+
+TEST(Frozen, HasNeitherAccumulatorNorStates) {
+  const Policy policy = make_policy("lpmm");
+  Pool pool(1);
+  const ModelMemory memory(kTensors, policy, optimizer("a.*"), 1, 1, pool);
+  EXPECT_TRUE(memory.is_frozen(0));
+  EXPECT_FALSE(memory.is_frozen(1));
+  EXPECT_NE(memory.view(0, Role::kParameter).codes, nullptr);
+  for (const Role role : {Role::kAccumulator, Role::kMomentum, Role::kVariance}) {
+    EXPECT_EQ(memory.view(0, role).codes, nullptr);
+    EXPECT_NE(memory.view(1, role).codes, nullptr);
+  }
+  const Ledger half = memory.ledger(), planned = memory_ledger(kTensors, policy, optimizer("a.*")),
+               whole = memory_ledger(kTensors, policy, optimizer(""));
+  EXPECT_EQ(half.model_memory(), planned.model_memory());
+  const auto variance = static_cast<std::size_t>(Role::kVariance);
+  EXPECT_LT(half.role_codes[variance], whole.role_codes[variance]);
+  EXPECT_EQ(half.role_codes[0], whole.role_codes[0]);
+}
+
+// The others are updated as the oracle says, with a norm that leaves the frozen tensor's gradient out.
+TEST(Frozen, TheOthersGoOnAsTheOracleSays) {
+  Pool pool(2);
+  const Policy policy = make_policy("lpmm-compact");
+  ModelMemory memory(kTensors, policy, optimizer("a.*"), 7, 2, pool);
+  Oracle oracle(kTensors, policy, optimizer("a.*"), 7, 2);
+  for (int t = 0; t < 3; ++t) {
+    const std::vector<float> start = normal_values(memory.info(t).elements(), static_cast<unsigned>(t) + 1);
+    memory.initialize(t, 0, start);
+    oracle.initialize(t, start);
+  }
+  const std::vector<float> before = decoded(memory, 0);
+  for (std::uint32_t step = 1; step <= 5; ++step) {
+    memory.begin_step(step);
+    oracle.begin_step(step);
+    for (int k = 0; k < 2; ++k) {
+      for (int t = 0; t < 3; ++t) {
+        const std::vector<float> g =
+            normal_values(memory.info(t).elements(), 100 * step + static_cast<unsigned>(10 * t + k));
+        memory.fold(t, 0, g, k);
+        oracle.fold(t, g, k);
+      }
+    }
+    const StepReport a = memory.commit(0.01), b = oracle.commit(0.01);
+    EXPECT_TRUE(a.applied);
+    EXPECT_NEAR(a.gradient_norm, b.gradient_norm, 1e-9 * b.gradient_norm);
+    // 70 * 31 normal gradients, averaged over two microbatches.
+    EXPECT_NEAR(a.gradient_norm, std::sqrt(70 * 31 / 2.0), 3);
+  }
+  EXPECT_EQ(decoded(memory, 0), before);
+  for (int t = 0; t < 3; ++t) EXPECT_EQ(decoded(memory, t), oracle.decode(t, Role::kParameter)) << t;
+  EXPECT_NE(decoded(memory, 1), normal_values(memory.info(1).elements(), 2));
+}
+
+TEST(Frozen, SomethingMustBeLeftToTrain) {
+  Pool pool(1);
+  EXPECT_THROW(ModelMemory(kTensors, make_policy("lpmm"), optimizer("*"), 1, 1, pool), UsageError);
+  // A later group takes a tensor out again.
+  OptimizerConfig o = optimizer("*");
+  ParameterGroup group;
+  group.pattern = "b.bias";
+  o.groups.push_back(group);
+  const ModelMemory memory(kTensors, make_policy("lpmm"), o, 1, 1, pool);
+  EXPECT_TRUE(memory.is_frozen(1));
+  EXPECT_FALSE(memory.is_frozen(2));
+}
+
+}  // namespace
+}  // namespace lpmm
