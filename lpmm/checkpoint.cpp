@@ -526,7 +526,8 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
                          weights.read(t, pool, [&](std::int64_t, std::span<const float> values) {
                            if (!bf16) return sink(std::as_bytes(values));
                            std::vector<std::uint16_t> narrow(values.size());
-                           std::transform(values.begin(), values.end(), narrow.begin(), float_to_bf16);
+                           std::transform(values.begin(), values.end(), narrow.begin(),
+                                          [](float x) { return float_to_bf16(x); });
                            sink(std::as_bytes(std::span(narrow)));
                          });
                        }});

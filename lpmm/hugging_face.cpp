@@ -69,8 +69,9 @@ void read_floats(const SafetensorsFile& file, const SafetensorsEntry& entry, std
   }
   std::vector<std::uint16_t> narrow(out.size());
   file.read(entry, 2 * at, std::as_writable_bytes(std::span(narrow)));
+  const bool half = entry.dtype == "F16";
   std::transform(narrow.begin(), narrow.end(), out.begin(),
-                 entry.dtype == "F16" ? half_to_float : bf16_to_float);
+                 [half](std::uint16_t x) { return half ? half_to_float(x) : bf16_to_float(x); });
 }
 
 void transpose(std::int64_t rows, std::int64_t columns, const std::vector<float>& in,

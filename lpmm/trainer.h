@@ -14,7 +14,7 @@ struct TrainOptions {
   std::string out;        // the run's folder, made if missing
   bool resume = false;    // go on from the newest checkpoint, or start where there is none
   bool quiet = false;     // no progress
-  std::string init = "";  // a checkpoint whose parameters a new run starts from, whatever its specs
+  std::string init = {};  // a checkpoint whose parameters a new run starts from, whatever its specs
 };
 
 struct TrainResult {
