@@ -118,6 +118,7 @@ int run_export(const ExportArguments& o) {
   const std::string path = find_checkpoint(o.path);
   Pool pool(o.threads);
   if (o.hugging_face) {
+    if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
     const RunConfig config = text_config(path);
     export_hugging_face(StoredWeights(path), config.model, o.output, pool);
     print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);

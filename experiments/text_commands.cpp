@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -35,6 +36,9 @@ struct SampleArguments {
 };
 
 int run_sample(const SampleArguments& o) {
+  if (std::isnan(o.sampling.temperature) || std::isnan(o.sampling.top_p)) {
+    throw UsageError("--temperature and --top-p are numbers, not nan");
+  }
   LoadedModel loaded(o.path, o.threads);
   const Tokenizer& tokenizer = loaded.tokenizer();
   std::vector<std::int32_t> ids = tokenizer.encode(o.prompt);
@@ -59,9 +63,12 @@ int run_sample(const SampleArguments& o) {
           static_cast<std::size_t>(std::max<std::int64_t>(1, context / 2)));
     }
     loaded.infer(next, state);
-    ids.push_back(sample_token(state.logits, o.sampling, static_cast<std::int64_t>(ids.size())));
+    // A vocabulary may have been padded: only tokens that mean something are drawn.
+    const std::size_t known = std::min(state.logits.size(), static_cast<std::size_t>(tokenizer.vocabulary()));
+    ids.push_back(sample_token(std::span<const float>(state.logits).first(known), o.sampling,
+                               static_cast<std::int64_t>(ids.size())));
     next = std::span<const std::int32_t>(ids).last(1);
-    if (next[0] >= tokenizer.vocabulary() || next[0] == tokenizer.end_of_text()) break;
+    if (next[0] == tokenizer.end_of_text()) break;
     show(text.push(tokenizer.decode(next)));
   }
   show(text.finish());
@@ -119,6 +126,7 @@ int run_import(const ImportArguments& o) {
   config.data.text.folder = o.folder;
   config.data.text.length = config.model.context;
   config.train.steps = 1;  // a config has some
+  config.train.batch = 1;
   const auto model = make_model(config.model);
   const std::filesystem::path out(o.output), saved = out / "config.toml";
   if (std::filesystem::exists(saved)) {
@@ -161,6 +169,9 @@ struct TokenizeArguments {
 
 int run_tokenize(const TokenizeArguments& o) {
   constexpr std::uint64_t kLongestText = std::uint64_t{1} << 36;
+  if (!o.output.ends_with(".tokens")) {
+    throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
+  }
   const std::string text = read_text(o.input, kLongestText);
   const auto tokenizer = make_text_tokenizer(o.text, text);
   Progress progress(o.json);

@@ -451,7 +451,13 @@ struct StoredWeights::State {
 
 StoredWeights::StoredWeights(const std::string& path)
     : path_(path), state_(std::make_unique<State>(path)), tensors_(tensors_of(state_->opened)) {
-  std::erase_if(tensors_, [](const CheckpointTensor& t) { return t.specs.empty(); });
+  std::set<std::string> names;
+  for (const CheckpointTensor& t : tensors_) {
+    const std::string role = t.specs.empty() ? "" : t.specs.front().first;
+    if ((role != "buffer" && role != to_string(Role::kParameter)) || !names.insert(t.name).second) {
+      throw RunError(fmt::format("{}/{}: {} has no parameter, or more than one", path, kModelFile, t.name));
+    }
+  }
 }
 StoredWeights::~StoredWeights() = default;
 
@@ -517,6 +523,28 @@ void load_parameters(const std::string& path, ModelMemory& memory) {
   }
 }
 
+void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
+                  std::span<const SafetensorsSource> sources) {
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(fs::absolute(output));
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    throw UsageError(fmt::format("{}: is no ordinary file; name a new one (--out)", output));
+  }
+  if (fs::equivalent(target.parent_path(), weights.path(), ignored)) {
+    throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
+  }
+  const std::string temporary = output + ".tmp";
+  try {
+    write_safetensors(temporary, metadata, sources);
+    fs::rename(temporary, output);
+    const std::string folder = fs::path(output).parent_path().string();
+    sync_folder(folder.empty() ? "." : folder);
+  } catch (const std::exception& e) {
+    fs::remove(temporary, ignored);
+    throw RunError(fmt::format("the export could not be written: {}", e.what()));
+  }
+}
+
 void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool) {
   const StoredWeights weights(path);
   std::vector<SafetensorsSource> sources;
@@ -532,24 +560,7 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
                          });
                        }});
   }
-  std::error_code ignored;
-  const fs::path target = fs::weakly_canonical(fs::absolute(output));
-  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
-    throw UsageError(fmt::format("{}: is no ordinary file; name a new one (--out)", output));
-  }
-  if (fs::equivalent(target.parent_path(), path, ignored)) {
-    throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
-  }
-  const std::string temporary = output + ".tmp";
-  try {
-    write_safetensors(temporary, {{"format", "pt"}, {"model", weights.model()}}, sources);
-    fs::rename(temporary, output);
-    const std::string folder = fs::path(output).parent_path().string();
-    sync_folder(folder.empty() ? "." : folder);
-  } catch (const std::exception& e) {
-    fs::remove(temporary, ignored);
-    throw RunError(fmt::format("the export could not be written: {}", e.what()));
-  }
+  write_export(weights, output, {{"format", "pt"}, {"model", weights.model()}}, sources);
 }
 
 }  // namespace lpmm

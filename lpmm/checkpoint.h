@@ -15,6 +15,7 @@
 
 #include "lpmm/model_memory.h"
 #include "lpmm/program.h"
+#include "lpmm/safetensors.h"
 
 namespace lpmm {
 
@@ -84,6 +85,11 @@ class StoredWeights {
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
 // naming the checkpoint and the tensor where names or shapes differ.
 void load_parameters(const std::string& path, ModelMemory& memory);
+
+// Writes a file of what `weights` holds; it appears whole or not at all. Throws UsageError for a place inside
+// the checkpoint that is read, or for what is no ordinary file.
+void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
+                  std::span<const SafetensorsSource> sources);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.

@@ -4,8 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -23,6 +21,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "transformer.";  // of files saved with a head
 constexpr int kHeadWidth = 64;
+constexpr int kMostLayers = 1000;
 
 std::string file_of(const std::string& path) {
   std::error_code error;
@@ -31,9 +30,8 @@ std::string file_of(const std::string& path) {
 
 // Whether theirs is the transpose of ours.
 bool is_transposed(const std::string& name) {
-  return name.find(".attn.c_") != std::string::npos || name.find(".mlp.c_") != std::string::npos
-             ? name.ends_with(".weight")
-             : false;
+  return name.ends_with(".weight") &&
+         (name.find(".attn.c_") != std::string::npos || name.find(".mlp.c_") != std::string::npos);
 }
 
 // What a file may hold besides parameters.
@@ -94,6 +92,54 @@ int size_of(std::int64_t value, const std::string& where) {
   return static_cast<int>(value);
 }
 
+// Heads from config.json, and a refusal of what this GPT-2 does otherwise.
+void read_config(const std::string& path, ModelConfig& model) {
+  Json j;
+  try {
+    j = parse_json(read_text(path, std::uint64_t{1} << 20));
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}: {}", path, e.what()));
+  }
+  if (!j.is_object() || !j.contains("n_head") || !j["n_head"].is_number_integer()) {
+    throw RunError(fmt::format("{}: has no n_head, so the heads are not known", path));
+  }
+  model.heads = size_of(j["n_head"].get<std::int64_t>(), path + ": n_head");
+  if (model.embedding % model.heads != 0) {
+    throw RunError(
+        fmt::format("{}: n_head = {} does not divide the {} channels", path, model.heads, model.embedding));
+  }
+  const auto expect_value = [&](const char* key, const std::vector<Json>& known) {
+    if (!j.contains(key) || std::find(known.begin(), known.end(), j[key]) != known.end()) return;
+    throw RunError(fmt::format("{}: {} is {}, which this GPT-2 does not have", path, key, j[key].dump()));
+  };
+  expect_value("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
+  expect_value("layer_norm_epsilon", {1e-5});
+  expect_value("n_inner", {nullptr, 4 * model.embedding});
+  expect_value("scale_attn_weights", {true});
+  expect_value("scale_attn_by_inverse_layer_idx", {false});
+}
+
+// An output matrix must be the token embedding.
+void check_tied(const SafetensorsFile& file) {
+  const SafetensorsEntry* head = file.find("lm_head.weight");
+  if (head == nullptr) return;
+  const SafetensorsEntry& tokens = expect(file, "wte.weight", 2);
+  constexpr std::uint64_t kPiece = 1 << 20;
+  bool same = head->shape == tokens.shape && head->dtype == tokens.dtype;
+  std::vector<std::byte> a, b;
+  for (std::uint64_t at = 0; same && at < tokens.bytes; at += kPiece) {
+    a.resize(std::min(kPiece, tokens.bytes - at));
+    b.resize(a.size());
+    file.read(tokens, at, a);
+    file.read(*head, at, b);
+    same = a == b;
+  }
+  if (!same) {
+    throw RunError(
+        fmt::format("{}: lm_head.weight is not wte.weight; only a tied output can be imported", file.path()));
+  }
+}
+
 }  // namespace
 
 ModelConfig hugging_face_model(const std::string& path) {
@@ -105,23 +151,20 @@ ModelConfig hugging_face_model(const std::string& path) {
   model.vocabulary = size_of(tokens.shape[0], file.path() + ": vocabulary");
   model.embedding = size_of(tokens.shape[1], file.path() + ": embedding");
   model.context = size_of(positions.shape[0], file.path() + ": positions");
-  while (find(file, fmt::format("h.{}.ln_1.weight", model.layers)) != nullptr) ++model.layers;
+  while (model.layers < kMostLayers && find(file, fmt::format("h.{}.ln_1.weight", model.layers)) != nullptr) {
+    ++model.layers;
+  }
   model.heads = std::max(1, model.embedding / kHeadWidth);
   const fs::path config = fs::path(file.path()).parent_path() / "config.json";
   std::error_code error;
-  if (fs::is_directory(path, error) && fs::exists(config, error)) {
-    const Json j = parse_json(read_text(config.string(), std::uint64_t{1} << 20));
-    if (!j.is_object() || !j.contains("n_head") || !j["n_head"].is_number_integer()) {
-      throw RunError(fmt::format("{}: has no n_head, so the heads are not known", config.string()));
-    }
-    model.heads = size_of(j["n_head"].get<std::int64_t>(), config.string() + ": n_head");
-  }
+  if (fs::exists(config, error)) read_config(config.string(), model);
   return model;
 }
 
 void import_hugging_face(const std::string& path, ModelMemory& memory) {
   constexpr std::int64_t kPanel = 256 * kernels::kTile;
   const SafetensorsFile file(file_of(path));
+  check_tied(file);
   std::set<std::string> known;
   std::vector<float> values, turned;
   for (int i = 0; i < memory.tensors(); ++i) {
@@ -162,6 +205,9 @@ void export_hugging_face(const StoredWeights& weights, const ModelConfig& config
   for (const CheckpointTensor& t : weights.tensors()) {
     std::vector<std::int64_t> shape = t.shape;
     const bool turn = is_transposed(t.name);
+    if (turn && shape.size() != 2) {
+      throw RunError(fmt::format("{}: {} is no matrix, so this is no GPT-2", weights.path(), t.name));
+    }
     if (turn) std::reverse(shape.begin(), shape.end());
     sources.push_back({t.name, "F32", shape, [&weights, &pool, &t, turn](const auto& sink) {
                          std::vector<float> all, turned;
@@ -174,9 +220,7 @@ void export_hugging_face(const StoredWeights& weights, const ModelConfig& config
                          sink(std::as_bytes(std::span(std::as_const(turned))));
                        }});
   }
-  const std::string path = (fs::path(folder) / "model.safetensors").string(), temporary = path + ".tmp";
-  write_safetensors(temporary, {{"format", "pt"}}, sources);
-  fs::rename(temporary, path);
+  write_export(weights, (fs::path(folder) / "model.safetensors").string(), {{"format", "pt"}}, sources);
   const Json shape = {{"architectures", {"GPT2LMHeadModel"}},
                       {"model_type", "gpt2"},
                       {"activation_function", "gelu_new"},

@@ -11,13 +11,13 @@
 
 namespace lpmm {
 
-// The model that `path` holds: a safetensors file, or a folder with model.safetensors and perhaps
-// config.json. Without config.json heads are 64 wide, as in every published size. Throws RunError naming file
-// and tensor for what is no GPT-2.
+// The model that `path` holds: a safetensors file, or a folder with model.safetensors; config.json beside it
+// is read. Without one heads are 64 wide, as in every published size. Throws RunError naming file and tensor
+// for what is no GPT-2.
 ModelConfig hugging_face_model(const std::string& path);
 
 // Parameters of `memory` from that file, fp32, fp16 or bf16. Tensors that are missing, of another shape or
-// not known are errors; attention masks and a tied lm_head are left out.
+// not known are errors; attention masks and a tied lm_head are left out, another lm_head is an error.
 void import_hugging_face(const std::string& path, ModelMemory& memory);
 
 // Writes `folder`/model.safetensors (fp32) and config.json.

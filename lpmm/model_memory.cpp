@@ -294,7 +294,7 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                        int contribution, bool is_last) {
   State& s = *state_;
-  if (is_frozen(tensor)) return;
+  if (tensor >= 0 && tensor < tensors() && is_frozen(tensor)) return;
   const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
   if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
   if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||

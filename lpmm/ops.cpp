@@ -495,6 +495,11 @@ std::int64_t ProgramBuilder::rows(Value x) const {
 
 Value ProgramBuilder::add_value(int height, int width, int channels) {
   Value v{static_cast<int>(plan_->values.size()), height, width, channels};
+  if (1.0 * plan_->batch * height * width * channels > 0x1p42) {
+    throw UsageError(
+        fmt::format("a value of {} x {} x {} x {}: the model or the batch is too large for any machine",
+                    plan_->batch, height, width, channels));
+  }
   const std::int64_t bytes = plan_->batch * v.values() * value_bytes(compute_);
   plan_->values.push_back({plan_->add_slot(bytes), plan_->add_slot(bytes)});
   return v;

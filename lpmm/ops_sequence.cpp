@@ -303,11 +303,15 @@ class AttentionOp : public Op {
 // Cross-entropy of the next token, logits = x E^T with the embedding E. Logits exist one chunk of the
 // vocabulary at a time; backward computes them again.
 class TokenLossOp : public Op {
+  static constexpr std::int64_t kLogits = std::int64_t{1} << 22;  // of a chunk
  public:
   bool is_pure() const override { return false; }
   TokenLossOp(std::int64_t rows, std::int64_t length, std::int64_t width, std::int64_t vocabulary,
               int embedding)
-      : rows_(rows), length_(length), width_(width), embedding_(embedding, vocabulary, width) {}
+      : rows_(rows),
+        length_(length),
+        width_(width),
+        embedding_(embedding, vocabulary, width, std::max<std::int64_t>(64, kLogits / rows)) {}
 
   std::int64_t workspace_bytes() const override {
     Pieces forward(nullptr), backward(nullptr);

@@ -80,11 +80,12 @@ inline std::span<float> span_of(float* p, std::int64_t count) {
 // A weight (rows, width) that exists in fp32 by panels of rows only, and its gradient likewise.
 class PanelledWeight {
  public:
-  PanelledWeight(int tensor, std::int64_t rows, std::int64_t width)
+  // `most_rows` bounds a panel besides its own size.
+  PanelledWeight(int tensor, std::int64_t rows, std::int64_t width, std::int64_t most_rows = kPanel)
       : tensor_(tensor),
         rows_(rows),
         width_(width),
-        panel_rows_(std::clamp<std::int64_t>(kPanel / width, 1, rows)) {}
+        panel_rows_(std::clamp<std::int64_t>(std::min(kPanel / width, most_rows), 1, rows)) {}
 
   // Room for one decoded panel, and for the gradient of one.
   std::int64_t panel_floats() const { return panel_rows_ * width_ + 2 * kernels::kTile; }

@@ -389,13 +389,18 @@ void Run::start(const Model& model, bool config_changed) {
                       checkpoint, state_.step, steps_));
     }
     saved_step_ = state_.step;
+    if (data_->tokenizer() != nullptr &&
+        saved_tokenizer(saved, config_, checkpoint)->describe() != data_->tokenizer()->describe()) {
+      throw UsageError(
+          fmt::format("{}: was trained with another tokenizer than {} gives now; has the text changed?",
+                      checkpoint, data_->name()));
+    }
     if (const std::string change = change_of_machine(saved); !change.empty()) progress_.warn(change);
     if (write_config) write_text(folder_.config, to_toml(config_));
     log_->cut(state_.log_bytes);
     log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
     progress_.say(fmt::format("going on from {}", checkpoint));
   } else {
-    write_text(folder_.config, to_toml(config_));  // before any record
     if (init_.empty()) {
       progress_.say("drawing initial parameters");
       model.initialize(memory_, config_.train.seed);
@@ -403,6 +408,7 @@ void Run::start(const Model& model, bool config_changed) {
       progress_.say(fmt::format("taking the parameters of {}", init_));
       load_parameters(init_, memory_);
     }
+    write_text(folder_.config, to_toml(config_));  // before any record
     log_->cut(0);
   }
   if (write_config) log_->write(config_record(config_));
@@ -415,7 +421,7 @@ void Run::start(const Model& model, bool config_changed) {
                  {"from_step", state_.step},
                  {"available_memory_bytes", available_memory()},
                  {"rss_at_start_bytes", rss_at_start_}};
-  if (!init_.empty()) system["init"] = init_;
+  if (!init_.empty() && checkpoint.empty()) system["init"] = init_;
   log_->write(system);
   if (checkpoint.empty()) log_->write(ledger_record(plan_, memory_));
   if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -188,6 +187,13 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
   }
   for (const Family& family : kFamilies) {
     if (config.name != family.name) continue;
+    if (config.layers != 0 || config.heads != 0 || config.embedding != 0 || config.context != 0 ||
+        config.vocabulary != 0 || config.dropout != 0 || config.recompute) {
+      throw UsageError(
+          fmt::format("model.layers, heads, embedding, context, vocabulary, dropout and recompute are "
+                      "for a gpt, not for {}",
+                      config.name));
+    }
     if (family.depth == 0) {
       for (const std::int64_t width : config.hidden) check_range("hidden", width, 1, 1 << 20);
       return std::make_unique<ForwardModel>([config](ProgramBuilder& b) { mlp(b, config); }, false);
@@ -198,14 +204,16 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
     return std::make_unique<ForwardModel>(
         [config, family](ProgramBuilder& b) { resnet(b, config, family.depth); }, false);
   }
-  const std::vector<std::string_view> gpts = gpt_names();
-  if (std::find(gpts.begin(), gpts.end(), config.name) != gpts.end()) {
+  if (reads_tokens(config)) {
+    if (!config.hidden.empty() || config.label_smoothing != 0) {
+      throw UsageError(fmt::format("model.hidden and model.label_smoothing are not for {}", config.name));
+    }
     const ModelConfig shape = gpt_shape(config);
     return std::make_unique<ForwardModel>([shape](ProgramBuilder& b) { gpt(b, shape); }, true);
   }
   std::vector<std::string_view> names;
   for (const Family& family : kFamilies) names.push_back(family.name);
-  names.insert(names.end(), gpts.begin(), gpts.end());
+  for (const std::string_view gpt : gpt_names()) names.push_back(gpt);
   throw UsageError(fmt::format("unknown model \"{}\"; did you mean \"{}\"? There are {}", config.name,
                                nearest_name(config.name, names), join(names)));
 }

@@ -127,6 +127,9 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
     EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
     EXPECT_EQ(second.find(entry.name)->shape, entry.shape) << entry.name;
   }
+  // Never into the checkpoint that is read.
+  EXPECT_THROW(export_hugging_face(StoredWeights(checkpoint), config, checkpoint, imported.pool), UsageError);
+  EXPECT_EQ(StoredWeights(checkpoint).tensors().size(), first.entries().size());
   // The folder, with its config.json, knows the heads.
   const ModelConfig again = hugging_face_model(path("hf"));
   EXPECT_EQ(again.heads, 2);
@@ -152,8 +155,21 @@ TEST_F(HuggingFaceTest, OtherSpellingsAreRead) {
     sink(std::as_bytes(std::span(some)));
   };
   sources.push_back({"transformer.h.0.attn.bias", "F32", {1, 1, 2, 2}, zeros});
-  sources.push_back({"lm_head.weight", "F32", {2, 2}, zeros});
+  const auto embedding = std::find_if(sources.begin(), sources.end(),
+                                      [](const auto& s) { return s.name == "transformer.wte.weight"; });
+  sources.push_back(*embedding);
+  sources.back().name = "lm_head.weight";
   write_safetensors(path("b.safetensors"), {}, sources);
+  // Another output matrix is another model.
+  sources.back().emit = sources[1].emit;
+  sources.back().shape = sources[1].shape;
+  write_safetensors(path("untied.safetensors"), {}, sources);
+  try {
+    const Imported untied(tiny_model(), "fp32", path("untied.safetensors"));
+    FAIL();
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("lm_head.weight is not wte.weight"), std::string::npos) << e.what();
+  }
   const Imported exact(tiny_model()), half(tiny_model(), "fp32", path("b.safetensors"));
   for (int t = 0; t < exact.memory.tensors(); ++t) {
     const std::vector<float> a = exact.parameter(t), b = half.parameter(t);
@@ -196,6 +212,12 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
   write_text(path("config.json"), "[1]");
   said = message([&] { hugging_face_model(folder_.string()); });
   EXPECT_NE(said.find("n_head"), std::string::npos) << said;
+  for (const char* wrong : {R"({"n_head": 3})", R"({"n_head": 2, "activation_function": "relu"})",
+                            R"({"n_head": 2, "n_inner": 7})", "{"}) {
+    write_text(path("config.json"), wrong);
+    said = message([&] { hugging_face_model(path("model.safetensors")); });
+    EXPECT_NE(said.find("config.json"), std::string::npos) << wrong << ": " << said;
+  }
 }
 
 // Fine-tuning: a checkpoint's parameters in other specs; a model of another shape is refused.
