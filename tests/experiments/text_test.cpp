@@ -115,6 +115,24 @@ TEST_F(TextProgram, ThreadsAndResumingChangeNoBit) {
   EXPECT_TRUE(weights("one", "00000040") == weights("cut", "00000040"));
 }
 
+// A run never goes on with a text whose characters have other numbers.
+TEST_F(TextProgram, ResumingWithAnotherTextIsRefused) {
+  ASSERT_EQ(train_gpt("run", {"--set", "train.steps=3"}).code, 0);
+  std::string other = read_file(path("text.txt"));
+  for (char& c : other) c = c == 'e' ? 'E' : c;
+  const std::string config = gpt(write("text.txt", other));
+  expect_failure(run_lpmm({"train", config, "--out", path("run"), "--resume"}), 2,
+                 {"another tokenizer", "text.txt"});
+}
+
+// A start that fails leaves nothing that a resume would take for a run.
+TEST_F(TextProgram, AFailedInitCanBeRepeated) {
+  ASSERT_EQ(train_gpt("first").code, 0);
+  EXPECT_NE(train_gpt("next", {"--init", path("first"), "--set", "model.embedding=64"}).code, 0);
+  const Outcome again = train_gpt("next", {"--init", path("first"), "--set", "train.steps=1"});
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
 TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   const Outcome made =
       run_lpmm({"data", "tokenize", text(), path("t.tokens"), "--tokenizer", "characters", "--json"});
@@ -142,6 +160,10 @@ TEST_F(TextProgram, ImportFineTuneExport) {
   ASSERT_EQ(back.code, 0) << back.err;
   EXPECT_TRUE(weights("hf", "00000000") == weights("hf2", "00000000"));
   expect_failure(run_lpmm({"import", kTiny, "--out", path("hf")}), 2, {"holds a run already"});
+  const std::string inside = path("hf") + "/checkpoints/step_00000000";
+  expect_failure(run_lpmm({"export", path("hf"), "--hf", "--out", inside}), 2, {"lies in the checkpoint"});
+  expect_failure(run_lpmm({"export", path("hf"), "--hf", "--type", "bf16", "--out", path("x")}), 2,
+                 {"--hf writes fp32"});
 
   // Training that begins with a checkpoint begins at its loss.
   ASSERT_EQ(train_gpt("first").code, 0);
@@ -172,6 +194,11 @@ TEST_F(TextProgram, BadInputIsNamed) {
   refuse({"data.length=17"}, 2, {"data.length = 17", "model.context = 16"});
   refuse({"model.heads=3"}, 2, {"model.embedding = 32", "model.heads = 3"});
   refuse({"data.tokenizer=charaters"}, 2, {"did you mean \"characters\""});
+  refuse({"model.label_smoothing=0.5"}, 2, {"label_smoothing"});
+  expect_failure(
+      run_lpmm({"plan", gpt(text()), "--set", "data.validation_share=0.5", "--set", "model.context=2000",
+                "--set", "model.embedding=65536", "--set", "train.batch=1048576"}),
+      2, {"too large"});
   refuse({"data.set=drawn"}, 2, {"model.name = gpt reads text", "data.set = drawn"});
   refuse({"model.name=mlp"}, 2, {"model.name = mlp reads images"});
   train("mlp");
@@ -183,6 +210,8 @@ TEST_F(TextProgram, BadInputIsNamed) {
   expect_failure(run_lpmm({"logits", path("run"), "--ids", "1,-1"}), 1, {"token -1"});
   expect_failure(run_lpmm({"sample", path("run"), "--prompt", "QUEUE"}), 2, {"U+0051"});
   expect_failure(run_lpmm({"sample", path("run"), "--prompt", ""}), 2, {"--prompt is empty"});
+  expect_failure(run_lpmm({"sample", path("run"), "--temperature", "nan"}), 2, {"nan"});
+  expect_failure(run_lpmm({"data", "tokenize", path("text.txt"), path("t.bin")}), 2, {"t.bin", ".tokens"});
 }
 
 }  // namespace

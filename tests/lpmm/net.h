@@ -20,11 +20,10 @@ using Floats = std::vector<float>;
 // A network with its memory, initialised with seeded normals (norms near 1 and 0).
 struct Net {
   Net(const Forward& forward, int batch, Compute compute, int threads, int microbatches = 1,
-      const char* preset = "fp32")
+      const char* preset = "fp32", const OptimizerConfig& optimizer = {})
       : pool(threads) {
     ProgramBuilder builder(batch, compute, threads);
     forward(builder);
-    OptimizerConfig optimizer;
     memory = std::make_unique<ModelMemory>(builder.tensors(), make_policy(preset), optimizer, 1, microbatches,
                                            pool);
     buffers = std::make_unique<Buffers>(builder.buffers());

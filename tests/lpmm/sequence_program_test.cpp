@@ -129,6 +129,30 @@ TEST(SequenceProgram, SparseRowsGiveTheWholeGradient) {
   }
 }
 
+// Frozen weights take no gradient, and every other tensor's is the same to the bit.
+TEST(SequenceProgram, FrozenWeightsLeaveTheOtherGradientsAlone) {
+  constexpr Shape kShape{40, 16, 16, 24, 2, 2};
+  OptimizerConfig frozen;
+  for (const char* pattern : {"wte*", "h0.up.weight"}) {
+    ParameterGroup group;
+    group.pattern = pattern;
+    group.frozen = true;
+    frozen.groups.push_back(group);
+  }
+  Net all(gpt(kShape), 3, Compute::kFp32, 2), some(gpt(kShape), 3, Compute::kFp32, 2, 1, "fp32", frozen);
+  const Batch batch = random_tokens(3, kShape, 9);
+  EXPECT_EQ(all.run(batch), some.run(batch));
+  int held = 0;
+  for (int t = 0; t < all.memory->tensors(); ++t) {
+    if (some.memory->is_frozen(t)) {
+      ++held;
+    } else {
+      EXPECT_EQ(all.gradient(t), some.gradient(t)) << all.memory->info(t).name;
+    }
+  }
+  EXPECT_EQ(held, 2);
+}
+
 TEST(SequenceProgram, ATokenPastTheVocabularyIsAnError) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 1};
   Net net(gpt(kShape), 2, Compute::kFp32, 1);
