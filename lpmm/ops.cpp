@@ -280,10 +280,7 @@ class LinearOp : public Op {
         bias_(bias) {}
 
   std::int64_t workspace_bytes() const override {
-    Pieces forward(nullptr), backward(nullptr);
-    lay_out_forward(forward);
-    lay_out_backward(backward);
-    return std::max(forward.used(), backward.used());
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
 
   void forward(RunState& run) const override {

@@ -34,10 +34,7 @@ class EmbeddingOp : public Op {
         positions_(positions) {}
 
   std::int64_t workspace_bytes() const override {
-    Pieces forward(nullptr), backward(nullptr);
-    lay_out_forward(forward);
-    lay_out_backward(backward);
-    return std::max(forward.used(), backward.used());
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
 
   void forward(RunState& run) const override {
@@ -314,10 +311,7 @@ class TokenLossOp : public Op {
         embedding_(embedding, vocabulary, width, std::max<std::int64_t>(64, kLogits / rows)) {}
 
   std::int64_t workspace_bytes() const override {
-    Pieces forward(nullptr), backward(nullptr);
-    lay_out_forward(forward);
-    lay_out_backward(backward);
-    return std::max(forward.used(), backward.used());
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
 
   void forward(RunState& run) const override {

@@ -73,6 +73,17 @@ class Pieces {
   std::int64_t used_ = 0;
 };
 
+// Bytes of the largest of several ways to lay out one workspace.
+template <class... Layouts>
+std::int64_t largest_layout(const Layouts&... layouts) {
+  const auto bytes_of = [](const auto& lay_out) {
+    Pieces pieces(nullptr);
+    lay_out(pieces);
+    return pieces.used();
+  };
+  return std::max({bytes_of(layouts)...});
+}
+
 inline std::span<float> span_of(float* p, std::int64_t count) {
   return {p, static_cast<std::size_t>(count)};
 }
