@@ -39,8 +39,7 @@ void expect_says(const std::string& said, const std::vector<std::string>& parts)
 }
 
 const Json& golden() {
-  static const Json all =
-      Json::parse(std::ifstream(LPMM_SOURCE_DIR "/tests/golden/gpt2_encodings.json"));
+  static const Json all = Json::parse(std::ifstream(LPMM_SOURCE_DIR "/tests/golden/gpt2_encodings.json"));
   return all;
 }
 
