@@ -12,7 +12,6 @@
 #include "lpmm/plan.h"
 #include "lpmm/policy.h"
 #include "lpmm/spec.h"
-#include "lpmm/trainer.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -27,10 +26,11 @@ struct TrainArguments {
 };
 
 int run_train(const TrainArguments& o) {
-  const RunConfig config = resolve_data(o.config.load());
-  check_memory(make_plan(config, *make_model(config.model)), available_memory());
+  const Setup setup(o.config.load());
+  const RunConfig& config = setup.config;
+  check_memory(make_plan(setup, *make_model(config.model)), available_memory());
   Pool pool(config.train.threads);
-  const auto data = load_data(config, pool);
+  const auto data = load_data(setup, pool);
   const TrainSpeed speed = bench_train(config, *data, pool, o.steps, o.warm_up);
   const auto share = [&](double part) { return part / speed.seconds; };
   print_answer({{fmt::format("{}_per_second", data->unit()), speed.items_per_second},

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
-#include "lpmm/trainer.h"
+#include "lpmm/setup.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -19,6 +20,15 @@ std::string config_beside(const std::string& checkpoint) {
   return path.string();
 }
 
+namespace {
+
+RunConfig only_evaluated(RunConfig config) {
+  config.optimizer.frozen = true;
+  return config;
+}
+
+}  // namespace
+
 RunConfig text_config(const std::string& checkpoint) {
   RunConfig config = load_config(config_beside(checkpoint), {});
   if (!reads_tokens(config.model)) {
@@ -30,17 +40,21 @@ RunConfig text_config(const std::string& checkpoint) {
 
 LoadedModel::LoadedModel(const std::string& path, int threads)
     : checkpoint(find_checkpoint(path)),
-      config(text_config(checkpoint)),
+      config(only_evaluated(text_config(checkpoint))),
       pool(threads),
       model(make_model(config.model)),
       memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,
              pool) {
   Buffers none(model->buffers());
-  saved_ = load_checkpoint(checkpoint, config.model.name, memory, none);
+  load_checkpoint(checkpoint, config.model.name, memory, none);
 }
 
 const Tokenizer& LoadedModel::tokenizer() {
-  if (tokenizer_ == nullptr) tokenizer_ = saved_tokenizer(saved_, config, checkpoint);
+  if (tokenizer_ == nullptr) tokenizer_ = saved_tokenizer(checkpoint, config);
+  if (tokenizer_ == nullptr) {
+    throw RunError(
+        fmt::format("{}/state.json: has no tokenizer, so this model reads ids but no text", checkpoint));
+  }
   return *tokenizer_;
 }
 

@@ -1,8 +1,7 @@
-// A trained model as commands take it from a checkpoint.
+// A trained language model as commands take it from a checkpoint.
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lpmm/config.h"
@@ -19,7 +18,8 @@ std::string config_beside(const std::string& checkpoint);
 RunConfig text_config(const std::string& checkpoint);
 
 struct LoadedModel {
-  // find_checkpoint takes `path`. Throws UsageError for a model that does not read text.
+  // find_checkpoint takes `path`. Memory is taken for the parameters alone. Throws UsageError for a model
+  // that does not read text.
   LoadedModel(const std::string& path, int threads);
 
   std::string checkpoint;
@@ -34,7 +34,6 @@ struct LoadedModel {
   void infer(std::span<const std::int32_t> tokens, Inference& state);
 
  private:
-  nlohmann::ordered_json saved_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::unique_ptr<Program> one_;  // for single tokens
 };

@@ -15,9 +15,8 @@ struct Options {
 };
 
 int run(const Options& o) {
-  const RunConfig config = resolve_data(o.config.load());
-  const auto model = make_model(config.model);
-  print_answer(plan_json(make_plan(config, *model)), o.json);
+  const Setup setup(o.config.load());
+  print_answer(plan_json(make_plan(setup, *make_model(setup.config.model))), o.json);
   return 0;
 }
 
@@ -31,7 +30,8 @@ void add_plan_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(Prints parameters, bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role,
-exempt and buffers, activation_bytes, workspace_bytes and peak_bytes (what the run adds to its
+exempt and buffers, activation_bytes, workspace_bytes, largest_transient_bytes (the largest piece of
+a parameter or gradient that is ever unpacked at once) and peak_bytes (what the run adds to its
 resident memory).
 Examples:
   lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm

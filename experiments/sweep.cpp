@@ -21,7 +21,7 @@
 #include "experiments/process.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
-#include "lpmm/plan.h"
+#include "lpmm/setup.h"
 #include "lpmm/statistics.h"
 #include "lpmm/text.h"
 
@@ -144,10 +144,10 @@ double progress_of(const fs::path& folder, std::int64_t steps) {
   return std::clamp(step / static_cast<double>(steps), 0.0, 1.0);
 }
 
-std::int64_t steps_of(const RunConfig& config) {
-  if (config.train.steps > 0) return config.train.steps;
-  const std::int64_t an_epoch = data_size(resolve_data(config)).train_examples / config.train.batch;
-  return std::max<std::int64_t>(1, config.train.epochs * an_epoch);
+std::int64_t steps_of(const Setup& setup) {
+  const auto& t = setup.config.train;
+  if (t.steps > 0) return t.steps;
+  return std::max<std::int64_t>(1, t.epochs * (setup.size.train_examples / t.batch));
 }
 
 std::string last_line(const fs::path& path) {
@@ -238,7 +238,7 @@ class Runner {
     }
     arguments.insert(arguments.end(), {"--threads", std::to_string(options_.threads), "--quiet", "--resume",
                                        "--out", folder(index).string()});
-    const double progress = progress_of(folder(index), steps_of(cell.config));
+    const double progress = progress_of(folder(index), cell.steps);
     const pid_t process = start_process(arguments, {(folder(index) / "output.txt").string(), ""});
     running_.push_back({index, process, Clock::now(), progress});
   }
@@ -277,7 +277,7 @@ class Runner {
     shown_ = Clock::now();
     double done = work_done_, left = static_cast<double>(waiting_.size());
     for (const Running& r : running_) {
-      const double progress = progress_of(folder(r.cell), steps_of(cells_[r.cell].config));
+      const double progress = progress_of(folder(r.cell), cells_[r.cell].steps);
       done += std::max(0.0, progress - r.progress_at_start);
       left += 1 - progress;
     }
@@ -481,6 +481,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
 
   std::vector<SweepCell> cells;
   std::set<std::string> names;
+  std::optional<Setup> setup;  // of the last cell: most share one text
   for (const auto& seed : seeds) {
     for (const std::string& config : grid.configs) {
       for (const Choice& choice : grid_choices) {
@@ -497,7 +498,10 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
           cell.options.settings = grid.settings;
           for (const auto& [key, value] : own) cell.options.settings.push_back(key + "=" + value);
           if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
-          cell.config = resolve_data(load_config(config, cell.options));
+          const RunConfig loaded = load_config(config, cell.options);
+          setup.emplace(setup ? Setup(loaded, *setup) : loaded);
+          cell.config = setup->config;
+          cell.steps = steps_of(*setup);
           cell.name = fmt::format("{}__seed{}", cell.group, cell.config.train.seed);
           if (!names.insert(cell.name).second) {
             if (own.size() != choice.size()) continue;  // the baseline, once for all values of memory axes

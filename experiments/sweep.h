@@ -35,7 +35,8 @@ struct SweepCell {
   std::string group, baseline;  // name without the seed; group of the baseline cells, or empty
   std::string config_path;
   ConfigOptions options;  // seed included
-  RunConfig config;       // resolved, data set decided
+  RunConfig config;       // with what its data decides
+  std::int64_t steps = 0;
 };
 
 // All cells, seed by seed. The baseline preset is not crossed with axes of [memory]. Throws UsageError where

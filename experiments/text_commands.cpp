@@ -139,7 +139,13 @@ int run_import(const ImportArguments& o) {
   const std::string folder = gpt2_folder(config.data.text);
   const bool has_tokenizer = std::filesystem::exists(std::filesystem::path(folder) / "encoder.json");
   if (has_tokenizer) {
-    state["tokenizer"] = load_gpt2_tokenizer(folder)->describe();
+    const auto tokenizer = load_gpt2_tokenizer(folder);
+    if (tokenizer->vocabulary() > config.model.vocabulary) {
+      throw UsageError(
+          fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", folder,
+                      tokenizer->vocabulary(), o.path, config.model.vocabulary));
+    }
+    state["tokenizer"] = tokenizer->describe();
   } else {
     tell(fmt::format("no tokenizer in {}: text cannot be sampled from this import (see --vocab)\n", folder));
   }
@@ -173,15 +179,20 @@ int run_tokenize(const TokenizeArguments& o) {
     throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
   }
   const std::string text = read_text(o.input, kLongestText);
-  const auto tokenizer = make_text_tokenizer(o.text, text);
   Progress progress(o.json);
-  const std::int64_t count =
-      write_tokens(o.output, *tokenizer, text, [&](std::int64_t done, std::int64_t all) {
-        if (progress.due()) {
-          progress.show(fmt::format("{} of {}, {:.0f} %", format_bytes(done), format_bytes(all),
-                                    100.0 * static_cast<double>(done) / static_cast<double>(all)));
-        }
-      });
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::int64_t count = 0;
+  try {
+    tokenizer = make_text_tokenizer(o.text, text);
+    count = write_tokens(o.output, *tokenizer, text, [&](std::int64_t done, std::int64_t all) {
+      if (progress.due()) {
+        progress.show(fmt::format("{} of {}, {:.0f} %", format_bytes(done), format_bytes(all),
+                                  100.0 * static_cast<double>(done) / static_cast<double>(all)));
+      }
+    });
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}", o.input, e.what()));
+  }
   print_answer({{"output", o.output},
                 {"tokenizer", o.text.tokenizer},
                 {"vocabulary", tokenizer->vocabulary()},

@@ -8,7 +8,7 @@
 #include "experiments/loaded_model.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
-#include "lpmm/plan.h"
+#include "lpmm/setup.h"
 #include "lpmm/trainer.h"
 #include "models/models.h"
 
@@ -19,14 +19,16 @@ constexpr int kInterrupted = 130;
 
 struct TrainArguments {
   ConfigArguments config;
+  std::string init;
   TrainOptions run;
   bool json = false;
 };
 
 int run_train(const TrainArguments& o) {
-  const RunConfig config = resolve_data(o.config.load());
-  const auto model = make_model(config.model);
-  const TrainResult result = train(config, *model, o.run);
+  RunConfig config = o.config.load();
+  if (!o.init.empty()) config.train.init = o.init;
+  const Setup setup(config);
+  const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
   print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
   return result.interrupted ? kInterrupted : 0;
 }
@@ -49,8 +51,9 @@ int run_eval(const EvalArguments& o) {
     config.data.text.path = o.text;
     config.data.text.validation_share = 1;
   }
-  config = resolve_data(config);
-  const EvalResult result = evaluate(config, *make_model(config.model), checkpoint);
+  const Setup setup =
+      reads_tokens(config.model) ? Setup(config, saved_tokenizer(checkpoint, config)) : config;
+  const EvalResult result = evaluate(setup, *make_model(setup.config.model), checkpoint);
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;
@@ -77,7 +80,8 @@ void add_train_command(CLI::App& program, Action& action) {
   command->add_flag("--resume", o->run.resume,
                     "go on from the newest checkpoint in DIR, or start where there is none");
   command
-      ->add_option("--init", o->run.init, "start from the parameters of this run or checkpoint (fine-tuning)")
+      ->add_option("--init", o->init,
+                   "start from the parameters of this run or checkpoint, as train.init (fine-tuning)")
       ->type_name("CHECKPOINT");
   command->add_flag("--quiet", o->run.quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");

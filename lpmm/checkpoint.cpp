@@ -80,6 +80,19 @@ std::vector<Slot> slots_of(const ModelMemory& memory, Buffers& buffers) {
   return slots;
 }
 
+// What a file may hold besides: states of tensors that are only looked at.
+std::set<std::string> left_out(const ModelMemory& memory) {
+  std::set<std::string> names;
+  if (!memory.optimizer().frozen) return names;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (const Role role : {Role::kMomentum, Role::kVariance}) {
+      const std::string name = role_name(memory.info(i).name, role);
+      names.insert({name, name + ".codes", name + ".steps"});
+    }
+  }
+  return names;
+}
+
 Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
   Metadata m = {{"format", kFormat}, {"version", std::to_string(kVersion)}, {"model", model}};
   for (int i = 0; i < memory.tensors(); ++i) {
@@ -129,6 +142,20 @@ Json unseal(const std::string& path) {
   return parse_json(text);
 }
 
+Json open_state(const std::string& path) {
+  const std::string state_path = path + "/" + kStateFile;
+  try {
+    Json state = unseal(state_path);
+    if (state.at("format") != kFormat || state.at("version") != kVersion) {
+      throw RunError(fmt::format("{}: is {} version {}; this program reads {} version {}", state_path,
+                                 state.at("format").dump(), state.at("version").dump(), kFormat, kVersion));
+    }
+    return state;
+  } catch (const Json::exception& e) {
+    throw RunError(fmt::format("{}: is not what was saved: {}", state_path, e.what()));
+  }
+}
+
 struct Opened {
   Json state;
   SafetensorsFile file;
@@ -136,14 +163,9 @@ struct Opened {
 
 // Opens both files of a checkpoint and checks them as a whole.
 Opened open_checkpoint(const std::string& path) {
-  const std::string state_path = path + "/" + kStateFile, model_path = path + "/" + kModelFile;
-  Json state;
+  const std::string model_path = path + "/" + kModelFile;
+  Json state = open_state(path);
   try {
-    state = unseal(state_path);
-    if (state.at("format") != kFormat || state.at("version") != kVersion) {
-      throw RunError(fmt::format("{}: is {} version {}; this program reads {} version {}", state_path,
-                                 state.at("format").dump(), state.at("version").dump(), kFormat, kVersion));
-    }
     const Json& file = state.at("files").at(kModelFile);
     const auto size = file.at("bytes").get<std::uint64_t>();
     if (const std::uint64_t found = File(model_path, File::Mode::kRead).size(); found != size) {
@@ -155,7 +177,7 @@ Opened open_checkpoint(const std::string& path) {
       throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", model_path, found, crc));
     }
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}: is not what was saved: {}", state_path, e.what()));
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
   }
   return {std::move(state), SafetensorsFile(model_path)};
 }
@@ -310,8 +332,9 @@ std::vector<CheckpointTensor> tensors_of(const Opened& opened) {
   return tensors;
 }
 
-// Compares the file with the memory it is to fill; `path` and expectations go into the message.
-void check_tensors(const SafetensorsFile& file, const Metadata& expected, const std::vector<Slot>& slots) {
+// Compares the file with the memory it is to fill; tensors called `names` may be there besides.
+void check_tensors(const SafetensorsFile& file, const Metadata& expected, const std::vector<Slot>& slots,
+                   std::set<std::string> names) {
   const auto refuse = [&](const std::string& what) {
     throw RunError(fmt::format("{}: {}", file.path(), what));
   };
@@ -320,7 +343,6 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected, const 
     const std::string found = at == file.metadata().end() ? "missing" : at->second;
     if (found != value) refuse(fmt::format("{} is {}, this run expects {}", key, found, value));
   }
-  std::set<std::string> names;
   for (const Slot& slot : slots) {
     names.insert(slot.name);
     const SafetensorsEntry* entry = file.find(slot.name);
@@ -380,7 +402,7 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
           fmt::format("{}: is a checkpoint of model {}, this run's model is {}", path, saved, model));
     }
     const std::vector<Slot> slots = slots_of(memory, buffers);
-    check_tensors(opened.file, metadata_of(model, memory), slots);
+    check_tensors(opened.file, metadata_of(model, memory), slots, left_out(memory));
     const Json& ordinals = opened.state.at("ordinals");
     for (int i = 0; i < memory.tensors(); ++i) {
       if (ordinals.at(static_cast<std::size_t>(i)) != memory.info(i).name) {
@@ -401,6 +423,13 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
   } catch (const Json::exception& e) {
     throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
   }
+}
+
+Json checkpoint_run(const std::string& path) {
+  const Json state = open_state(path);
+  const auto run = state.find("run");
+  if (run == state.end()) throw RunError(fmt::format("{}/{}: has no run", path, kStateFile));
+  return *run;
 }
 
 std::string newest_checkpoint(const std::string& folder, bool clean) {

@@ -34,9 +34,13 @@ std::string save_checkpoint(const std::string& folder, std::int64_t step, const 
 
 // Loads codes, states, buffers and the count of updates, and returns `run`. Both files are checked as a whole
 // (checksums, version, tensors, shapes, specs, lengths, finite steps) before anything is changed.
+// A memory whose optimizer is frozen takes the parameters and leaves the states in the file.
 // Throws RunError naming file, tensor and what was expected.
 nlohmann::ordered_json load_checkpoint(const std::string& path, const std::string& model, ModelMemory& memory,
                                        Buffers& buffers);
+
+// The `run` of a checkpoint alone; of the two files only state.json is read and checked.
+nlohmann::ordered_json checkpoint_run(const std::string& path);
 
 // The newest checkpoint below FOLDER; empty where there is none. Leftovers of a save that was cut off are
 // removed if `clean`.

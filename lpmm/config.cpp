@@ -57,6 +57,7 @@ void visit(Visitor& v, Config& c) {
   v.section("train");
   v.integer("epochs", c.train.epochs, 0, 1'000'000);
   v.integer("steps", c.train.steps, 0, kMostSteps);
+  v.text("init", c.train.init);
   v.integer("batch", c.train.batch, 1, 1 << 20);
   v.integer("microbatches", c.train.microbatches, 1, 1 << 14);
   v.integer("seed", c.train.seed, 0, std::numeric_limits<std::int64_t>::max());

@@ -23,6 +23,7 @@ struct RunConfig {
   } data;
   struct {
     std::int64_t epochs = 0, steps = 0;  // [train] one of them; steps wins
+    std::string init;                    // a checkpoint whose parameters a new run starts from
     int batch = 128, microbatches = 1;
     std::uint64_t seed = 1;
     Compute compute = Compute::kBf16;

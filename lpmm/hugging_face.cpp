@@ -187,7 +187,11 @@ void import_hugging_face(const std::string& path, ModelMemory& memory) {
         transpose(shape[0], shape[1], values, turned);
         values.swap(turned);
       }
-      memory.initialize(i, at, values);
+      try {
+        memory.initialize(i, at, values);
+      } catch (const RunError& e) {
+        throw RunError(fmt::format("{}: {}", file.path(), e.what()));
+      }
     }
   }
   for (const SafetensorsEntry& entry : file.entries()) {

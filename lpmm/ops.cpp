@@ -26,6 +26,17 @@ std::byte* Op::saved_data(const RunState& run) const {
   return plan->at(run, run.block >= 0 ? saved_again : saved);
 }
 
+void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes) {
+  if (std::ssize(batch.labels) != rows) {
+    throw RunError(fmt::format("a batch has {} labels, {} were expected", batch.labels.size(), rows));
+  }
+  for (const std::int32_t label : batch.labels) {
+    if (label < 0 || label >= classes) {
+      throw RunError(fmt::format("a batch has the label {}: there are {}, from 0 on", label, classes));
+    }
+  }
+}
+
 // A panel is decoded from the tile its first row begins in to the tile its last row ends in.
 const float* PanelledWeight::decode(const RunState& run, Compute compute, std::int64_t row, std::int64_t rows,
                                     float* panel) const {
@@ -83,6 +94,8 @@ class ConvolutionOp : public Op {
   std::int64_t workspace_bytes() const override {
     return 2 * aligned(4 * weights()) + convolution_->scratch_bytes();
   }
+  std::int64_t transient_bytes() const override { return 4 * weights(); }
+  bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     float* w = decoded(run, pieces);
@@ -119,6 +132,7 @@ class NormOp : public Op {
   std::int64_t workspace_bytes() const override {
     return 4 * aligned(4 * shape_.channels) + kernels::norm_scratch_bytes(shape_);
   }
+  std::int64_t transient_bytes() const override { return 4 * shape_.channels; }
   void forward(RunState& run) const override {
     const std::int64_t n = shape_.channels;
     Pieces pieces(run.workspace);
@@ -192,6 +206,7 @@ class NormOp : public Op {
 class ReluOp : public Op {
  public:
   explicit ReluOp(std::int64_t count) : count_(count) {}
+  bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
     kernels::relu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
   }
@@ -208,6 +223,7 @@ class ReluOp : public Op {
 class AddOp : public Op {
  public:
   explicit AddOp(std::int64_t count) : count_(count) {}
+  bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
     kernels::add(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, inputs[1]),
                  data(run, output));
@@ -227,6 +243,7 @@ class AddOp : public Op {
 class PoolOp : public Op {
  public:
   PoolOp(kernels::PoolShape shape, bool maximum) : shape_(shape), maximum_(maximum) {}
+  bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
     (maximum_ ? kernels::max_pool_forward : kernels::average_pool_forward)(
         run.memory.pool(), shape_, plan->compute, data(run, inputs[0]), data(run, output));
@@ -251,6 +268,7 @@ class PoolOp : public Op {
 class ShortcutOp : public Op {
  public:
   explicit ShortcutOp(kernels::ShortcutShape shape) : shape_(shape) {}
+  bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
     kernels::shortcut_forward(run.memory.pool(), shape_, plan->compute, data(run, inputs[0]),
                               data(run, output));
@@ -282,6 +300,8 @@ class LinearOp : public Op {
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
+  std::int64_t transient_bytes() const override { return weight_.transient_bytes(); }
+  bool skips_gradient() const override { return true; }
 
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
@@ -390,6 +410,7 @@ class LossOp : public Op {
   bool is_pure() const override { return false; }
   LossOp(int classes, double smoothing) : classes_(classes), smoothing_(smoothing) {}
   void forward(RunState& run) const override {
+    check_labels(run.batch, run.batch.count, classes_);
     const kernels::LossResult r =
         kernels::softmax_loss(shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data());
     run.result = {r.sum, r.correct, run.batch.count};
@@ -411,6 +432,7 @@ class ListProgram : public Program {
   explicit ListProgram(std::unique_ptr<ProgramPlan> plan) : plan_(std::move(plan)) {}
   std::int64_t activation_bytes() const override { return plan_->arena_bytes; }
   std::int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
+  std::int64_t largest_transient_bytes() const override { return plan_->largest_transient_bytes; }
 
   BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
     RunState run = begin(memory, &memory, buffers, &buffers, batch, microbatch);
@@ -504,7 +526,13 @@ Value ProgramBuilder::add_value(int height, int width, int channels) {
 
 Value ProgramBuilder::add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output,
                              std::vector<int> kept) {
-  for (const Value& v : inputs) op->inputs.push_back(v.id);
+  for (const Value& v : inputs) {
+    op->inputs.push_back(v.id);
+    ProgramPlan::Slots& slots = plan_->values[static_cast<std::size_t>(v.id)];
+    if (slots.gradient < 0 && !op->skips_gradient()) {
+      slots.gradient = plan_->add_slot(plan_->slots[static_cast<std::size_t>(slots.data)].bytes);
+    }
+  }
   op->output = output.id;
   op->kept = std::move(kept);
   op->plan = plan_.get();
@@ -677,6 +705,7 @@ std::unique_ptr<Program> ProgramBuilder::finish() {
     plan.touch(op.saved, i);
     op.prepare(libraries);
     plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
+    plan.largest_transient_bytes = std::max(plan.largest_transient_bytes, op.transient_bytes());
   }
   // The first op to reach a gradient writes it, the others add.
   std::vector<bool> written(plan.values.size(), false);

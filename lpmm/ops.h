@@ -57,6 +57,10 @@ class Op {
   virtual ~Op() = default;
   virtual void prepare(Libraries& /*libraries*/) {}  // before workspace_bytes
   virtual std::int64_t workspace_bytes() const { return 0; }
+  // The largest piece of a parameter or of its gradient that exists in fp32 at once.
+  virtual std::int64_t transient_bytes() const { return 0; }
+  // Whether backward leaves out the gradient of what has none: the program's input.
+  virtual bool skips_gradient() const { return false; }
   virtual void forward(RunState& run) const = 0;
   virtual void backward(RunState& run) const = 0;
   // Whether forward does nothing but make its output, so that it may run twice.
@@ -73,7 +77,7 @@ class Op {
 
  protected:
   std::byte* data(const RunState& run, int value) const;
-  std::byte* gradient(const RunState& run, int value) const;  // null for the program's input
+  std::byte* gradient(const RunState& run, int value) const;  // null where the value has none
   std::byte* saved_data(const RunState& run) const;
 };
 

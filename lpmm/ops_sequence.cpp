@@ -36,6 +36,10 @@ class EmbeddingOp : public Op {
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
+  std::int64_t transient_bytes() const override {
+    return 4 *
+           std::max({panel_ * width_, length_ * width_, window_rows() * width_, kWindow, position_floats()});
+  }
 
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
@@ -175,6 +179,7 @@ class LayerNormOp : public Op {
   std::int64_t workspace_bytes() const override {
     return 4 * kernels::aligned(4 * shape_.width) + kernels::layer_norm_scratch_bytes(shape_);
   }
+  std::int64_t transient_bytes() const override { return 4 * shape_.width; }
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     float* weight = decoded(run, weight_, pieces);
@@ -313,6 +318,7 @@ class TokenLossOp : public Op {
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
+  std::int64_t transient_bytes() const override { return embedding_.transient_bytes(); }
 
   void forward(RunState& run) const override {
     if (run.inference != nullptr) return infer(run);
@@ -320,6 +326,7 @@ class TokenLossOp : public Op {
     const Forward f = lay_out_forward(pieces);
     Pool& pool = run.memory.pool();
     const std::int64_t rows = run.batch.count * length_;
+    check_labels(run.batch, rows, embedding_.rows());
     kernels::to_float(pool, plan->compute, rows * width_, data(run, inputs[0]), f.x);
     std::fill_n(f.state, rows, kernels::SoftmaxRow{});
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {

@@ -75,7 +75,7 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
                                  g.pattern, nearest_tensor(g.pattern, tensors)));
   }
   const auto frozen = [&](const TensorInfo& t) { return is_frozen(config, t.name); };
-  if (!tensors.empty() && std::all_of(tensors.begin(), tensors.end(), frozen)) {
+  if (!config.frozen && !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), frozen)) {
     throw UsageError("optimizer.group: all tensors are frozen, nothing is left to train");
   }
 }
@@ -125,6 +125,7 @@ bool uses_variance(const OptimizerConfig& config) {
 }
 
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
+  if (config.frozen) return true;
   bool frozen = false;
   for (const ParameterGroup& g : config.groups) {
     if (matches_pattern(g.pattern, tensor)) frozen = g.frozen;

@@ -32,6 +32,7 @@ struct OptimizerConfig {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
   double clip_norm = 0;                               // global-norm clipping; 0: none
   std::vector<ParameterGroup> groups;
+  bool frozen = false;  // all tensors are, as where a model is only evaluated
 };
 
 enum class ScheduleKind : std::uint8_t { kConstant, kStep, kCosine, kLinear, kInverseSquareRoot };

@@ -60,6 +60,8 @@ class Program {
   virtual ~Program() = default;
   virtual std::int64_t activation_bytes() const = 0;  // the arena
   virtual std::int64_t workspace_bytes() const = 0;   // panels, packed weights, partial sums, library scratch
+  // The largest piece of a parameter or of its gradient that exists in fp32 at once; part of the workspace.
+  virtual std::int64_t largest_transient_bytes() const = 0;
   // Forward and backward of one microbatch; gradients are folded into `memory` as they appear.
   virtual BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
   // Forward with running statistics; batch.count <= the program's batch.

@@ -31,7 +31,7 @@ struct ProgramPlan {
   std::vector<Lifetime> slots;
   std::vector<std::unique_ptr<Op>> ops;
   std::vector<Event> after;
-  std::int64_t arena_bytes = 0, workspace_bytes = 0;
+  std::int64_t arena_bytes = 0, workspace_bytes = 0, largest_transient_bytes = 0;
 
   int add_slot(std::int64_t bytes) {
     slots.push_back({bytes, -1, -1, 0});
@@ -73,6 +73,9 @@ class Pieces {
   std::int64_t used_ = 0;
 };
 
+// Throws RunError where a batch has other than one label in 0..classes-1 for each of its `rows`.
+void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes);
+
 // Bytes of the largest of several ways to lay out one workspace.
 template <class... Layouts>
 std::int64_t largest_layout(const Layouts&... layouts) {
@@ -101,6 +104,7 @@ class PanelledWeight {
   // Room for one decoded panel, and for the gradient of one.
   std::int64_t panel_floats() const { return panel_rows_ * width_ + 2 * kernels::kTile; }
   std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
+  std::int64_t transient_bytes() const { return 4 * panel_floats(); }
   std::int64_t panel_rows() const { return panel_rows_; }
   std::int64_t rows() const { return rows_; }
   bool is_frozen(const RunState& run) const { return run.memory.is_frozen(tensor_); }

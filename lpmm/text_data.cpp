@@ -66,7 +66,9 @@ std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::
 }
 
 TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer)
-    : name_(options.path.empty() ? kLicences : find_text(options.path)), length_(options.length) {
+    : options_(options),
+      name_(options.path.empty() ? kLicences : find_text(options.path)),
+      length_(options.length) {
   if (length_ < 1) throw UsageError(fmt::format("data.length = {}: must be at least 1", length_));
   if (name_.ends_with(".tokens")) {
     file_.emplace(name_);
@@ -83,6 +85,7 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
     try {
       tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options, text);
       ids_ = tokenizer_->encode(text);
+      loading_bytes_ = static_cast<std::int64_t>(text.size()) + bytes();
     } catch (const UsageError& e) {
       throw UsageError(fmt::format("{}: {}", name_, e.what()));
     }
@@ -104,6 +107,16 @@ std::int64_t TextData::size() const {
 
 std::int64_t TextData::bytes() const {
   return size() * (!file_ ? 4 : file_->vocabulary() <= 65536 ? 2 : 4);
+}
+
+std::uint32_t TextData::checksum() const {
+  constexpr std::int64_t kMost = 1 << 20;
+  const std::int64_t stride = (size() - 1) / kMost + 1;
+  std::vector<std::int32_t> ids(static_cast<std::size_t>((size() - 1) / stride + 1));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    read(static_cast<std::int64_t>(i) * stride, std::span(ids).subspan(i, 1));
+  }
+  return crc32(std::as_bytes(std::span(ids)));
 }
 
 void TextData::read(std::int64_t first, std::span<std::int32_t> out) const {

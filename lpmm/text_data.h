@@ -21,6 +21,8 @@ struct TextOptions {
   std::string folder;             // of gpt2's encoder.json and vocab.bpe; empty: data_folder()/gpt2-bpe
   double validation_share = 0.1;  // 1: nothing to train on
   int length = 0;                 // tokens of a sequence
+
+  bool operator==(const TextOptions&) const = default;
 };
 
 // Where gpt2's encoder.json and vocab.bpe are looked for.
@@ -51,17 +53,22 @@ class TextData : public DataSource {
 
   std::int64_t size() const;  // tokens in all
   std::int64_t bytes() const;
+  std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
+  // Of the tokens, or of a million of them evenly spread: tells whether a text was changed.
+  std::uint32_t checksum() const;
+  const TextOptions& options() const { return options_; }
   const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
 
  private:
   void read(std::int64_t first, std::span<std::int32_t> out) const;
   void append(std::int64_t first, Batch& out) const;  // the window that starts there
 
+  TextOptions options_;
   std::string name_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<TokenFile> file_;
   std::vector<std::int32_t> ids_;  // where there is no file
-  std::int64_t length_, train_tokens_ = 0;
+  std::int64_t length_, train_tokens_ = 0, loading_bytes_ = 0;
 };
 
 }  // namespace lpmm

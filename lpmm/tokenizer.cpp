@@ -446,6 +446,7 @@ std::string member(const Json& description, const char* name) {
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> ids;
+  ids.reserve(text.size());  // what is not used never becomes resident
   encode_from(text, 0, text.size(), ids);
   return ids;
 }

@@ -175,6 +175,11 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
   }
 }
 
+// Which text a run goes on with, whatever its file is called.
+Json text_json(const TextData& text) {
+  return {{"tokens", text.size()}, {"crc32", text.checksum()}};
+}
+
 // ---- the run's folder ----------------------------------------------------------------------------------
 struct Folder {
   explicit Folder(const std::string& out)
@@ -321,23 +326,21 @@ Json config_record(const RunConfig& config) {
 // ---- the run -------------------------------------------------------------------------------------------
 class Run {
  public:
-  Run(const RunConfig& config, const Model& model, const Folder& folder, const Plan& plan,
-      const TrainOptions& options, std::int64_t rss_at_start)
-      : config_(config),
-        init_(options.init.empty() ? "" : find_checkpoint(options.init)),
+  Run(const Setup& setup, const Model& model, const Folder& folder, const Plan& plan, bool quiet)
+      : setup_(setup),
+        config_(setup.config),
         folder_(folder),
         plan_(plan),
-        rss_at_start_(rss_at_start),
-        progress_(options.quiet),
-        pool_(config.train.threads),
-        data_(load_data(config, pool_)),
-        memory_(model.tensors(), config.policy, config.optimizer, config.train.seed,
-                config.train.microbatches, pool_),
+        progress_(quiet),
+        pool_(config_.train.threads),
+        data_(load_data(setup, pool_)),
+        memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
+                config_.train.microbatches, pool_),
         buffers_(model.buffers()),
-        examples_(config.train.batch / config.train.microbatches),
-        program_(model.build(examples_, config.train.compute, pool_.threads())),
-        steps_an_epoch_(steps_per_epoch(*data_, config.train.batch)),
-        steps_(config.train.steps > 0 ? config.train.steps : config.train.epochs * steps_an_epoch_) {}
+        examples_(config_.train.batch / config_.train.microbatches),
+        program_(model.build(examples_, config_.train.compute, pool_.threads())),
+        steps_an_epoch_(steps_per_epoch(*data_, config_.train.batch)),
+        steps_(config_.train.steps > 0 ? config_.train.steps : config_.train.epochs * steps_an_epoch_) {}
 
   TrainResult go(const Model& model, bool config_changed);
 
@@ -353,14 +356,13 @@ class Run {
   bool is_last() const { return state_.step == steps_; }
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
+  const Setup& setup_;
   const RunConfig& config_;
-  const std::string init_;
   const Folder& folder_;
   const Plan& plan_;
-  const std::int64_t rss_at_start_;
   Progress progress_;
   Pool pool_;
-  std::unique_ptr<DataSource> data_;
+  std::shared_ptr<const DataSource> data_;
   ModelMemory memory_;
   Buffers buffers_;
   const int examples_;  // a microbatch
@@ -389,11 +391,11 @@ void Run::start(const Model& model, bool config_changed) {
                       checkpoint, state_.step, steps_));
     }
     saved_step_ = state_.step;
-    if (data_->tokenizer() != nullptr &&
-        saved_tokenizer(saved, config_, checkpoint)->describe() != data_->tokenizer()->describe()) {
+    if (setup_.text != nullptr && (saved.value("tokenizer", Json()) != setup_.text->tokenizer()->describe() ||
+                                   saved.value("text", Json()) != text_json(*setup_.text))) {
       throw UsageError(
-          fmt::format("{}: was trained with another tokenizer than {} gives now; has the text changed?",
-                      checkpoint, data_->name()));
+          fmt::format("{}: was trained on another text than {} is now, or with another tokenizer", checkpoint,
+                      setup_.text->name()));
     }
     if (const std::string change = change_of_machine(saved); !change.empty()) progress_.warn(change);
     if (write_config) write_text(folder_.config, to_toml(config_));
@@ -401,27 +403,26 @@ void Run::start(const Model& model, bool config_changed) {
     log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
     progress_.say(fmt::format("going on from {}", checkpoint));
   } else {
-    if (init_.empty()) {
+    if (config_.train.init.empty()) {
       progress_.say("drawing initial parameters");
       model.initialize(memory_, config_.train.seed);
     } else {
-      progress_.say(fmt::format("taking the parameters of {}", init_));
-      load_parameters(init_, memory_);
+      progress_.say(fmt::format("taking the parameters of {}", config_.train.init));
+      load_parameters(find_checkpoint(config_.train.init), memory_);
     }
     write_text(folder_.config, to_toml(config_));  // before any record
     log_->cut(0);
   }
   if (write_config) log_->write(config_record(config_));
-  Json system = {{"type", "system"},
-                 {"time", now_text()},
-                 {"host", host_name()},
-                 {"cpu", cpu_name()},
-                 {"computed_by", computed_by()},
-                 {"threads", pool_.threads()},
-                 {"from_step", state_.step},
-                 {"available_memory_bytes", available_memory()},
-                 {"rss_at_start_bytes", rss_at_start_}};
-  if (!init_.empty() && checkpoint.empty()) system["init"] = init_;
+  const Json system = {{"type", "system"},
+                       {"time", now_text()},
+                       {"host", host_name()},
+                       {"cpu", cpu_name()},
+                       {"computed_by", computed_by()},
+                       {"threads", pool_.threads()},
+                       {"from_step", state_.step},
+                       {"available_memory_bytes", available_memory()},
+                       {"rss_at_start_bytes", setup_.rss_at_start}};
   log_->write(system);
   if (checkpoint.empty()) log_->write(ledger_record(plan_, memory_));
   if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {
@@ -559,7 +560,10 @@ void Run::save() {
   log_->sync();
   state_.log_bytes = log_->bytes();
   Json saved = state_json(state_, config_, steps_an_epoch_);
-  if (data_->tokenizer() != nullptr) saved["tokenizer"] = data_->tokenizer()->describe();
+  if (setup_.text != nullptr) {
+    saved["tokenizer"] = setup_.text->tokenizer()->describe();
+    saved["text"] = text_json(*setup_.text);
+  }
   const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
                                            buffers_, saved, config_.checkpoint.keep);
   saved_step_ = state_.step;
@@ -591,7 +595,7 @@ Json Run::summary(bool interrupted, const std::string& error) const {
             {"model_memory_bytes", model_memory_json(plan_.ledger)},
             {"interrupted", interrupted},
             {"peak_rss_bytes", peak_rss_bytes()},
-            {"rss_at_start_bytes", rss_at_start_},
+            {"rss_at_start_bytes", setup_.rss_at_start},
             {"plan_peak_bytes", plan_.peak_bytes},
             {speed_key(),
              state_.train_seconds > 0 ? static_cast<double>(state_.items) / state_.train_seconds : 0.0},
@@ -645,21 +649,13 @@ TrainResult Run::go(const Model& model, bool config_changed) {
 
 }  // namespace
 
-std::unique_ptr<DataSource> load_data(const RunConfig& config, Pool& pool) {
-  if (config.data.set == "text") return std::make_unique<TextData>(config.data.text);
-  if (config.data.set == "cifar10") return std::make_unique<ImageData>(load_cifar10(data_folder()));
-  return std::make_unique<ImageData>(
-      draw_images(config.data.train_images, config.data.test_images, config.data.draw_seed, pool));
-}
-
-TrainResult train(const RunConfig& given, const Model& model, const TrainOptions& options) {
+TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options) {
   const SignalGuard signals;
-  const std::int64_t rss_at_start = rss_bytes();
-  const RunConfig config = resolve_data(given);
+  const RunConfig& config = setup.config;
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const Folder folder(options.out);
   const bool config_changed = check_folder(folder, config, options.resume);
-  const std::int64_t examples = data_size(config).train_examples;
+  const std::int64_t examples = setup.size.train_examples;
   const std::int64_t steps_an_epoch = examples / config.train.batch;
   if (steps_an_epoch == 0) {
     throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
@@ -671,37 +667,23 @@ TrainResult train(const RunConfig& given, const Model& model, const TrainOptions
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
   if (auto done = finished_summary(folder, config, steps)) return {false, *done};
 
-  const Plan plan = make_plan(config, model);
+  const Plan plan = make_plan(setup, model);
   check_memory(plan, available_memory());
   make_folder(folder.root);
-  Run run(config, model, folder, plan, options, rss_at_start);
+  Run run(setup, model, folder, plan, options.quiet);
   return run.go(model, config_changed);
 }
 
-std::unique_ptr<Tokenizer> saved_tokenizer(const Json& saved, const RunConfig& config,
-                                           const std::string& checkpoint) {
-  const auto found = saved.find("tokenizer");
-  if (found == saved.end()) {
-    throw RunError(fmt::format("{}/state.json: has no tokenizer, which a model of text needs", checkpoint));
-  }
-  return make_tokenizer(*found, gpt2_folder(config.data.text));
-}
-
-EvalResult evaluate(const RunConfig& given, const Model& model, const std::string& path) {
-  const RunConfig config = resolve_data(given);
-  const std::string checkpoint = find_checkpoint(path);
-  check_memory(make_plan(config, model), available_memory());
+EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint) {
+  RunConfig config = setup.config;
+  config.optimizer.frozen = true;
+  check_memory(make_plan(Setup(config, setup), model), available_memory());
   Pool pool(config.train.threads);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, pool);
   Buffers buffers(model.buffers());
-  const Json saved = load_checkpoint(checkpoint, config.model.name, memory, buffers);
-  std::unique_ptr<DataSource> data;
-  if (reads_tokens(config.model)) {
-    data = std::make_unique<TextData>(config.data.text, saved_tokenizer(saved, config, checkpoint));
-  } else {
-    data = load_data(config, pool);
-  }
+  load_checkpoint(checkpoint, config.model.name, memory, buffers);
+  const auto data = load_data(setup, pool);
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, pool.threads());
   const Meter meter = run_test(*program, memory, buffers, *data, examples);

@@ -5,16 +5,15 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "lpmm/config.h"
 #include "lpmm/program.h"
+#include "lpmm/setup.h"
 
 namespace lpmm {
 
 struct TrainOptions {
-  std::string out;        // the run's folder, made if missing
-  bool resume = false;    // go on from the newest checkpoint, or start where there is none
-  bool quiet = false;     // no progress
-  std::string init = {};  // a checkpoint whose parameters a new run starts from, whatever its specs
+  std::string out;      // the run's folder, made if missing
+  bool resume = false;  // go on from the newest checkpoint, or start where there is none
+  bool quiet = false;   // no progress
 };
 
 struct TrainResult {
@@ -26,15 +25,7 @@ struct TrainResult {
 // it was stopped and resumed. SIGINT and SIGTERM end it at the next step boundary; a second one exits at
 // once. Throws UsageError for a folder that holds a run already (without `resume`) or another run (with it),
 // RunError where memory or disk do not suffice or gradients failed too often in a row.
-TrainResult train(const RunConfig& config, const Model& model, const TrainOptions& options);
-
-// The data of a resolved configuration (resolve_data): loaded, or drawn.
-std::unique_ptr<DataSource> load_data(const RunConfig& config, Pool& pool);
-
-// The tokenizer that a text run saved with its checkpoint. Throws RunError naming the checkpoint where there
-// is none.
-std::unique_ptr<Tokenizer> saved_tokenizer(const nlohmann::ordered_json& saved, const RunConfig& config,
-                                           const std::string& checkpoint);
+TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options);
 
 struct EvalResult {
   double loss = 0, accuracy = 0;
@@ -42,7 +33,7 @@ struct EvalResult {
   std::string unit;
   std::string checkpoint;
 };
-// The test set through a checkpoint (find_checkpoint takes `path`). Text is read by the run's own tokenizer.
-EvalResult evaluate(const RunConfig& config, const Model& model, const std::string& path);
+// The test set through a checkpoint, with memory for the parameters alone.
+EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint);
 
 }  // namespace lpmm

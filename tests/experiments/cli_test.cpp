@@ -575,7 +575,7 @@ TEST_F(BadInput, TooLittleMemoryIsSaidBeforeTheFirstStep) {
   expect_failure(outcome, 1, {"memory"});
   train("small");
   std::string text = read_file(config());
-  const std::string big = write("big.toml", text.replace(text.find("[16]"), 4, "[200000]"));
+  const std::string big = write("big.toml", text.replace(text.find("[16]"), 4, "[400000]"));
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"eval", path("small"), "--config", big}, {"bench", "train", big}}) {
     expect_failure(run_lpmm(command, {{}, -1, std::int64_t{1} << 30}), 1,

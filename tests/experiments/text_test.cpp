@@ -118,11 +118,67 @@ TEST_F(TextProgram, ThreadsAndResumingChangeNoBit) {
 // A run never goes on with a text whose characters have other numbers.
 TEST_F(TextProgram, ResumingWithAnotherTextIsRefused) {
   ASSERT_EQ(train_gpt("run", {"--set", "train.steps=3"}).code, 0);
-  std::string other = read_file(path("text.txt"));
+  const std::string first = read_file(path("text.txt"));
+  std::string other = first;
   for (char& c : other) c = c == 'e' ? 'E' : c;
   const std::string config = gpt(write("text.txt", other));
   expect_failure(run_lpmm({"train", config, "--out", path("run"), "--resume"}), 2,
                  {"another tokenizer", "text.txt"});
+  // The same characters, two of them exchanged.
+  std::string turned = first;
+  std::swap(turned[3000], turned[3000 + turned.substr(3000).find_first_not_of(turned[3000])]);
+  write("text.txt", turned);
+  expect_failure(run_lpmm({"train", config, "--out", path("run"), "--resume"}), 2,
+                 {"another text", "text.txt"});
+  write("text.txt", first);
+  const Outcome same = run_lpmm({"train", config, "--out", path("run"), "--resume"});
+  EXPECT_EQ(same.code, 0) << same.err;
+}
+
+// A text without some of the characters is read by the tokenizer of the parameters, not by one of its own.
+TEST_F(TextProgram, FineTuningKeepsTheTokenizer) {
+  ASSERT_EQ(train_gpt("first").code, 0);
+  std::string poor;
+  for (int i = 0; i < 100; ++i) poor += "the code the step\n";
+  const std::string config = gpt(write("poor.txt", poor));
+  const Outcome tuned =
+      run_lpmm({"train", config, "--init", path("first"), "--set", "train.steps=2", "--out", path("tuned")});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const auto shape = [&](const char* run) {
+    const std::string file = weights(run, run == std::string("tuned") ? "00000002" : "00000040");
+    const std::size_t at = file.find("wte.weight.shape");
+    return file.substr(at, file.find(',', at) - at);
+  };
+  EXPECT_EQ(shape("tuned"), shape("first"));
+  // A token file made by another tokenizer means other characters.
+  ASSERT_EQ(run_lpmm({"data", "tokenize", path("poor.txt"), path("poor.tokens")}).code, 0);
+  expect_failure(run_lpmm({"train", gpt(path("poor.tokens")), "--init", path("first"), "--out", path("no")}),
+                 2, {"poor.tokens", "another tokenizer"});
+  // A text with a character that the parameters do not know.
+  expect_failure(run_lpmm({"train", gpt(write("rich.txt", poor + "Quark")), "--init", path("first"), "--out",
+                           path("no")}),
+                 2, {"rich.txt", "U+0051"});
+  // The start is part of the run: going on without it is another run.
+  expect_failure(run_lpmm({"train", gpt(path("poor.txt")), "--set", "train.steps=2", "--out", path("tuned"),
+                           "--resume"}),
+                 2, {"holds another run"});
+}
+
+// Bytes of another text, read by the run's tokenizer although --config names another.
+TEST_F(TextProgram, EvaluationReadsAsTheRunDid) {
+  ASSERT_EQ(train_gpt("run", {"--set", "data.tokenizer=bytes", "--set", "train.steps=2"}).code, 0);
+  const std::string other = write("other.txt", std::string(200, '\xE9'));  // no UTF-8, but bytes
+  const Outcome eval = run_lpmm({"eval", path("run"), "--data", other, "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(eval.json()["tokens"], 199 / 16 * 16);
+  std::string config = read_file(path("run") + "/config.toml");
+  const std::size_t at = config.find("tokenizer = \"bytes\"");
+  ASSERT_NE(at, std::string::npos);
+  config.replace(at, 19, "tokenizer = \"gpt2\"");
+  const Outcome again =
+      run_lpmm({"eval", path("run"), "--config", write("other.toml", config), "--data", other, "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.out, eval.out);
 }
 
 // A start that fails leaves nothing that a resume would take for a run.
@@ -192,6 +248,7 @@ TEST_F(TextProgram, BadInputIsNamed) {
   refuse({"data.path=" + write("no.tokens", "lpmmtok\nbut no more of it")}, 1, {"no.tokens"});
   refuse({"model.vocabulary=5"}, 2, {"model.vocabulary = 5"});
   refuse({"data.length=17"}, 2, {"data.length = 17", "model.context = 16"});
+  refuse({"model.context=0"}, 2, {"model.context = 0"});
   refuse({"model.heads=3"}, 2, {"model.embedding = 32", "model.heads = 3"});
   refuse({"data.tokenizer=charaters"}, 2, {"did you mean \"characters\""});
   refuse({"model.label_smoothing=0.5"}, 2, {"label_smoothing"});
@@ -212,6 +269,15 @@ TEST_F(TextProgram, BadInputIsNamed) {
   expect_failure(run_lpmm({"sample", path("run"), "--prompt", ""}), 2, {"--prompt is empty"});
   expect_failure(run_lpmm({"sample", path("run"), "--temperature", "nan"}), 2, {"nan"});
   expect_failure(run_lpmm({"data", "tokenize", path("text.txt"), path("t.bin")}), 2, {"t.bin", ".tokens"});
+  expect_failure(run_lpmm({"data", "tokenize", path("latin.txt"), path("t.tokens")}), 2,
+                 {"latin.txt", "UTF-8"});
+  // A tensor of the import that is not finite; the first of the file starts after the header.
+  std::string broken = read_file(kTiny);
+  const std::size_t data = 8 + static_cast<std::size_t>(static_cast<unsigned char>(broken[0])) +
+                           256 * static_cast<std::size_t>(static_cast<unsigned char>(broken[1]));
+  broken.replace(data, 4, std::string("\0\0\xC0\x7F", 4));
+  expect_failure(run_lpmm({"import", write("broken.safetensors", broken), "--out", path("hf")}), 1,
+                 {"broken.safetensors", "NaN"});
 }
 
 }  // namespace

@@ -48,8 +48,8 @@ TEST(Plan, HasTheKeysProgramsRelyOn) {
       parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml", {"lpmm", "", {}});
   const Plan plan = make_plan(config, TinyModel());
   const auto j = plan_json(plan);
-  for (const char* key :
-       {"parameters", "bits_per_parameter", "activation_bytes", "workspace_bytes", "peak_bytes"}) {
+  for (const char* key : {"parameters", "bits_per_parameter", "activation_bytes", "workspace_bytes",
+                          "largest_transient_bytes", "peak_bytes"}) {
     EXPECT_TRUE(j[key].is_number()) << key;
   }
   std::int64_t total = 0;

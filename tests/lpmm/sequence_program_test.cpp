@@ -54,6 +54,47 @@ TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
   expect_finite_differences(net, random_tokens(8, kShape, 1));
 }
 
+TEST(SequenceProgram, RefusesLabelsThatAreNone) {
+  constexpr Shape kShape{23, 16, 12, 20, 2, 1};
+  Net net(gpt(kShape), 2, Compute::kFp32, 1);
+  Batch batch = random_tokens(2, kShape, 1);
+  for (const std::int32_t wrong : {-1, 23}) {
+    Batch lies = batch;
+    lies.labels[17] = wrong;
+    EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, lies), RunError) << wrong;
+  }
+  batch.labels.pop_back();
+  EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, batch), RunError);
+}
+
+// Of an embedding that takes 16 MB only pieces are ever unpacked.
+TEST(SequenceProgram, SaysItsLargestTransient) {
+  constexpr Shape kShape{65536, 64, 16, 64, 2, 1};
+  ProgramBuilder builder(2, Compute::kFp32, 1);
+  gpt(kShape)(builder);
+  const auto program = builder.finish();
+  EXPECT_GE(program->largest_transient_bytes(), 4 << 20);
+  EXPECT_LE(program->largest_transient_bytes(), (4 << 20) + 4 * 2 * kernels::kTile);
+  EXPECT_LE(program->largest_transient_bytes(), program->workspace_bytes());
+}
+
+// Ops that write the gradient of what they read can follow the program's input.
+TEST(SequenceProgram, AnyOpMayComeFirst) {
+  Net net(
+      [](ProgramBuilder& b) {
+        Value x = b.gelu(b.layer_norm("ln", b.input(1, 6, 12)));
+        b.loss(b.linear("head", b.attention(x, 2, 6), 5, false), 0);
+      },
+      4, Compute::kFp32, 1);
+  Batch batch;
+  batch.count = 4;
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  for (int i = 0; i < 4 * 6 * 12; ++i) batch.images.push_back(normal(generator));
+  for (int i = 0; i < 4; ++i) batch.labels.push_back(i);
+  expect_finite_differences(net, batch);
+}
+
 TEST(SequenceProgram, Bf16GradientsPointTheSameWay) {
   constexpr Shape kShape{31, 24, 24, 32, 4, 2};
   Net exact(gpt(kShape), 8, Compute::kFp32, 2), rough(gpt(kShape), 8, Compute::kBf16, 2);

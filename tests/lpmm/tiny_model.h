@@ -21,6 +21,7 @@ class TinyProgram : public Program {
   explicit TinyProgram(std::function<bool()> poison) : poison_(std::move(poison)) {}
   std::int64_t activation_bytes() const override { return kTinyFeatures * 8; }
   std::int64_t workspace_bytes() const override { return kTinyFeatures * kTinyClasses * 8; }
+  std::int64_t largest_transient_bytes() const override { return kTinyFeatures * kTinyClasses * 4; }
 
   BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
     std::vector<float> weight_gradient(kTinyFeatures * kTinyClasses), bias_gradient(kTinyClasses);

@@ -261,7 +261,8 @@ TEST(Trainer, OneProcessWritesAFolder) {
 TEST(Trainer, EvaluatesACheckpointAsTheRunDid) {
   const Scratch scratch;
   const auto s = summary(run(scratch / "run", tiny_config()));
-  const EvalResult result = evaluate(tiny_config({"train.threads=3"}), TinyModel(), scratch / "run");
+  const EvalResult result =
+      evaluate(tiny_config({"train.threads=3"}), TinyModel(), find_checkpoint(scratch / "run"));
   EXPECT_EQ(result.accuracy, s["test_accuracy"]);
   EXPECT_EQ(result.loss, s["test_loss"]);
   EXPECT_EQ(result.items, 40);

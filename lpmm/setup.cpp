@@ -1,0 +1,116 @@
+#include "lpmm/setup.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lpmm/checkpoint.h"
+#include "lpmm/data.h"
+#include "lpmm/error.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kCifarTrain = 50'000, kCifarTest = 10'000;
+
+bool is_text(const RunConfig& config) {
+  return config.data.set == "text";
+}
+
+// With all that can be told without the data; throws where the model cannot read it.
+RunConfig without_data(RunConfig config) {
+  if (config.data.set == "auto") config.data.set = has_cifar10(data_folder()) ? "cifar10" : "drawn";
+  if (reads_tokens(config.model) != is_text(config)) {
+    throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
+                                 reads_tokens(config.model) ? "text" : "images", config.data.set,
+                                 is_text(config) ? "text" : "images"));
+  }
+  if (!is_text(config)) return config;
+  config.model = complete(config.model);
+  if (config.model.context < 1) {
+    throw UsageError(fmt::format("model.context = {}: a {} has at least one position", config.model.context,
+                                 config.model.name));
+  }
+  if (config.data.text.length == 0) config.data.text.length = config.model.context;
+  config.model.length = config.data.text.length;
+  return config;
+}
+
+// Of the checkpoint that the parameters come from; null where the configuration decides.
+std::unique_ptr<Tokenizer> initial_tokenizer(const RunConfig& config) {
+  if (config.train.init.empty()) return nullptr;
+  return saved_tokenizer(find_checkpoint(config.train.init), config);
+}
+
+DataSize image_size(const RunConfig& config) {
+  const std::int64_t pixels = std::int64_t{config.model.height} * config.model.width * config.model.channels;
+  DataSize size;
+  size.train_examples = config.data.train_images;
+  size.test_examples = config.data.test_images;
+  if (config.data.set == "cifar10") size.train_examples = kCifarTrain, size.test_examples = kCifarTest;
+  size.bytes = size.loading_bytes = (size.train_examples + size.test_examples) * (pixels + 1);
+  size.example_bytes = pixels * std::int64_t{sizeof(float)} + std::int64_t{sizeof(std::int32_t)};
+  return size;
+}
+
+}  // namespace
+
+Setup::Setup(const RunConfig& given) : config(without_data(given)) {
+  if (is_text(config)) {
+    open_text(initial_tokenizer(config));
+  } else {
+    size = image_size(config);
+  }
+}
+
+Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer) : config(without_data(given)) {
+  open_text(std::move(tokenizer));
+}
+
+Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
+  if (!is_text(config)) {
+    size = image_size(config);
+  } else if (other.text != nullptr && other.text->options() == config.data.text &&
+             other.config.train.init == config.train.init) {
+    use(other.text);
+  } else {
+    open_text(initial_tokenizer(config));
+  }
+}
+
+void Setup::open_text(std::unique_ptr<Tokenizer> tokenizer) {
+  use(std::make_shared<const TextData>(config.data.text, std::move(tokenizer)));
+}
+
+void Setup::use(std::shared_ptr<const TextData> opened) {
+  text = std::move(opened);
+  const std::int64_t vocabulary = text->tokenizer()->vocabulary();
+  if (config.model.vocabulary == 0) config.model.vocabulary = static_cast<int>(vocabulary);
+  if (config.model.vocabulary < vocabulary) {
+    throw UsageError(fmt::format("model.vocabulary = {}, but the tokens of {} go up to {}",
+                                 config.model.vocabulary, text->name(), vocabulary - 1));
+  }
+  size = {text->train_examples(), text->test_examples(), text->bytes(), text->loading_bytes(),
+          text->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
+}
+
+std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config) {
+  const auto saved = checkpoint_run(checkpoint);
+  const auto found = saved.find("tokenizer");
+  if (found == saved.end()) return nullptr;
+  try {
+    return make_tokenizer(*found, gpt2_folder(config.data.text));
+  } catch (const RunError& e) {
+    throw RunError(fmt::format("{}/state.json: {}", checkpoint, e.what()));
+  }
+}
+
+std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool) {
+  if (setup.text != nullptr) return setup.text;
+  const auto& data = setup.config.data;
+  if (data.set == "cifar10") return std::make_shared<const ImageData>(load_cifar10(data_folder()));
+  return std::make_shared<const ImageData>(
+      draw_images(data.train_images, data.test_images, data.draw_seed, pool));
+}
+
+}  // namespace lpmm

@@ -1,0 +1,50 @@
+// A configuration with its data: what only the data tells is filled in, and a text is read and encoded once
+// for whoever plans, builds and runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kernels/pool.h"
+#include "lpmm/config.h"
+#include "lpmm/host.h"
+
+namespace lpmm {
+
+// What a data set holds and takes, known before images are loaded.
+struct DataSize {
+  std::int64_t train_examples = 0, test_examples = 0;
+  std::int64_t bytes = 0;          // of memory
+  std::int64_t loading_bytes = 0;  // while it is read
+  std::int64_t example_bytes = 0;  // of one example in a batch
+};
+
+struct Setup {
+  // Decides data.set = auto (cifar10 where it is found, else drawn), and for text the vocabulary and the
+  // length of its sequences. Text is read by the tokenizer of train.init, where that has one. Throws
+  // UsageError where model and data do not go together, and what TextData throws. A configuration is taken
+  // wherever a Setup is expected.
+  Setup(const RunConfig& given);
+  // The text of `other` serves again where both mean the same one.
+  Setup(const RunConfig& given, const Setup& other);
+  // For a text that `tokenizer` reads, whatever the configuration says; null: as it says.
+  Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer);
+
+  std::int64_t rss_at_start = rss_bytes();  // before any data was read
+  RunConfig config;
+  std::shared_ptr<const TextData> text;  // null for images
+  DataSize size;
+
+ private:
+  void open_text(std::unique_ptr<Tokenizer> tokenizer);
+  void use(std::shared_ptr<const TextData> opened);
+};
+
+// The tokenizer that a text run saved with a checkpoint; null where there is none. `config` says where
+// GPT-2's files are. Throws RunError naming the checkpoint.
+std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config);
+
+// The text, or images loaded or drawn.
+std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool);
+
+}  // namespace lpmm
