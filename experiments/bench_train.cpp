@@ -24,7 +24,7 @@ TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& po
   const auto model = make_model(config.model);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, pool);
   Buffers buffers(model->buffers());
-  model->initialize(memory, t.seed);
+  model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / t.microbatches, t.compute, pool.threads());
   Prefetcher prefetcher(data, {t.seed, t.batch, t.microbatches, config.data.augment}, 0, 0);
 

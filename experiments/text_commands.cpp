@@ -184,12 +184,8 @@ int run_tokenize(const TokenizeArguments& o) {
   std::int64_t count = 0;
   try {
     tokenizer = make_text_tokenizer(o.text, text);
-    count = write_tokens(o.output, *tokenizer, text, [&](std::int64_t done, std::int64_t all) {
-      if (progress.due()) {
-        progress.show(fmt::format("{} of {}, {:.0f} %", format_bytes(done), format_bytes(all),
-                                  100.0 * static_cast<double>(done) / static_cast<double>(all)));
-      }
-    });
+    count = write_tokens(o.output, *tokenizer, text,
+                         progress.share_of(fmt::format("encoding {}", format_bytes(std::ssize(text)))));
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", o.input, e.what()));
   }

@@ -8,6 +8,7 @@
 #include "experiments/loaded_model.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
+#include "lpmm/progress.h"
 #include "lpmm/setup.h"
 #include "lpmm/trainer.h"
 #include "models/models.h"
@@ -16,6 +17,13 @@ namespace lpmm {
 namespace {
 
 constexpr int kInterrupted = 130;
+
+// With the progress of reading its text.
+Setup opened(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet) {
+  Progress progress(quiet);
+  const ProgressCall reading = progress.share_of("reading text");
+  return tokenizer == nullptr ? Setup(config, reading) : Setup(config, std::move(tokenizer), reading);
+}
 
 struct TrainArguments {
   ConfigArguments config;
@@ -27,7 +35,7 @@ struct TrainArguments {
 int run_train(const TrainArguments& o) {
   RunConfig config = o.config.load();
   if (!o.init.empty()) config.train.init = o.init;
-  const Setup setup(config);
+  const Setup setup = opened(config, nullptr, o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
   print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
   return result.interrupted ? kInterrupted : 0;
@@ -51,8 +59,7 @@ int run_eval(const EvalArguments& o) {
     config.data.text.path = o.text;
     config.data.text.validation_share = 1;
   }
-  const Setup setup =
-      reads_tokens(config.model) ? Setup(config, saved_tokenizer(checkpoint, config)) : config;
+  const Setup setup = opened(config, saved_tokenizer(checkpoint, config), o.json);
   const EvalResult result = evaluate(setup, *make_model(setup.config.model), checkpoint);
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include "kernels/compute.h"
 #include "lpmm/batch.h"
 #include "lpmm/model_memory.h"
+#include "lpmm/progress.h"
 
 namespace lpmm {
 
@@ -97,8 +97,8 @@ class Model {
   virtual ~Model() = default;
   virtual const std::vector<TensorInfo>& tensors() const = 0;
   virtual const std::vector<BufferInfo>& buffers() const = 0;
-  // Encodes initial values range by range; no tensor is ever whole in fp32.
-  virtual void initialize(ModelMemory& memory, std::uint64_t seed) const = 0;
+  // Encodes initial values range by range; no tensor is ever whole in fp32. `progress` counts parameters.
+  virtual void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall& progress) const = 0;
   // `batch` images or sequences a microbatch; nothing large is allocated before the first train or evaluate.
   virtual std::unique_ptr<Program> build(int batch, Compute compute, int threads) const = 0;
   // For `length` tokens a call. Throws UsageError for a model that does not read tokens.

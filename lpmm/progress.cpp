@@ -56,6 +56,13 @@ void Progress::show(const std::string& text) {
   }
 }
 
+ProgressCall Progress::share_of(const std::string& work) {
+  return [this, work](std::int64_t done, std::int64_t all) {
+    if (!due()) return;
+    show(fmt::format("{}: {:.0f} %", work, 100.0 * static_cast<double>(done) / static_cast<double>(all)));
+  };
+}
+
 void Progress::say(const std::string& text) {
   if (!quiet_) print(text);
 }

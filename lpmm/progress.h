@@ -3,12 +3,16 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 namespace lpmm {
 
 std::string format_bytes(std::int64_t bytes);  // "1.2 GB", powers of ten
 std::string format_time(double seconds);       // "1h02m", "3m05s", "12s"
+
+// Long work tells how far it is, in units of its own.
+using ProgressCall = std::function<void(std::int64_t done, std::int64_t all)>;
 
 struct ProgressLine {
   std::int64_t step = 0, steps = 0, epoch = 0, epochs = 0;  // epoch counts from 1
@@ -28,6 +32,8 @@ class Progress {
   bool due() const;
   void show(const ProgressLine& line);
   void show(const std::string& text);  // the same for other work
+  // Shows "WORK: N %" where that is due.
+  ProgressCall share_of(const std::string& work);
   // A line that stays; quiet runs leave it out.
   void say(const std::string& text);
   // The same, said to quiet runs too.

@@ -55,16 +55,17 @@ DataSize image_size(const RunConfig& config) {
 
 }  // namespace
 
-Setup::Setup(const RunConfig& given) : config(without_data(given)) {
+Setup::Setup(const RunConfig& given, const ProgressCall& progress) : config(without_data(given)) {
   if (is_text(config)) {
-    open_text(initial_tokenizer(config));
+    open_text(initial_tokenizer(config), progress);
   } else {
     size = image_size(config);
   }
 }
 
-Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer) : config(without_data(given)) {
-  open_text(std::move(tokenizer));
+Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress)
+    : config(without_data(given)) {
+  open_text(std::move(tokenizer), progress);
 }
 
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
@@ -74,12 +75,12 @@ Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(g
              other.config.train.init == config.train.init) {
     use(other.text);
   } else {
-    open_text(initial_tokenizer(config));
+    open_text(initial_tokenizer(config), {});
   }
 }
 
-void Setup::open_text(std::unique_ptr<Tokenizer> tokenizer) {
-  use(std::make_shared<const TextData>(config.data.text, std::move(tokenizer)));
+void Setup::open_text(std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress) {
+  use(std::make_shared<const TextData>(config.data.text, std::move(tokenizer), progress));
 }
 
 void Setup::use(std::shared_ptr<const TextData> opened) {

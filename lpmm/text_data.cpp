@@ -65,7 +65,8 @@ std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::
                                options.tokenizer, nearest_name(options.tokenizer, kNames), join(kNames)));
 }
 
-TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer)
+TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer,
+                   const ProgressCall& progress)
     : options_(options),
       name_(options.path.empty() ? kLicences : find_text(options.path)),
       length_(options.length) {
@@ -84,7 +85,7 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
     const std::string text = options.path.empty() ? licence_texts() : read_text(name_, kLongestText);
     try {
       tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options, text);
-      ids_ = tokenizer_->encode(text);
+      ids_ = tokenizer_->encode(text, progress);
       loading_bytes_ = static_cast<std::int64_t>(text.size()) + bytes();
     } catch (const UsageError& e) {
       throw UsageError(fmt::format("{}: {}", name_, e.what()));

@@ -37,8 +37,9 @@ class TextData : public DataSource {
  public:
   // Throws RunError and UsageError that name the file: missing, empty, not UTF-8, a tokenizer it does not
   // know, fewer tokens than one window in either part.
-  // `tokenizer`, where there is one, is taken in place of options.tokenizer.
-  explicit TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer = nullptr);
+  // `tokenizer`, where there is one, is taken in place of options.tokenizer; `progress` counts bytes encoded.
+  explicit TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer = nullptr,
+                    const ProgressCall& progress = {});
 
   const std::string& name() const override { return name_; }
   const char* unit() const override { return "tokens"; }

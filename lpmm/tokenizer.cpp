@@ -444,10 +444,14 @@ std::string member(const Json& description, const char* name) {
 
 }  // namespace
 
-std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const ProgressCall& progress) const {
+  constexpr std::size_t kPiece = 1 << 20;
   std::vector<std::int32_t> ids;
   ids.reserve(text.size());  // what is not used never becomes resident
-  encode_from(text, 0, text.size(), ids);
+  for (std::size_t at = 0; at < text.size();) {
+    at = encode_from(text, at, at + std::min(kPiece, text.size() - at), ids);
+    if (progress) progress(static_cast<std::int64_t>(at), static_cast<std::int64_t>(text.size()));
+  }
   return ids;
 }
 

@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "lpmm/progress.h"
+
 namespace lpmm {
 
 // Never changes after it is made, so any number of threads may use one.
@@ -21,8 +23,9 @@ class Tokenizer {
 
   // Ids are 0 to vocabulary() - 1.
   std::int64_t vocabulary() const { return static_cast<std::int64_t>(tokens_.size()); }
-  // Throws UsageError naming the byte offset of what is not UTF-8 (bytes takes all) or has no id.
-  std::vector<std::int32_t> encode(std::string_view text) const;
+  // Throws UsageError naming the byte offset of what is not UTF-8 (bytes takes all) or has no id. `progress`
+  // counts bytes.
+  std::vector<std::int32_t> encode(std::string_view text, const ProgressCall& progress = {}) const;
   // The same in pieces, to bound memory: appends the ids of the words of `text` from byte `first` on, up to
   // the first word end at or after byte `until`, and returns that. `first` is 0 or what was returned before.
   // One of GPT-2's words takes about 50 bytes a byte meanwhile.

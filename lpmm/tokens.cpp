@@ -74,7 +74,7 @@ void append_ids(File& file, std::span<const std::int32_t> ids) {
 
 // Everything but the number of ids, which is known at the end.
 std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view text,
-                        const TokenProgress& progress) {
+                        const ProgressCall& progress) {
   std::string description = tokenizer.describe().dump();
   Header header;
   std::copy(kMagic.begin(), kMagic.end(), header.magic);
@@ -109,7 +109,7 @@ void write_count(const std::string& path, std::uint64_t count) {
 }  // namespace
 
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
-                          const TokenProgress& progress) {
+                          const ProgressCall& progress) {
   if (text.empty()) throw UsageError(fmt::format("{}: there is no text to encode, it is empty", path));
   const std::string temporary = path + ".tmp";
   std::uint64_t count = 0;

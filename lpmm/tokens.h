@@ -9,7 +9,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -20,14 +19,11 @@
 
 namespace lpmm {
 
-// Bytes of text encoded so far, and in all.
-using TokenProgress = std::function<void(std::int64_t done, std::int64_t all)>;
-
 // Encodes a text into a new file, or replaces one as a whole; gives the number of ids. Works in pieces: a few
 // times 16 MiB beside the text. Throws what encode() throws, UsageError where the text is empty, and RunError
-// where the file cannot be written.
+// where the file cannot be written. `progress` counts bytes of text.
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
-                          const TokenProgress& progress = {});
+                          const ProgressCall& progress = {});
 
 // An open token file, mapped into memory: it may be replaced meanwhile, but not cut. Its header is checked
 // against its length before anything is used. Throws RunError naming the file and what was expected.

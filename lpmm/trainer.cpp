@@ -405,7 +405,7 @@ void Run::start(const Model& model, bool config_changed) {
   } else {
     if (config_.train.init.empty()) {
       progress_.say("drawing initial parameters");
-      model.initialize(memory_, config_.train.seed);
+      model.initialize(memory_, config_.train.seed, progress_.share_of("drawing initial parameters"));
     } else {
       progress_.say(fmt::format("taking the parameters of {}", config_.train.init));
       load_parameters(find_checkpoint(config_.train.init), memory_);

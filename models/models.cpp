@@ -95,16 +95,27 @@ void gpt(ProgramBuilder& b, const ModelConfig& c) {
   b.token_loss(b.layer_norm("ln_f", x), "wte");
 }
 
-// Initial value of one element: a pure function of (seed, tensor, element). Normals by Box and Muller.
-float initial_value(const Initial& initial, const Noise& noise, std::int64_t element) {
-  if (initial.kind == InitialKind::kConstant) return static_cast<float>(initial.scale);
+// Initial values of four elements: a pure function of (seed, tensor, element). Normals by Box and Muller.
+std::array<float, 4> initial_values(const Initial& initial, const Noise& noise, std::int64_t element) {
+  std::array<float, 4> values;
+  if (initial.kind == InitialKind::kConstant) {
+    values.fill(static_cast<float>(initial.scale));
+    return values;
+  }
   const PhiloxWords words = noise_words(noise, static_cast<std::uint32_t>(element / 4));
-  const auto uniform = [&](std::int64_t i) { return (words.x[i] + 0.5) * 0x1p-32; };
-  const std::int64_t i = element % 4;
-  if (initial.kind == InitialKind::kUniform) return static_cast<float>(initial.scale * (2 * uniform(i) - 1));
-  const double radius = std::sqrt(-2 * std::log(uniform(i / 2 * 2)));
-  const double angle = 2 * std::numbers::pi * uniform(i / 2 * 2 + 1);
-  return static_cast<float>(initial.scale * radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+  const auto uniform = [&](std::size_t i) { return (words.x[i] + 0.5) * 0x1p-32; };
+  for (std::size_t i = 0; i < 4; i += 2) {
+    if (initial.kind == InitialKind::kUniform) {
+      values[i] = static_cast<float>(initial.scale * (2 * uniform(i) - 1));
+      values[i + 1] = static_cast<float>(initial.scale * (2 * uniform(i + 1) - 1));
+      continue;
+    }
+    const double radius = std::sqrt(-2 * std::log(uniform(i)));
+    const double angle = 2 * std::numbers::pi * uniform(i + 1);
+    values[i] = static_cast<float>(initial.scale * radius * std::cos(angle));
+    values[i + 1] = static_cast<float>(initial.scale * radius * std::sin(angle));
+  }
+  return values;
 }
 
 class ForwardModel : public Model {
@@ -120,8 +131,10 @@ class ForwardModel : public Model {
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   const std::vector<BufferInfo>& buffers() const override { return buffers_; }
 
-  void initialize(ModelMemory& memory, std::uint64_t seed) const override {
+  void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall& progress) const override {
     constexpr std::int64_t kRange = 64 * kernels::kTile;
+    const std::int64_t all = memory.ledger().parameters;
+    std::int64_t done = 0;
     std::vector<float> values;
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
       const std::int64_t elements = tensors_[t].elements();
@@ -131,12 +144,15 @@ class ForwardModel : public Model {
         const std::int64_t count = std::min(kRange, elements - first);
         values.resize(static_cast<std::size_t>(count));
         memory.pool().for_each((count + kernels::kTile - 1) / kernels::kTile, [&](std::int64_t tile, int) {
-          for (std::int64_t i = tile * kernels::kTile; i < std::min(count, (tile + 1) * kernels::kTile);
-               ++i) {
-            values[static_cast<std::size_t>(i)] = initial_value(initials_[t], noise, first + i);
+          const std::int64_t end = std::min(count, (tile + 1) * kernels::kTile);
+          for (std::int64_t i = tile * kernels::kTile; i < end; i += 4) {
+            const auto four = initial_values(initials_[t], noise, first + i);
+            std::copy_n(four.begin(), std::min<std::int64_t>(4, end - i), values.begin() + i);
           }
         });
         memory.initialize(static_cast<int>(t), first, values);
+        done += count;
+        if (progress) progress(done, all);
       }
     }
   }

@@ -87,7 +87,7 @@ class TinyModel : public Model {
   explicit TinyModel(std::function<bool()> poison = nullptr) : poison_(std::move(poison)) {}
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   const std::vector<BufferInfo>& buffers() const override { return buffers_; }
-  void initialize(ModelMemory& memory, std::uint64_t seed) const override {
+  void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall&) const override {
     std::vector<float> weight(kTinyFeatures * kTinyClasses), bias(kTinyClasses);
     const Noise noise{seed, 0, 0, static_cast<std::uint32_t>(Stream::kTest)};
     for (std::size_t i = 0; i < weight.size(); ++i) {

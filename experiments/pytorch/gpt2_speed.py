@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Training speed and memory of GPT-2 124M in PyTorch, to set beside `lpmm bench train` on gpt2_124m.toml.
+
+Same network, sequences and optimizer as lpmm's: pre-norm blocks, learned positions, GELU by tanh, tied embedding,
+no dropout, AdamW (0.9, 0.95, decay 0.1 on matrices), gradients clipped to norm 1, synthetic tokens. Prints tokens per
+second and the peak resident memory; bf16 autocast.
+"""
+import argparse
+import math
+import resource
+import time
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 50257, 1024, 768, 12, 12
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def attention(self, x):
+        b, t, _ = x.shape
+        q, k, v = (y.view(b, t, HEADS, -1).transpose(1, 2) for y in self.qkv(x).split(WIDTH, 2))
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:  # before PyTorch 2
+            scores = q @ k.transpose(2, 3) / math.sqrt(WIDTH // HEADS)
+            mask = torch.ones(t, t, dtype=torch.bool).tril()
+            y = F.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ v
+        return self.out(y.transpose(1, 2).reshape(b, t, WIDTH))
+
+    def forward(self, x):
+        x = x + self.attention(self.ln_1(x))
+        return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+
+
+class GPT2(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.last = nn.LayerNorm(WIDTH)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, std=0.02)
+
+    def forward(self, tokens, labels):
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        logits = F.linear(self.last(self.blocks(x)), self.wte.weight)
+        return F.cross_entropy(logits.view(-1, VOCABULARY).float(), labels.view(-1))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fp32", action="store_true", help="no autocast")
+    parser.add_argument("--sequences", type=int, default=4, help="of a microbatch")
+    parser.add_argument("--length", type=int, default=256)
+    parser.add_argument("--microbatches", type=int, default=1, help="a step")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=5, help="measured, after one to warm up")
+    args = parser.parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(args.threads)
+    model = GPT2()
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    rest = [p for p in model.parameters() if p.dim() < 2]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
+                                  lr=6e-4, betas=(0.9, 0.95))
+    shape = (args.sequences, args.length)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        for _ in range(args.microbatches):
+            tokens, labels = torch.randint(VOCABULARY, shape), torch.randint(VOCABULARY, shape)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not args.fp32):
+                loss = model(tokens, labels) / args.microbatches
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    step()
+    start = time.perf_counter()
+    for _ in range(args.steps):
+        step()
+    seconds = time.perf_counter() - start
+    tokens = args.steps * args.microbatches * args.sequences * args.length
+    kind = "fp32" if args.fp32 else "bf16 autocast"
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(f"PyTorch {torch.__version__}, GPT-2 124M, {args.microbatches} x {args.sequences} x {args.length} tokens a "
+          f"step, {kind}, {args.threads} threads: {tokens / seconds:.1f} tokens/s, peak RSS {peak / 1e9:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()
