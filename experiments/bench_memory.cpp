@@ -168,7 +168,7 @@ double copy_bandwidth_in_child(int threads) {
 
 UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
-  const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1);
+  const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1, false);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
   const bool with_variance = uses_variance(optimizer);

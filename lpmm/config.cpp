@@ -100,6 +100,7 @@ void visit(Visitor& v, Config& c) {
 
   v.section("memory");
   v.policy(c.policy);
+  v.boolean("error_feedback", c.policy.error_feedback);
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern);
     for (std::size_t r = 0; r < kRoles; ++r) item.spec(to_string(static_cast<Role>(r)), o.specs[r]);
@@ -456,6 +457,11 @@ void check(const RunConfig& c, const Reader& reader) {
   try {
     check_optimizer(c.optimizer);
     check_policy(c.policy, {});
+    if (c.policy.error_feedback && !uses_momentum(c.optimizer)) {
+      throw UsageError(
+          "memory.error_feedback brings rounding errors back through the momentum: "
+          "set optimizer.momentum, or a rule that has one");
+    }
   } catch (const UsageError& e) {
     refuse("", e.what());
   }

@@ -350,7 +350,8 @@ StepReport ModelMemory::commit(double learning_rate) {
   for (int i = 0; i < tensors(); ++i) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
     if (is_frozen(i)) continue;
-    const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor);
+    const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor,
+                                s.policy.error_feedback);
     const kernels::UpdateArgs args{t.view[0],     t.view[1],
                                    t.view[2],     t.view[3],
                                    s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};

@@ -105,7 +105,10 @@ void empty(Stored& s) {
 
 Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
                std::uint64_t seed, int microbatches)
-    : optimizer_(optimizer), seed_(seed), microbatches_(microbatches) {
+    : optimizer_(optimizer),
+      error_feedback_(policy.error_feedback),
+      seed_(seed),
+      microbatches_(microbatches) {
   for (const TensorInfo& info : tensors) {
     Tensor& t = tensors_.emplace_back();
     t.name = info.name;
@@ -186,16 +189,28 @@ StepReport Oracle::commit(double learning_rate) {
         v[r] = decode_all(t.roles[r]);
         v[r].resize(v[0].size());
       }
+      const Rule rule =
+          make_rule(optimizer_, t.name, learning_rate, updates_, report.clip_factor, error_feedback_);
       std::visit(
-          [&](const auto& rule) {
-            for (std::size_t e = 0; e < v[0].size(); ++e) rule(v[0][e], v[1][e], v[2][e], v[3][e]);
+          [&](const auto& r) {
+            for (std::size_t e = 0; e < v[0].size(); ++e) r(v[0][e], v[1][e], v[2][e], v[3][e]);
           },
-          make_rule(optimizer_, t.name, learning_rate, updates_, report.clip_factor));
+          rule);
       for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
         const auto r = static_cast<std::size_t>(role);
         if (t.roles[r].codes.empty()) continue;
         const Noise noise{seed_, static_cast<std::uint32_t>(i), step_, noise_stream(role)};
         if (!encode_state(t.roles[r], v[r], noise)) throw RunError("tensor " + t.name + ": not finite");
+        if (role != Role::kParameter) continue;
+        const Values stored = decode_all(t.roles[r]);
+        std::visit(
+            [&](const auto& rule) {
+              if (rule.feedback == 0) return;
+              for (std::size_t e = 0; e < stored.size(); ++e) {
+                v[2][e] = rule.feed_back(v[0][e] - stored[e], v[2][e], v[3][e]);
+              }
+            },
+            rule);
       }
     }
   }

@@ -43,6 +43,7 @@ class Oracle {
   };
 
   OptimizerConfig optimizer_;
+  bool error_feedback_;
   std::uint64_t seed_;
   int microbatches_;
   std::uint32_t step_ = 0;

@@ -97,7 +97,8 @@ Policy make_policy(std::string_view preset) {
     throw UsageError(fmt::format("unknown preset \"{}\"; did you mean \"{}\"? There are {}", preset,
                                  nearest_name(preset, preset_names()), join(preset_names())));
   }
-  Policy policy{std::string(preset), {}, {}};
+  Policy policy;
+  policy.preset = preset;
   std::transform(found->specs.begin(), found->specs.end(), policy.specs.begin(), parse_spec);
   return policy;
 }

@@ -31,6 +31,7 @@ struct Policy {
   std::string preset;
   RoleSpecs specs;
   std::vector<PolicyOverride> overrides;  // later ones win
+  bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
 };
 
 // "fp32", "lpmm", "lpmm-compact", "lpmm-min", "states8". Throws UsageError naming the nearest preset.

@@ -255,6 +255,24 @@ void apply_rule(const Rule& rule, std::array<std::array<float, kTile>, kRoles>& 
   }
 }
 
+bool feeds_back(const Rule& rule) {
+  return std::visit([](const auto& r) { return r.feedback != 0; }, rule);
+}
+
+// The parameter's rounding error goes into the momentum that is stored next.
+void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
+  float* stored = s.stored_values.data();
+  decode_tile(parameter, stored);
+  std::visit(
+      [&](const auto& r) {
+        const float *wanted = s.values[0].data(), *v = s.values[3].data();
+        float* m = s.values[2].data();
+        for (std::int64_t i = 0; i < parameter.count; ++i)
+          m[i] = r.feed_back(wanted[i] - stored[i], m[i], v[i]);
+      },
+      rule);
+}
+
 void empty_tile(const TileView& t) {
   if (t.steps != nullptr) {
     std::memset(t.steps, 0, t.step_size());
@@ -388,6 +406,7 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
   const Cut cut(elements, block);
   std::array<std::vector<ChangeStats>, kRoles> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
+  const bool with_feedback = feeds_back(rule);
   std::atomic<bool> storable{true};
   for_each_tile(pool, cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
@@ -413,6 +432,7 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
       if (args.stats != nullptr) remember(views[r], s);
       if (!encode_tile(views[r], values, noise, s)) storable.store(false, std::memory_order_relaxed);
       if (args.stats != nullptr) stats[r][run] += count_changes(views[r], values, s);
+      if (r == 0 && with_feedback) feed_back(rule, views[0], s);
     }
   });
   if (args.stats != nullptr) {

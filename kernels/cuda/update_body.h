@@ -3,7 +3,8 @@
 //
 // A thread block takes one unit, a run of elements that is a multiple of every block and packing group, so no
 // byte and no step is shared between units. It works in phases with a barrier after each: clear the shared
-// maxima; load (decode, compute, find maxima); choose steps; encode to codes; pack codes into bytes.
+// maxima; load (decode, compute, find maxima); choose steps; encode to codes, twice where the momentum waits
+// for the parameter's rounding error; pack codes into bytes.
 #pragma once
 
 #include <initializer_list>
@@ -16,7 +17,7 @@ namespace lpmm::kernels::cuda {
 inline constexpr int kThreads = 256;
 inline constexpr int kMaxStores = 3;  // parameter, momentum, variance
 inline constexpr int kMinBlock = 64;
-inline constexpr int kPhases = 5;
+inline constexpr int kPhases = 7;
 
 // One role of one tensor, as the bodies see it.
 struct Slot {
@@ -59,6 +60,11 @@ struct Job {
   int* failed = nullptr;
   std::uint16_t* cleared_steps = nullptr;  // of the accumulator an update empties; null where it has none
   std::int32_t cleared_block = 0;
+  int late = -1;  // the slot that takes the rounding error of slot 0 before it is stored; -1: none
+  // The value of the late slot with that error; `values` are those of the element, `stride` apart.
+  LPMM_HD float fed_back(float /*error*/, const std::uint32_t* values, int /*stride*/) const {
+    return bits_float(values[0]);
+  }
 };
 
 struct EncodeJob : Job {
@@ -104,6 +110,10 @@ struct UpdateJob : Job {
       fine = make_storable(values[variance]) && fine;
     }
     return fine;
+  }
+  LPMM_HD float fed_back(float error, const std::uint32_t* values, int stride) const {
+    const float v = variance < 0 ? 0.0F : bits_float(values[variance * stride]);
+    return rule.feed_back(error, bits_float(values[momentum * stride]), v);
   }
 };
 
@@ -151,6 +161,13 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
   return encode_value(s.codec.format, s.table, s.codec.rounding, x, step, draw);
 }
 
+// What a code just made stands for; fp32 keeps the bits of the value.
+LPMM_HD float stored_value(const Slot& s, std::int64_t element, std::uint32_t code) {
+  if (s.codec.format.map == Map::kFp32) return bits_float(code);
+  if (s.codec.format.map == Map::kBf16) return bf16_to_float(static_cast<std::uint16_t>(code));
+  return decode_code(s.codec.format, s.table, code, bf16_to_float(s.steps[element / s.codec.block]));
+}
+
 template <class JobType>
 LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int thread, int threads,
                        std::uint32_t* shared) {
@@ -169,7 +186,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
       if (!job.load(base + i, loaded)) *job.failed = 1;
       for (int s = 0; s < job.stores; ++s) {
         values[s * job.unit + i] = float_bits(loaded[s]);
-        if (is_packed(job.slots[s].codec.format)) {
+        if (is_packed(job.slots[s].codec.format) && s != job.late) {
           raise_to(shared + s * maxima + i / job.slots[s].codec.block, abs_bits(loaded[s]));
         }
       }
@@ -185,25 +202,37 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
     const Slot& slot = job.slots[s];
     const Format format = slot.codec.format;
     std::uint32_t* codes = values + s * job.unit;
-    if (phase == 2 && is_packed(format)) {
+    const int turn = job.late < 0 || s == 0 ? 2 : 4;  // the phase in which its steps are chosen
+    if (phase == turn && is_packed(format)) {
       for (int i = thread; i * slot.codec.block < count; i += threads) {
         std::uint16_t& step = slot.steps[base / slot.codec.block + i];
         const float largest = bits_float(shared[s * maxima + i]);
         step = slot.is_accumulator ? next_accumulator_step(slot.codec, largest, step)
                                    : next_step(slot.codec, largest, step);
       }
-    } else if (phase == 3) {
+    } else if (phase == turn + 1) {
       for (int i = thread; i < count; i += threads) {
+        const float wanted = bits_float(codes[i]);
         if (format.map == Map::kFp32) {
           reinterpret_cast<float*>(slot.codes)[base + i] = bits_float(codes[i]);
         } else {
-          codes[i] = encode_slot(slot, base + i, bits_float(codes[i]));
+          codes[i] = encode_slot(slot, base + i, wanted);
           if (format.map == Map::kBf16) {
             reinterpret_cast<std::uint16_t*>(slot.codes)[base + i] = static_cast<std::uint16_t>(codes[i]);
           }
         }
+        if (s == 0 && job.late >= 0) {
+          const float stored = stored_value(slot, base + i, codes[i]);
+          float late = job.fed_back(wanted - stored, values + i, job.unit);
+          if (!make_storable(late)) *job.failed = 1;
+          const Slot& waits = job.slots[job.late];
+          values[job.late * job.unit + i] = float_bits(late);
+          if (is_packed(waits.codec.format)) {
+            raise_to(shared + job.late * maxima + i / waits.codec.block, abs_bits(late));
+          }
+        }
       }
-    } else if (phase == 4 && is_packed(format)) {
+    } else if (phase == kPhases - 1 && is_packed(format)) {
       const int bytes = 16 * format.bits;
       for (int i = thread; i / bytes * kGroup < count; i += threads) {
         const int group = i / bytes;
@@ -271,6 +300,7 @@ UpdateJob<RuleType> make_update(const RuleType& rule, const Roles& roles, Noise 
   job.unit = unit_of({&roles.parameter, &roles.accumulator, &roles.momentum, &roles.variance});
   job.failed = failed;
   job.rule = rule;
+  if (rule.feedback != 0) job.late = job.momentum;
   job.accumulator = make_slot(roles.accumulator, table_of, noise);
   if (is_packed(roles.accumulator.codec.format)) {
     job.cleared_steps = roles.accumulator.steps;

@@ -18,6 +18,7 @@ struct Adam {
   float coupled_decay = 0;   // Adam: g += coupled_decay * p
   float decay_factor = 1;    // AdamW: p *= 1 - lr * decay
   float gradient_scale = 1;  // the clip factor
+  float feedback = 0;        // as in Sgd
 
   // F as in Sgd, with / and square_root(F) besides.
   template <class F>
@@ -28,6 +29,10 @@ struct Adam {
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
     p = p - F(step_size) * (m / (square_root(v) * F(variance_scale) + F(epsilon)));
+  }
+  template <class F>
+  LPMM_HD F feed_back(F error, F m, F v) const {
+    return m - F(feedback) * (square_root(v) * F(variance_scale) + F(epsilon)) * error;
   }
 };
 

@@ -16,6 +16,7 @@ struct Sgd {
   float decay_factor = 1;     // p *= decay_factor (decoupled: 1 - lr * decay)
   float nesterov = 0;         // 0 or 1
   float gradient_scale = 1;   // the clip factor
+  float feedback = 0;         // of the parameter's rounding error; 0: none
 
   // F is float or a vector of floats with +, -, * and construction from float. No fused operations: every
   // level and backend rounds alike.
@@ -29,6 +30,12 @@ struct Sgd {
       g = nesterov != 0.0F ? g + F(momentum) * m : m;
     }
     p = p - F(learning_rate) * g;
+  }
+  // ECO (2026): what rounding took from the parameter, `error` = wanted - stored, comes back through the
+  // momentum.
+  template <class F>
+  LPMM_HD F feed_back(F error, F m, F /*v*/) const {
+    return m - F(feedback) * error;
   }
 };
 

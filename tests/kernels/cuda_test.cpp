@@ -287,9 +287,13 @@ void compare(const Backend& expected, const Backend& tested) {
                   .one_minus_beta2 = 0.01F,
                   .variance_scale = 3.0F,
                   .decay_factor = 0.999F};
+  Sgd fed_sgd = sgd;
+  fed_sgd.feedback = 2.5F;
+  Adam fed_adam = adam;
+  fed_adam.feedback = 11.0F;
   for (const Case& c : cases()) {
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
-      for (const Rule& rule : {Rule{sgd}, Rule{plain}, Rule{adam}}) {
+      for (const Rule& rule : {Rule{sgd}, Rule{plain}, Rule{adam}, Rule{fed_sgd}, Rule{fed_adam}}) {
         const bool is_adam = std::holds_alternative<Adam>(rule);
         const bool momentum = is_adam || std::get<Sgd>(rule).momentum != 0;
         State a = make_state(c, elements, momentum, is_adam);

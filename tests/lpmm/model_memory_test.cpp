@@ -339,6 +339,84 @@ TEST(ModelMemory, TinyWeightDecayActsUnderStochasticRoundingOnly) {
   EXPECT_EQ(shrinkage("lpmm-compact", Rounding::kNearest, kSteps), 0);
 }
 
+Policy coarse(Rounding rounding, bool feedback) {
+  Policy policy = make_policy("fp32");
+  policy.specs[0] = parse_spec("int6:block64:sr:sticky");
+  policy.specs[0].rounding = rounding;
+  policy.error_feedback = feedback;
+  return policy;
+}
+
+// Where the parameter is after momentum has run out, with no further gradient, is not changed by its
+// rounding: p - lr * mu / (1 - mu) * m of the stored parameter is that of fp32 (Nesterov: * mu once more).
+TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
+  constexpr double kRate = 0.05, kMomentum = 0.9;
+  const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};
+  Pool pool(1);
+  for (const bool nesterov : {false, true}) {
+    OptimizerConfig sgd;
+    sgd.momentum = kMomentum;
+    sgd.nesterov = nesterov;
+    std::array<std::vector<double>, 2> ends;
+    std::vector<float> start(2000), p(2000), m(2000);
+    for (const bool packed : {true, false}) {
+      Policy policy = packed ? coarse(Rounding::kStochastic, true) : make_policy("fp32");
+      ModelMemory memory(tensors, policy, sgd, 1, 1, pool);
+      if (packed) {
+        memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
+        memory.decode(0, 0, start);  // fp32 starts where the codes are
+      } else {
+        memory.initialize(0, 0, start);
+      }
+      for (std::uint32_t step = 1; step <= 5; ++step) {
+        memory.begin_step(step);
+        memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+        memory.commit(kRate);
+      }
+      memory.decode(0, 0, p);
+      kernels::decode(pool, memory.view(0, Role::kMomentum), 0, 2000, m.data());
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        ends[packed ? 0 : 1].push_back(p[i] - kRate * kMomentum / (1 - kMomentum) *
+                                                  (nesterov ? kMomentum : 1) * m[i]);
+      }
+    }
+    for (std::size_t i = 0; i < p.size(); ++i) EXPECT_NEAR(ends[0][i], ends[1][i], 2e-6) << i;
+  }
+}
+
+// Updates of a hundredth of a step: lost to nearest rounding, not where their errors come back. Up to half a
+// step times mu / (1 - mu) then waits in the momentum.
+TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
+  const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};
+  Pool pool(1);
+  for (const RuleName rule : {RuleName::kSgd, RuleName::kAdamW}) {
+    for (const bool feedback : {false, true}) {
+      OptimizerConfig optimizer;
+      optimizer.rule = rule;
+      optimizer.momentum = rule == RuleName::kSgd ? 0.9 : 0;
+      ModelMemory memory(tensors, coarse(Rounding::kNearest, feedback), optimizer, 1, 1, pool);
+      memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
+      std::vector<float> before(2000), after(2000);
+      memory.decode(0, 0, before);
+      const double rate = rule == RuleName::kSgd ? 1e-5 : 1e-4;  // both move by 1e-4 a step
+      for (std::uint32_t step = 1; step <= 3000; ++step) {
+        memory.begin_step(step);
+        memory.fold(0, 0, std::vector<float>(2000, 1.0F), 0);
+        memory.commit(rate);
+      }
+      memory.decode(0, 0, after);
+      double moved = 0;
+      for (std::size_t i = 0; i < after.size(); ++i) moved += (before[i] - after[i]) / 2000.0;
+      if (feedback) {
+        EXPECT_GT(moved, 0.2) << static_cast<int>(rule);  // of 0.3
+        EXPECT_LT(moved, 0.3) << static_cast<int>(rule);
+      } else {
+        EXPECT_LT(moved, 0.001) << static_cast<int>(rule);
+      }
+    }
+  }
+}
+
 TEST(ModelMemory, AnUpdateThatFailsHalfWayEndsIt) {
   Pool pool(1);
   OptimizerConfig optimizer;

@@ -90,10 +90,11 @@ TEST(Optimizer, LaterGroupsWin) {
   OptimizerConfig c;
   c.weight_decay = 0.5;
   c.groups = {{"*", 2, 0.25}, {"*.bias", 0.5, -1}};
-  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.weight", 1, 1, 1)).learning_rate, 2);
-  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.weight", 1, 1, 1)).coupled_decay, 0.25F);
-  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.bias", 1, 1, 1)).learning_rate, 0.5F);
-  EXPECT_EQ(std::get<Sgd>(make_rule(c, "a.bias", 1, 1, 1)).coupled_decay, 0.5F);
+  const auto rule = [&](const char* tensor) { return std::get<Sgd>(make_rule(c, tensor, 1, 1, 1, false)); };
+  EXPECT_EQ(rule("a.weight").learning_rate, 2);
+  EXPECT_EQ(rule("a.weight").coupled_decay, 0.25F);
+  EXPECT_EQ(rule("a.bias").learning_rate, 0.5F);
+  EXPECT_EQ(rule("a.bias").coupled_decay, 0.5F);
 }
 
 // One parameter through `updates` steps of the rule.
@@ -103,7 +104,7 @@ struct Element {
            double clip = 1) {
     for (int t = 1; t <= updates; ++t) {
       std::visit([&](const auto& rule) { rule(p, gradient(t), m, v); },
-                 make_rule(config, "w", config.learning_rate, t, clip));
+                 make_rule(config, "w", config.learning_rate, t, clip, false));
     }
   }
 };

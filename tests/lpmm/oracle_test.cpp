@@ -111,6 +111,17 @@ TEST(Oracle, NearestRounding) {
   }
 }
 
+TEST(Oracle, ErrorFeedback) {
+  for (const char* preset : {"lpmm", "lpmm-min", "states8"}) {
+    Policy policy = make_policy(preset);
+    policy.error_feedback = true;
+    OptimizerConfig nesterov = optimizer(RuleName::kSgd, 0.1);
+    nesterov.nesterov = true;
+    run_both(policy, nesterov, 2, 2, std::string(preset) + " feedback, sgd");
+    run_both(policy, optimizer(RuleName::kAdamW), 1, 3, std::string(preset) + " feedback, adamw");
+  }
+}
+
 TEST(Oracle, OddPolicies) {
   run_both(
       odd_policy("int5:block64:sr:sticky", "int7:block4096", "soft8:block64:sticky", "lin04:block512:sticky"),
