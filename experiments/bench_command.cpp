@@ -38,6 +38,7 @@ int run_train(const TrainArguments& o) {
                 {"data_share", share(speed.data_seconds)},
                 {"compute_share", share(speed.compute_seconds)},
                 {"update_share", share(speed.update_seconds)},
+                {"peak_rss_bytes", peak_rss_bytes()},
                 {"steps", o.steps},
                 {"batch", config.train.batch},
                 {"microbatches", config.train.microbatches},

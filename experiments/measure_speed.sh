@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what the README says about speed and writes the raw output, one file a figure, to
-# experiments/results/speed/. Wants an otherwise idle machine; 5 to 10 minutes on 2 cores, 8 GB of memory.
+# experiments/results/speed/. Wants an otherwise idle machine; 20 minutes on 2 cores, 8 GB of memory.
 # PyTorch's side needs Debian's python3-torch and is left out where /usr/bin/python3 has none.
 # usage: bash experiments/measure_speed.sh
 set -eu -o pipefail
@@ -34,3 +34,15 @@ if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
   record train_pytorch_fp32.txt /usr/bin/python3 experiments/pytorch/resnet20_speed.py --threads "$threads" --fp32
 fi
 record train_lpmm_fp32.txt "${train[@]}" --set 'train.compute="fp32"'
+gpt2=("$lpmm" bench train experiments/configs/gpt2_124m.toml --threads "$threads" --warm-up 1)
+for microbatches in 1 4; do
+  record "gpt2_lpmm_k$microbatches.txt" "${gpt2[@]}" --steps 3 --set train.batch=$((4 * microbatches)) \
+    --set train.microbatches="$microbatches"
+  if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
+    for type in bf16 fp32; do
+      options=(--threads "$threads" --microbatches "$microbatches" --steps 1)
+      [ "$type" = bf16 ] || options+=(--fp32)
+      record "gpt2_pytorch_${type}_k$microbatches.txt" /usr/bin/python3 experiments/pytorch/gpt2_speed.py "${options[@]}"
+    done
+  fi
+done

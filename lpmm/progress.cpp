@@ -39,10 +39,10 @@ bool Progress::due() const {
 void Progress::show(const ProgressLine& l) {
   const auto digits = fmt::formatted_size("{}", l.steps), epoch_digits = fmt::formatted_size("{}", l.epochs);
   show(fmt::format(
-      "step {:>{}}/{}  epoch {:>{}}/{}  loss {:7.4f}  accuracy {:5.1f} %  {:6.0f} {}/s  {:>7} memory  "
+      "step {:>{}}/{}  epoch {:>{}}/{}  loss {:7.4f}  accuracy {:5.1f} %  {:6.{}f} {}/s  {:>7} memory  "
       "{:>6} left",
-      l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.speed, l.unit,
-      format_bytes(l.rss_bytes), format_time(l.seconds_left)));
+      l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.speed,
+      l.speed < 10 ? 1 : 0, l.unit, format_bytes(l.rss_bytes), format_time(l.seconds_left)));
 }
 
 void Progress::show(const std::string& text) {
