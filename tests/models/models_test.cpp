@@ -93,8 +93,8 @@ TEST(Models, InitialValues) {
   Pool pool(2), single(1);
   ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, pool);
   ModelMemory again(model->tensors(), make_policy("fp32"), {}, 1, 1, single);
-  model->initialize(memory, 5);
-  model->initialize(again, 5);
+  model->initialize(memory, 5, {});
+  model->initialize(again, 5, {});
   const auto values = [](const ModelMemory& m, const char* name) {
     const int t = m.find(name);
     std::vector<float> v(static_cast<std::size_t>(m.info(t).elements()));
@@ -120,7 +120,7 @@ TEST(Models, InitialValues) {
   EXPECT_EQ(values(memory, "stem.bn.weight"), std::vector<float>(16, 1.0F));
   EXPECT_EQ(values(memory, "stem.bn.bias"), std::vector<float>(16, 0.0F));
   EXPECT_EQ(values(again, "stage3.0.conv2.weight"), conv);
-  model->initialize(again, 6);
+  model->initialize(again, 6, {});
   EXPECT_NE(values(again, "stage3.0.conv2.weight"), conv);
   EXPECT_NE(values(memory, "stage1.0.conv1.weight"), values(memory, "stage1.0.conv2.weight"));
 }
