@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/checkpoint.h"
-#include "lpmm/error.h"
 #include "lpmm/setup.h"
 #include "models/models.h"
 
@@ -38,6 +37,11 @@ RunConfig text_config(const std::string& checkpoint) {
   return config;
 }
 
+RunError no_tokenizer(const std::string& checkpoint) {
+  return RunError(
+      fmt::format("{}/state.json: has no tokenizer, so this model reads ids but no text", checkpoint));
+}
+
 LoadedModel::LoadedModel(const std::string& path, int threads)
     : checkpoint(find_checkpoint(path)),
       config(only_evaluated(text_config(checkpoint))),
@@ -51,10 +55,7 @@ LoadedModel::LoadedModel(const std::string& path, int threads)
 
 const Tokenizer& LoadedModel::tokenizer() {
   if (tokenizer_ == nullptr) tokenizer_ = saved_tokenizer(checkpoint, config);
-  if (tokenizer_ == nullptr) {
-    throw RunError(
-        fmt::format("{}/state.json: has no tokenizer, so this model reads ids but no text", checkpoint));
-  }
+  if (tokenizer_ == nullptr) throw no_tokenizer(checkpoint);
   return *tokenizer_;
 }
 

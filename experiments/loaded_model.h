@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lpmm/config.h"
+#include "lpmm/error.h"
 #include "lpmm/model_memory.h"
 #include "lpmm/program.h"
 #include "lpmm/tokenizer.h"
@@ -16,6 +17,9 @@ std::string config_beside(const std::string& checkpoint);
 
 // The same, of a model of text. Throws UsageError for another.
 RunConfig text_config(const std::string& checkpoint);
+
+// Of a model of text whose checkpoint holds no tokenizer.
+RunError no_tokenizer(const std::string& checkpoint);
 
 struct LoadedModel {
   // find_checkpoint takes `path`. Memory is taken for the parameters alone. Throws UsageError for a model

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands.h"
@@ -21,8 +22,7 @@ constexpr int kInterrupted = 130;
 // With the progress of reading its text.
 Setup opened(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet) {
   Progress progress(quiet);
-  const ProgressCall reading = progress.share_of("reading text");
-  return tokenizer == nullptr ? Setup(config, reading) : Setup(config, std::move(tokenizer), reading);
+  return Setup(config, std::move(tokenizer), progress.share_of("reading text"));
 }
 
 struct TrainArguments {
@@ -35,7 +35,12 @@ struct TrainArguments {
 int run_train(const TrainArguments& o) {
   RunConfig config = o.config.load();
   if (!o.init.empty()) config.train.init = o.init;
-  const Setup setup = opened(config, nullptr, o.run.quiet);
+  std::string& init = config.train.init;
+  if (!init.empty()) init = std::filesystem::absolute(init).lexically_normal().string();
+  // A run that goes on has a tokenizer of its own; what it started from may be gone.
+  const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
+  if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
+  const Setup setup = opened(config, own.empty() ? nullptr : saved_tokenizer(own, config), o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
   print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
   return result.interrupted ? kInterrupted : 0;
@@ -59,7 +64,9 @@ int run_eval(const EvalArguments& o) {
     config.data.text.path = o.text;
     config.data.text.validation_share = 1;
   }
-  const Setup setup = opened(config, saved_tokenizer(checkpoint, config), o.json);
+  auto tokenizer = saved_tokenizer(checkpoint, config);
+  if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
+  const Setup setup = opened(config, std::move(tokenizer), o.json);
   const EvalResult result = evaluate(setup, *make_model(setup.config.model), checkpoint);
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;

@@ -47,6 +47,7 @@ LostUpdates finish(LostUpdates total, double lost) {
 }  // namespace
 
 LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate) {
+  if (memory.policy().error_feedback) return {};  // what rounding takes comes back
   LostUpdates total;
   double lost = 0;
   for (int i = 0; i < memory.tensors(); ++i) {
@@ -67,6 +68,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
 }
 
 LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const TensorStats> stats) {
+  if (memory.policy().error_feedback) return {};
   LostUpdates total;
   double lost = 0;
   for (std::size_t i = 0; i < stats.size(); ++i) {

@@ -25,8 +25,6 @@ struct BatchPlan {
   bool augment = false;  // images: pad 4, crop, flip
 };
 
-class Tokenizer;
-
 // A training and a test set.
 class DataSource {
  public:
@@ -35,8 +33,7 @@ class DataSource {
   virtual const char* unit() const = 0;             // of labels: "images" or "tokens"
   virtual std::int64_t train_examples() const = 0;  // of an epoch
   virtual std::int64_t test_examples() const = 0;
-  virtual std::int64_t labels() const = 0;                        // of one example
-  virtual const Tokenizer* tokenizer() const { return nullptr; }  // of text
+  virtual std::int64_t labels() const = 0;  // of one example
   // Microbatch `microbatch` of step `index` of `epoch`.
   virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const = 0;

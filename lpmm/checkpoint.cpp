@@ -428,7 +428,9 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
 Json checkpoint_run(const std::string& path) {
   const Json state = open_state(path);
   const auto run = state.find("run");
-  if (run == state.end()) throw RunError(fmt::format("{}/{}: has no run", path, kStateFile));
+  if (run == state.end() || !run->is_object()) {
+    throw RunError(fmt::format("{}/{}: is not what was saved: it tells of no run", path, kStateFile));
+  }
   return *run;
 }
 
@@ -478,8 +480,12 @@ struct StoredWeights::State {
   Opened opened;
 };
 
-StoredWeights::StoredWeights(const std::string& path)
-    : path_(path), state_(std::make_unique<State>(path)), tensors_(tensors_of(state_->opened)) {
+StoredWeights::StoredWeights(const std::string& path) : path_(path), state_(std::make_unique<State>(path)) {
+  try {
+    tensors_ = tensors_of(state_->opened);
+  } catch (const Json::exception& e) {
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+  }
   std::set<std::string> names;
   for (const CheckpointTensor& t : tensors_) {
     const std::string role = t.specs.empty() ? "" : t.specs.front().first;

@@ -457,10 +457,11 @@ void check(const RunConfig& c, const Reader& reader) {
   try {
     check_optimizer(c.optimizer);
     check_policy(c.policy, {});
-    if (c.policy.error_feedback && !uses_momentum(c.optimizer)) {
+    const OptimizerConfig& o = c.optimizer;
+    if (c.policy.error_feedback && (o.rule == RuleName::kSgd ? o.momentum : o.beta1) == 0) {
       throw UsageError(
-          "memory.error_feedback brings rounding errors back through the momentum: "
-          "set optimizer.momentum, or a rule that has one");
+          "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, "
+          "or beta1 of adam");
     }
   } catch (const UsageError& e) {
     refuse("", e.what());

@@ -82,6 +82,7 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
 
 Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learning_rate, std::int64_t t,
                double clip, bool error_feedback) {
+  constexpr double kLeastMoved = 1e-30;  // its inverse is an fp32 number
   double decay = c.weight_decay, scale = 1;
   for (const ParameterGroup& g : c.groups) {
     if (!matches_pattern(g.pattern, tensor)) continue;
@@ -100,7 +101,7 @@ Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learn
     sgd.gradient_scale = static_cast<float>(clip);
     // A change of the momentum now moves the parameter by lr * mu / (1 - mu) of it later.
     const double moved = lr * c.momentum / (1 - c.momentum) * (c.nesterov ? c.momentum : 1);
-    if (error_feedback && moved > 0) sgd.feedback = static_cast<float>(1 / moved);
+    if (error_feedback && moved > kLeastMoved) sgd.feedback = static_cast<float>(1 / moved);
     return sgd;
   }
   const bool coupled = c.rule == RuleName::kAdam;
@@ -117,7 +118,7 @@ Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learn
   adam.decay_factor = coupled ? 1.0F : static_cast<float>(1 - lr * decay);
   adam.gradient_scale = static_cast<float>(clip);
   const double moved = lr / (1 - std::pow(c.beta1, updates)) * c.beta1 / (1 - c.beta1);
-  if (error_feedback && moved > 0) adam.feedback = static_cast<float>(1 / moved);
+  if (error_feedback && moved > kLeastMoved) adam.feedback = static_cast<float>(1 / moved);
   return adam;
 }
 

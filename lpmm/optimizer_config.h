@@ -56,7 +56,7 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
 
 // Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
 // `learning_rate` has the schedule applied; `clip` is the gradient factor. With `error_feedback` the factor
-// is such that momentum brings the whole error back in time (ECO, arXiv 2601.22101).
+// is such that momentum brings the whole error back in time, at a constant rate (ECO, arXiv 2601.22101).
 Rule make_rule(const OptimizerConfig& config, const std::string& tensor, double learning_rate, std::int64_t t,
                double clip, bool error_feedback);
 bool uses_momentum(const OptimizerConfig& config);

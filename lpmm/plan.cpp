@@ -38,16 +38,18 @@ Plan make_plan(const Setup& setup, const Model& model) {
   const std::int64_t running =
       plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.data_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
+  const bool has_text = setup.text != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
+  plan.needed_bytes = running + plan.overhead_bytes - (has_text ? setup.size.bytes : 0);
   return plan;
 }
 
 void check_memory(const Plan& plan, std::int64_t available) {
-  if (plan.peak_bytes <= available) return;
+  if (plan.needed_bytes <= available) return;
   throw RunError(
       fmt::format("not enough memory: the run takes {} (model {}, activations {}, workspace {}, data {}), {} "
                   "are available. "
                   "Use a smaller preset, train.batch or model, or more train.microbatches",
-                  format_bytes(plan.peak_bytes), format_bytes(plan.ledger.model_memory()),
+                  format_bytes(plan.needed_bytes), format_bytes(plan.ledger.model_memory()),
                   format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
                   format_bytes(plan.data_bytes), format_bytes(available)));
 }

@@ -15,12 +15,13 @@ struct Plan {
   std::int64_t data_bytes = 0;               // data set and prepared batches
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads
   std::int64_t peak_bytes = 0;               // what the run adds to the RSS it starts with
+  std::int64_t needed_bytes = 0;             // what it has yet to take: a text is in memory already
 };
 
 // Builds the program of `model`, which is that of setup.config.model, and adds up; allocates next to nothing.
 Plan make_plan(const Setup& setup, const Model& model);
 
-// Throws RunError with the figures where the plan does not fit into `available` bytes.
+// Throws RunError with the figures where what is needed does not fit into `available` bytes.
 void check_memory(const Plan& plan, std::int64_t available);
 
 // {"parameter", ..., "exempt", "buffers", "total"} in bytes.

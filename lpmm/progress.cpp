@@ -58,7 +58,7 @@ void Progress::show(const std::string& text) {
 
 ProgressCall Progress::share_of(const std::string& work) {
   return [this, work](std::int64_t done, std::int64_t all) {
-    if (!due()) return;
+    if (done == all || !due()) return;
     show(fmt::format("{}: {:.0f} %", work, 100.0 * static_cast<double>(done) / static_cast<double>(all)));
   };
 }

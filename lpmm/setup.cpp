@@ -55,17 +55,15 @@ DataSize image_size(const RunConfig& config) {
 
 }  // namespace
 
-Setup::Setup(const RunConfig& given, const ProgressCall& progress) : config(without_data(given)) {
-  if (is_text(config)) {
-    open_text(initial_tokenizer(config), progress);
-  } else {
-    size = image_size(config);
-  }
-}
+Setup::Setup(const RunConfig& given) : Setup(given, nullptr, {}) {}
 
 Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress)
     : config(without_data(given)) {
-  open_text(std::move(tokenizer), progress);
+  if (is_text(config)) {
+    open_text(tokenizer != nullptr ? std::move(tokenizer) : initial_tokenizer(config), progress);
+  } else {
+    size = image_size(config);
+  }
 }
 
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
@@ -101,7 +99,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
   if (found == saved.end()) return nullptr;
   try {
     return make_tokenizer(*found, gpt2_folder(config.data.text));
-  } catch (const RunError& e) {
+  } catch (const std::exception& e) {
     throw RunError(fmt::format("{}/state.json: {}", checkpoint, e.what()));
   }
 }

@@ -23,12 +23,13 @@ struct Setup {
   // Decides data.set = auto (cifar10 where it is found, else drawn), and for text the vocabulary and the
   // length of its sequences. Text is read by the tokenizer of train.init, where that has one. Throws
   // UsageError where model and data do not go together, and what TextData throws. A configuration is taken
-  // wherever a Setup is expected. `progress` counts bytes of text encoded.
-  Setup(const RunConfig& given, const ProgressCall& progress = {});
+  // wherever a Setup is expected.
+  Setup(const RunConfig& given);
   // The text of `other` serves again where both mean the same one.
   Setup(const RunConfig& given, const Setup& other);
-  // For a text that `tokenizer` reads, whatever the configuration says; null: as it says.
-  Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress = {});
+  // A text is read by `tokenizer`, whatever the configuration says; null: as it says. `progress` counts bytes
+  // of text encoded.
+  Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress);
 
   std::int64_t rss_at_start = rss_bytes();  // before any data was read
   RunConfig config;

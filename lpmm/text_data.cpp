@@ -111,13 +111,17 @@ std::int64_t TextData::bytes() const {
 }
 
 std::uint32_t TextData::checksum() const {
-  constexpr std::int64_t kMost = 1 << 20;
-  const std::int64_t stride = (size() - 1) / kMost + 1;
-  std::vector<std::int32_t> ids(static_cast<std::size_t>((size() - 1) / stride + 1));
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    read(static_cast<std::int64_t>(i) * stride, std::span(ids).subspan(i, 1));
+  if (!file_) return crc32(std::as_bytes(std::span(ids_)));
+  constexpr std::int64_t kPlaces = 1024, kRun = 1024;
+  const std::int64_t stride = std::max(kRun, size() / kPlaces);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(kRun));
+  std::uint32_t sum = 0;
+  for (std::int64_t at = 0; at < size(); at += stride) {
+    const auto run = std::span(ids).first(static_cast<std::size_t>(std::min(kRun, size() - at)));
+    read(at, run);
+    sum = crc32(std::as_bytes(run), sum);
   }
-  return crc32(std::as_bytes(std::span(ids)));
+  return sum;
 }
 
 void TextData::read(std::int64_t first, std::span<std::int32_t> out) const {

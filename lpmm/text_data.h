@@ -55,10 +55,10 @@ class TextData : public DataSource {
   std::int64_t size() const;  // tokens in all
   std::int64_t bytes() const;
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
-  // Of the tokens, or of a million of them evenly spread: tells whether a text was changed.
+  // Of all tokens; of a long token file, of a million in a thousand places.
   std::uint32_t checksum() const;
   const TextOptions& options() const { return options_; }
-  const Tokenizer* tokenizer() const override { return tokenizer_.get(); }
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
 
  private:
   void read(std::int64_t first, std::span<std::int32_t> out) const;

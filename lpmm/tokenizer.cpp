@@ -447,9 +447,13 @@ std::string member(const Json& description, const char* name) {
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const ProgressCall& progress) const {
   constexpr std::size_t kPiece = 1 << 20;
   std::vector<std::int32_t> ids;
-  ids.reserve(text.size());  // what is not used never becomes resident
   for (std::size_t at = 0; at < text.size();) {
+    const bool first = at == 0;
     at = encode_from(text, at, at + std::min(kPiece, text.size() - at), ids);
+    if (first && at < text.size()) {  // the first piece tells how many to expect
+      const double share = static_cast<double>(at) / static_cast<double>(text.size());
+      ids.reserve(static_cast<std::size_t>(1.1 * static_cast<double>(ids.size()) / share));
+    }
     if (progress) progress(static_cast<std::int64_t>(at), static_cast<std::int64_t>(text.size()));
   }
   return ids;

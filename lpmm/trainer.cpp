@@ -328,6 +328,7 @@ class Run {
  public:
   Run(const Setup& setup, const Model& model, const Folder& folder, const Plan& plan, bool quiet)
       : setup_(setup),
+        text_(setup.text == nullptr ? Json() : text_json(*setup.text)),
         config_(setup.config),
         folder_(folder),
         plan_(plan),
@@ -357,6 +358,7 @@ class Run {
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
   const Setup& setup_;
+  const Json text_;  // which one it is; null for images
   const RunConfig& config_;
   const Folder& folder_;
   const Plan& plan_;
@@ -382,6 +384,7 @@ void Run::start(const Model& model, bool config_changed) {
   log_.emplace(folder_.log);  // from here on no other process writes to the folder
   const std::string checkpoint = newest_checkpoint(folder_.checkpoints, true);
   const bool write_config = config_changed || checkpoint.empty();
+  std::string init;  // the checkpoint whose parameters it starts from
   if (!checkpoint.empty()) {
     const Json saved = load(checkpoint);
     state_ = parse_state(saved, config_, steps_an_epoch_, checkpoint);
@@ -392,7 +395,7 @@ void Run::start(const Model& model, bool config_changed) {
     }
     saved_step_ = state_.step;
     if (setup_.text != nullptr && (saved.value("tokenizer", Json()) != setup_.text->tokenizer()->describe() ||
-                                   saved.value("text", Json()) != text_json(*setup_.text))) {
+                                   saved.value("text", text_) != text_)) {
       throw UsageError(
           fmt::format("{}: was trained on another text than {} is now, or with another tokenizer", checkpoint,
                       setup_.text->name()));
@@ -407,22 +410,24 @@ void Run::start(const Model& model, bool config_changed) {
       progress_.say("drawing initial parameters");
       model.initialize(memory_, config_.train.seed, progress_.share_of("drawing initial parameters"));
     } else {
-      progress_.say(fmt::format("taking the parameters of {}", config_.train.init));
-      load_parameters(find_checkpoint(config_.train.init), memory_);
+      init = find_checkpoint(config_.train.init);
+      progress_.say(fmt::format("taking the parameters of {}", init));
+      load_parameters(init, memory_);
     }
     write_text(folder_.config, to_toml(config_));  // before any record
     log_->cut(0);
   }
   if (write_config) log_->write(config_record(config_));
-  const Json system = {{"type", "system"},
-                       {"time", now_text()},
-                       {"host", host_name()},
-                       {"cpu", cpu_name()},
-                       {"computed_by", computed_by()},
-                       {"threads", pool_.threads()},
-                       {"from_step", state_.step},
-                       {"available_memory_bytes", available_memory()},
-                       {"rss_at_start_bytes", setup_.rss_at_start}};
+  Json system = {{"type", "system"},
+                 {"time", now_text()},
+                 {"host", host_name()},
+                 {"cpu", cpu_name()},
+                 {"computed_by", computed_by()},
+                 {"threads", pool_.threads()},
+                 {"from_step", state_.step},
+                 {"available_memory_bytes", available_memory()},
+                 {"rss_at_start_bytes", setup_.rss_at_start}};
+  if (!init.empty()) system["init"] = init;
   log_->write(system);
   if (checkpoint.empty()) log_->write(ledger_record(plan_, memory_));
   if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {
@@ -562,7 +567,7 @@ void Run::save() {
   Json saved = state_json(state_, config_, steps_an_epoch_);
   if (setup_.text != nullptr) {
     saved["tokenizer"] = setup_.text->tokenizer()->describe();
-    saved["text"] = text_json(*setup_.text);
+    saved["text"] = text_;
   }
   const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
                                            buffers_, saved, config_.checkpoint.keep);

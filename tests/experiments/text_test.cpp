@@ -122,8 +122,7 @@ TEST_F(TextProgram, ResumingWithAnotherTextIsRefused) {
   std::string other = first;
   for (char& c : other) c = c == 'e' ? 'E' : c;
   const std::string config = gpt(write("text.txt", other));
-  expect_failure(run_lpmm({"train", config, "--out", path("run"), "--resume"}), 2,
-                 {"another tokenizer", "text.txt"});
+  expect_failure(run_lpmm({"train", config, "--out", path("run"), "--resume"}), 2, {"text.txt", "U+0045"});
   // The same characters, two of them exchanged.
   std::string turned = first;
   std::swap(turned[3000], turned[3000 + turned.substr(3000).find_first_not_of(turned[3000])]);
@@ -158,6 +157,13 @@ TEST_F(TextProgram, FineTuningKeepsTheTokenizer) {
   expect_failure(run_lpmm({"train", gpt(write("rich.txt", poor + "Quark")), "--init", path("first"), "--out",
                            path("no")}),
                  2, {"rich.txt", "U+0051"});
+  // What it started from is needed no more once it has a checkpoint.
+  fs::rename(path("first"), path("away"));
+  const Outcome gone = run_lpmm({"train", gpt(path("poor.txt")), "--init", path("first"), "--set",
+                                 "train.steps=3", "--out", path("tuned"), "--resume"});
+  EXPECT_EQ(gone.code, 0) << gone.err;
+  expect_failure(run_lpmm({"train", gpt(path("poor.txt")), "--init", path("first"), "--out", path("no")}), 2,
+                 {"first", "holds no checkpoint"});
   // The start is part of the run: going on without it is another run.
   expect_failure(run_lpmm({"train", gpt(path("poor.txt")), "--set", "train.steps=2", "--out", path("tuned"),
                            "--resume"}),

@@ -118,8 +118,10 @@ TEST(Config, CommandLineWinsInOrder) {
 
 TEST(Config, PrintsWhatItReads) {
   const RunConfig c = parse_config(
-      "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nweight_decay=1e-4\nepsilon=1e-8\n"
-      "[[optimizer.group]]\npattern='a\"\\*'\n[memory]\npreset='lpmm'\n[[memory.override]]\npattern='*.w'\n"
+      "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nmomentum=0.9\nweight_decay=1e-4\nepsilon="
+      "1e-8\n"
+      "[[optimizer.group]]\npattern='a\"\\*'\n[memory]\npreset='lpmm'\nerror_feedback=true\n[[memory."
+      "override]]\npattern='*.w'\n"
       "momentum='soft4:block256:sr'\n[model]\nhidden=[1,2]\n",
       "run.toml", {"", "rn", {}});
   const std::string text = to_toml(c);
@@ -128,6 +130,7 @@ TEST(Config, PrintsWhatItReads) {
   EXPECT_TRUE(differences(c, again).empty());
   EXPECT_EQ(again.optimizer.groups[0].pattern, "a\"\\*");
   EXPECT_EQ(again.optimizer.weight_decay, 1e-4);
+  EXPECT_TRUE(again.policy.error_feedback);
   EXPECT_EQ(again.policy.specs, c.policy.specs);
   EXPECT_EQ(again.policy.overrides[0].specs[2], c.policy.overrides[0].specs[2]);
 }
@@ -178,6 +181,7 @@ TEST(Config, RefusesWhatDoesNotFitTogether) {
   expect_says("[train]\nepochs=1\n[memory]\nparameter = 'int13:blok128'\n",
               {"run.toml:4", "memory.parameter", "blok128"});
   expect_says("[train]\nepochs=1\n[memory]\nparameter = 'ude8'\n", {"run.toml", "illegal policy"});
+  expect_says("[train]\nepochs=1\n[memory]\nerror_feedback = true\n", {"run.toml", "optimizer.momentum"});
 }
 
 TEST(Config, RefusesBrokenFilesAndSettings) {

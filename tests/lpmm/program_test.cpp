@@ -11,6 +11,7 @@
 #include <random>
 
 #include "kernels/memory.h"
+#include "lpmm/error.h"
 #include "lpmm/ops.h"
 #include "tests/lpmm/net.h"
 
@@ -289,6 +290,11 @@ TEST(Program, RefusesWhatItWasNotBuiltFor) {
                std::logic_error);
   EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, random_batch(9, 192, 5, 1)),
                std::logic_error);
+  for (const std::int32_t wrong : {-1, 5}) {
+    Batch lies = random_batch(8, 192, 5, 1);
+    lies.labels[3] = wrong;
+    EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, lies), RunError) << wrong;
+  }
 }
 
 }  // namespace
