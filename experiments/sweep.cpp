@@ -16,6 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "experiments/process.h"
@@ -374,7 +375,9 @@ Json answer_json(const std::vector<SweepCell>& cells, const Runner& runner) {
                 {"preset", cell->config.policy.preset},
                 {"seeds", group.size()},
                 {"accuracy_percent", mean_json(mean_of(values_of(group, "test_accuracy")), 100)},
-                {"final_loss", mean_json(mean_of(values_of(group, "final_loss")))}};
+                {"final_loss", mean_json(mean_of(values_of(group, "final_loss")))},
+                {"test_loss", mean_json(mean_of(values_of(group, "test_loss")))}};
+    row["reads_text"] = reads_tokens(cell->config.model);
     const std::vector<double> bits = values_of(group, "bits_per_parameter");
     row["bits_per_parameter"] = bits.empty() ? Json() : Json(bits.front());
     if (!cell->baseline.empty() && cell->baseline != cell->group) {
@@ -382,6 +385,7 @@ Json answer_json(const std::vector<SweepCell>& cells, const Runner& runner) {
       row["baseline"] = cell->baseline;
       row["accuracy_gap_points"] = gap_json(paired(group, baseline, "test_accuracy", -100));
       row["loss_gap"] = gap_json(paired(group, baseline, "final_loss", 1));
+      row["test_loss_gap"] = gap_json(paired(group, baseline, "test_loss", 1));
     }
     answer["groups"].push_back(std::move(row));
   }
@@ -399,7 +403,7 @@ struct Column {
   const char *title, *csv, *key, *inner;
   int digits;
 };
-constexpr Column kColumns[] = {
+constexpr Column kImageColumns[] = {
     {"accuracy %", "accuracy_percent", "accuracy_percent", "mean", 2},
     {"+-", "accuracy_deviation", "accuracy_percent", "deviation", 2},
     {"loss", "final_loss", "final_loss", "mean", 4},
@@ -411,13 +415,32 @@ constexpr Column kColumns[] = {
     {"loss gap", "loss_gap", "loss_gap", "mean", 4},
     {"upper 95%", "loss_gap_upper_95", "loss_gap", "upper_95", 4},
 };
+constexpr Column kTextColumns[] = {
+    {"valid. loss", "validation_loss", "test_loss", "mean", 4},
+    {"+-", "validation_loss_deviation", "test_loss", "deviation", 4},
+    {"loss", "final_loss", "final_loss", "mean", 4},
+    {"bits", "bits_per_parameter", "bits_per_parameter", nullptr, 2},
+    {"gap", "gap", "test_loss_gap", "mean", 4},
+    {"upper 95%", "gap_upper_95", "test_loss_gap", "upper_95", 4},
+    {"low", "gap_low_95", "test_loss_gap", "low_95", 4},
+    {"high", "gap_high_95", "test_loss_gap", "high_95", 4},
+};
+
+// Language models are compared by their validation loss, others by their accuracy.
+std::span<const Column> columns_of(const Json& answer) {
+  const Json& groups = answer["groups"];
+  const bool text = !groups.empty() && std::all_of(groups.begin(), groups.end(),
+                                                   [](const Json& g) { return g["reads_text"] == true; });
+  return text ? std::span<const Column>(kTextColumns) : kImageColumns;
+}
 
 std::string sweep_csv(const Json& answer) {
+  const auto columns = columns_of(answer);
   std::string out = "group,seeds";
-  for (const Column& c : kColumns) out += fmt::format(",{}", c.csv);
+  for (const Column& c : columns) out += fmt::format(",{}", c.csv);
   for (const Json& row : answer["groups"]) {
     out += fmt::format("\n{},{}", row["group"].get<std::string>(), row["seeds"].get<std::int64_t>());
-    for (const Column& c : kColumns) out += "," + number(row, c.key, c.inner, c.digits + 4);
+    for (const Column& c : columns) out += "," + number(row, c.key, c.inner, c.digits + 4);
   }
   return out + "\n";
 }
@@ -539,11 +562,12 @@ std::string sweep_table(const Json& answer) {
     width = std::max(width, row["group"].get_ref<const std::string&>().size());
   }
   std::string out = fmt::format("{:<{}} {:>5}", "group", width, "seeds");
-  for (const Column& c : kColumns) out += fmt::format(" {:>10}", c.title);
+  const auto columns = columns_of(answer);
+  for (const Column& c : columns) out += fmt::format(" {:>11}", c.title);
   for (const Json& row : answer["groups"]) {
     out += fmt::format("\n{:<{}} {:>5}", row["group"].get<std::string>(), width,
                        row["seeds"].get<std::int64_t>());
-    for (const Column& c : kColumns) out += fmt::format(" {:>10}", number(row, c.key, c.inner, c.digits));
+    for (const Column& c : columns) out += fmt::format(" {:>11}", number(row, c.key, c.inner, c.digits));
   }
   return out + "\n";
 }

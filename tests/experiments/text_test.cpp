@@ -195,6 +195,28 @@ TEST_F(TextProgram, AFailedInitCanBeRepeated) {
   EXPECT_EQ(again.code, 0) << again.err;
 }
 
+// A sweep compares language models by the validation loss of pairs.
+TEST_F(TextProgram, SweepsCompareTheValidationLoss) {
+  const std::vector<std::string> command = {
+      "sweep", "--config",      gpt(text()),  "--presets", "fp32,lpmm-min", "--seeds",    "1,2",
+      "--set", "train.steps=3", "--baseline", "fp32",      "--out",         path("sweep")};
+  const Outcome table = run_lpmm(command);
+  ASSERT_EQ(table.code, 0) << table.err;
+  EXPECT_NE(table.out.find("valid. loss"), std::string::npos) << table.out;
+  EXPECT_EQ(table.out.find("accuracy"), std::string::npos) << table.out;
+  std::vector<std::string> again = command;
+  again.push_back("--json");
+  const json answer = run_lpmm(again).json();
+  double gap = 0;
+  for (const json& cell : answer["cells"]) {
+    const double loss = cell["summary"]["final_validation_loss"];
+    gap += (cell["group"].get<std::string>().ends_with("fp32") ? -loss : loss) / 2;
+  }
+  const json& group = answer["groups"][1];
+  EXPECT_NEAR(group["test_loss_gap"]["mean"].get<double>(), gap, 1e-12);
+  EXPECT_GT(group["test_loss_gap"]["upper_95"], group["test_loss_gap"]["mean"]);
+}
+
 TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   const Outcome made =
       run_lpmm({"data", "tokenize", text(), path("t.tokens"), "--tokenizer", "characters", "--json"});
