@@ -1,9 +1,16 @@
-// `lpmm data tokenize`: data sets before a run.
+// `lpmm data tokenize` and `lpmm data get`: data sets before a run.
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "experiments/commands.h"
+#include "experiments/data_sets.h"
+#include "experiments/download.h"
+#include "experiments/interrupt.h"
+#include "lpmm/data.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/progress.h"
@@ -44,11 +51,75 @@ int run_tokenize(const TokenizeArguments& o) {
   return 0;
 }
 
+// ---- get -------------------------------------------------------------------------------------------------
+struct GetArguments {
+  std::vector<std::string> names;
+  DownloadOptions download;
+  bool json = false;
+};
+
+// data_folder(), which need not exist yet.
+std::string default_folder() {
+  if (const std::string folder = data_folder(); !folder.empty()) return folder;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') throw UsageError("HOME is not set; name a folder with --to");
+  return (std::filesystem::path(home) / ".cache" / "lpmm").string();
+}
+
+int run_get(const GetArguments& o) {
+  DownloadOptions options = o.download;
+  if (options.folder.empty()) options.folder = default_folder();
+  std::string& mirror = options.mirror;
+  if (!mirror.empty() && !mirror.starts_with("http://") && !mirror.starts_with("https://")) {
+    throw UsageError(fmt::format("--mirror {}: an address begins with http:// or https://", mirror));
+  }
+  while (mirror.ends_with('/')) mirror.pop_back();
+  std::vector<DataSet> sets;
+  for (const std::string& name : o.names) sets.push_back(find_data_set(name));
+  const InterruptGuard guard;
+  Progress progress(o.json);
+  Downloaded all;
+  try {
+    for (const DataSet& set : sets) {
+      const Downloaded one = download(set, options, progress);
+      all.files.insert(all.files.end(), one.files.begin(), one.files.end());
+      all.present.insert(all.present.end(), one.present.begin(), one.present.end());
+      all.bytes += one.bytes;
+    }
+  } catch (const Interrupted&) {
+    progress.warn("interrupted; files that are whole stay");
+    return 130;
+  }
+  print_answer({{"folder", options.folder},
+                {"bytes", all.bytes},
+                {"files", all.files},
+                {"already_there", all.present}},
+               o.json);
+  return 0;
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& program, Action& action) {
-  CLI::App* data = program.add_subcommand("data", "Prepare data sets");
+  CLI::App* data = program.add_subcommand("data", "Download and prepare data sets");
   data->require_subcommand(1);
+
+  auto g = std::make_shared<GetArguments>();
+  CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
+  get->add_option("NAME", g->names, "cifar10, tinyshakespeare, wikitext2, gpt2-bpe; one or more")->required();
+  get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
+      ->type_name("DIR");
+  get->add_option("--mirror", g->download.mirror,
+                  "the same files from elsewhere: http or https, up to the name of the file")
+      ->type_name("URL");
+  get->add_flag("--json", g->json, "print one JSON object: folder, bytes, files, already_there");
+  get->footer(
+      R"(Every file is checked (length, SHA-256) before it appears under its name. What is there already is
+checked and never changed. http_proxy and https_proxy name a proxy.
+Examples:
+  lpmm data get cifar10 tinyshakespeare
+  lpmm data get gpt2-bpe --to data --mirror https://mirror.example/gpt2)");
+  on_selected(*get, action, g, run_get);
 
   auto o = std::make_shared<TokenizeArguments>();
   CLI::App* command =
