@@ -86,8 +86,7 @@ void fetch(const std::string& address, const DataFile& expected, const std::stri
   set(CURLOPT_ERRORBUFFER, why);
   set(CURLOPT_URL, address.c_str());
   set(CURLOPT_USERAGENT, "lpmm/" LPMM_VERSION);
-  set(CURLOPT_PROTOCOLS_STR, "http,https");
-  set(CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+  set(CURLOPT_PROTOCOLS_STR, "http,https");  // of redirects too
   set(CURLOPT_FOLLOWLOCATION, 1L);
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_FAILONERROR, 1L);

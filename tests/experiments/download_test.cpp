@@ -369,11 +369,14 @@ TEST_F(Download, ArchivesThatAreNotAsKnown) {
   refuse({a}, {"lacks set/b.txt"});
   refuse({a, {"set/b.txt", b_ + "more"}}, {"b.txt: expected 300004 bytes, found more"});
   refuse({a, {"set/b.txt", "less"}}, {"b.txt: expected 300004 bytes, found 4"});
-  const std::string whole = tar_of({a, b}), cut = whole.substr(0, whole.size() / 2);
-  for (const std::string& broken : {cut, std::string("not an archive"), std::string()}) {
-    const Server server({{"/set.tar.gz", good(broken)}});
-    expect_error(packed(broken), server.url(), {"set.tar.gz"});
-  }
+  const auto refuse_bytes = [&](const std::string& archive, const std::string& why) {
+    const Server server({{"/set.tar.gz", good(archive)}});
+    expect_error(packed(archive), server.url(), {"set.tar.gz: " + why});
+  };
+  const std::string whole = tar_of({a, b});
+  refuse_bytes(whole.substr(0, whole.size() / 2), "truncated gzip input");
+  refuse_bytes("not an archive", "Unrecognized archive format");
+  refuse_bytes("", "Unrecognized archive format");
   EXPECT_FALSE(fs::exists(path("out.txt")));
 }
 
