@@ -1,4 +1,4 @@
-// `lpmm sample`, `lpmm logits`, `lpmm import` and `lpmm data tokenize`: language models and their text.
+// `lpmm sample`, `lpmm logits` and `lpmm import`: language models.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,15 +10,12 @@
 #include "experiments/commands.h"
 #include "experiments/loaded_model.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/data.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/hugging_face.h"
-#include "lpmm/progress.h"
 #include "lpmm/sampling.h"
 #include "lpmm/text.h"
 #include "lpmm/text_data.h"
-#include "lpmm/tokens.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -166,38 +163,6 @@ int run_import(const ImportArguments& o) {
   return 0;
 }
 
-// ---- data tokenize ---------------------------------------------------------------------------------------
-struct TokenizeArguments {
-  TextOptions text;
-  std::string input, output;
-  bool json = false;
-};
-
-int run_tokenize(const TokenizeArguments& o) {
-  constexpr std::uint64_t kLongestText = std::uint64_t{1} << 36;
-  if (!o.output.ends_with(".tokens")) {
-    throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
-  }
-  const std::string text = read_text(o.input, kLongestText);
-  Progress progress(o.json);
-  std::unique_ptr<Tokenizer> tokenizer;
-  std::int64_t count = 0;
-  try {
-    tokenizer = make_text_tokenizer(o.text, text);
-    count = write_tokens(o.output, *tokenizer, text,
-                         progress.share_of(fmt::format("encoding {}", format_bytes(std::ssize(text)))));
-  } catch (const UsageError& e) {
-    throw UsageError(fmt::format("{}: {}", o.input, e.what()));
-  }
-  print_answer({{"output", o.output},
-                {"tokenizer", o.text.tokenizer},
-                {"vocabulary", tokenizer->vocabulary()},
-                {"bytes", text.size()},
-                {"tokens", count}},
-               o.json);
-  return 0;
-}
-
 }  // namespace
 
 void add_sample_command(CLI::App& program, Action& action) {
@@ -259,24 +224,6 @@ void add_import_command(CLI::App& program, Action& action) {
   lpmm sample runs/gpt2 --prompt "The meaning of life is"
   lpmm train experiments/configs/gpt2_124m.toml --init runs/gpt2 --out runs/tuned)");
   on_selected(*command, action, o, run_import);
-}
-
-void add_data_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<TokenizeArguments>();
-  CLI::App* data = program.add_subcommand("data", "Prepare data sets");
-  data->require_subcommand(1);
-  CLI::App* command =
-      data->add_subcommand("tokenize", "Turn a text into a file of tokens that runs map into memory");
-  command->add_option("IN", o->input, "text")->required();
-  command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
-  command->add_option("--tokenizer", o->text.tokenizer, "characters, bytes or gpt2")->capture_default_str();
-  command->add_option("--vocab", o->text.folder,
-                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe below $LPMM_DATA)");
-  command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(R"(Example:
-  lpmm data tokenize --tokenizer gpt2 corpus.txt corpus.tokens
-  lpmm train experiments/configs/gpt2_124m.toml --set data.path=corpus.tokens --out runs/gpt2)");
-  on_selected(*command, action, o, run_tokenize);
 }
 
 }  // namespace lpmm

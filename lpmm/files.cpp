@@ -160,7 +160,9 @@ void make_folder(const std::string& path) {
   if (std::filesystem::is_directory(path, ignored)) return;
   const std::string parent = std::filesystem::path(path).parent_path().string();
   if (!parent.empty() && parent != path) make_folder(parent);
-  if (::mkdir(path.c_str(), 0777) != 0 && !std::filesystem::is_directory(path, ignored)) {
+  const int error = ::mkdir(path.c_str(), 0777) == 0 ? 0 : errno;
+  if (error != 0 && !std::filesystem::is_directory(path, ignored)) {
+    errno = error;  // is_directory() has set another
     fail(path, "cannot be made");
   }
   sync_folder(parent.empty() ? "." : parent);

@@ -1,13 +1,10 @@
 #include "lpmm/trainer.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <csignal>
 #include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -19,6 +16,7 @@
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/host.h"
+#include "lpmm/interrupt.h"
 #include "lpmm/log.h"
 #include "lpmm/plan.h"
 #include "lpmm/progress.h"
@@ -32,39 +30,6 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// ---- signals -------------------------------------------------------------------------------------------
-std::atomic<int> stop_requests = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // or a handler may not touch it
-
-extern "C" void request_stop(int) {
-  if (++stop_requests > 1) _exit(130);
-}
-
-// While it lives, SIGINT, SIGTERM and a SIGHUP that is not ignored (nohup) ask for a stop.
-class SignalGuard {
- public:
-  SignalGuard() {
-    stop_requests = 0;
-    struct sigaction action {};
-    action.sa_handler = request_stop;
-    action.sa_flags = SA_RESTART;
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-      sigaction(kSignals[i], &action, &old_[i]);
-      if (kSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &old_[i], nullptr);
-    }
-  }
-  ~SignalGuard() {
-    for (std::size_t i = 0; i < std::size(kSignals); ++i) sigaction(kSignals[i], &old_[i], nullptr);
-  }
-  SignalGuard(const SignalGuard&) = delete;
-  SignalGuard& operator=(const SignalGuard&) = delete;
-  static bool stop() { return stop_requests > 0; }
-
- private:
-  static constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
-  struct sigaction old_[std::size(kSignals)];
-};
 
 // ---- state ---------------------------------------------------------------------------------------------
 struct Meter {
@@ -632,7 +597,7 @@ TrainResult Run::go(const Model& model, bool config_changed) {
       show(is_last());
       const std::int64_t every = config_.train.eval_every_epochs * steps_an_epoch_;
       if (is_last() || (every > 0 && state_.step % every == 0)) test();
-      const bool stop = SignalGuard::stop() && !is_last();
+      const bool stop = InterruptGuard::asked() && !is_last();
       const std::int64_t save_every = config_.checkpoint.every_steps;
       if (stop || (is_last() ? config_.checkpoint.final : save_every > 0 && state_.step % save_every == 0))
         save();
@@ -655,7 +620,7 @@ TrainResult Run::go(const Model& model, bool config_changed) {
 }  // namespace
 
 TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options) {
-  const SignalGuard signals;
+  const InterruptGuard guard;
   const RunConfig& config = setup.config;
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const Folder folder(options.out);

@@ -1,0 +1,140 @@
+// `lpmm data tokenize` and `lpmm data get`: data sets before a run.
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "experiments/commands.h"
+#include "experiments/data_sets.h"
+#include "experiments/download.h"
+#include "lpmm/data.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/interrupt.h"
+#include "lpmm/progress.h"
+#include "lpmm/text_data.h"
+#include "lpmm/tokens.h"
+
+namespace lpmm {
+namespace {
+
+// ---- tokenize --------------------------------------------------------------------------------------------
+struct TokenizeArguments {
+  TextOptions text;
+  std::string input, output;
+  bool json = false;
+};
+
+int run_tokenize(const TokenizeArguments& o) {
+  constexpr std::uint64_t kLongestText = std::uint64_t{1} << 36;
+  if (!o.output.ends_with(".tokens")) {
+    throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
+  }
+  const std::string text = read_text(o.input, kLongestText);
+  Progress progress(o.json);
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::int64_t count = 0;
+  try {
+    tokenizer = make_text_tokenizer(o.text, text);
+    count = write_tokens(o.output, *tokenizer, text,
+                         progress.share_of(fmt::format("encoding {}", format_bytes(std::ssize(text)))));
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}", o.input, e.what()));
+  }
+  print_answer({{"output", o.output},
+                {"tokenizer", o.text.tokenizer},
+                {"vocabulary", tokenizer->vocabulary()},
+                {"bytes", text.size()},
+                {"tokens", count}},
+               o.json);
+  return 0;
+}
+
+// ---- get -------------------------------------------------------------------------------------------------
+struct GetArguments {
+  std::vector<std::string> names;
+  DownloadOptions download;
+  bool json = false;
+};
+
+// data_folder(), which need not exist yet.
+std::string default_folder() {
+  if (const std::string folder = data_folder(); !folder.empty()) return folder;
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') throw UsageError("HOME is not set; name a folder with --to");
+  return (std::filesystem::path(home) / ".cache" / "lpmm").string();
+}
+
+int run_get(const GetArguments& o) {
+  DownloadOptions options = o.download;
+  if (options.folder.empty()) options.folder = default_folder();
+  std::string& mirror = options.mirror;
+  if (!mirror.empty() && !mirror.starts_with("http://") && !mirror.starts_with("https://")) {
+    throw UsageError(fmt::format("--mirror {}: an address begins with http:// or https://", mirror));
+  }
+  while (mirror.ends_with('/')) mirror.pop_back();
+  std::vector<DataSet> sets;
+  for (const std::string& name : o.names) sets.push_back(find_data_set(name));
+  const InterruptGuard guard;
+  Progress progress(o.json);
+  Downloaded all;
+  try {
+    for (const DataSet& set : sets) {
+      const Downloaded one = download(set, options, progress);
+      all.files.insert(all.files.end(), one.files.begin(), one.files.end());
+      all.present.insert(all.present.end(), one.present.begin(), one.present.end());
+      all.bytes += one.bytes;
+    }
+  } catch (const Interrupted&) {
+    progress.warn("interrupted; files that are whole stay");
+    return 130;
+  }
+  print_answer({{"folder", options.folder},
+                {"bytes", all.bytes},
+                {"files", all.files},
+                {"already_there", all.present}},
+               o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& program, Action& action) {
+  CLI::App* data = program.add_subcommand("data", "Download and prepare data sets");
+  data->require_subcommand(1);
+
+  auto g = std::make_shared<GetArguments>();
+  CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
+  get->add_option("NAME", g->names, "cifar10, tinyshakespeare, wikitext2, gpt2-bpe; one or more")->required();
+  get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
+      ->type_name("DIR");
+  get->add_option("--mirror", g->download.mirror,
+                  "the same files from elsewhere: http or https, up to the name of the file")
+      ->type_name("URL");
+  get->add_flag("--json", g->json, "print one JSON object: folder, bytes, files, already_there");
+  get->footer(
+      R"(Every file is checked (length, SHA-256) before it appears under its name. What is there already is
+checked and never changed. http_proxy and https_proxy name a proxy.
+Examples:
+  lpmm data get cifar10 tinyshakespeare
+  lpmm data get gpt2-bpe --to data --mirror https://mirror.example/gpt2)");
+  on_selected(*get, action, g, run_get);
+
+  auto o = std::make_shared<TokenizeArguments>();
+  CLI::App* command =
+      data->add_subcommand("tokenize", "Turn a text into a file of tokens that runs map into memory");
+  command->add_option("IN", o->input, "text")->required();
+  command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
+  command->add_option("--tokenizer", o->text.tokenizer, "characters, bytes or gpt2")->capture_default_str();
+  command->add_option("--vocab", o->text.folder,
+                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe below $LPMM_DATA)");
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(R"(Example:
+  lpmm data tokenize --tokenizer gpt2 corpus.txt corpus.tokens
+  lpmm train experiments/configs/gpt2_124m.toml --set data.path=corpus.tokens --out runs/gpt2)");
+  on_selected(*command, action, o, run_tokenize);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,30 @@
+// The public data sets that the program can download: where they come from and what they must be.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace lpmm {
+
+struct DataFile {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::string sha256;  // in hex
+};
+
+struct DataSet {
+  std::string name;
+  std::string address;              // the files lie below it
+  std::string folder;               // they go there, below the folder of data sets
+  std::vector<DataFile> files;      // what the program reads
+  std::optional<DataFile> archive;  // a .tar.gz of `folder`, where the files do not come one by one
+};
+
+const std::vector<DataSet>& data_sets();
+
+// Throws UsageError with the nearest name where none has this one.
+const DataSet& find_data_set(const std::string& name);
+
+}  // namespace lpmm

@@ -1,0 +1,32 @@
+// Ctrl-C, where there is something to save or to clear away before the program ends.
+#pragma once
+
+#include <signal.h>
+
+#include <array>
+#include <stdexcept>
+
+namespace lpmm {
+
+class Interrupted : public std::runtime_error {
+ public:
+  Interrupted() : std::runtime_error("interrupted") {}
+};
+
+// While it lives, SIGINT, SIGTERM and a SIGHUP that is not ignored (nohup) only ask for a stop; a second one
+// ends the program.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+  static bool asked();
+  static void check();  // throws Interrupted where one was asked for
+
+ private:
+  static constexpr std::array<int, 3> kSignals = {SIGINT, SIGTERM, SIGHUP};
+  std::array<struct sigaction, 3> old_;
+};
+
+}  // namespace lpmm

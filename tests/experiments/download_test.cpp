@@ -1,0 +1,520 @@
+// `lpmm data get` and what it is made of, against a server of a few lines on loopback.
+#include "experiments/download.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "experiments/commands.h"
+#include "experiments/digest.h"
+#include "lpmm/data.h"
+#include "lpmm/error.h"
+#include "lpmm/interrupt.h"
+#include "tests/experiments/program.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+// A socket of a port of its own. Nobody listens there yet: a connection is refused.
+class Port {
+ public:
+  Port() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* any = reinterpret_cast<sockaddr*>(&address);
+    if (::bind(socket_, any, size) != 0 || ::getsockname(socket_, any, &size) != 0) std::abort();
+    url_ = fmt::format("http://127.0.0.1:{}", ntohs(address.sin_port));
+  }
+  ~Port() { ::close(socket_); }
+  Port(const Port&) = delete;
+  Port& operator=(const Port&) = delete;
+  const std::string& url() const { return url_; }
+  int socket() const { return socket_; }
+
+ private:
+  int socket_;
+  std::string url_;
+};
+
+// What the server sends for a path; `then` runs before the connection is closed.
+struct Reply {
+  std::string bytes;
+  std::function<void(int socket)> then = {};
+};
+
+// Of one answer a connection: a client that took the next one over the same would lose it.
+std::string head_of(std::size_t length, const char* status = "200 OK", const std::string& more = "") {
+  return fmt::format("HTTP/1.1 {}\r\nConnection: close\r\nContent-Length: {}\r\n{}\r\n", status, length,
+                     more);
+}
+
+Reply good(const std::string& body) {
+  return {head_of(body.size()) + body};
+}
+
+Reply redirect(const std::string& to) {
+  return {head_of(0, "302 Found", "Location: " + to + "\r\n")};
+}
+
+void wait_for_hangup(int socket) {
+  char byte = 0;
+  while (::recv(socket, &byte, 1, 0) > 0) {
+  }
+}
+
+// Answers one connection after the other, until it goes.
+class Server {
+ public:
+  explicit Server(std::map<std::string, Reply> replies) : replies_(std::move(replies)) {
+    if (::listen(port_.socket(), 8) != 0) std::abort();
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~Server() {
+    ::shutdown(port_.socket(), SHUT_RDWR);  // accept() returns
+    thread_.join();
+  }
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+  const std::string& url() const { return port_.url(); }
+  int requests() const { return requests_; }
+
+ private:
+  void serve() {
+    for (;;) {
+      const int socket = ::accept4(port_.socket(), nullptr, nullptr, SOCK_CLOEXEC);
+      if (socket < 0) return;
+      answer(socket);
+      ::close(socket);
+    }
+  }
+  void answer(int socket) {
+    std::string request;
+    char byte = 0;
+    while (!request.ends_with("\r\n\r\n") && ::recv(socket, &byte, 1, 0) == 1) request += byte;
+    const std::size_t start = request.find(' ') + 1;
+    const auto found = replies_.find(request.substr(start, request.find(' ', start) - start));
+    ++requests_;
+    const Reply reply = found == replies_.end() ? Reply{head_of(0, "404 Not Found")} : found->second;
+    for (std::size_t sent = 0; sent < reply.bytes.size();) {
+      const ::ssize_t n = ::send(socket, reply.bytes.data() + sent, reply.bytes.size() - sent, MSG_NOSIGNAL);
+      if (n < 0) return;
+      sent += static_cast<std::size_t>(n);
+    }
+    if (reply.then) reply.then(socket);
+  }
+
+  Port port_;
+  std::map<std::string, Reply> replies_;
+  std::atomic<int> requests_ = 0;
+  std::thread thread_;
+};
+
+std::string digest_of(const std::string& bytes) {
+  Sha256 digest;
+  digest.add(std::as_bytes(std::span(bytes)));
+  return digest.hex();
+}
+
+DataFile file_of(const std::string& name, const std::string& bytes) {
+  return {name, static_cast<std::int64_t>(bytes.size()), digest_of(bytes)};
+}
+
+struct Entry {
+  std::string path, bytes;
+  unsigned int type = AE_IFREG;
+  std::string link = {};
+};
+
+std::string tar_of(const std::vector<Entry>& entries) {
+  const Scratch scratch;
+  const std::string path = scratch / "a.tar.gz";
+  archive* out = archive_write_new();
+  archive_write_add_filter_gzip(out);
+  archive_write_set_format_ustar(out);
+  archive_write_open_filename(out, path.c_str());
+  for (const Entry& e : entries) {
+    archive_entry* entry = archive_entry_new();
+    archive_entry_set_pathname(entry, e.path.c_str());
+    archive_entry_set_filetype(entry, e.type);
+    archive_entry_set_perm(entry, 0644);
+    archive_entry_set_size(entry, static_cast<la_int64_t>(e.bytes.size()));
+    if (e.type == AE_IFLNK) archive_entry_set_symlink(entry, e.link.c_str());
+    if (e.type == AE_IFREG && !e.link.empty()) archive_entry_set_hardlink(entry, e.link.c_str());
+    EXPECT_EQ(archive_write_header(out, entry), ARCHIVE_OK) << archive_error_string(out);
+    archive_write_data(out, e.bytes.data(), e.bytes.size());
+    archive_entry_free(entry);
+  }
+  archive_write_close(out);
+  archive_write_free(out);
+  return read_file(path);
+}
+
+class Download : public ::testing::Test {
+ protected:
+  Download() { ::setenv("no_proxy", "127.0.0.1", 1); }
+
+  std::string path(const std::string& name) const { return scratch_ / name; }
+  std::string folder() const { return scratch_ / "data"; }
+  void write(const std::string& name, const std::string& bytes) const {
+    fs::create_directories(fs::path(path(name)).parent_path());
+    std::ofstream(path(name), std::ios::binary) << bytes;
+  }
+  // Two files that come one by one.
+  DataSet texts() const {
+    return {"texts", "http://nowhere.invalid", "texts", {file_of("a.txt", a_), file_of("b.txt", b_)}, {}};
+  }
+  // Two files in an archive of these entries.
+  DataSet packed(const std::string& archive) const {
+    return {"packed", "http://nowhere.invalid", "set", texts().files, file_of("set.tar.gz", archive)};
+  }
+  Downloaded get(const DataSet& set, const std::string& url, long patience = 30) const {
+    Progress quiet(true);
+    return download(set, {folder(), url, patience}, quiet);
+  }
+  // One line with these words; nothing new below the folder, under whatever name.
+  void expect_error(const DataSet& set, const std::string& url, const std::vector<std::string>& words,
+                    long patience = 30) const {
+    const std::vector<std::string> before = files();
+    try {
+      get(set, url, patience);
+      ADD_FAILURE() << "no error";
+    } catch (const RunError& error) {
+      const std::string text = error.what();
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+      for (const std::string& word : words)
+        EXPECT_NE(text.find(word), std::string::npos) << word << ": " << text;
+    }
+    EXPECT_EQ(files(), before);
+  }
+  // Every file below the folder of data sets.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    if (!fs::is_directory(folder())) return names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+      if (!entry.is_directory()) names.push_back(entry.path().lexically_relative(folder()).string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+  Scratch scratch_;
+  std::string a_ = "the first\nfile\n", b_ = std::string(300000, 'b') + '\0' + "end";
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(Download, ChecksumsAreTheKnownOnes) {
+  EXPECT_EQ(digest_of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST_F(Download, FilesOneByOne) {
+  const Server server({{"/a.txt", good(a_)}, {"/b.txt", good(b_)}});
+  const Downloaded first = get(texts(), server.url());
+  EXPECT_EQ(first.files, (Names{folder() + "/texts/a.txt", folder() + "/texts/b.txt"}));
+  EXPECT_EQ(first.present, Names());
+  EXPECT_EQ(first.bytes, static_cast<std::int64_t>(a_.size() + b_.size()));
+  EXPECT_EQ(read_file(folder() + "/texts/a.txt"), a_);
+  EXPECT_EQ(read_file(folder() + "/texts/b.txt"), b_);
+  EXPECT_EQ(files(), (Names{"texts/a.txt", "texts/b.txt"}));
+  // What is there is left alone, and nobody is asked for it.
+  fs::remove(folder() + "/texts/a.txt");
+  const auto time = fs::last_write_time(folder() + "/texts/b.txt");
+  const int requests = server.requests();
+  const Downloaded second = get(texts(), server.url());
+  EXPECT_EQ(second.files, Names{folder() + "/texts/a.txt"});
+  EXPECT_EQ(second.present, Names{folder() + "/texts/b.txt"});
+  EXPECT_EQ(second.bytes, static_cast<std::int64_t>(a_.size()));
+  EXPECT_EQ(server.requests(), requests + 1);
+  EXPECT_EQ(fs::last_write_time(folder() + "/texts/b.txt"), time);
+}
+
+TEST_F(Download, AnArchivesFolder) {
+  const std::string archive = tar_of({{"set/", "", AE_IFDIR},
+                                      {"set/a.txt", a_},
+                                      {"set/readme.html", "not asked for"},
+                                      {"other/b.txt", "another b"},
+                                      {"./set/b.txt", b_}});
+  const Server server({{"/set.tar.gz", good(archive)}});
+  const Downloaded first = get(packed(archive), server.url());
+  EXPECT_EQ(first.files, (Names{folder() + "/set/a.txt", folder() + "/set/b.txt"}));
+  EXPECT_EQ(first.bytes, static_cast<std::int64_t>(archive.size()));
+  EXPECT_EQ(files(), (Names{"set/a.txt", "set/b.txt"}));
+  EXPECT_EQ(read_file(folder() + "/set/a.txt"), a_);
+  EXPECT_EQ(read_file(folder() + "/set/b.txt"), b_);
+  const Downloaded second = get(packed(archive), server.url());
+  EXPECT_EQ(second.present, first.files);
+  EXPECT_EQ(second.bytes, 0);
+  EXPECT_EQ(server.requests(), 1);
+}
+
+TEST_F(Download, SaysWhatIsThere) {
+  write("data/texts/a.txt", a_);
+  write("data/texts/b.txt", b_);
+  ::testing::internal::CaptureStderr();
+  {
+    Progress progress(false);
+    download(texts(), {folder(), "http://nowhere.invalid"}, progress);
+  }
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find(folder() + "/texts/a.txt: is there already"), std::string::npos) << said;
+}
+
+// Somebody's file is not replaced, and nothing is asked for.
+TEST_F(Download, AnotherFileUnderTheNameStays) {
+  const Server server({{"/a.txt", good(a_)}, {"/b.txt", good(b_)}});
+  write("data/texts/b.txt", "mine");
+  expect_error(texts(), server.url(), {"b.txt", "300004 bytes", "found 4", "remove it", "--to"});
+  std::string other = b_;
+  other[7] = 'B';
+  write("data/texts/b.txt", other);
+  expect_error(texts(), server.url(), {"b.txt", digest_of(b_), digest_of(other)});
+  EXPECT_EQ(read_file(folder() + "/texts/b.txt"), other);
+  write("data/set/a.txt", a_);
+  expect_error(packed("x"), server.url(), {"data/set", "b.txt", "remove it"});
+  EXPECT_EQ(server.requests(), 0);
+}
+
+TEST_F(Download, WrongContentIsRefused) {
+  std::string other = a_;
+  other[0] = 'T';
+  const Server server({{"/wrong/a.txt", good(other)},
+                       {"/short/a.txt", good("short")},
+                       {"/long/a.txt", good(a_ + "and more")},
+                       {"/endless/a.txt", {"HTTP/1.1 200 OK\r\n\r\n" + std::string(1 << 20, 'x')}},
+                       {"/empty/a.txt", good("")}});
+  const std::string bytes = fmt::format("{} bytes", a_.size());
+  expect_error(
+      texts(), server.url() + "/wrong",
+      {server.url() + "/wrong/a.txt", "expected SHA-256 " + digest_of(a_), "found " + digest_of(other)});
+  expect_error(texts(), server.url() + "/short", {"/short/a.txt", "expected " + bytes, "found 5"});
+  expect_error(texts(), server.url() + "/long", {"/long/a.txt", "expected " + bytes, "found more"});
+  expect_error(texts(), server.url() + "/endless", {"/endless/a.txt", "expected " + bytes, "found more"});
+  expect_error(texts(), server.url() + "/empty", {"/empty/a.txt", "expected " + bytes, "found 0"});
+}
+
+TEST_F(Download, ABrokenNetworkSaysWhatToDo) {
+  const std::string by_hand = "by hand: put a.txt, b.txt into " + folder() + "/texts";
+  const std::string head = head_of(a_.size());
+  const Server server({{"/cut/a.txt", {head + a_.substr(0, 5)}},
+                       {"/mute/a.txt", {"", wait_for_hangup}},
+                       {"/stalled/a.txt", {head + a_.substr(0, 5), wait_for_hangup}},
+                       {"/nonsense/a.txt", {"hello\r\n\r\n"}}});
+  expect_error(texts(), server.url() + "/nothing", {"/nothing/a.txt", "404", by_hand});
+  expect_error(texts(), server.url() + "/cut", {"/cut/a.txt", by_hand});
+  expect_error(texts(), server.url() + "/nonsense", {"/nonsense/a.txt", by_hand});
+  expect_error(texts(), server.url() + "/mute", {"/mute/a.txt", "slow", by_hand}, 1);
+  expect_error(texts(), server.url() + "/stalled", {"/stalled/a.txt", "slow", by_hand}, 1);
+  const Port closed;
+  expect_error(texts(), closed.url(), {closed.url() + "/a.txt", by_hand});
+  expect_error(packed("x"), closed.url(),
+               {"set.tar.gz", "put a.txt, b.txt into " + folder() + "/set (set.tar.gz holds them)"});
+  // What came before the break stays, and only the rest is asked for by hand.
+  const Server half({{"/a.txt", good(a_)}});
+  EXPECT_THROW(get(texts(), half.url()), RunError);
+  EXPECT_EQ(files(), Names{"texts/a.txt"});
+  expect_error(texts(), closed.url(), {"put b.txt into"});
+}
+
+TEST_F(Download, RedirectsStayOnTheWeb) {
+  write("secret", a_);
+  const Server server({{"/moved/a.txt", redirect("/a.txt")},
+                       {"/moved/b.txt", redirect("/b.txt")},
+                       {"/a.txt", good(a_)},
+                       {"/b.txt", good(b_)},
+                       {"/file/a.txt", redirect("file://" + path("secret"))},
+                       {"/circle/a.txt", redirect("/circle/a.txt")}});
+  expect_error(texts(), server.url() + "/file", {"/file/a.txt", "file"});
+  expect_error(texts(), server.url() + "/circle", {"/circle/a.txt", "redirects"});
+  expect_error(texts(), "file://" + scratch_.path(), {"file"});
+  get(texts(), server.url() + "/moved");
+  EXPECT_EQ(read_file(folder() + "/texts/a.txt"), a_);
+}
+
+TEST_F(Download, ArchivesThatAreNotAsKnown) {
+  const auto refuse = [&](const std::vector<Entry>& entries, const std::vector<std::string>& words) {
+    const std::string archive = tar_of(entries);
+    const Server server({{"/set.tar.gz", good(archive)}});
+    expect_error(packed(archive), server.url(), words);
+    EXPECT_FALSE(fs::exists(folder() + "/set"));
+  };
+  const Entry a = {"set/a.txt", a_}, b = {"set/b.txt", b_};
+  refuse({a, b, {"../out.txt", "x"}}, {"set.tar.gz", "../out.txt", "not a plain file"});
+  refuse({a, b, {"set/../../out.txt", "x"}}, {"set/../../out.txt"});
+  refuse({a, b, {path("out.txt"), "x"}}, {path("out.txt"), "not a plain file"});
+  refuse({{"set", "", AE_IFLNK, scratch_.path()}, a, b}, {"holds set,"});
+  refuse({{"set/a.txt", "", AE_IFLNK, "/etc/passwd"}, b}, {"holds set/a.txt,"});
+  refuse({b, {"set/a.txt", "", AE_IFREG, "set/b.txt"}}, {"holds set/a.txt,"});
+  refuse({{"set/a.txt", "", AE_IFIFO}, b}, {"holds set/a.txt,"});
+  refuse({a}, {"lacks set/b.txt"});
+  refuse({a, {"set/b.txt", b_ + "more"}}, {"b.txt: expected 300004 bytes, found more"});
+  refuse({a, {"set/b.txt", "less"}}, {"b.txt: expected 300004 bytes, found 4"});
+  const auto refuse_bytes = [&](const std::string& archive, const std::string& why) {
+    const Server server({{"/set.tar.gz", good(archive)}});
+    expect_error(packed(archive), server.url(), {"set.tar.gz: " + why});
+  };
+  const std::string whole = tar_of({a, b});
+  refuse_bytes(whole.substr(0, whole.size() / 2), "truncated gzip input");
+  refuse_bytes("not an archive", "Unrecognized archive format");
+  refuse_bytes("", "Unrecognized archive format");
+  EXPECT_FALSE(fs::exists(path("out.txt")));
+}
+
+// The server presses Ctrl-C when half of the file is out.
+TEST_F(Download, CtrlCLeavesNothing) {
+  const std::string head = head_of(b_.size());
+  const auto interrupt = [](int socket) {
+    ::kill(::getpid(), SIGINT);
+    wait_for_hangup(socket);
+  };
+  const Server server({{"/a.txt", good(a_)},
+                       {"/b.txt", {head + b_.substr(0, 150000), interrupt}},
+                       {"/input.txt", {head + b_.substr(0, 150000), interrupt}}});
+  {
+    const InterruptGuard guard;
+    EXPECT_THROW(get(texts(), server.url(), 3600), Interrupted);
+  }
+  EXPECT_EQ(files(), Names{"texts/a.txt"});
+  CLI::App program;
+  Action action;
+  add_data_command(program, action);
+  program.parse(fmt::format("data get tinyshakespeare --to {} --mirror {}", folder(), server.url()));
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(action(), 130);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("interrupted"), std::string::npos);
+  EXPECT_EQ(files(), Names{"texts/a.txt"});
+}
+
+TEST_F(Download, DisksThatDoNotTakeIt) {
+  const Port closed;
+  write("data", "a file");
+  expect_error(texts(), closed.url(), {folder()});
+  fs::remove(folder());
+  DataSet huge = texts();
+  huge.files[1].bytes = std::int64_t{1} << 60;
+  expect_error(huge, closed.url(), {folder() + "/texts", "the disk has", "texts takes 1153 PB"});
+  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
+  fs::remove_all(folder());
+  fs::create_directory(folder());
+  fs::permissions(folder(), fs::perms::owner_read | fs::perms::owner_exec);
+  expect_error(texts(), closed.url(), {folder() + "/texts", "Permission denied"});
+  expect_error(packed("x"), closed.url(), {folder(), "Permission denied"});
+  fs::permissions(folder(), fs::perms::owner_all);
+}
+
+TEST(DataSets, TheTableIsWhatTheProgramReads) {
+  for (const DataSet& set : data_sets()) {
+    EXPECT_EQ(&find_data_set(set.name), &set);
+    EXPECT_TRUE(set.address.starts_with("https://") && !set.address.ends_with("/")) << set.address;
+    for (const DataFile& file : set.files) {
+      EXPECT_EQ(file.sha256.size(), 64U) << file.name;
+    }
+    EXPECT_EQ(set.archive.value_or(DataFile{"", 0, std::string(64, '0')}).sha256.size(), 64U);
+  }
+  const Scratch scratch;
+  fs::create_directory(scratch / find_data_set("cifar10").folder);
+  EXPECT_TRUE(has_cifar10(scratch.path()));
+  EXPECT_EQ(find_data_set("cifar10").files.size(), 6U);
+  EXPECT_EQ(find_data_set("gpt2-bpe").folder, "gpt2-bpe");
+}
+
+class DataGet : public ProgramTest {
+ protected:
+  Outcome get(std::vector<std::string> arguments, Surroundings surroundings = {}) const {
+    arguments.insert(arguments.begin(), {"data", "get"});
+    surroundings.environment.insert({{"no_proxy", "127.0.0.1"}, {"LPMM_DATA", path("data")}});
+    return run_lpmm(arguments, surroundings);
+  }
+};
+
+TEST_F(DataGet, OfflineIsOneLine) {
+  const Port closed;
+  const Outcome outcome = get({"gpt2-bpe", "--mirror", closed.url() + "/", "--json"});
+  expect_failure(
+      outcome, 1,
+      {closed.url() + "/encoder.json", "by hand: put encoder.json, vocab.bpe into " + path("data/gpt2-bpe")});
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  // Without LPMM_DATA it is the folder in HOME, which need not exist.
+  const Outcome home =
+      get({"cifar10", "--mirror", closed.url()}, {{{"LPMM_DATA", ""}, {"HOME", path("home")}}});
+  expect_failure(
+      home, 1,
+      {"into " + path("home/.cache/lpmm/cifar-10-batches-bin") + " (cifar-10-binary.tar.gz holds them)"});
+  const Outcome to = get({"wikitext2", "--mirror", closed.url(), "--to", path("elsewhere")});
+  expect_failure(to, 1, {path("elsewhere/wikitext2")});
+}
+
+TEST_F(DataGet, BadUsageIsNamed) {
+  expect_failure(get({"tinyshakespear"}), 2, {"no data set tinyshakespear", "did you mean tinyshakespeare?"});
+  // Before anything is downloaded.
+  expect_failure(get({"gpt2-bpe", "cifar"}), 2, {"did you mean cifar10?"});
+  expect_failure(get({}), 2, {"NAME"});
+  expect_failure(get({"gpt2-bpe", "--mirror", "ftp://x"}), 2, {"--mirror ftp://x", "http"});
+  expect_failure(get({"gpt2-bpe"}, {{{"LPMM_DATA", ""}, {"HOME", ""}}}), 2, {"HOME", "--to"});
+  EXPECT_FALSE(std::filesystem::exists(path("data")));
+  const Outcome help = get({"--help"});
+  EXPECT_EQ(help.code, 0);
+  for (const DataSet& set : data_sets()) EXPECT_NE(help.out.find(set.name), std::string::npos) << set.name;
+}
+
+// The disk is full while the file comes.
+TEST_F(DataGet, AFullDiskLeavesNothing) {
+  const Server server({{"/input.txt", good(std::string(1 << 20, 'x'))}});
+  expect_failure(get({"tinyshakespeare", "--mirror", server.url()}, {{}, 100000}), 1,
+                 {"input.txt: cannot be written"});
+  EXPECT_TRUE(std::filesystem::is_empty(path("data/tinyshakespeare")));
+}
+
+// The real files, where the data folder has them: downloaded from loopback, then there.
+TEST_F(DataGet, RealFiles) {
+  std::map<std::string, Reply> replies;
+  std::vector<std::string> names, expected;
+  for (const DataSet& set : data_sets()) {
+    const auto from = [&](const DataFile& file) {
+      return (fs::path(data_folder()) / set.folder / file.name).string();
+    };
+    if (set.archive || !std::all_of(set.files.begin(), set.files.end(),
+                                    [&](const auto& f) { return fs::exists(from(f)); })) {
+      continue;
+    }
+    names.push_back(set.name);
+    for (const DataFile& file : set.files) {
+      replies["/" + file.name] = good(read_file(from(file)));
+      expected.push_back((fs::path(path("data")) / set.folder / file.name).string());
+    }
+  }
+  if (names.empty()) GTEST_SKIP() << "$LPMM_DATA has none of the data sets";
+  const Server server(std::move(replies));
+  names.insert(names.end(), {"--json", "--mirror", server.url()});
+  const Outcome first = get(names);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.json()["files"], expected);
+  EXPECT_EQ(first.json()["already_there"], nlohmann::json::array());
+  EXPECT_EQ(first.json()["folder"], path("data"));
+  EXPECT_GT(first.json()["bytes"], 1000000);
+  const Outcome second = get(names);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(second.json()["files"], nlohmann::json::array());
+  EXPECT_EQ(second.json()["already_there"], expected);
+  EXPECT_EQ(second.json()["bytes"], 0);
+}
+
+}  // namespace
+}  // namespace lpmm
