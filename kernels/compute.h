@@ -83,7 +83,8 @@ struct MatrixArgs {
   std::int64_t c_stride = 0;
   bool accumulate = false;
 };
-void matmul(Pool& pool, const MatrixArgs& args);
+void matmul(Pool& pool, const MatrixArgs& args, void* scratch);
+std::int64_t matmul_scratch_bytes(int threads);
 
 // y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
 void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,

@@ -39,9 +39,16 @@ void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, 
                    bool accumulate);
 
 // ---- dropout ---------------------------------------------------------------------------------------------
-// y = (accumulate ? y : 0) + scale * x where the element's draw is at least `threshold`, else 0.
-void dropout(Pool& pool, Compute type, std::int64_t count, const Noise& noise, std::uint32_t threshold,
-             float scale, const void* x, void* y, bool accumulate);
+// Keeps, times `scale`, the elements whose draw is at least `threshold`; the others become 0. A threshold of
+// 0 drops nothing.
+struct Dropout {
+  Noise noise;
+  std::uint32_t threshold = 0;
+  float scale = 1;
+};
+// y = (accumulate ? y : 0) + what is kept of x.
+void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
+             bool accumulate);
 
 // ---- attention -------------------------------------------------------------------------------------------
 // Causal self-attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile
@@ -54,16 +61,20 @@ struct AttentionShape {
 };
 std::int64_t attention_scratch_bytes(const AttentionShape& shape, int threads);  // of either call
 // qkv: (batch, length, 3, heads, head_width). y: (batch, length, heads, head_width). log_sums: (batch, heads,
-// length), log of the sum of exp(score).
-void attention_forward(Pool& pool, const AttentionShape& shape, const void* qkv, void* y, float* log_sums,
-                       void* scratch);
+// length), log of the sum of exp(score). `drop` is of the probabilities: that of (sequence, head, row,
+// column) is element ((sequence * heads + head) * length + row) * P + column, P = length rounded up to
+// kGroup.
+void attention_forward(Pool& pool, const AttentionShape& shape, const void* qkv, const Dropout& drop, void* y,
+                       float* log_sums, void* scratch);
+std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 // The same for `shape.length` positions after `past` others of one sequence, whose keys and values are in
 // `cache`, (past + length, 2, heads, head_width); theirs are added to it. Scratch as for a shape of past +
 // length positions.
 void attention_cached(Pool& pool, const AttentionShape& shape, std::int64_t past, const void* qkv,
                       void* cache, void* y, void* scratch);
-void attention_backward(Pool& pool, const AttentionShape& shape, const void* qkv, const void* y,
-                        const float* log_sums, const void* dy, void* dqkv, bool accumulate, void* scratch);
+void attention_backward(Pool& pool, const AttentionShape& shape, const void* qkv, const Dropout& drop,
+                        const void* y, const float* log_sums, const void* dy, void* dqkv, bool accumulate,
+                        void* scratch);
 
 // ---- embedding -------------------------------------------------------------------------------------------
 // y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.

@@ -309,16 +309,18 @@ class LinearOp : public Op {
     Pool& pool = run.memory.pool();
     const float* x = as_floats(pool, data(run, inputs[0]), f.x);
     weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
-      kernels::matmul(pool, {.transpose_b = true,
-                             .m = rows_,
-                             .n = rows,
-                             .k = in_,
-                             .a = x,
-                             .a_stride = in_,
-                             .b = weight_.decode(run, compute_, row, rows, f.panel),
-                             .b_stride = in_,
-                             .c = f.y + row,
-                             .c_stride = out_});
+      kernels::matmul(pool,
+                      {.transpose_b = true,
+                       .m = rows_,
+                       .n = rows,
+                       .k = in_,
+                       .a = x,
+                       .a_stride = in_,
+                       .b = weight_.decode(run, compute_, row, rows, f.panel),
+                       .b_stride = in_,
+                       .c = f.y + row,
+                       .c_stride = out_},
+                      f.matmul);
     });
     run.memory.decode(bias_, 0, span_of(f.bias, out_));
     kernels::bias_forward(pool, compute_, rows_, out_, f.y, f.bias, relu_, data(run, output));
@@ -336,28 +338,32 @@ class LinearOp : public Op {
     PanelledWeight::Folder folder(weight_, run, b.gradient);
     weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       if (dx != nullptr) {
-        kernels::matmul(pool, {.m = rows_,
-                               .n = in_,
-                               .k = rows,
-                               .a = b.g + row,
-                               .a_stride = out_,
-                               .b = weight_.decode(run, compute_, row, rows, b.panel),
-                               .b_stride = in_,
-                               .c = b.dx,
-                               .c_stride = in_,
-                               .accumulate = row > 0});
+        kernels::matmul(pool,
+                        {.m = rows_,
+                         .n = in_,
+                         .k = rows,
+                         .a = b.g + row,
+                         .a_stride = out_,
+                         .b = weight_.decode(run, compute_, row, rows, b.panel),
+                         .b_stride = in_,
+                         .c = b.dx,
+                         .c_stride = in_,
+                         .accumulate = row > 0},
+                        b.matmul);
       }
       if (weight_.is_frozen(run)) return;
-      kernels::matmul(pool, {.transpose_a = true,
-                             .m = rows,
-                             .n = in_,
-                             .k = rows_,
-                             .a = b.g + row,
-                             .a_stride = out_,
-                             .b = x,
-                             .b_stride = in_,
-                             .c = folder.rows_at(row),
-                             .c_stride = in_});
+      kernels::matmul(pool,
+                      {.transpose_a = true,
+                       .m = rows,
+                       .n = in_,
+                       .k = rows_,
+                       .a = b.g + row,
+                       .a_stride = out_,
+                       .b = x,
+                       .b_stride = in_,
+                       .c = folder.rows_at(row),
+                       .c_stride = in_},
+                      b.matmul);
       folder.fold(row, rows);
     });
     if (dx == nullptr) return;
@@ -372,13 +378,15 @@ class LinearOp : public Op {
  private:
   struct Forward {
     float *x, *panel, *y, *bias;
+    std::byte* matmul;
   };
   struct Backward {
     float *x, *panel, *g, *bias, *gradient, *dx;
-    std::byte* narrow;
+    std::byte *narrow, *matmul;
   };
   Forward lay_out_forward(Pieces& p) const {
-    return {x_floats(p), p.floats(weight_.panel_floats()), p.floats(rows_ * out_), p.floats(out_)};
+    return {x_floats(p), p.floats(weight_.panel_floats()), p.floats(rows_ * out_), p.floats(out_),
+            p.take(kernels::matmul_scratch_bytes(plan->threads))};
   }
   Backward lay_out_backward(Pieces& p) const {
     return {x_floats(p),
@@ -387,7 +395,8 @@ class LinearOp : public Op {
             p.floats(out_),
             p.floats(weight_.gradient_floats()),
             p.floats(rows_ * in_),
-            p.take(rows_ * in_ * value_bytes(compute_))};
+            p.take(rows_ * in_ * value_bytes(compute_)),
+            p.take(kernels::matmul_scratch_bytes(plan->threads))};
   }
   float* x_floats(Pieces& p) const { return p.floats(compute_ == Compute::kFp32 ? 0 : rows_ * in_); }
 

@@ -119,8 +119,8 @@ class ProgramBuilder {
   // x with each value 0 with that probability, the others scaled to keep the mean; in training only.
   Value dropout(Value x, double probability);
   // Causal self-attention of the three parts of the channels: queries, keys, values. No call sees more than
-  // `context` positions.
-  Value attention(Value qkv, int heads, int context);
+  // `context` positions. Dropout is of the probabilities.
+  Value attention(Value qkv, int heads, int context, double dropout = 0);
   // Cross-entropy of the labels under logits = x times the embedding's transpose.
   void token_loss(Value x, const std::string& embedding);
 

@@ -233,43 +233,52 @@ class GeluOp : public Op {
   std::int64_t count_;
 };
 
-class DropoutOp : public Op {
+// Dropout of one op: the same elements forward and backward, for the noise is that of op, step and
+// microbatch.
+class OpDropout {
  public:
-  DropoutOp(std::int64_t count, std::uint32_t ordinal, double probability)
-      : count_(count),
-        ordinal_(ordinal),
+  OpDropout(std::uint32_t ordinal, double probability)
+      : ordinal_(ordinal),
         threshold_(static_cast<std::uint32_t>(std::lround(probability * 0x1p16))),
         scale_(static_cast<float>(0x1p16 / (0x1p16 - threshold_))) {}
-  void forward(RunState& run) const override {
-    if (run.gradients == nullptr) {
-      kernels::copy_or_add(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output),
-                           false);
-    } else {
-      drop(run, data(run, inputs[0]), data(run, output), false);
-    }
+  // None outside of training.
+  kernels::Dropout of(const RunState& run) const {
+    if (run.gradients == nullptr) return {};
+    const auto stream =
+        static_cast<std::uint32_t>(Stream::kDropout) | static_cast<std::uint32_t>(run.microbatch) << 4;
+    return {run.memory.noise(ordinal_, stream), threshold_, scale_};
   }
+
+ private:
+  std::uint32_t ordinal_, threshold_;
+  float scale_;
+};
+
+class DropoutOp : public Op {
+ public:
+  DropoutOp(std::int64_t count, OpDropout dropout) : count_(count), dropout_(dropout) {}
+  void forward(RunState& run) const override { drop(run, data(run, inputs[0]), data(run, output), false); }
   void backward(RunState& run) const override {
     drop(run, gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:
-  // The same elements forward and backward: the noise is that of op, step and microbatch.
   void drop(RunState& run, const std::byte* x, std::byte* y, bool add) const {
-    const auto stream =
-        static_cast<std::uint32_t>(Stream::kDropout) | static_cast<std::uint32_t>(run.microbatch) << 4;
-    kernels::dropout(run.memory.pool(), plan->compute, count_, run.memory.noise(ordinal_, stream), threshold_,
-                     scale_, x, y, add);
+    const kernels::Dropout dropout = dropout_.of(run);
+    Pool& pool = run.memory.pool();
+    if (dropout.threshold == 0) return kernels::copy_or_add(pool, plan->compute, count_, x, y, add);
+    kernels::dropout(pool, plan->compute, count_, dropout, x, y, add);
   }
   std::int64_t count_;
-  std::uint32_t ordinal_, threshold_;
-  float scale_;
+  OpDropout dropout_;
 };
 
 class AttentionOp : public Op {
  public:
   // `longest`: positions that one call may see.
-  AttentionOp(const kernels::AttentionShape& shape, std::size_t index, int longest, int threads)
-      : shape_(shape), index_(index), longest_(longest), threads_(threads) {}
+  AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest,
+              int threads)
+      : shape_(shape), dropout_(dropout), index_(index), longest_(longest), threads_(threads) {}
   std::int64_t workspace_bytes() const override {
     kernels::AttentionShape whole = shape_;
     whole.length = longest_;
@@ -286,18 +295,19 @@ class AttentionOp : public Op {
                                 data(run, output), run.workspace);
       return;
     }
-    kernels::attention_forward(pool, shape_, data(run, inputs[0]), data(run, output), log_sums(run),
-                               run.workspace);
+    kernels::attention_forward(pool, shape_, data(run, inputs[0]), dropout_.of(run), data(run, output),
+                               log_sums(run), run.workspace);
   }
   void backward(RunState& run) const override {
-    kernels::attention_backward(run.memory.pool(), shape_, data(run, inputs[0]), data(run, output),
-                                log_sums(run), gradient(run, output), gradient(run, inputs[0]), accumulate[0],
-                                run.workspace);
+    kernels::attention_backward(run.memory.pool(), shape_, data(run, inputs[0]), dropout_.of(run),
+                                data(run, output), log_sums(run), gradient(run, output),
+                                gradient(run, inputs[0]), accumulate[0], run.workspace);
   }
 
  private:
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;
+  OpDropout dropout_;
   std::size_t index_;  // among the attention ops
   int longest_, threads_;
 };
@@ -330,7 +340,7 @@ class TokenLossOp : public Op {
     kernels::to_float(pool, plan->compute, rows * width_, data(run, inputs[0]), f.x);
     std::fill_n(f.state, rows, kernels::SoftmaxRow{});
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      multiply(run, f.x, rows, first, columns, f.panel, f.logits);
+      multiply(run, f.x, rows, first, columns, f.panel, f.logits, f.matmul);
       kernels::softmax_scan(pool, rows, first, columns, f.logits, run.batch.labels.data(), f.state);
     });
     auto* log_sums = reinterpret_cast<float*>(saved_data(run));
@@ -353,30 +363,34 @@ class TokenLossOp : public Op {
     const float scale = 1.0F / static_cast<float>(rows_);
     PanelledWeight::Folder folder(embedding_, run, b.gradient, kDense, false);
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      const float* e = multiply(run, b.x, rows_, first, columns, b.panel, b.logits);
+      const float* e = multiply(run, b.x, rows_, first, columns, b.panel, b.logits, b.matmul);
       kernels::softmax_gradient(pool, rows_, first, columns, scale, log_sums, run.batch.labels.data(),
                                 b.logits);
-      kernels::matmul(pool, {.m = rows_,
-                             .n = width_,
-                             .k = columns,
-                             .a = b.logits,
-                             .a_stride = columns,
-                             .b = e,
-                             .b_stride = width_,
-                             .c = b.dx,
-                             .c_stride = width_,
-                             .accumulate = first > 0});
+      kernels::matmul(pool,
+                      {.m = rows_,
+                       .n = width_,
+                       .k = columns,
+                       .a = b.logits,
+                       .a_stride = columns,
+                       .b = e,
+                       .b_stride = width_,
+                       .c = b.dx,
+                       .c_stride = width_,
+                       .accumulate = first > 0},
+                      b.matmul);
       if (embedding_.is_frozen(run)) return;
-      kernels::matmul(pool, {.transpose_a = true,
-                             .m = columns,
-                             .n = width_,
-                             .k = rows_,
-                             .a = b.logits,
-                             .a_stride = columns,
-                             .b = b.x,
-                             .b_stride = width_,
-                             .c = folder.rows_at(first),
-                             .c_stride = width_});
+      kernels::matmul(pool,
+                      {.transpose_a = true,
+                       .m = columns,
+                       .n = width_,
+                       .k = rows_,
+                       .a = b.logits,
+                       .a_stride = columns,
+                       .b = b.x,
+                       .b_stride = width_,
+                       .c = folder.rows_at(first),
+                       .c_stride = width_},
+                      b.matmul);
       folder.fold(first, columns);
     });
     kernels::from_float(pool, plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
@@ -386,9 +400,11 @@ class TokenLossOp : public Op {
   struct Forward {
     float *x, *panel, *logits;
     kernels::SoftmaxRow* state;
+    std::byte* matmul;
   };
   struct Backward {
     float *x, *panel, *logits, *dx, *gradient;
+    std::byte* matmul;
   };
   // Logits of all rows, or of the last one.
   void infer(RunState& run) const {
@@ -400,7 +416,7 @@ class TokenLossOp : public Op {
     kernels::to_float(run.memory.pool(), plan->compute, rows * width_, x, f.x);
     state.logits.resize(static_cast<std::size_t>(rows * vocabulary));
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      multiply(run, f.x, rows, first, columns, f.panel, f.logits);
+      multiply(run, f.x, rows, first, columns, f.panel, f.logits, f.matmul);
       for (std::int64_t r = 0; r < rows; ++r) {
         std::copy_n(f.logits + r * columns, columns, state.logits.data() + r * vocabulary + first);
       }
@@ -411,26 +427,33 @@ class TokenLossOp : public Op {
   Forward lay_out_forward(Pieces& p) const {
     return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
-                p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow))))};
+                p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow)))),
+            p.take(kernels::matmul_scratch_bytes(plan->threads))};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
-            p.floats(rows_ * width_), p.floats(embedding_.gradient_floats())};
+    return {p.floats(rows_ * width_),
+            p.floats(embedding_.panel_floats()),
+            logits_room(p),
+            p.floats(rows_ * width_),
+            p.floats(embedding_.gradient_floats()),
+            p.take(kernels::matmul_scratch_bytes(plan->threads))};
   }
   // logits <- x times rows first..first+columns-1 of the embedding, which are returned.
   const float* multiply(RunState& run, const float* x, std::int64_t rows, std::int64_t first,
-                        std::int64_t columns, float* panel, float* logits) const {
+                        std::int64_t columns, float* panel, float* logits, void* matmul) const {
     const float* e = embedding_.decode(run, plan->compute, first, columns, panel);
-    kernels::matmul(run.memory.pool(), {.transpose_b = true,
-                                        .m = rows,
-                                        .n = columns,
-                                        .k = width_,
-                                        .a = x,
-                                        .a_stride = width_,
-                                        .b = e,
-                                        .b_stride = width_,
-                                        .c = logits,
-                                        .c_stride = columns});
+    kernels::matmul(run.memory.pool(),
+                    {.transpose_b = true,
+                     .m = rows,
+                     .n = columns,
+                     .k = width_,
+                     .a = x,
+                     .a_stride = width_,
+                     .b = e,
+                     .b_stride = width_,
+                     .c = logits,
+                     .c_stride = columns},
+                    matmul);
     return e;
   }
   std::int64_t rows_, length_, width_;
@@ -467,15 +490,21 @@ Value ProgramBuilder::gelu(Value x) {
 
 Value ProgramBuilder::dropout(Value x, double probability) {
   if (probability == 0) return x;
-  auto op = std::make_unique<DropoutOp>(plan_->batch * x.values(), dropouts_++, probability);
+  auto op = std::make_unique<DropoutOp>(plan_->batch * x.values(), OpDropout(dropouts_++, probability));
   return add_op(std::move(op), {x}, add_value(x.height, x.width, x.channels), {});
 }
 
-Value ProgramBuilder::attention(Value qkv, int heads, int context) {
+Value ProgramBuilder::attention(Value qkv, int heads, int context, double dropout) {
   const int width = qkv.channels / 3;
   const kernels::AttentionShape shape{plan_->batch, qkv.width, heads, width / heads, compute_};
+  if (dropout > 0 && kernels::attention_probabilities(shape) > kMostElements) {
+    throw UsageError(fmt::format(
+        "dropout of {} probabilities of attention: there are draws for {}; take fewer examples at a time",
+        kernels::attention_probabilities(shape), kMostElements));
+  }
   const Value y = add_value(1, qkv.width, width);
-  add_op(std::make_unique<AttentionOp>(shape, static_cast<std::size_t>(attentions_++),
+  add_op(std::make_unique<AttentionOp>(shape, OpDropout(dropouts_++, dropout),
+                                       static_cast<std::size_t>(attentions_++),
                                        inference_ > 0 ? context : qkv.width, plan_->threads),
          {qkv}, y, {qkv.id, y.id});
   plan_->ops.back()->saved = plan_->add_slot(4 * shape.rows() * heads);

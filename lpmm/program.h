@@ -80,7 +80,7 @@ struct ModelConfig {
   int context = 0;                           // positions the model has
   int vocabulary = 0;
   int length = 0;          // of the sequences it is built for; 0: context
-  double dropout = 0;      // of the embedding and of what attention and MLP add
+  double dropout = 0;      // of the embedding, of attention's probabilities, of what attention and MLP add
   bool recompute = false;  // layers keep their input only and are computed again in backward
 };
 

@@ -82,7 +82,8 @@ void gpt(ProgramBuilder& b, const ModelConfig& c) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("h.{}.", i);
       Value y = b.layer_norm(name + "ln_1", in);
-      y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads, c.context);
+      y = b.attention(b.projection(name + "attn.c_attn", y, 3 * c.embedding, deviation), c.heads, c.context,
+                      c.dropout);
       y = b.projection(name + "attn.c_proj", y, c.embedding, residual);
       const Value middle = b.add(in, b.dropout(y, c.dropout));
       y = b.layer_norm(name + "ln_2", middle);

@@ -205,22 +205,79 @@ void Convolution::backward(Pool& pool, const void* x, const float* weights, cons
 }
 
 // ---- matrix product --------------------------------------------------------------------------------------
-void matmul(Pool& pool, const MatrixArgs& args) {
-  const bool cut_rows = args.m > args.n;
-  const std::int64_t size = cut_rows ? args.m : args.n;
-  const std::int64_t panel = size <= 1024 ? 64 : 256;
-  for_shards(pool, size, panel, [&](std::int64_t first, std::int64_t count) {
-    MatrixArgs part = args;
-    if (cut_rows) {
-      part.m = count;
-      part.a += first * (args.transpose_a ? 1 : args.a_stride);
-      part.c += first * args.c_stride;
+namespace {
+
+// A factor of a product, op(values).
+struct Factor {
+  const float* values = nullptr;
+  std::int64_t stride = 0;
+  bool transposed = false;
+
+  Factor at(std::int64_t row, std::int64_t column) const {
+    return {values + (transposed ? column * stride + row : row * stride + column), stride, transposed};
+  }
+  // A copy of its first rows and columns, without transposition.
+  template <std::int64_t kStride>
+  Factor packed(std::int64_t rows, std::int64_t columns, float (*to)[kStride]) const {
+    if (transposed) {
+      loops::transpose(columns, rows, values, stride, to[0], kStride);
     } else {
-      part.n = count;
-      part.b += first * (args.transpose_b ? args.b_stride : 1);
-      part.c += first;
+      for (std::int64_t r = 0; r < rows; ++r) std::copy_n(values + r * stride, columns, to[r]);
     }
-    backend::matmul(part);
+    return {to[0], kStride, false};
+  }
+};
+
+// Libraries read small factors where they lie. That is slow down the columns of the first, and along rows a
+// page apart: factors are copied piece by piece then. Strides are odd multiples of a cache line.
+struct PackedPieces {
+  static constexpr std::int64_t kSide = 256, kStride = kSide + 16, kPage = 1024;
+  alignas(kAlign) float a[kSide][kStride], b[kSide][kStride];
+};
+
+}  // namespace
+
+std::int64_t matmul_scratch_bytes(int threads) {
+  return threads * static_cast<std::int64_t>(sizeof(PackedPieces));
+}
+
+void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
+  using Pieces = PackedPieces;
+  const Factor a{g.a, g.a_stride, g.transpose_a}, b{g.b, g.b_stride, g.transpose_b};
+  const bool pays = std::min(g.m, g.n) >= 32;  // each value of a copy is used often
+  const bool pack = pays && (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage);
+  // Tiles of c, and slices of k.
+  std::int64_t rows = Pieces::kSide, columns = Pieces::kSide, depth = Pieces::kSide;
+  if (!pack) {
+    const std::int64_t size = std::max(g.m, g.n), panel = size <= 1024 ? 64 : 256;
+    rows = g.m > g.n ? panel : g.m;
+    columns = g.m > g.n ? g.n : panel;
+    depth = g.k;
+  }
+  const std::int64_t across = (g.n + columns - 1) / columns, down = (g.m + rows - 1) / rows;
+  pool.for_each(down * across, [&](std::int64_t item, int thread) {
+    Pieces& pieces = static_cast<Pieces*>(scratch)[thread];
+    const std::int64_t row = item / across * rows, column = item % across * columns;
+    MatrixArgs part{.m = std::min(rows, g.m - row),
+                    .n = std::min(columns, g.n - column),
+                    .c = g.c + row * g.c_stride + column,
+                    .c_stride = g.c_stride};
+    for (std::int64_t first = 0; first < g.k; first += depth) {
+      part.k = std::min(depth, g.k - first);
+      part.accumulate = g.accumulate || first > 0;
+      Factor left = a.at(row, first), right = b.at(first, column);
+      if (pack) {
+        left = left.packed(part.m, part.k, pieces.a);
+        right = right.packed(part.k, part.n, pieces.b);
+      }
+      part.transpose_a = left.transposed;
+      part.a = left.values;
+      part.a_stride = left.stride;
+      part.transpose_b = right.transposed;
+      part.b = right.values;
+      part.b_stride = right.stride;
+      backend::matmul(part);
+    }
   });
 }
 

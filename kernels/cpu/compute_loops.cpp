@@ -1,6 +1,8 @@
 // Compiled once for each instruction set by Highway's foreach_target.
 #include "kernels/cpu/compute_loops.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/compute_loops.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
@@ -357,6 +359,50 @@ void AddRowsAny(std::int64_t count, const float* in, float* sum) {
   FromFloat<Fp32, true>(count, in, sum);
 }
 
+// Four rows of four.
+HWY_INLINE void transpose_square(const float* in, std::int64_t in_stride, float* out,
+                                 std::int64_t out_stride) {
+#if HWY_TARGET == HWY_SCALAR
+  for (int r = 0; r < 4; ++r) {
+    for (int c = 0; c < 4; ++c) out[c * out_stride + r] = in[r * in_stride + c];
+  }
+#else
+  constexpr hn::FixedTag<float, 4> d4;
+  constexpr hn::FixedTag<double, 2> pairs;
+  const auto row = [&](int r) HWY_ATTR { return hn::LoadU(d4, in + r * in_stride); };
+  const auto low = [&](auto a, auto b) HWY_ATTR { return hn::BitCast(pairs, hn::InterleaveLower(d4, a, b)); };
+  const auto high = [&](auto a, auto b)
+                        HWY_ATTR { return hn::BitCast(pairs, hn::InterleaveUpper(d4, a, b)); };
+  const auto store = [&](int c, auto v)
+                         HWY_ATTR { hn::StoreU(hn::BitCast(d4, v), d4, out + c * out_stride); };
+  const auto a = row(0), b = row(1), c = row(2), d = row(3);
+  store(0, hn::InterleaveLower(pairs, low(a, b), low(c, d)));
+  store(1, hn::InterleaveUpper(pairs, low(a, b), low(c, d)));
+  store(2, hn::InterleaveLower(pairs, high(a, b), high(c, d)));
+  store(3, hn::InterleaveUpper(pairs, high(a, b), high(c, d)));
+#endif
+}
+
+// By squares, within strips of one cache line.
+void Transpose(std::int64_t rows, std::int64_t columns, const float* in, std::int64_t in_stride, float* out,
+               std::int64_t out_stride) {
+  constexpr std::int64_t kStrip = 16;
+  for (std::int64_t first = 0; first < columns; first += kStrip) {
+    const std::int64_t last = std::min(first + kStrip, columns);
+    for (std::int64_t r = 0; r < rows; r += 4) {
+      std::int64_t c = first;
+      for (; r + 4 <= rows && c + 4 <= last; c += 4) {
+        transpose_square(in + r * in_stride + c, in_stride, out + c * out_stride + r, out_stride);
+      }
+      for (std::int64_t row = r; row < std::min(r + 4, rows); ++row) {
+        for (std::int64_t column = c; column < last; ++column) {
+          out[column * out_stride + row] = in[row * in_stride + column];
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace lpmm::kernels::loops::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -371,6 +417,7 @@ HWY_EXPORT(ReluBackwardAny);
 HWY_EXPORT(AddAny);
 HWY_EXPORT(AddRowsAny);
 HWY_EXPORT(RoundBf16);
+HWY_EXPORT(Transpose);
 HWY_EXPORT(BiasForwardAny);
 HWY_EXPORT(NormStatisticsAny);
 HWY_EXPORT(NormApplyAny);
@@ -398,6 +445,10 @@ void add_rows(std::int64_t count, const float* in, float* sum) {
 }
 void round_bf16(std::int64_t count, float* values) {
   HWY_DYNAMIC_DISPATCH(RoundBf16)(count, values);
+}
+void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::int64_t in_stride, float* out,
+               std::int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(Transpose)(rows, columns, in, in_stride, out, out_stride);
 }
 void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
                   bool relu, void* y) {

@@ -16,6 +16,9 @@ void relu_backward(Compute type, std::int64_t count, const void* y, const void* 
 void add(Compute type, std::int64_t count, const void* a, const void* b, void* y);
 void add_rows(std::int64_t count, const float* in, float* sum);  // sum += in
 void round_bf16(std::int64_t count, float* values);
+// out[c][r] = in[r][c]
+void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::int64_t in_stride, float* out,
+               std::int64_t out_stride);
 void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
                   bool relu, void* y);
 

@@ -76,17 +76,26 @@ void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, 
 }
 
 // ---- dropout ---------------------------------------------------------------------------------------------
-void dropout(Pool& pool, Compute type, std::int64_t count, const Noise& noise, std::uint32_t threshold,
-             float scale, const void* x, void* y, bool accumulate) {
+namespace {
+
+void drop_values(const Dropout& drop, const std::uint32_t* words, std::int64_t count, float* values) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    values[i] = draw_of(words, i) >= drop.threshold ? drop.scale * values[i] : 0.0F;
+  }
+}
+
+}  // namespace
+
+void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
+             bool accumulate) {
   constexpr std::int64_t kPiece = 4096;
   const std::int64_t b = value_bytes(type);
   for_shards(pool, count, kPiece, [&](std::int64_t first, std::int64_t n) {
     alignas(64) std::uint32_t words[kPiece / 2];
     alignas(64) float values[kPiece];
-    tile_kernels().draw(noise, first / kGroup, groups_of(n), words);
+    tile_kernels().draw(drop.noise, first / kGroup, groups_of(n), words);
     loops::to_float(type, n, bytes_at(x, first * b), values);
-    for (std::int64_t i = 0; i < n; ++i)
-      values[i] = draw_of(words, i) >= threshold ? scale * values[i] : 0.0F;
+    drop_values(drop, words, n, values);
     loops::from_float(type, n, values, bytes_at(y, first * b), accumulate);
   });
 }
@@ -95,6 +104,7 @@ void dropout(Pool& pool, Compute type, std::int64_t count, const Noise& noise, s
 namespace {
 
 constexpr std::int64_t kTileRows = 128;  // of scores, and columns
+static_assert(kTileRows == kGroup);      // a row of a tile is one group of dropout's draws
 
 // One head of one sequence in fp32, and a tile of its scores: the scratch of one thread.
 class Head {
@@ -127,7 +137,19 @@ class Head {
   }
 
   // y of positions `first` and later, from q, k and v, with sums and maxima of their scores.
-  void attend(std::int64_t first) const;
+  void attend(std::int64_t first, const Dropout& drop) const;
+
+  // Drops from `values` of a tile, of its scores' shape.
+  void drop_tile(const Dropout& drop, const loops::ScoreTile& t, std::int64_t row, std::int64_t column,
+                 float* values) const {
+    if (drop.threshold == 0) return;
+    for (std::int64_t r = 0; r < t.rows; ++r) {
+      alignas(64) std::uint32_t words[kGroup / 2];
+      const std::int64_t line = item_ * length_ + row + r;
+      tile_kernels().draw(drop.noise, line * groups_of(length_) + column / kGroup, 1, words);
+      drop_values(drop, words, t.columns, values + r * t.columns);
+    }
+  }
 
   // The tile of scores of rows `row`... and columns `column`...
   loops::ScoreTile tile(std::int64_t row, std::int64_t column) const {
@@ -179,7 +201,7 @@ void for_heads(Pool& pool, const AttentionShape& s, void* scratch, const Body& b
   });
 }
 
-void Head::attend(std::int64_t first) const {
+void Head::attend(std::int64_t first, const Dropout& drop) const {
   loops::scale((length_ - first) * d_, score_scale(s_), q + first * d_);
   std::fill(y + first * d_, y + length_ * d_, 0.0F);
   std::fill(maxima + first, maxima + length_, -std::numeric_limits<float>::infinity());
@@ -190,6 +212,7 @@ void Head::attend(std::int64_t first) const {
       const loops::ScoreTile t = tile(row, column);
       multiply_scores(t, row, column);
       loops::softmax_online(t, maxima + row, sums + row, y + row * d_, d_);
+      drop_tile(drop, t, row, column, t.scores);
       multiply({.m = t.rows,
                 .n = d_,
                 .k = t.columns,
@@ -211,13 +234,17 @@ std::int64_t attention_scratch_bytes(const AttentionShape& s, int threads) {
   return 4 * Head::floats(s) * threads;
 }
 
-void attention_forward(Pool& pool, const AttentionShape& s, const void* qkv, void* y, float* log_sums,
-                       void* scratch) {
+std::int64_t attention_probabilities(const AttentionShape& s) {
+  return s.rows() * s.heads * groups_of(s.length) * kGroup;
+}
+
+void attention_forward(Pool& pool, const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
+                       float* log_sums, void* scratch) {
   for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
     h.load(qkv, 0, 3, h.q);
     h.load(qkv, 1, 3, h.k);
     h.load(qkv, 2, 3, h.v);
-    h.attend(0);
+    h.attend(0, drop);
     for (std::int64_t t = 0; t < s.length; ++t) {
       log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
     }
@@ -238,14 +265,16 @@ void attention_cached(Pool& pool, const AttentionShape& s, std::int64_t past, co
     h.load(qkv, 0, 3, h.q, past);
     h.load(cache, 0, 2, h.k);
     h.load(cache, 1, 2, h.v);
-    h.attend(past);
+    h.attend(past, {});
     h.store(h.y, 0, 1, false, y, past);
   });
 }
 
-// With p = softmax(scores), D = sum of dy * y: dv = p^T dy, ds = p * (dy v^T - D), dq = ds k, dk = ds^T q.
-void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, const void* y,
-                        const float* log_sums, const void* dy, void* dqkv, bool accumulate, void* scratch) {
+// With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
+// dk = ds^T q.
+void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, const Dropout& drop,
+                        const void* y, const float* log_sums, const void* dy, void* dqkv, bool accumulate,
+                        void* scratch) {
   const std::int64_t d = s.head_width, length = s.length;
   for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
     h.load(qkv, 0, 3, h.q);
@@ -276,7 +305,6 @@ void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, co
                           .c_stride = d,
                           .accumulate = true});
         };
-        add(t.scores, true, h.dy + row * d, h.dv + column * d);
         Head::multiply({.transpose_b = true,
                         .m = t.rows,
                         .n = t.columns,
@@ -287,9 +315,12 @@ void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, co
                         .b_stride = d,
                         .c = h.gradients,
                         .c_stride = t.columns});
+        h.drop_tile(drop, t, row, column, h.gradients);
         loops::softmax_backward(t, dots + row, h.gradients);
         add(h.gradients, false, h.k + column * d, h.dq + row * d);
         add(h.gradients, true, h.q + row * d, h.dk + column * d);
+        h.drop_tile(drop, t, row, column, t.scores);
+        add(t.scores, true, h.dy + row * d, h.dv + column * d);
       }
     }
     loops::scale(length * d, score_scale(s), h.dq);

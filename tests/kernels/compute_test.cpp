@@ -104,7 +104,9 @@ TEST(Convolution, GradientsByFiniteDifferences) {
 
 // ---- matrix product --------------------------------------------------------------------------------------
 TEST(Matmul, EqualsPlainLoops) {
-  const std::int64_t sizes[][3] = {{3, 5, 7}, {70, 130, 33}, {300, 20, 64}, {16, 1100, 40}, {1, 1, 1}};
+  const std::int64_t sizes[][3] = {{3, 5, 7},       {70, 130, 33},  {300, 20, 64}, {16, 1100, 40},
+                                   {130, 258, 513}, {40, 35, 1030}, {1, 1, 1}};
+  Scratch scratch(matmul_scratch_bytes(Cells::pool().threads()));
   for (const auto& size : sizes) {
     for (int kind = 0; kind < 8; ++kind) {
       MatrixArgs args{.transpose_a = (kind & 1) != 0,
@@ -132,7 +134,7 @@ TEST(Matmul, EqualsPlainLoops) {
       args.b_stride = args.transpose_b ? args.k : args.n;
       args.c = c.data();
       args.c_stride = args.n;
-      matmul(Cells::pool(), args);
+      matmul(Cells::pool(), args, scratch.data());
       expect_near(c, want, 1e-5);
     }
   }
@@ -427,17 +429,23 @@ TEST(Threads, SameBitsForOneTwoThree) {
       Floats mean(32), variance(32);
       norm_statistics(pool, norm, y.data(), mean.data(), variance.data(), norm_scratch.data());
       mean.insert(mean.end(), variance.begin(), variance.end());
-      Floats product(200 * 32);
+      Floats product(2 * 200 * 32);
       const Floats a = random_floats(200 * 50, 4), b = random_floats(50 * 32, 5);
-      matmul(pool, {.m = 200,
-                    .n = 32,
-                    .k = 50,
-                    .a = a.data(),
-                    .a_stride = 50,
-                    .b = b.data(),
-                    .b_stride = 32,
-                    .c = product.data(),
-                    .c_stride = 32});
+      Scratch matmul_scratch(matmul_scratch_bytes(threads));
+      for (const bool transpose : {false, true}) {
+        matmul(pool,
+               {.transpose_a = transpose,
+                .m = 200,
+                .n = 32,
+                .k = 50,
+                .a = a.data(),
+                .a_stride = transpose ? 200 : 50,
+                .b = b.data(),
+                .b_stride = 32,
+                .c = product.data() + (transpose ? 200 * 32 : 0),
+                .c_stride = 32},
+               matmul_scratch.data());
+      }
       if (threads == 1) {
         first_y = y.floats(), first_dx = dx.floats(), first_dw = dw, first_mean = mean,
         first_product = product;

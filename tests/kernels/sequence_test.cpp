@@ -136,7 +136,7 @@ TEST(Dropout, DropsByTheDrawOfTheElement) {
   for (const Compute type : kTypes) {
     Cells cx(type, x), cy(type, Floats(x.size(), 0.0F));
     const Floats held = cx.floats();
-    dropout(Cells::pool(), type, count, noise, 16384, 4.0F / 3, cx.data(), cy.data(), false);
+    dropout(Cells::pool(), type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), false);
     const Floats y = cy.floats();
     int dropped = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -146,7 +146,7 @@ TEST(Dropout, DropsByTheDrawOfTheElement) {
     }
     EXPECT_NEAR(dropped, 0.25 * static_cast<double>(count),
                 5 * std::sqrt(0.1875 * static_cast<double>(count)));
-    dropout(Cells::pool(), type, count, noise, 16384, 4.0F / 3, cx.data(), cy.data(), true);
+    dropout(Cells::pool(), type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), true);
     const Floats twice = cy.floats();
     for (std::size_t i = 0; i < y.size(); ++i)
       ASSERT_NEAR(twice[i], 2 * y[i], std::abs(y[i]) * 3 * tolerance_of(type));
@@ -154,8 +154,9 @@ TEST(Dropout, DropsByTheDrawOfTheElement) {
 }
 
 // ---- attention -------------------------------------------------------------------------------------------
-// y of one sequence set, in double; with `gradient`, d(sum dy * y) / dqkv.
-Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Floats& dy, Doubles* gradient) {
+// y of one sequence set, in double, and d(sum dy * y) / dqkv.
+Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Dropout& drop, const Floats& dy,
+                        Doubles* gradient) {
   const int d = s.head_width;
   const std::int64_t width = s.width();
   Doubles y(static_cast<std::size_t>(s.rows() * width));
@@ -181,10 +182,13 @@ Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Floats
         for (int u = 0; u <= t; ++u) {
           double& v = p[static_cast<std::size_t>(u)];
           v /= sum;
+          const std::int64_t padded = (s.length + 127) / 128 * 128;
+          const std::int64_t element = ((std::int64_t{n} * s.heads + h) * s.length + t) * padded + u;
+          const double kept = noise_draw(drop.noise, element) >= drop.threshold ? drop.scale : 0;
           for (int c = 0; c < d; ++c) {
-            y[out(t, c)] += v * qkv[at(u, 2, c)];
-            dp[static_cast<std::size_t>(u)] += 1.0 * dy[out(t, c)] * qkv[at(u, 2, c)];
-            (*gradient)[at(u, 2, c)] += v * dy[out(t, c)];
+            y[out(t, c)] += kept * v * qkv[at(u, 2, c)];
+            dp[static_cast<std::size_t>(u)] += kept * dy[out(t, c)] * qkv[at(u, 2, c)];
+            (*gradient)[at(u, 2, c)] += kept * v * dy[out(t, c)];
           }
           mean += v * dp[static_cast<std::size_t>(u)];
         }
@@ -213,16 +217,18 @@ TEST(Attention, ForwardAndBackwardAreThoseOfPlainLoops) {
       const std::int64_t count = shape.rows() * shape.width();
       const Floats qkv = rounded(type, random_floats(3 * count, 6)),
                    dy = rounded(type, random_floats(count, 7));
-      Doubles want_gradient;
-      const Doubles want = plain_attention(shape, qkv, dy, &want_gradient);
-      Cells cq(type, qkv), cy(type, count), cdy(type, dy), cd(type, 3 * count);
-      Floats log_sums(static_cast<std::size_t>(shape.rows() * shape.heads));
-      Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
-      attention_forward(Cells::pool(), shape, cq.data(), cy.data(), log_sums.data(), scratch.data());
-      expect_near(cy.floats(), want, tolerance_of(type));
-      attention_backward(Cells::pool(), shape, cq.data(), cy.data(), log_sums.data(), cdy.data(), cd.data(),
-                         false, scratch.data());
-      expect_near(cd.floats(), want_gradient, 2 * tolerance_of(type));
+      for (const Dropout& drop : {Dropout{}, Dropout{{3, 1, 4, 13}, 13107, 1.25F}}) {
+        Doubles want_gradient;
+        const Doubles want = plain_attention(shape, qkv, drop, dy, &want_gradient);
+        Cells cq(type, qkv), cy(type, count), cdy(type, dy), cd(type, 3 * count);
+        Floats log_sums(static_cast<std::size_t>(shape.rows() * shape.heads));
+        Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
+        attention_forward(Cells::pool(), shape, cq.data(), drop, cy.data(), log_sums.data(), scratch.data());
+        expect_near(cy.floats(), want, tolerance_of(type));
+        attention_backward(Cells::pool(), shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(),
+                           cd.data(), false, scratch.data());
+        expect_near(cd.floats(), want_gradient, 2 * tolerance_of(type));
+      }
     }
   }
 }
@@ -238,7 +244,7 @@ TEST(Attention, LargeScoresStayFinite) {
   }
   Floats y(static_cast<std::size_t>(shape.rows() * 4)), log_sums(200);
   Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
-  attention_forward(Cells::pool(), shape, qkv.data(), y.data(), log_sums.data(), scratch.data());
+  attention_forward(Cells::pool(), shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
   for (int t = 0; t < shape.length; ++t) {
     ASSERT_EQ(y[static_cast<std::size_t>(4 * t)], static_cast<float>(t));
     ASSERT_NEAR(log_sums[static_cast<std::size_t>(t)], 150.0 * t, 1e-3 * (t + 1));
@@ -250,10 +256,10 @@ TEST(Attention, TheFutureChangesNothing) {
   Floats qkv = random_floats(3 * shape.rows() * shape.width(), 8);
   Floats y(static_cast<std::size_t>(shape.rows() * shape.width())), other(y), log_sums(300);
   Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
-  attention_forward(Cells::pool(), shape, qkv.data(), y.data(), log_sums.data(), scratch.data());
+  attention_forward(Cells::pool(), shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
   const auto cut = static_cast<std::size_t>(140 * shape.width());
   for (std::size_t i = 3 * cut; i < qkv.size(); ++i) qkv[i] = -qkv[i];
-  attention_forward(Cells::pool(), shape, qkv.data(), other.data(), log_sums.data(), scratch.data());
+  attention_forward(Cells::pool(), shape, qkv.data(), {}, other.data(), log_sums.data(), scratch.data());
   EXPECT_TRUE(std::equal(y.begin(), y.begin() + static_cast<std::ptrdiff_t>(cut), other.begin()));
   EXPECT_NE(y, other);
 }
@@ -340,6 +346,7 @@ TEST(ChunkedSoftmax, NanReachesTheSum) {
 TEST(Sequence, SameBitsForAnyPool) {
   const RowNormShape norm{900, 96, Compute::kBf16};
   const AttentionShape attention{3, 140, 2, 48, Compute::kBf16};
+  const Dropout drop{{3, 1, 4, 13}, 6554, 1.1F};
   std::vector<Floats> results;
   for (const int threads : {1, 2, 3}) {
     Pool pool(threads);
@@ -356,9 +363,9 @@ TEST(Sequence, SameBitsForAnyPool) {
     Cells qkv(Compute::kBf16, random_floats(3 * 420 * 96, 14)), dqkv(Compute::kBf16, 3 * 420 * 96);
     Floats log_sums(3 * 2 * 140);
     Scratch room(attention_scratch_bytes(attention, threads));
-    attention_forward(pool, attention, qkv.data(), y.data(), log_sums.data(), room.data());
-    attention_backward(pool, attention, qkv.data(), y.data(), log_sums.data(), dy.data(), dqkv.data(), false,
-                       room.data());
+    attention_forward(pool, attention, qkv.data(), drop, y.data(), log_sums.data(), room.data());
+    attention_backward(pool, attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
+                       false, room.data());
     Floats all = dx.floats();
     for (const Floats& more : {y.floats(), dqkv.floats(), log_sums, dw, db, mean}) {
       all.insert(all.end(), more.begin(), more.end());

@@ -26,7 +26,7 @@ Forward gpt(Shape s) {
       const auto layer = [&](Value in) {
         const std::string name = "h" + std::to_string(i);
         Value y = b.projection(name + ".qkv", b.layer_norm(name + ".ln1", in), 3 * s.width, 0.3);
-        y = b.projection(name + ".out", b.attention(y, s.heads, s.context), s.width, 0.3);
+        y = b.projection(name + ".out", b.attention(y, s.heads, s.context, s.dropout), s.width, 0.3);
         const Value middle = b.add(in, b.dropout(y, s.dropout));
         y = b.gelu(b.projection(name + ".up", b.layer_norm(name + ".ln2", middle), 2 * s.width, 0.3));
         return b.add(middle, b.dropout(b.projection(name + ".down", y, s.width, 0.3), s.dropout));
