@@ -23,7 +23,7 @@ constexpr int kRunFailed = 1;
 constexpr int kBadUsage = 2;
 
 int complain(const std::string& what, int code) {
-  lpmm::tell(fmt::format("lpmm: {}\n", what));
+  lpmm::tell(fmt::format("lpmm: {}\n", lpmm::printable(what)));
   return code;
 }
 

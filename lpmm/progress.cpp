@@ -1,5 +1,4 @@
 #include "lpmm/progress.h"
-#include "lpmm/text.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+
+#include "lpmm/text.h"
 
 namespace lpmm {
 
@@ -49,10 +50,10 @@ void Progress::show(const std::string& text) {
   if (quiet_) return;
   next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(terminal_ ? 250 : 5000);
   if (terminal_) {
-    tell(fmt::format("\r{}\x1b[K", text));
+    tell(fmt::format("\r{}\x1b[K", printable(text)));
     drawn_ = true;
   } else {
-    tell(fmt::format("{}\n", text));
+    tell(printable(text) + '\n');
   }
 }
 
@@ -74,7 +75,7 @@ void Progress::warn(const std::string& text) {
 void Progress::print(const std::string& text) {
   if (drawn_) tell("\r\x1b[K");
   drawn_ = false;
-  tell(fmt::format("{}\n", text));
+  tell(printable(text) + '\n');
 }
 
 }  // namespace lpmm

@@ -1,5 +1,7 @@
 #include "lpmm/text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
@@ -54,6 +56,16 @@ std::string join(std::span<const std::string_view> words) {
   std::string text;
   for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);
   return text;
+}
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F;
+    out += is_control ? fmt::format("\\x{:02X}", byte) : std::string(1, c);
+  }
+  return out;
 }
 
 void tell(std::string_view text) {

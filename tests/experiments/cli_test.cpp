@@ -51,8 +51,8 @@ void expect_adds_up(const json& memory) {
 TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
   const Outcome all = run_lpmm({"--help"});
   EXPECT_EQ(all.code, 0);
-  for (const char* command :
-       {"train", "eval", "plan", "bench", "quantize", "inspect", "export", "sweep", "plot", "info"}) {
+  for (const char* command : {"train", "eval", "sample", "logits", "import", "data", "plan", "bench",
+                              "quantize", "inspect", "export", "sweep", "ablate", "plot", "info"}) {
     EXPECT_NE(all.out.find(command), std::string::npos) << command;
     const Outcome help = run_lpmm({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
@@ -69,6 +69,12 @@ TEST(Cli, BadUsageExitsWithTwo) {
   expect_failure(run_lpmm({"plan", "x.toml", "--bogus"}), 2, {"--bogus"});
   expect_failure(run_lpmm({"train", "x.toml", "--threads", "many", "--out", "y"}), 2, {"--threads"});
   expect_failure(run_lpmm({"plan", "/nowhere/x.toml"}), 2, {"/nowhere/x.toml"});
+}
+
+// What names hold does not command the terminal.
+TEST(Cli, MessagesShowControlCharacters) {
+  const Outcome outcome = run_lpmm({"plan", "/nowhere/\x1b[31m\r\x7f.toml"});
+  expect_failure(outcome, 2, {"/nowhere/\\x1B[31m\\x0D\\x7F.toml"});
 }
 
 // ---- answers ---------------------------------------------------------------------------------------------
