@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/error.h"
+#include "lpmm/text.h"
 
 namespace lpmm {
 
@@ -45,6 +46,8 @@ void add_threads_option(CLI::App& command, int& threads) {
 
 namespace {
 
+constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;  // of bytes that are not UTF-8
+
 void print_lines(const nlohmann::ordered_json& value, const std::string& prefix) {
   for (const auto& [key, item] : value.items()) {
     const std::string name = prefix.empty() ? key : prefix + "." + key;
@@ -53,7 +56,9 @@ void print_lines(const nlohmann::ordered_json& value, const std::string& prefix)
     } else if (item.is_number_float()) {
       fmt::print("{:<34} {:.6g}\n", name, item.get<double>());
     } else {
-      fmt::print("{:<34} {}\n", name, item.is_string() ? item.get<std::string>() : item.dump());
+      const std::string text =
+          item.is_string() ? item.get<std::string>() : item.dump(-1, ' ', false, kReplace);
+      fmt::print("{:<34} {}\n", name, printable(text));
     }
   }
 }
@@ -62,7 +67,7 @@ void print_lines(const nlohmann::ordered_json& value, const std::string& prefix)
 
 void print_answer(const nlohmann::ordered_json& answer, bool as_json) {
   if (as_json) {
-    fmt::print("{}\n", answer.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", answer.dump(2, ' ', false, kReplace));
   } else {
     print_lines(answer, "");
   }

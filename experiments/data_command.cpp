@@ -71,10 +71,11 @@ int run_get(const GetArguments& o) {
   DownloadOptions options = o.download;
   if (options.folder.empty()) options.folder = default_folder();
   std::string& mirror = options.mirror;
-  if (!mirror.empty() && !mirror.starts_with("http://") && !mirror.starts_with("https://")) {
-    throw UsageError(fmt::format("--mirror {}: an address begins with http:// or https://", mirror));
-  }
   while (mirror.ends_with('/')) mirror.pop_back();
+  if (!o.download.mirror.empty() && !mirror.starts_with("http://") && !mirror.starts_with("https://")) {
+    throw UsageError(
+        fmt::format("--mirror {}: an address is http://HOST... or https://HOST...", o.download.mirror));
+  }
   std::vector<DataSet> sets;
   for (const std::string& name : o.names) sets.push_back(find_data_set(name));
   const InterruptGuard guard;

@@ -53,4 +53,11 @@ const DataSet& find_data_set(const std::string& name) {
   throw UsageError(fmt::format("there is no data set {}; did you mean {}?", name, nearest_name(name, names)));
 }
 
+std::string by_hand(const DataSet& set, const std::string& folder, const std::vector<DataFile>& missing) {
+  std::vector<std::string_view> names;
+  for (const DataFile& file : missing) names.push_back(file.name);
+  return fmt::format("by hand: put {} into {}{}", join(names), folder,
+                     set.archive ? fmt::format(" ({} holds them)", set.archive->name) : "");
+}
+
 }  // namespace lpmm

@@ -27,4 +27,7 @@ const std::vector<DataSet>& data_sets();
 // Throws UsageError with the nearest name where none has this one.
 const DataSet& find_data_set(const std::string& name);
 
+// One line: which files to put where, for want of a network.
+std::string by_hand(const DataSet& set, const std::string& folder, const std::vector<DataFile>& missing);
+
 }  // namespace lpmm

@@ -9,6 +9,7 @@
 
 #include "lpmm/error.h"
 #include "lpmm/files.h"
+#include "lpmm/interrupt.h"
 
 namespace lpmm {
 namespace {
@@ -47,6 +48,7 @@ std::string file_sha256(const std::string& path) {
   Sha256 digest;
   std::vector<std::byte> piece(1 << 20);
   for (std::uint64_t at = 0, size = file.size(); at < size;) {
+    InterruptGuard::check();
     const auto part = std::span(piece).first(std::min<std::uint64_t>(piece.size(), size - at));
     file.read(at, part);
     digest.add(part);

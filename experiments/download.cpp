@@ -1,32 +1,33 @@
 #include "experiments/download.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "experiments/digest.h"
 #include "experiments/http.h"
 #include "experiments/unpack.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// A new folder that is removed with what is left in it.
+// A folder for what is not whole yet. It is removed with what is in it; what a killed process left is removed
+// by the next.
 class WorkFolder {
  public:
-  explicit WorkFolder(const fs::path& parent) {
-    std::string name = (parent / ".download_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw RunError(fmt::format("{}: cannot be written: {}", parent.string(), std::strerror(errno)));
+  explicit WorkFolder(const fs::path& parent) : path_(parent / ".download") {
+    make_folder(path_.string());
+    lock_.emplace((path_ / kLock).string(), File::Mode::kAppend);
+    if (!lock_->lock()) {
+      throw RunError(fmt::format("{}: another `lpmm data get` is at work there", parent.string()));
     }
-    path_ = name;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      if (entry.path().filename() != kLock) fs::remove_all(entry.path());
+    }
   }
   ~WorkFolder() {
     std::error_code ignored;
@@ -37,23 +38,34 @@ class WorkFolder {
   fs::path operator/(const std::string& name) const { return path_ / name; }
 
  private:
+  static constexpr const char* kLock = "lock";
   fs::path path_;
+  std::optional<File> lock_;
 };
 
 constexpr const char* kAdvice = "remove it, or name another folder with --to";
 
+bool is_free(const fs::path& path) {
+  std::error_code error;
+  return fs::symlink_status(path, error).type() == fs::file_type::not_found;
+}
+
+void check_known(const fs::path& path, const DataFile& file) {
+  const auto check = [&](const std::string& expected, const std::string& found) {
+    if (found != expected) {
+      throw RunError(fmt::format("{}: not the known file: expected {}, found {}; {}", path.string(), expected,
+                                 found, kAdvice));
+    }
+  };
+  check(fmt::format("{} bytes", file.bytes),
+        fmt::format("{} bytes", File(path.string(), File::Mode::kRead).size()));
+  check("SHA-256 " + file.sha256, "SHA-256 " + file_sha256(path.string()));
+}
+
 // False where nothing is there. What is there and is something else may be somebody's work.
 bool is_there(const fs::path& path, const DataFile& file) {
-  std::error_code error;
-  if (!fs::exists(path, error)) return false;
-  const auto refuse = [&](const auto& expected, const auto& found) {
-    throw RunError(fmt::format("{}: not the known file: expected {}, found {}; {}", path.string(), expected,
-                               found, kAdvice));
-  };
-  const auto bytes = static_cast<std::int64_t>(File(path.string(), File::Mode::kRead).size());
-  if (bytes != file.bytes) refuse(fmt::format("{} bytes", file.bytes), bytes);
-  const std::string sha256 = file_sha256(path.string());
-  if (sha256 != file.sha256) refuse("SHA-256 " + file.sha256, sha256);
+  if (is_free(path)) return false;
+  check_known(path, file);
   return true;
 }
 
@@ -66,16 +78,11 @@ void check_space(const std::string& folder, const DataSet& set, const std::vecto
   }
 }
 
-// What to do without the network.
-std::string by_hand(const DataSet& set, const fs::path& folder, const std::vector<DataFile>& missing) {
-  std::vector<std::string_view> names;
-  for (const DataFile& file : missing) names.push_back(file.name);
-  return fmt::format("by hand: put {} into {}{}", join(names), folder.string(),
-                     set.archive ? fmt::format(" ({} holds them)", set.archive->name) : "");
-}
-
 void move(const fs::path& from, const fs::path& to) {
   std::error_code error;
+  if (!is_free(to) && !fs::is_empty(to, error)) {
+    throw RunError(fmt::format("{}: has appeared meanwhile; {}", to.string(), kAdvice));
+  }
   fs::rename(from, to, error);
   if (error) throw RunError(fmt::format("{}: cannot be written: {}", to.string(), error.message()));
   sync_folder(to.parent_path().string());
@@ -98,8 +105,13 @@ Downloaded download(const DataSet& set, const DownloadOptions& options, Progress
   }
   if (missing.empty()) return result;
   std::error_code error;
-  if (set.archive && fs::exists(folder, error) && !fs::is_empty(folder, error)) {
-    throw RunError(fmt::format("{}: has no {}; {}", folder.string(), missing[0].name, kAdvice));
+  if (set.archive && !is_free(folder)) {
+    if (!fs::is_directory(fs::symlink_status(folder))) {
+      throw RunError(fmt::format("{}: is no folder; {}", folder.string(), kAdvice));
+    }
+    if (!fs::is_empty(folder, error)) {
+      throw RunError(fmt::format("{}: has no {}; {}", folder.string(), missing[0].name, kAdvice));
+    }
   }
   // Beside what is to appear, so that it appears by a new name.
   const fs::path place = set.archive ? root : folder;
@@ -111,7 +123,7 @@ Downloaded download(const DataSet& set, const DownloadOptions& options, Progress
     try {
       fetch(address, file, (work / file.name).string(), options.patience, progress);
     } catch (const Unreachable& unreachable) {
-      throw RunError(fmt::format("{}; {}", unreachable.what(), by_hand(set, folder, missing)));
+      throw RunError(fmt::format("{}; {}", unreachable.what(), by_hand(set, folder.string(), missing)));
     }
     result.bytes += file.bytes;
   };
@@ -120,6 +132,7 @@ Downloaded download(const DataSet& set, const DownloadOptions& options, Progress
     const fs::path unpacked = work / set.folder;
     make_folder(unpacked.string());
     unpack((work / set.archive->name).string(), set.folder, missing, unpacked.string());
+    for (const DataFile& file : missing) check_known(unpacked / file.name, file);
     move(unpacked, folder);
   }
   for (const DataFile& file : missing) {

@@ -1,11 +1,15 @@
 // What experiments/download.h declares, where downloads are not built in.
 #include "experiments/download.h"
+
+#include <fmt/format.h>
+
 #include "lpmm/error.h"
 
 namespace lpmm {
 
-Downloaded download(const DataSet&, const DownloadOptions&, Progress&) {
-  throw RunError("this lpmm was built without downloads (-DLPMM_DOWNLOAD=OFF)");
+Downloaded download(const DataSet& set, const DownloadOptions& options, Progress&) {
+  throw RunError(fmt::format("this lpmm was built without downloads (-DLPMM_DOWNLOAD=OFF); {}, from {}",
+                             by_hand(set, options.folder + "/" + set.folder, set.files), set.address));
 }
 
 }  // namespace lpmm

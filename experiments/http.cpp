@@ -76,13 +76,13 @@ int stop_asked(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 void fetch(const std::string& address, const DataFile& expected, const std::string& path, long patience,
            Progress& progress) {
   Receiver receiver{address, expected, progress, File(path, File::Mode::kCreate)};
+  char why[CURL_ERROR_SIZE] = "";  // libcurl writes to it as long as it lives
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), curl_easy_cleanup);
   if (curl == nullptr) throw RunError("libcurl does not start");
   const auto set = [&](CURLoption option, auto value) {
     const CURLcode code = curl_easy_setopt(curl.get(), option, value);
     if (code != CURLE_OK) throw RunError(fmt::format("libcurl: {}", curl_easy_strerror(code)));
   };
-  char why[CURL_ERROR_SIZE] = "";
   set(CURLOPT_ERRORBUFFER, why);
   set(CURLOPT_URL, address.c_str());
   set(CURLOPT_USERAGENT, "lpmm/" LPMM_VERSION);
@@ -91,6 +91,7 @@ void fetch(const std::string& address, const DataFile& expected, const std::stri
   set(CURLOPT_MAXREDIRS, 5L);
   set(CURLOPT_FAILONERROR, 1L);
   set(CURLOPT_NOSIGNAL, 1L);
+  set(CURLOPT_QUICK_EXIT, 1L);  // does not wait for a name's address where nobody wants it any more
   set(CURLOPT_CONNECTTIMEOUT, patience);
   set(CURLOPT_LOW_SPEED_TIME, patience);
   set(CURLOPT_LOW_SPEED_LIMIT, 100L);  // bytes a second

@@ -71,7 +71,8 @@ class Convolution {
 };
 
 // ---- matrix product --------------------------------------------------------------------------------------
-// c[m][n] = (accumulate ? c : 0) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said.
+// c[m][n] = (accumulate ? c : 0) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m, n, k
+// >= 1.
 struct MatrixArgs {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
@@ -84,7 +85,7 @@ struct MatrixArgs {
   bool accumulate = false;
 };
 void matmul(Pool& pool, const MatrixArgs& args, void* scratch);
-std::int64_t matmul_scratch_bytes(int threads);
+std::int64_t matmul_scratch_bytes(std::int64_t m, std::int64_t n, int threads);
 
 // y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
 void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,

@@ -28,8 +28,9 @@ constexpr const char* kCifarFolder = "cifar-10-batches-bin";
 constexpr std::int64_t kCifarImages = 10000;  // a file
 constexpr std::int64_t kCifarRecord = 1 + kImage;
 constexpr const char* kCifarAdvice =
-    "`lpmm data get cifar10` downloads it into the folder that LPMM_DATA names, else into ~/.cache/lpmm; or "
-    "train on the built-in set with --set data.set=drawn.";
+    "`lpmm data get cifar10` downloads it (cifar-10-binary.tar.gz) into the folder that LPMM_DATA names, "
+    "else "
+    "into ~/.cache/lpmm; or train on the built-in set with --set data.set=drawn.";
 
 // Appends the 10,000 records of one file: a label byte, then 32x32 bytes of red, green and blue each.
 void append_cifar_file(const fs::path& path, ImageSet& set) {

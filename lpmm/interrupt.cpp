@@ -28,8 +28,8 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() {
-  stop_requests = 0;
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
+  stop_requests = 0;
 }
 
 bool InterruptGuard::asked() {

@@ -386,7 +386,7 @@ class LinearOp : public Op {
   };
   Forward lay_out_forward(Pieces& p) const {
     return {x_floats(p), p.floats(weight_.panel_floats()), p.floats(rows_ * out_), p.floats(out_),
-            p.take(kernels::matmul_scratch_bytes(plan->threads))};
+            p.take(weight_.matmul_bytes(rows_, plan->threads))};
   }
   Backward lay_out_backward(Pieces& p) const {
     return {x_floats(p),
@@ -396,7 +396,7 @@ class LinearOp : public Op {
             p.floats(weight_.gradient_floats()),
             p.floats(rows_ * in_),
             p.take(rows_ * in_ * value_bytes(compute_)),
-            p.take(kernels::matmul_scratch_bytes(plan->threads))};
+            p.take(weight_.matmul_bytes(rows_, plan->threads))};
   }
   float* x_floats(Pieces& p) const { return p.floats(compute_ == Compute::kFp32 ? 0 : rows_ * in_); }
 

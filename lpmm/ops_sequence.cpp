@@ -428,7 +428,7 @@ class TokenLossOp : public Op {
     return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
                 p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow)))),
-            p.take(kernels::matmul_scratch_bytes(plan->threads))};
+            p.take(embedding_.matmul_bytes(rows_, plan->threads))};
   }
   Backward lay_out_backward(Pieces& p) const {
     return {p.floats(rows_ * width_),
@@ -436,7 +436,7 @@ class TokenLossOp : public Op {
             logits_room(p),
             p.floats(rows_ * width_),
             p.floats(embedding_.gradient_floats()),
-            p.take(kernels::matmul_scratch_bytes(plan->threads))};
+            p.take(embedding_.matmul_bytes(rows_, plan->threads))};
   }
   // logits <- x times rows first..first+columns-1 of the embedding, which are returned.
   const float* multiply(RunState& run, const float* x, std::int64_t rows, std::int64_t first,

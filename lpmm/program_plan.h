@@ -106,6 +106,12 @@ class PanelledWeight {
   std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
   std::int64_t transient_bytes() const { return 4 * panel_floats(); }
   std::int64_t panel_rows() const { return panel_rows_; }
+  // Scratch of the products of `rows` activations with a panel, forward and backward.
+  std::int64_t matmul_bytes(std::int64_t rows, int threads) const {
+    return std::max({kernels::matmul_scratch_bytes(rows, panel_rows_, threads),
+                     kernels::matmul_scratch_bytes(rows, width_, threads),
+                     kernels::matmul_scratch_bytes(panel_rows_, width_, threads)});
+  }
   std::int64_t rows() const { return rows_; }
   bool is_frozen(const RunState& run) const { return run.memory.is_frozen(tensor_); }
 

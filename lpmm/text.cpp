@@ -1,6 +1,7 @@
 #include "lpmm/text.h"
 
 #include <fmt/format.h>
+#include <utf8proc.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -60,10 +61,20 @@ std::string join(std::span<const std::string_view> words) {
 
 std::string printable(std::string_view text) {
   std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool is_control = (byte < 0x20 && c != '\n' && c != '\t') || byte == 0x7F;
-    out += is_control ? fmt::format("\\x{:02X}", byte) : std::string(1, c);
+  while (!text.empty()) {
+    utf8proc_int32_t point = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
+    const utf8proc_ssize_t length = utf8proc_iterate(bytes, std::ssize(text), &point);
+    const std::string_view character = text.substr(0, length > 0 ? static_cast<std::size_t>(length) : 1);
+    const utf8proc_category_t category = length > 0 ? utf8proc_category(point) : UTF8PROC_CATEGORY_CC;
+    const bool is_control = category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
+                            category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
+    if (is_control && character != "\n" && character != "\t") {
+      for (const char c : character) out += fmt::format("\\x{:02X}", static_cast<unsigned char>(c));
+    } else {
+      out += character;
+    }
+    text.remove_prefix(character.size());
   }
   return out;
 }

@@ -17,7 +17,8 @@ bool matches_pattern(std::string_view pattern, std::string_view name);
 // Writes to standard error. That it cannot be written is no reason to end a run, and is ignored.
 void tell(std::string_view text);
 
-// Control characters, which names from outside may hold, as \xNN; line ends and tabs stay.
+// Bytes of control characters, which names from outside may hold, and bytes that are not UTF-8 as \xNN; line
+// ends and tabs stay.
 std::string printable(std::string_view text);
 
 // "a, b, c"

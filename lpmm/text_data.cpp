@@ -39,9 +39,15 @@ std::string licence_texts() {
 
 std::string find_text(const std::string& path) {
   std::error_code error;
-  if (fs::exists(path, error) || fs::path(path).is_absolute() || data_folder().empty()) return path;
-  const fs::path below = fs::path(data_folder()) / path;
-  return fs::exists(below, error) ? below.string() : path;
+  if (fs::exists(path, error)) return path;
+  if (fs::path(path).is_relative() && !data_folder().empty()) {
+    const fs::path below = fs::path(data_folder()) / path;
+    if (fs::exists(below, error)) return below.string();
+  }
+  throw RunError(fmt::format(
+      "{}: there is no such file, neither here nor in the folder that LPMM_DATA names, else ~/.cache/lpmm; "
+      "`lpmm data get` downloads public sets",
+      path));
 }
 
 void empty(Batch& batch) {  // keeps the room

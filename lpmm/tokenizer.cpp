@@ -225,7 +225,8 @@ std::string read_part(const std::string& path) {
     return read_text(path, kMost);
   } catch (const RunError& e) {
     throw RunError(fmt::format(
-        "{}; encoder.json and vocab.bpe as OpenAI published them for GPT-2 are expected in one folder",
+        "{}; encoder.json and vocab.bpe as OpenAI published them for GPT-2 are expected in one folder "
+        "(`lpmm data get gpt2-bpe` downloads them)",
         e.what()));
   }
 }

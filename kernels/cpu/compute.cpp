@@ -235,28 +235,37 @@ struct PackedPieces {
   alignas(kAlign) float a[kSide][kStride], b[kSide][kStride];
 };
 
+// Whether each value of a copy is used often enough.
+bool packing_pays(std::int64_t m, std::int64_t n) {
+  return std::min(m, n) >= 32;
+}
+
+std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t columns) {
+  return ((g.m + rows - 1) / rows) * ((g.n + columns - 1) / columns);
+}
+
 }  // namespace
 
-std::int64_t matmul_scratch_bytes(int threads) {
-  return threads * static_cast<std::int64_t>(sizeof(PackedPieces));
+std::int64_t matmul_scratch_bytes(std::int64_t m, std::int64_t n, int threads) {
+  return packing_pays(m, n) ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
 }
 
 void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
   using Pieces = PackedPieces;
   const Factor a{g.a, g.a_stride, g.transpose_a}, b{g.b, g.b_stride, g.transpose_b};
-  const bool pays = std::min(g.m, g.n) >= 32;  // each value of a copy is used often
-  const bool pack = pays && (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage);
-  // Tiles of c, and slices of k.
+  const bool pack = packing_pays(g.m, g.n) && (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage);
+  // Tiles of c, and slices of k: large ones where that leaves work for some threads.
   std::int64_t rows = Pieces::kSide, columns = Pieces::kSide, depth = Pieces::kSide;
-  if (!pack) {
+  if (pack) {
+    while (rows > 64 && tiles_of(g, rows, columns) < 8) rows = columns = rows / 2;
+  } else {
     const std::int64_t size = std::max(g.m, g.n), panel = size <= 1024 ? 64 : 256;
     rows = g.m > g.n ? panel : g.m;
     columns = g.m > g.n ? g.n : panel;
     depth = g.k;
   }
-  const std::int64_t across = (g.n + columns - 1) / columns, down = (g.m + rows - 1) / rows;
-  pool.for_each(down * across, [&](std::int64_t item, int thread) {
-    Pieces& pieces = static_cast<Pieces*>(scratch)[thread];
+  const std::int64_t across = (g.n + columns - 1) / columns;
+  pool.for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
     const std::int64_t row = item / across * rows, column = item % across * columns;
     MatrixArgs part{.m = std::min(rows, g.m - row),
                     .n = std::min(columns, g.n - column),
@@ -267,6 +276,7 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
       part.accumulate = g.accumulate || first > 0;
       Factor left = a.at(row, first), right = b.at(first, column);
       if (pack) {
+        Pieces& pieces = static_cast<Pieces*>(scratch)[thread];
         left = left.packed(part.m, part.k, pieces.a);
         right = right.packed(part.k, part.n, pieces.b);
       }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "experiments/commands.h"
 #include "lpmm/files.h"
 #include "lpmm/spec.h"
 #include "tests/experiments/program.h"
@@ -73,8 +74,14 @@ TEST(Cli, BadUsageExitsWithTwo) {
 
 // What names hold does not command the terminal.
 TEST(Cli, MessagesShowControlCharacters) {
-  const Outcome outcome = run_lpmm({"plan", "/nowhere/\x1b[31m\r\x7f.toml"});
-  expect_failure(outcome, 2, {"/nowhere/\\x1B[31m\\x0D\\x7F.toml"});
+  const Outcome outcome = run_lpmm({"plan", "/nowhere/\x1b[31m\r\x7f\xc2\x9b\xe2\x80\xae\xff grün.toml"});
+  expect_failure(outcome, 2, {R"(/nowhere/\x1B[31m\x0D\x7F\xC2\x9B\xE2\x80\xAE\xFF grün.toml)"});
+}
+
+TEST(Cli, AnswersMayHoldAnyBytes) {
+  ::testing::internal::CaptureStdout();
+  print_answer({{"folder", "a\xff"}, {"files", {"a\xff/b", "c"}}}, false);
+  EXPECT_NE(::testing::internal::GetCapturedStdout().find("a\\xFF"), std::string::npos);
 }
 
 // ---- answers ---------------------------------------------------------------------------------------------

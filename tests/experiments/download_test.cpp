@@ -23,6 +23,7 @@
 #include "experiments/digest.h"
 #include "lpmm/data.h"
 #include "lpmm/error.h"
+#include "lpmm/files.h"
 #include "lpmm/interrupt.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"
@@ -204,12 +205,14 @@ class Download : public ::testing::Test {
     }
     EXPECT_EQ(files(), before);
   }
-  // Every file below the folder of data sets.
+  // Every file below the folder of data sets, and every hidden folder.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     if (!fs::is_directory(folder())) return names;
     for (const auto& entry : fs::recursive_directory_iterator(folder())) {
-      if (!entry.is_directory()) names.push_back(entry.path().lexically_relative(folder()).string());
+      const bool hidden = entry.path().filename().string().starts_with(".");
+      if (!entry.is_directory() || hidden)
+        names.push_back(entry.path().lexically_relative(folder()).string());
     }
     std::sort(names.begin(), names.end());
     return names;
@@ -289,6 +292,17 @@ TEST_F(Download, AnotherFileUnderTheNameStays) {
   EXPECT_EQ(read_file(folder() + "/texts/b.txt"), other);
   write("data/set/a.txt", a_);
   expect_error(packed("x"), server.url(), {"data/set", "b.txt", "remove it"});
+  fs::remove_all(path("data/set"));
+  write("data/set", "");
+  expect_error(packed("x"), server.url(), {"data/set: is no folder", "remove it"});
+  // Links that lead nowhere, to a disk that is away for instance.
+  fs::remove(path("data/set"));
+  fs::create_symlink(path("away"), path("data/set"));
+  expect_error(packed("x"), server.url(), {"data/set"});
+  fs::remove(path("data/texts/b.txt"));
+  fs::create_symlink(path("away"), path("data/texts/b.txt"));
+  expect_error(texts(), server.url(), {"b.txt"});
+  EXPECT_TRUE(fs::is_symlink(path("data/texts/b.txt")));
   EXPECT_EQ(server.requests(), 0);
 }
 
@@ -375,6 +389,19 @@ TEST_F(Download, ArchivesThatAreNotAsKnown) {
   refuse_bytes("not an archive", "Unrecognized archive format");
   refuse_bytes("", "Unrecognized archive format");
   EXPECT_FALSE(fs::exists(path("out.txt")));
+}
+
+// What a killed process left is cleared away; two at a time are not.
+TEST_F(Download, LeftoversAreClearedAway) {
+  const Server server({{"/a.txt", good(a_)}, {"/b.txt", good(b_)}});
+  write("data/texts/.download/a.txt", "half a fi");
+  {
+    File lock(path("data/texts/.download/lock"), File::Mode::kAppend);
+    ASSERT_TRUE(lock.lock());
+    expect_error(texts(), server.url(), {"data/texts: another"});
+  }
+  get(texts(), server.url());
+  EXPECT_EQ(files(), (Names{"texts/a.txt", "texts/b.txt"}));
 }
 
 // The server presses Ctrl-C when half of the file is out.
@@ -467,6 +494,7 @@ TEST_F(DataGet, BadUsageIsNamed) {
   expect_failure(get({"gpt2-bpe", "cifar"}), 2, {"did you mean cifar10?"});
   expect_failure(get({}), 2, {"NAME"});
   expect_failure(get({"gpt2-bpe", "--mirror", "ftp://x"}), 2, {"--mirror ftp://x", "http"});
+  expect_failure(get({"gpt2-bpe", "--mirror", "http://"}), 2, {"--mirror http://", "HOST"});
   expect_failure(get({"gpt2-bpe"}, {{{"LPMM_DATA", ""}, {"HOME", ""}}}), 2, {"HOME", "--to"});
   EXPECT_FALSE(std::filesystem::exists(path("data")));
   const Outcome help = get({"--help"});

@@ -104,10 +104,10 @@ TEST(Convolution, GradientsByFiniteDifferences) {
 
 // ---- matrix product --------------------------------------------------------------------------------------
 TEST(Matmul, EqualsPlainLoops) {
-  const std::int64_t sizes[][3] = {{3, 5, 7},       {70, 130, 33},  {300, 20, 64}, {16, 1100, 40},
-                                   {130, 258, 513}, {40, 35, 1030}, {1, 1, 1}};
-  Scratch scratch(matmul_scratch_bytes(Cells::pool().threads()));
+  const std::int64_t sizes[][3] = {{3, 5, 7},       {70, 130, 33},  {300, 20, 64},   {16, 1100, 40},
+                                   {130, 258, 513}, {40, 35, 1030}, {600, 300, 260}, {1, 1, 1}};
   for (const auto& size : sizes) {
+    Scratch scratch(matmul_scratch_bytes(size[0], size[1], Cells::pool().threads()));
     for (int kind = 0; kind < 8; ++kind) {
       MatrixArgs args{.transpose_a = (kind & 1) != 0,
                       .transpose_b = (kind & 2) != 0,
@@ -429,21 +429,22 @@ TEST(Threads, SameBitsForOneTwoThree) {
       Floats mean(32), variance(32);
       norm_statistics(pool, norm, y.data(), mean.data(), variance.data(), norm_scratch.data());
       mean.insert(mean.end(), variance.begin(), variance.end());
-      Floats product(2 * 200 * 32);
-      const Floats a = random_floats(200 * 50, 4), b = random_floats(50 * 32, 5);
-      Scratch matmul_scratch(matmul_scratch_bytes(threads));
+      // As they lie, and packed.
+      Floats product(2 * 600 * 300);
+      const Floats a = random_floats(600 * 50, 4), b = random_floats(50 * 300, 5);
+      Scratch matmul_scratch(matmul_scratch_bytes(600, 300, threads));
       for (const bool transpose : {false, true}) {
         matmul(pool,
                {.transpose_a = transpose,
-                .m = 200,
-                .n = 32,
+                .m = 600,
+                .n = 300,
                 .k = 50,
                 .a = a.data(),
-                .a_stride = transpose ? 200 : 50,
+                .a_stride = transpose ? 600 : 50,
                 .b = b.data(),
-                .b_stride = 32,
-                .c = product.data() + (transpose ? 200 * 32 : 0),
-                .c_stride = 32},
+                .b_stride = 300,
+                .c = product.data() + (transpose ? 600 * 300 : 0),
+                .c_stride = 300},
                matmul_scratch.data());
       }
       if (threads == 1) {
