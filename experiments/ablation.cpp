@@ -14,10 +14,12 @@
 #include "kernels/pool.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
+#include "lpmm/spec.h"
 #include "lpmm/statistics.h"
 #include "lpmm/text.h"
 #include "theory/quadratic.h"
 #include "theory/step_study.h"
+#include "theory/variance_study.h"
 
 namespace lpmm {
 namespace {
@@ -348,6 +350,55 @@ void run_steps(const AblationOptions& options) {
   draw(options.out, "steps", panels);
 }
 
+// ---- variance ------------------------------------------------------------------------------------------
+void run_variance(const AblationOptions& options) {
+  constexpr const char* kSpecs[] = {"sqrt08:block128:sr:sticky", "sqrt04:block128:sr:sticky",
+                                    "sqrt04:block64:sr:sticky", "sqrt04:block128:sr", "ude8:block256:rn"};
+  constexpr double kSpreads[] = {0.3, 0.6, 1.2};
+  struct Cell {
+    std::string spec;
+    theory::VarianceStudy study;
+    theory::VarianceStudyResult result;
+  };
+  std::vector<Cell> cells;
+  for (const double beta2 : {0.95, 0.99, 0.999}) {
+    for (const char* spec : kSpecs) {
+      for (const double spread : kSpreads) {
+        if (options.quick && (beta2 > 0.95 || spread != 0.6)) continue;
+        cells.push_back({spec, {.variance = parse_spec(spec), .beta2 = beta2, .spread = spread}, {}});
+      }
+    }
+  }
+  tell(fmt::format("ablation: {} variance studies\n", cells.size()));
+  Pool pool(options.threads);
+  pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
+    Cell& cell = cells[static_cast<std::size_t>(item)];
+    Pool one(1);
+    cell.result = theory::run_variance_study(cell.study, one);
+  });
+  std::string csv = "variance,beta2,spread,step_ratio,value_ratio\n";
+  std::vector<Panel> panels;
+  for (const Cell& c : cells) {
+    csv += fmt::format("{},{},{},{:.5f},{:.5f}\n", c.spec, c.study.beta2, c.study.spread, c.result.step_ratio,
+                       c.result.value_ratio);
+    const std::string title = fmt::format("beta2 {}", c.study.beta2);
+    if (panels.empty() || panels.back().title != title) {
+      panels.push_back(
+          {title, "deviation of ln s within a block", "steps, stored over exact variance", "", {}});
+    }
+    std::vector<Series>& series = panels.back().series;
+    if (series.empty() || series.back().title != c.spec) {
+      series.push_back(
+          {c.spec,
+           fmt::format("linespoints pt 7 lc '{}'", kColours[series.size() % std::size(kColours)]),
+           {}});
+    }
+    series.back().points.emplace_back(c.study.spread, c.result.step_ratio);
+  }
+  write_csv(options, "variance.csv", csv);
+  draw(options.out, "variance", panels);
+}
+
 }  // namespace
 
 int run_ablation(const AblationOptions& options) {
@@ -361,8 +412,10 @@ int run_ablation(const AblationOptions& options) {
       run_quadratic_part(options);
     } else if (part == "steps") {
       run_steps(options);
+    } else if (part == "variance") {
+      run_variance(options);
     } else {
-      throw UsageError(fmt::format("unknown part '{}': network, quadratic or steps", part));
+      throw UsageError(fmt::format("unknown part '{}': network, quadratic, steps or variance", part));
     }
   }
   return code;
@@ -374,7 +427,7 @@ void add_ablate_command(CLI::App& program, Action& action) {
   command->add_option("--out", o->out, "folder of the tables and plots, made if missing")
       ->required()
       ->type_name("DIR");
-  command->add_option("--parts", o->parts, "network, quadratic, steps")
+  command->add_option("--parts", o->parts, "network, quadratic, steps, variance")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--grid", o->grid, "sweep grid of the network part")->capture_default_str();
@@ -388,7 +441,7 @@ void add_ablate_command(CLI::App& program, Action& action) {
       ->capture_default_str();
   command->add_flag("--quick", o->quick, "a corner of each grid, to see that it works");
   command->footer(
-      "Leaves network.csv, quadratic.csv and steps.csv in DIR, each with .png, .svg and the gnuplot script.\n"
+      "Leaves a .csv of each part in DIR, with .png, .svg and the gnuplot script.\n"
       "Finished trainings in DIR/network are not run again.\n"
       "Example:\n  lpmm ablate --out experiments/results/ablation");
   on_selected(*command, action, o, run_ablation);

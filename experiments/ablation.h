@@ -13,7 +13,7 @@ namespace lpmm {
 
 struct AblationOptions {
   std::string out;
-  std::vector<std::string> parts = {"network", "quadratic", "steps"};
+  std::vector<std::string> parts = {"network", "quadratic", "steps", "variance"};
   std::string grid =
       "experiments/ablation/network.toml";  // of the network part; its axis is memory.parameter
   int threads = 0;

@@ -1,0 +1,33 @@
+#include "theory/variance_study.h"
+
+#include <gtest/gtest.h>
+
+#include "lpmm/spec.h"
+
+namespace lpmm::theory {
+namespace {
+
+VarianceStudyResult study_of(const char* spec, double beta2 = 0.95) {
+  Pool pool(1);
+  return run_variance_study({.variance = parse_spec(spec), .beta2 = beta2, .blocks = 8}, pool);
+}
+
+TEST(VarianceStudyTest, ExactStorageChangesNothing) {
+  const VarianceStudyResult r = study_of("fp32");
+  EXPECT_NEAR(r.step_ratio, 1, 1e-5);
+  EXPECT_NEAR(r.value_ratio, 1, 1e-5);
+}
+
+// The mean of v is kept, the mean of 1 / sqrt(v) is not.
+TEST(VarianceStudyTest, FewBitsLengthenSteps) {
+  const VarianceStudyResult eight = study_of("sqrt08:block128:sr:sticky");
+  const VarianceStudyResult four = study_of("sqrt04:block128:sr:sticky");
+  EXPECT_NEAR(eight.value_ratio, 1, 5e-3);
+  EXPECT_NEAR(four.value_ratio, 1, 3e-2);
+  EXPECT_NEAR(eight.step_ratio, 1, 5e-3);
+  EXPECT_GT(four.step_ratio, 1.05);
+  EXPECT_LT(four.step_ratio, 1.3);
+}
+
+}  // namespace
+}  // namespace lpmm::theory

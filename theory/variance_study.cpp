@@ -1,0 +1,54 @@
+#include "theory/variance_study.h"
+
+#include <cmath>
+#include <vector>
+
+#include "kernels/memory.h"
+#include "lpmm/model_memory.h"
+#include "theory/draws.h"
+
+namespace lpmm::theory {
+
+VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
+  constexpr int kBlock = 128, kMeasured = 200;
+  const auto count = static_cast<std::size_t>(study.blocks) * kBlock;
+  OptimizerConfig optimizer;
+  optimizer.rule = RuleName::kAdam;
+  optimizer.beta2 = study.beta2;
+  Policy policy = make_policy("fp32");
+  policy.specs[static_cast<std::size_t>(Role::kVariance)] = study.variance;
+  ModelMemory memory({{"x", {study.blocks, kBlock}}}, policy, optimizer, study.seed, 1, pool);
+
+  const auto stream = static_cast<std::uint32_t>(Stream::kTest);
+  std::vector<float> deviation(count), gradient(count), stored(count);
+  std::vector<double> exact(count, 0.0);
+  fill_normal({study.seed, 1, 0, stream}, deviation);
+  for (float& d : deviation) d = std::exp(0.5F * static_cast<float>(study.spread) * d);
+
+  // The first gradients are forgotten to a part in 400.
+  const auto warm_up = static_cast<std::uint32_t>(std::ceil(6 / (1 - study.beta2)));
+  double stored_step = 0, exact_step = 0, stored_value = 0, exact_value = 0;
+  for (std::uint32_t t = 1; t <= warm_up + kMeasured; ++t) {
+    fill_normal({study.seed, 2, t, stream}, gradient);
+    for (std::size_t i = 0; i < count; ++i) {
+      gradient[i] *= deviation[i];
+      exact[i] += (1 - study.beta2) * (static_cast<double>(gradient[i]) * gradient[i] - exact[i]);
+    }
+    memory.begin_step(t);
+    memory.fold(0, 0, gradient, 0);
+    memory.commit(1e-6);
+    if (t <= warm_up) continue;
+    kernels::decode(pool, memory.view(0, Role::kVariance), 0, static_cast<std::int64_t>(count),
+                    stored.data());
+    for (std::size_t i = 0; i < count; ++i) {
+      const double s = static_cast<double>(deviation[i]) * deviation[i];
+      stored_step += std::sqrt(s / stored[i]);
+      exact_step += std::sqrt(s / exact[i]);
+      stored_value += stored[i] / s;
+      exact_value += exact[i] / s;
+    }
+  }
+  return {stored_step / exact_step, stored_value / exact_value};
+}
+
+}  // namespace lpmm::theory
