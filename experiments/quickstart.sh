@@ -21,6 +21,7 @@ if [ -d "${LPMM_DATA:-${HOME:-}/.cache/lpmm}/cifar-10-batches-bin" ]; then
   name=resnet20_cifar10 steps=${1:-250}
 else
   name=resnet8_drawn steps=${1:-468}
+  echo "no CIFAR-10 here ($lpmm data get cifar10 downloads it): training on images that the program draws"
 fi
 length=(--set "train.steps=$steps" --set log.every_steps=5 --set log.underflow_every_steps=25)
 out=runs/quickstart/${name}_$steps
