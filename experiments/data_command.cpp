@@ -1,8 +1,6 @@
 // `lpmm data tokenize` and `lpmm data get`: data sets before a run.
 #include <fmt/format.h>
 
-#include <cstdlib>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -60,16 +58,10 @@ struct GetArguments {
 };
 
 // data_folder(), which need not exist yet.
-std::string default_folder() {
-  if (const std::string folder = data_folder(); !folder.empty()) return folder;
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') throw UsageError("HOME is not set; name a folder with --to");
-  return (std::filesystem::path(home) / ".cache" / "lpmm").string();
-}
-
 int run_get(const GetArguments& o) {
   DownloadOptions options = o.download;
-  if (options.folder.empty()) options.folder = default_folder();
+  if (options.folder.empty()) options.folder = data_folder();
+  if (options.folder.empty()) throw UsageError("HOME is not set; name a folder with --to");
   std::string& mirror = options.mirror;
   while (mirror.ends_with('/')) mirror.pop_back();
   if (!o.download.mirror.empty() && !mirror.starts_with("http://") && !mirror.starts_with("https://")) {
@@ -110,6 +102,7 @@ void add_data_command(CLI::App& program, Action& action) {
   CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
   get->add_option("NAME", g->names, "cifar10, tinyshakespeare, wikitext2, gpt2-bpe; one or more")->required();
   get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
+      ->check([](const std::string& folder) { return folder.empty() ? "names no folder" : ""; })
       ->type_name("DIR");
   get->add_option("--mirror", g->download.mirror,
                   "the same files from elsewhere: http or https, up to the name of the file")

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 
 // What one transfer has brought so far.
 struct Receiver {
-  const std::string& address;
+  const std::string& address;  // as messages show it
   const DataFile& expected;
   Progress& progress;
   File file;
@@ -67,6 +67,14 @@ std::size_t receive(char* data, std::size_t, std::size_t count, void* to) {
   }
 }
 
+// Messages end up in logs; a user and password before the host do not belong there.
+std::string without_password(const std::string& address) {
+  const std::size_t host = address.find("://") + 3;
+  const std::size_t end = std::min(address.find_first_of("/?#", host), address.size());
+  const std::size_t at = address.rfind('@', end);
+  return at == std::string::npos || at < host ? address : address.substr(0, host) + address.substr(at + 1);
+}
+
 int stop_asked(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return InterruptGuard::asked() ? 1 : 0;
 }
@@ -75,7 +83,8 @@ int stop_asked(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
 
 void fetch(const std::string& address, const DataFile& expected, const std::string& path, long patience,
            Progress& progress) {
-  Receiver receiver{address, expected, progress, File(path, File::Mode::kCreate)};
+  const std::string shown = without_password(address);
+  Receiver receiver{shown, expected, progress, File(path, File::Mode::kCreate)};
   char why[CURL_ERROR_SIZE] = "";  // libcurl writes to it as long as it lives
   const std::unique_ptr<CURL, decltype(&curl_easy_cleanup)> curl(curl_easy_init(), curl_easy_cleanup);
   if (curl == nullptr) throw RunError("libcurl does not start");
@@ -103,7 +112,7 @@ void fetch(const std::string& address, const DataFile& expected, const std::stri
   if (receiver.error) std::rethrow_exception(receiver.error);
   InterruptGuard::check();
   if (code != CURLE_OK) {
-    throw Unreachable(fmt::format("{}: {}", address, why[0] != '\0' ? why : curl_easy_strerror(code)));
+    throw Unreachable(fmt::format("{}: {}", shown, why[0] != '\0' ? why : curl_easy_strerror(code)));
   }
   receiver.finish();
 }

@@ -115,13 +115,11 @@ int run(const Options& o) {
                                kMostElements));
   }
   Pool pool(o.threads);
-  std::optional<File> codes, decoded;
+  std::optional<NewFile> codes, decoded;
   if (!o.codes.empty()) {
-    write_npy_header(codes.emplace(o.codes, File::Mode::kCreate), code_type(spec.format), reader.shape());
+    write_npy_header(codes.emplace(o.codes).file(), code_type(spec.format), reader.shape());
   }
-  if (!o.decoded.empty()) {
-    write_npy_header(decoded.emplace(o.decoded, File::Mode::kCreate), "<f4", reader.shape());
-  }
+  if (!o.decoded.empty()) write_npy_header(decoded.emplace(o.decoded).file(), "<f4", reader.shape());
 
   const std::int64_t longest = std::min(kChunk, reader.elements());
   struct alignas(64) Line {
@@ -144,11 +142,11 @@ int run(const Options& o) {
     kernels::encode(pool, view, 0, count, before.data(), noise);
     kernels::decode(pool, view, 0, count, after.data());
     for (std::size_t i = 0; i < before.size(); ++i) sums.add(before[i], after[i]);
-    if (codes) write_codes(*codes, view);
-    if (decoded) decoded->write(std::as_bytes(std::span(after)));
+    if (codes) write_codes(codes->file(), view);
+    if (decoded) decoded->file().write(std::as_bytes(std::span(after)));
   }
-  if (codes) codes->sync();
-  if (decoded) decoded->sync();
+  if (codes) codes->keep();
+  if (decoded) decoded->keep();
 
   const auto count = static_cast<double>(sums.count);
   const double nonzero = std::max(1.0, static_cast<double>(sums.nonzero));

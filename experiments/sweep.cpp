@@ -9,7 +9,6 @@
 #include <toml++/toml.h>
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -22,6 +21,7 @@
 #include "experiments/process.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
+#include "lpmm/interrupt.h"
 #include "lpmm/setup.h"
 #include "lpmm/statistics.h"
 #include "lpmm/text.h"
@@ -161,11 +161,6 @@ std::string last_line(const fs::path& path) {
 }
 
 // ---- running -------------------------------------------------------------------------------------------
-volatile std::sig_atomic_t stop_requests = 0;
-void request_stop(int) {
-  stop_requests = stop_requests + 1;
-}
-
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds);
   if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
@@ -191,16 +186,16 @@ class Runner {
   bool run() {
     say(fmt::format("sweep: {} cells, {} finished before, {} to run, {} at a time", cells_.size(), done_,
                     waiting_.size(), options_.jobs));
-    const auto old_interrupt = std::signal(SIGINT, request_stop);
-    const auto old_terminate = std::signal(SIGTERM, request_stop);
-    int passed_on = 0;
-    while (!running_.empty() || (!waiting_.empty() && stop_requests == 0)) {
-      while (stop_requests == 0 && !waiting_.empty() &&
+    const InterruptGuard guard;
+    bool passed_on = false;
+    while (!running_.empty() || (!waiting_.empty() && !InterruptGuard::asked())) {
+      while (!InterruptGuard::asked() && !waiting_.empty() &&
              running_.size() < static_cast<std::size_t>(options_.jobs)) {
         start(waiting_.back());
         waiting_.pop_back();
       }
-      for (; passed_on < stop_requests; ++passed_on) {
+      if (InterruptGuard::asked() && !passed_on) {
+        passed_on = true;
         say("sweep: stopping; the running cells save a checkpoint");
         for (const Running& r : running_) kill(r.process, SIGINT);
       }
@@ -209,9 +204,7 @@ class Runner {
       if (!running_.empty()) poll(nullptr, 0, 100);
     }
     clear();
-    std::signal(SIGINT, old_interrupt);
-    std::signal(SIGTERM, old_terminate);
-    return stop_requests == 0;
+    return !InterruptGuard::asked();
   }
 
   const std::vector<std::optional<Json>>& summaries() const { return summaries_; }
@@ -264,7 +257,7 @@ class Runner {
         say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name,
                         accuracy.is_number() ? fmt::format("{:.2f} %", 100 * accuracy.get<double>()) : "done",
                         time));
-      } else if (stop_requests == 0) {
+      } else if (!InterruptGuard::asked()) {
         errors_[r.cell] = fmt::format("exit code {}: {}", code, last_line(folder(r.cell) / "output.txt"));
         say(fmt::format("FAILED {} after {}: {}", name, time, errors_[r.cell]));
       }

@@ -568,14 +568,9 @@ void write_export(const StoredWeights& weights, const std::string& output, const
   if (fs::equivalent(target.parent_path(), weights.path(), ignored)) {
     throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
   }
-  const std::string temporary = output + ".tmp";
   try {
-    write_safetensors(temporary, metadata, sources);
-    fs::rename(temporary, output);
-    const std::string folder = fs::path(output).parent_path().string();
-    sync_folder(folder.empty() ? "." : folder);
+    write_safetensors(output, metadata, sources);
   } catch (const std::exception& e) {
-    fs::remove(temporary, ignored);
     throw RunError(fmt::format("the export could not be written: {}", e.what()));
   }
 }

@@ -163,10 +163,7 @@ void resize_batch(Batch& batch, std::int64_t count) {
 std::string data_folder() {
   if (const char* folder = std::getenv("LPMM_DATA"); folder != nullptr && *folder != '\0') return folder;
   const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') return "";
-  const fs::path cache = fs::path(home) / ".cache" / "lpmm";
-  std::error_code error;
-  return fs::is_directory(cache, error) ? cache.string() : "";
+  return home == nullptr || *home == '\0' ? "" : (fs::path(home) / ".cache" / "lpmm").string();
 }
 
 bool has_cifar10(const std::string& folder) {
@@ -176,8 +173,7 @@ bool has_cifar10(const std::string& folder) {
 
 ImageData load_cifar10(const std::string& folder) {
   if (folder.empty()) {
-    throw RunError(fmt::format("no data folder: LPMM_DATA is not set and ~/.cache/lpmm does not exist. {}",
-                               kCifarAdvice));
+    throw RunError(fmt::format("no data folder: neither LPMM_DATA nor HOME is set. {}", kCifarAdvice));
   }
   const fs::path base = fs::path(folder) / kCifarFolder;
   ImageData data;

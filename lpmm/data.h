@@ -35,7 +35,7 @@ struct ImageData : DataSource {
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 };
 
-// The folder of data sets: LPMM_DATA where it is set, else ~/.cache/lpmm where that is a folder, else empty.
+// The folder of data sets, there or not: LPMM_DATA where it is set, else ~/.cache/lpmm; empty without HOME.
 std::string data_folder();
 // cifar-10-batches-bin/{data_batch_1..5,test_batch}.bin below `folder`. Throws RunError naming the file, what
 // was expected and what to do: missing, wrong size, label out of range.

@@ -23,6 +23,19 @@ namespace {
   throw RunError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
 
+// The file that `path` leads to. Renaming onto a link would replace the link.
+std::string target_of(const std::string& path) {
+  std::error_code none;
+  const std::filesystem::path found = std::filesystem::canonical(path, none);
+  return none ? path : found.string();
+}
+
+bool is_device(const std::string& path) {
+  std::error_code none;
+  const std::filesystem::file_status status = std::filesystem::status(path, none);
+  return std::filesystem::is_other(status);
+}
+
 // Eight tables, so that eight bytes are taken at once (Kounavis and Berry 2005).
 constexpr auto kCrcTables = [] {
   std::array<std::array<std::uint32_t, 256>, 8> t{};
@@ -99,6 +112,16 @@ void File::write(std::span<const std::byte> bytes) {
   }
 }
 
+void File::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ::ssize_t n = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<::off_t>(offset));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail(path_, "cannot be written");
+    bytes = bytes.subspan(static_cast<std::size_t>(n));
+    offset += static_cast<std::uint64_t>(n);
+  }
+}
+
 void File::truncate(std::uint64_t size) {
   if (::ftruncate(fd_, static_cast<::off_t>(size)) != 0) fail(path_, "cannot be cut");
 }
@@ -121,16 +144,27 @@ std::string read_text(const std::string& path, std::uint64_t limit) {
   return text;
 }
 
-void write_text(const std::string& path, std::string_view text) {
-  const std::string temporary = path + ".tmp";
-  {
-    File file(temporary, File::Mode::kCreate);
-    file.write(std::as_bytes(std::span(text)));
-    file.sync();
+NewFile::NewFile(const std::string& path)
+    : target_(target_of(path)), file_(is_device(target_) ? target_ : target_ + ".tmp", File::Mode::kCreate) {}
+
+NewFile::~NewFile() {
+  if (!kept_ && file_.path() != target_) ::unlink(file_.path().c_str());
+}
+
+void NewFile::keep() {
+  file_.sync();
+  if (file_.path() != target_) {
+    if (std::rename(file_.path().c_str(), target_.c_str()) != 0) fail(target_, "cannot be written");
+    const std::string folder = std::filesystem::path(target_).parent_path().string();
+    sync_folder(folder.empty() ? "." : folder);
   }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) fail(path, "cannot be written");
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_folder(folder.empty() ? "." : folder);
+  kept_ = true;
+}
+
+void write_text(const std::string& path, std::string_view text) {
+  NewFile out(path);
+  out.file().write(std::as_bytes(std::span(text)));
+  out.keep();
 }
 
 std::uint32_t file_crc32(const std::string& path) {

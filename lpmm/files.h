@@ -26,6 +26,7 @@ class File {
   std::uint64_t size() const;
   void read(std::uint64_t offset, std::span<std::byte> out) const;  // all of it, or an error
   void write(std::span<const std::byte> bytes);                     // at the end, all of it, or an error
+  void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size);
   void sync();
   bool lock();  // for this process alone; false where another one holds it
@@ -33,6 +34,24 @@ class File {
  private:
   std::string path_;
   int fd_ = -1;
+};
+
+// A file that gets its name when it is whole: written beside it as PATH.tmp, and removed where keep() was not
+// reached. A device or a pipe is written as it is.
+class NewFile {
+ public:
+  explicit NewFile(const std::string& path);
+  ~NewFile();
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  File& file() { return file_; }
+  void keep();  // durable
+
+ private:
+  std::string target_;
+  File file_;
+  bool kept_ = false;
 };
 
 std::string read_text(const std::string& path, std::uint64_t limit);  // an error above `limit` bytes

@@ -199,10 +199,10 @@ std::uint64_t safetensors_bytes(const Metadata& metadata, std::span<const Safete
 
 WrittenFile write_safetensors(const std::string& path, const Metadata& metadata,
                               std::span<const SafetensorsSource> tensors) {
-  File file(path, File::Mode::kCreate);
+  NewFile file(path);
   WrittenFile out;
   const SafetensorsSource::Sink sink = [&](std::span<const std::byte> bytes) {
-    file.write(bytes);
+    file.file().write(bytes);
     out.crc32 = crc32(bytes, out.crc32);
     out.bytes += bytes.size();
   };
@@ -215,7 +215,7 @@ WrittenFile write_safetensors(const std::string& path, const Metadata& metadata,
     if (out.bytes != expected)
       throw std::logic_error("safetensors: a source wrote another length than its shape");
   }
-  file.sync();
+  file.keep();
   return out;
 }
 

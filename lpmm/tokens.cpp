@@ -9,10 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -98,39 +95,15 @@ std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view
   return header.count;
 }
 
-void write_count(const std::string& path, std::uint64_t count) {
-  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(offsetof(Header, count));
-  file.write(reinterpret_cast<const char*>(&count), sizeof count);
-  file.close();
-  if (!file) throw RunError(fmt::format("{}: cannot be written", path));
-}
-
 }  // namespace
 
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                           const ProgressCall& progress) {
   if (text.empty()) throw UsageError(fmt::format("{}: there is no text to encode, it is empty", path));
-  const std::string temporary = path + ".tmp";
-  std::uint64_t count = 0;
-  {
-    File file(temporary, File::Mode::kCreate);
-    try {
-      count = write_all(file, tokenizer, text, progress);
-      write_count(temporary, count);
-      file.sync();
-    } catch (...) {
-      ::unlink(temporary.c_str());
-      throw;
-    }
-  }
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary.c_str());
-    throw RunError(fmt::format("{}: cannot be written: {}", path, std::strerror(error)));
-  }
-  const std::string folder = std::filesystem::path(path).parent_path().string();
-  sync_folder(folder.empty() ? "." : folder);
+  NewFile out(path);
+  const std::uint64_t count = write_all(out.file(), tokenizer, text, progress);
+  out.file().overwrite(offsetof(Header, count), std::as_bytes(std::span(&count, 1)));
+  out.keep();
   return static_cast<std::int64_t>(count);
 }
 

@@ -328,6 +328,18 @@ TEST_F(Quantize, HostileFilesAreRefused) {
   refuse(npy(header("<f8", "(2,)"), bytes_of(std::vector<double>{1, 1e300})), {"element 1"});
 }
 
+TEST_F(Quantize, FailingKeepsOlderOutputs) {
+  std::vector<float> values((1U << 20) + 64, 0.5F);
+  values.back() = NAN;  // in the second chunk
+  const std::string file = write("x.npy", npy(header("<f4", "(1048640,)"), bytes_of(values)));
+  const std::string codes = write("codes.npy", "older");
+  expect_failure(quantize(file, "int8", {"--codes", codes, "--decoded", path("new.npy")}), 1,
+                 {"element 1048639"});
+  EXPECT_EQ(read_file(codes), "older");
+  EXPECT_FALSE(fs::exists(path("new.npy")));
+  EXPECT_FALSE(fs::exists(codes + ".tmp"));
+}
+
 TEST_F(Quantize, BadRequestsAreRefused) {
   const std::string file = write("x.npy", npy(header("<f4", "(2,)"), bytes_of(std::vector<float>{1, -1})));
   expect_failure(quantize(file, "int99"), 2, {"int99", "int2"});

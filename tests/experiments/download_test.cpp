@@ -484,6 +484,12 @@ TEST_F(DataGet, OfflineIsOneLine) {
   expect_failure(
       home, 1,
       {"into " + path("home/.cache/lpmm/cifar-10-batches-bin") + " (cifar-10-binary.tar.gz holds them)"});
+  // A password given with the address is not shown.
+  std::string secret = closed.url();
+  secret.insert(secret.find("://") + 3, "me:secret@");
+  const Outcome hidden = get({"gpt2-bpe", "--mirror", secret});
+  expect_failure(hidden, 1, {closed.url() + "/encoder.json"});
+  EXPECT_EQ(hidden.err.find("secret"), std::string::npos) << hidden.err;
   const Outcome to = get({"wikitext2", "--mirror", closed.url(), "--to", path("elsewhere")});
   expect_failure(to, 1, {path("elsewhere/wikitext2")});
 }
@@ -496,6 +502,7 @@ TEST_F(DataGet, BadUsageIsNamed) {
   expect_failure(get({"gpt2-bpe", "--mirror", "ftp://x"}), 2, {"--mirror ftp://x", "http"});
   expect_failure(get({"gpt2-bpe", "--mirror", "http://"}), 2, {"--mirror http://", "HOST"});
   expect_failure(get({"gpt2-bpe"}, {{{"LPMM_DATA", ""}, {"HOME", ""}}}), 2, {"HOME", "--to"});
+  expect_failure(get({"gpt2-bpe", "--to", ""}), 2, {"--to", "no folder"});
   EXPECT_FALSE(std::filesystem::exists(path("data")));
   const Outcome help = get({"--help"});
   EXPECT_EQ(help.code, 0);

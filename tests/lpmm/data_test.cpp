@@ -106,11 +106,13 @@ TEST(DataFolder, IsTheVariableThenTheCache) {
   fs::create_directories(home);
   setenv("HOME", home.c_str(), 1);
   unsetenv("LPMM_DATA");
+  EXPECT_EQ(data_folder(), (home / ".cache" / "lpmm").string());
+  EXPECT_FALSE(has_cifar10(data_folder()));
+  EXPECT_THROW(load_cifar10(data_folder()), RunError);
+  unsetenv("HOME");
   EXPECT_EQ(data_folder(), "");
   EXPECT_FALSE(has_cifar10(data_folder()));
   EXPECT_THROW(load_cifar10(data_folder()), RunError);
-  fs::create_directories(home / ".cache" / "lpmm");
-  EXPECT_EQ(data_folder(), (home / ".cache" / "lpmm").string());
   setenv("LPMM_DATA", "/somewhere", 1);
   EXPECT_EQ(data_folder(), "/somewhere");
   setenv("HOME", old_home.c_str(), 1);
