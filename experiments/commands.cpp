@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "experiments/plot.h"
 #include "lpmm/error.h"
 #include "lpmm/text.h"
 
@@ -38,6 +39,26 @@ const CLI::Validator kUnsigned(
       return whole ? std::string() : text + " is not a whole number from 0 to 2^64 - 1";
     },
     "", "unsigned");
+
+std::vector<NamedRun> RunArguments::named() const {
+  if (!labels.empty() && labels.size() != paths.size()) {
+    throw UsageError(
+        fmt::format("{} labels for {} runs; give one --label a run, or none", labels.size(), paths.size()));
+  }
+  std::vector<NamedRun> out;
+  for (std::size_t i = 0; i < paths.size(); ++i) out.push_back({paths[i], labels.empty() ? "" : labels[i]});
+  return out;
+}
+
+void add_run_arguments(CLI::App& command, RunArguments& arguments) {
+  command.add_option("RUN", arguments.paths, "run folders or log.jsonl files")->required();
+  command
+      .add_option("--label", arguments.labels,
+                  "name of a run, in the order of the runs (default: its folder's)")
+      ->take_all()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
 
 void add_threads_option(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "0: all processors; results do not depend on it")

@@ -7,11 +7,13 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "lpmm/config.h"
 
 namespace lpmm {
 
+struct NamedRun;
 using Action = std::function<int()>;
 
 void add_train_command(CLI::App& program, Action& action);
@@ -27,6 +29,7 @@ void add_inspect_command(CLI::App& program, Action& action);
 void add_export_command(CLI::App& program, Action& action);
 void add_sweep_command(CLI::App& program, Action& action);
 void add_plot_command(CLI::App& program, Action& action);
+void add_report_command(CLI::App& program, Action& action);
 void add_info_command(CLI::App& program, Action& action);
 
 // Lets `command` run body(options) once the command line has been read.
@@ -44,6 +47,13 @@ struct ConfigArguments {
   RunConfig load() const;
 };
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
+
+// RUN... and --label, as plot and report take them.
+struct RunArguments {
+  std::vector<std::string> paths, labels;
+  std::vector<NamedRun> named() const;  // throws UsageError where there are not as many labels as runs
+};
+void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
 // For options that hold an unsigned number: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;

@@ -8,7 +8,6 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "experiments/process.h"
 #include "lpmm/error.h"
@@ -20,20 +19,15 @@ namespace fs = std::filesystem;
 namespace {
 
 // ---- curves --------------------------------------------------------------------------------------------
-std::optional<double> number_in(const Json& record, const char* key) {
-  const auto it = record.find(key);
-  if (it == record.end() || !it->is_number()) return {};
-  const double v = it->get<double>();
-  return std::isfinite(v) ? std::optional(v) : std::nullopt;
-}
-
 void add_point(Curve& curve, double step, const std::optional<double>& value, double scale = 1) {
   if (value) curve.push_back({step, scale * *value});
 }
 
+constexpr std::size_t kMostPoints = 250;
+
 // Means of equal runs of points, so that a long curve stays readable.
-Curve thinned(const Curve& curve, std::size_t most) {
-  const std::size_t bin = (curve.size() + most - 1) / most;
+Curve thinned(const Curve& curve) {
+  const std::size_t bin = (curve.size() + kMostPoints - 1) / kMostPoints;
   if (bin <= 1) return curve;
   Curve out;
   for (std::size_t first = 0; first < curve.size(); first += bin) {
@@ -49,11 +43,7 @@ Curve thinned(const Curve& curve, std::size_t most) {
 }
 
 // ---- the gnuplot script --------------------------------------------------------------------------------
-// Okabe and Ito's colours, told apart with any colour vision.
-constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                    "#E69F00", "#56B4E9", "#000000", "#8C8C00"};
-constexpr std::size_t kMostRuns = std::size(kColours);
-constexpr std::size_t kMostPoints = 250;
+constexpr std::size_t kMostRuns = std::size(kRunColours);
 
 // A gnuplot string. Whatever its parser could take for more than text (quotes, backquotes, backslashes) is
 // written as an octal code.
@@ -71,42 +61,6 @@ std::string quoted(const std::string& text) {
     }
   }
   return out + '"';
-}
-
-struct Panel {
-  std::string title, axis;
-  std::vector<Curve> curves;  // one a run, some empty
-  bool share = false;         // percent, 0 to 100
-  bool empty() const {
-    return std::all_of(curves.begin(), curves.end(), [](const Curve& c) { return c.empty(); });
-  }
-};
-
-std::vector<Panel> panels_of(std::span<const PlotRun> runs) {
-  std::vector<Panel> panels = {{"training loss", "cross entropy (nats)", {}},
-                               {"test accuracy", "correct (%)", {}}};
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    panels.push_back(
-        {fmt::format("underflow, {}", to_string(static_cast<Role>(r))), "increments lost (%)", {}, true});
-  }
-  for (const PlotRun& run : runs) {
-    panels[0].curves.push_back(thinned(run.loss, kMostPoints));
-    panels[1].curves.push_back(thinned(run.accuracy, kMostPoints));
-    for (std::size_t r = 0; r < kRoles; ++r)
-      panels[2 + r].curves.push_back(thinned(run.underflow[r], kMostPoints));
-  }
-  std::erase_if(panels, [](const Panel& p) { return p.empty(); });
-  return panels;
-}
-
-// The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
-double tic_distance(double last) {
-  double power = 1;
-  while (power * 10 < last) power *= 10;
-  for (const double factor : {0.1, 0.2, 0.5, 1.0}) {
-    if (5 * factor * power >= last) return factor * power;
-  }
-  return 2 * power;
 }
 
 // A label that a legend can hold.
@@ -161,7 +115,7 @@ std::string plot_script(std::span<const PlotRun> runs) {
         1 - legend_share, legend_share, 1 - legend_share / 2,
         one_line ? "horizontal maxrows 1" : "vertical maxcols 1");
     for (std::size_t r = 0; r < runs.size(); ++r) {
-      s += fmt::format("{}NaN with lines lw 3 lc rgb '{}' title {}", r == 0 ? "" : ", ", kColours[r],
+      s += fmt::format("{}NaN with lines lw 3 lc rgb '{}' title {}", r == 0 ? "" : ", ", kRunColours[r],
                        quoted(shortened(runs[r].label)));
     }
     s += "\nunset key\nset border 3 lc rgb '#606060' lw 0.8\n"
@@ -183,7 +137,7 @@ std::string plot_script(std::span<const PlotRun> runs) {
         if (panel.curves[c].empty()) continue;
         const bool few = panel.curves[c].size() <= 12;
         s += fmt::format("{}$curve_{}_{} using 1:2 with {} lw 2 lc rgb '{}' notitle", first ? "" : ", ", p, c,
-                         few ? "linespoints pt 7 ps 0.5" : "lines", kColours[c]);
+                         few ? "linespoints pt 7 ps 0.5" : "lines", kRunColours[c]);
         first = false;
       }
       s += "\n";
@@ -215,14 +169,6 @@ class TemporaryFolder {
 };
 
 // ---- the table -----------------------------------------------------------------------------------------
-std::string with_commas(std::int64_t n) {
-  std::string out = std::to_string(n);
-  for (std::ptrdiff_t at = std::ssize(out) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
-    out.insert(static_cast<std::size_t>(at), ",");
-  }
-  return out;
-}
-
 struct TableRow {
   std::string title;
   std::vector<std::string> cells;
@@ -276,21 +222,52 @@ std::string markdown(const std::vector<TableRow>& rows) {
 
 }  // namespace
 
-PlotRun read_run(const std::string& path, const std::string& label) {
-  fs::path log = path;
-  if (fs::is_directory(log)) log /= "log.jsonl";
-  PlotRun run;
-  run.label = label;
-  if (label.empty()) {
-    run.label = fs::absolute(log).lexically_normal().parent_path().filename().string();
+std::optional<double> number_in(const Json& record, const char* key) {
+  const auto it = record.find(key);
+  if (it == record.end() || !it->is_number()) return {};
+  const double v = it->get<double>();
+  return std::abs(v) < 1e30 ? std::optional(v) : std::nullopt;
+}
+
+double tic_distance(double last) {
+  if (!(last > 0)) return 1;
+  double power = 1;
+  while (power * 10 < last) power *= 10;
+  while (power > last) power /= 10;
+  for (const double factor : {0.1, 0.2, 0.5, 1.0}) {
+    if (5 * factor * power >= last) return factor * power;
   }
-  for (const Json& record : read_log(log.string())) {
+  return 2 * power;
+}
+
+std::string with_commas(std::int64_t n) {
+  std::string out = std::to_string(n);
+  for (std::ptrdiff_t at = std::ssize(out) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
+    out.insert(static_cast<std::size_t>(at), ",");
+  }
+  return out;
+}
+
+std::string log_path(const std::string& run) {
+  return fs::is_directory(run) ? (fs::path(run) / "log.jsonl").string() : run;
+}
+
+PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
+  PlotRun run;
+  run.label = named.label;
+  if (run.label.empty()) {
+    run.label = fs::absolute(log_path(named.path)).lexically_normal().parent_path().filename().string();
+  }
+  for (const Json& record : records) {
     const std::string type = record["type"];
     if (type == "summary") run.summary = record.dump();
     const auto step = number_in(record, "step");
-    if (!step) continue;
+    if (!step || *step < 0) continue;
     if (type == "step") add_point(run.loss, *step, number_in(record, "loss"));
-    if (type == "eval") add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
+    if (type == "eval") {
+      add_point(run.test_loss, *step, number_in(record, "loss"));
+      add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
+    }
     if (type != "underflow" || !record.contains("roles") || !record["roles"].is_object()) continue;
     for (std::size_t r = 0; r < kRoles; ++r) {
       const auto role = record["roles"].find(to_string(static_cast<Role>(r)));
@@ -299,6 +276,31 @@ PlotRun read_run(const std::string& path, const std::string& label) {
     }
   }
   return run;
+}
+
+PlotRun plot_run(const NamedRun& run) {
+  return plot_run(run, read_log(log_path(run.path)));
+}
+
+std::vector<Panel> panels_of(std::span<const PlotRun> runs) {
+  const auto panel = [&](const std::string& title, const char* axis, bool share, auto curve) {
+    Panel out{title, axis, {}, share};
+    for (const PlotRun& run : runs) out.curves.push_back(thinned(curve(run)));
+    return out;
+  };
+  const char* nats = "cross entropy (nats)";
+  std::vector<Panel> panels = {
+      panel("training loss", nats, false, [](const PlotRun& r) { return r.loss; }),
+      panel("test loss", nats, false, [](const PlotRun& r) { return r.test_loss; }),
+      panel("test accuracy", "correct (%)", false, [](const PlotRun& r) { return r.accuracy; })};
+  for (std::size_t role = 0; role < kRoles; ++role) {
+    panels.push_back(panel(fmt::format("underflow, {}", to_string(static_cast<Role>(role))),
+                           "increments lost (%)", true, [&](const PlotRun& r) { return r.underflow[role]; }));
+  }
+  std::erase_if(panels, [](const Panel& p) {
+    return std::all_of(p.curves.begin(), p.curves.end(), [](const Curve& c) { return c.empty(); });
+  });
+  return panels;
 }
 
 void draw_plot(std::span<const PlotRun> runs, const std::string& prefix) {

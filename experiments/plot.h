@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,13 +21,41 @@ using Curve = std::vector<PlotPoint>;
 // What plots and tables show of one run.
 struct PlotRun {
   std::string label;
-  Curve loss, accuracy;                 // training loss; test accuracy in percent
+  Curve loss, test_loss, accuracy;      // training and test loss in nats; test accuracy in percent
   std::array<Curve, kRoles> underflow;  // percent of the increments that changed no code
   std::string summary;                  // the last record, JSON; empty where the run did not end
 };
 
-// Reads a run's folder or its log.jsonl. Throws RunError for a log that is none.
-PlotRun read_run(const std::string& path, const std::string& label);
+struct NamedRun {
+  std::string path;   // its folder or its log.jsonl
+  std::string label;  // empty: its folder's name
+};
+std::string log_path(const std::string& run);
+// From the records of its log. Throws RunError for a log that is none.
+PlotRun plot_run(const NamedRun& run, std::span<const Json> records);
+PlotRun plot_run(const NamedRun& run);
+
+// One diagram of a picture: a curve a run, some of them empty.
+struct Panel {
+  std::string title, axis;
+  std::vector<Curve> curves;
+  bool share = false;  // percent, 0 to 100
+};
+// Losses, accuracy and underflow shares by role; those that some run has. Long curves are thinned.
+std::vector<Panel> panels_of(std::span<const PlotRun> runs);
+
+// Okabe and Ito's colours, told apart with any colour vision.
+inline constexpr const char* kRunColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                              "#E69F00", "#56B4E9", "#000000", "#8C8C00"};
+
+// The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
+double tic_distance(double last);
+
+// 1234567 as "1,234,567".
+std::string with_commas(std::int64_t n);
+
+// The number of that name, where it is one that can be shown: finite, and below 1e30.
+std::optional<double> number_in(const Json& record, const char* key);
 
 // Writes PREFIX.png and PREFIX.svg with gnuplot: loss, accuracy and underflow shares by role over steps, one
 // colour a run. Throws RunError where gnuplot is missing or fails.

@@ -11,7 +11,7 @@ namespace lpmm {
 namespace {
 
 struct PlotArguments {
-  std::vector<std::string> paths, labels;
+  RunArguments runs;
   std::string out;
   bool table = false, json = false;
 };
@@ -19,14 +19,8 @@ struct PlotArguments {
 int run(const PlotArguments& o) {
   if (o.out.empty() && !o.table)
     throw UsageError("plot: nothing asked for; name pictures (--out) or --table");
-  if (!o.labels.empty() && o.labels.size() != o.paths.size()) {
-    throw UsageError(fmt::format("plot: {} labels for {} runs; give one --label a run, or none",
-                                 o.labels.size(), o.paths.size()));
-  }
   std::vector<PlotRun> runs;
-  for (std::size_t i = 0; i < o.paths.size(); ++i) {
-    runs.push_back(read_run(o.paths[i], o.labels.empty() ? "" : o.labels[i]));
-  }
+  for (const NamedRun& run : o.runs.named()) runs.push_back(plot_run(run));
   nlohmann::ordered_json answer;
   if (o.table) {
     const std::string table = results_table(runs);
@@ -50,16 +44,12 @@ int run(const PlotArguments& o) {
 void add_plot_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<PlotArguments>();
   CLI::App* command = program.add_subcommand("plot", "Draw runs, or put them side by side in a table");
-  command->add_option("RUN", o->paths, "run folders or log.jsonl files")->required();
-  command->add_option("--label", o->labels, "name of a run, in the order of the runs (default: its folder's)")
-      ->take_all()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_run_arguments(*command, o->runs);
   command->add_option("--out", o->out, "draws PREFIX.png and PREFIX.svg with gnuplot")->type_name("PREFIX");
   command->add_flag("--table", o->table, "prints a Markdown table, one column a run");
   command->add_flag("--json", o->json, "print one JSON object: png, svg, table");
   command->footer(
-      R"(Pictures: training loss, test accuracy and the underflow shares by role over steps. Table: bits
+      R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps. Table: bits
 per parameter, model memory by role, loss, accuracy, underflow, planned and measured memory.
 Example:
   lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table)");

@@ -66,6 +66,22 @@ int wait_process(pid_t process) {
   return exit_code(status);
 }
 
+std::string shell_command(std::span<const std::string> arguments) {
+  constexpr const char* kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,+@%-";
+  std::string out;
+  for (const std::string& argument : arguments) {
+    if (!out.empty()) out += ' ';
+    if (!argument.empty() && argument.find_first_not_of(kPlain) == std::string::npos) {
+      out += argument;
+      continue;
+    }
+    out += '\'';
+    for (const char c : argument) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    out += '\'';
+  }
+  return out;
+}
+
 std::string own_program() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ pid_t start_process(const std::vector<std::string>& arguments, const ProcessOpti
 int exit_code(int status);
 // Waits for the end.
 int wait_process(pid_t process);
+
+// The arguments as one would type them in a shell.
+std::string shell_command(std::span<const std::string> arguments);
 
 // The file this program was started from.
 std::string own_program();

@@ -1,7 +1,8 @@
-// `lpmm plot` on logs written by hand.
+// `lpmm plot` and `lpmm report` on logs written by hand.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tests/experiments/program.h"
 
@@ -139,6 +140,110 @@ TEST_F(PlotTest, HostileValuesAreSkipped) {
         "{\"type\":\"summary\",\"final_loss\":[],\"model_memory_bytes\":7}\n");
   expect_failure(run_lpmm({"plot", path("odd"), "--out", path("p")}), 1, {"nothing to plot"});
   EXPECT_EQ(run_lpmm({"plot", path("odd"), "--table"}).code, 0);
+}
+
+// ---- report ----------------------------------------------------------------------------------------------
+
+// Every tag is closed, in order, and no attribute leads out of the page.
+void expect_self_contained(const std::string& page) {
+  static const std::set<std::string> kAlone = {"!DOCTYPE", "meta", "input"};
+  std::vector<std::string> open;
+  for (std::size_t at = 0; (at = page.find('<', at)) != std::string::npos; ++at) {
+    const std::size_t end = page.find('>', at);
+    ASSERT_NE(end, std::string::npos);
+    const std::string tag = page.substr(at + 1, end - at - 1);
+    const std::string name = tag.substr(0, tag.find_first_of(" \n", 1));
+    if (name[0] == '/') {
+      ASSERT_FALSE(open.empty()) << tag;
+      ASSERT_EQ(open.back(), name.substr(1));
+      open.pop_back();
+    } else if (!kAlone.contains(name) && !tag.ends_with('/')) {
+      open.push_back(name);
+    }
+    for (const char* outside : {"src=", "href=", "url(", "@import"}) {
+      EXPECT_EQ(tag.find(outside), std::string::npos) << tag;
+    }
+    if (name == "script") at = page.find("</script", at) - 1;  // arrows and comparisons are no tags
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_EQ(page.find("http:"), std::string::npos);
+  EXPECT_EQ(page.find("https:"), std::string::npos);
+}
+
+std::size_t occurrences(const std::string& text, const std::string& word) {
+  std::size_t n = 0;
+  for (std::size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+TEST_F(PlotTest, ReportIsOnePageWithEverything) {
+  const Outcome outcome = run_lpmm({"report", run("a", 1.25, 0.1), run("b", 2, 0.9, false), "--label",
+                                    "first one", "--label", "b", "--out", path("r.html"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.json()["runs"], 2);
+  const std::string page = read_file(path("r.html"));
+  expect_self_contained(page);
+  for (const std::string& text :
+       {std::string("first one"), std::string(">done<"), std::string("at step 40"), std::string("80.00 %"),
+        std::string("1.2500"), std::string("20.0 MiB"), std::string("training loss over steps"),
+        "--label 'first one' --label b --out " + path("r.html")}) {
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  }
+  // Loss, accuracy and two roles' shares, a curve a run.
+  EXPECT_EQ(occurrences(page, "<figure>"), 4U);
+  EXPECT_EQ(occurrences(page, "<polyline"), 8U);
+  EXPECT_EQ(page.find("underflow, variance"), std::string::npos);  // no run has one
+}
+
+TEST_F(PlotTest, ReportOfARealRunHasItsTensorsAndConfig) {
+  train("real");
+  ASSERT_EQ(run_lpmm({"report", path("real"), "--out", path("r.html")}).code, 0);
+  const std::string page = read_file(path("r.html"));
+  expect_self_contained(page);
+  for (const std::string& text : {std::string("[optimizer]"), std::string("int8:block128:sr"),
+                                  "lpmm train " + path("real/config.toml") + " --out runs/again"}) {
+    EXPECT_NE(page.find(text), std::string::npos) << text;
+  }
+  EXPECT_EQ(run_lpmm({"train", path("real/config.toml"), "--out", path("again"), "--quiet"}).code, 0);
+}
+
+TEST_F(PlotTest, ReportTrustsNoNameAndNoValue) {
+  using Json = nlohmann::json;
+  const std::string bait = "</td><script>alert(1)</script>\x1b\xff\"'&";
+  fs::create_directory(path("odd"));
+  const auto record = [](const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  };
+  write("odd/log.jsonl",
+        record({{"type", "config"}, {"preset", bait}, {"seed", "x"}, {"toml", bait}}) +
+            record({{"type", "system"}, {"cpu", bait}, {"computed_by", {1, 2}}, {"threads", bait}}) +
+            record({{"type", "ledger"},
+                    {"model_memory_bytes", {{"total", 1e300}, {"parameter", -5}, {"momentum", bait}}},
+                    {"tensors", {3, {{"name", bait}, {"shape", bait}, {"specs", {{"parameter", bait}}}}}}}) +
+            record({{"type", "step"}, {"step", 1e300}, {"loss", -1e300}}) +
+            record({{"type", "step"}, {"step", -7}, {"loss", 1e300}}) +
+            record({{"type", "underflow"}, {"step", 2}, {"roles", {1}}, {"tensors", 7}}) +
+            record({{"type", "summary"}, {"final_loss", {}}, {"error", bait}, {"underflow", 1}}));
+  const Outcome outcome =
+      run_lpmm({"report", path("odd"), "--label=" + bait, "--out", path("it's <b>.html")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string page = read_file(path("it's <b>.html"));
+  expect_self_contained(page);
+  EXPECT_EQ(page.find("<script>alert"), std::string::npos);
+  EXPECT_EQ(page.find('\x1b'), std::string::npos);
+  EXPECT_NE(page.find("&lt;script&gt;alert(1)"), std::string::npos);
+  for (const char* word : {"nan", "inf,", ",inf", "inf\"", "e+"}) {
+    EXPECT_EQ(page.find(word), std::string::npos) << word;
+  }
+}
+
+TEST_F(PlotTest, ReportNamesBadInput) {
+  expect_failure(run_lpmm({"report", path("nowhere"), "--out", path("r.html")}), 1, {"nowhere"});
+  expect_failure(run_lpmm({"report", run("a", 1, 0)}), 2, {"--out"});
+  expect_failure(run_lpmm({"report", path("a"), "--out", path("no/r.html")}), 1, {"no/r.html"});
+  expect_failure(run_lpmm({"report", path("a"), "--label", "x", "--label", "y", "--out", path("r.html")}), 2,
+                 {"2 labels"});
+  EXPECT_FALSE(fs::exists(path("r.html")));
 }
 
 }  // namespace
