@@ -43,8 +43,9 @@ heading "5/5 100 M parameters, 5 steps, lpmm-min"
 train mlp_min mlp_100m --preset lpmm-min
 
 heading "$name after $steps steps"
-$lpmm plot "$out"/{fp32,compact_sr,compact_rn} --label fp32 --label "lpmm-compact, sr" --label "lpmm-compact, rn" \
-  --table --out "$out/convergence"
+runs=("$out"/{fp32,compact_sr,compact_rn} --label fp32 --label "lpmm-compact, sr" --label "lpmm-compact, rn")
+$lpmm plot "${runs[@]}" --table --out "$out/convergence"
+$lpmm report "${runs[@]}" --out "$out/report.html"
 heading "an MLP of 100 M parameters"
 $lpmm plot "$out"/{mlp_fp32,mlp_min} --label fp32 --label lpmm-min --table
-heading "done; runs and plots are in $out"
+heading "done; runs, plots and report.html are in $out"
