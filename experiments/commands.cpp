@@ -31,6 +31,9 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
       ->allow_extra_args(false);
 }
 
+const CLI::Validator kNotEmpty([](std::string& text) { return text.empty() ? "is empty" : std::string(); },
+                               "");
+
 const CLI::Validator kUnsigned(
     [](std::string& text) {
       std::uint64_t value = 0;
@@ -57,6 +60,7 @@ void add_run_arguments(CLI::App& command, RunArguments& arguments) {
                   "name of a run, in the order of the runs (default: its folder's)")
       ->take_all()
       ->expected(1)
+      ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 

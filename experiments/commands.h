@@ -55,6 +55,9 @@ struct RunArguments {
 };
 void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
+// For options that name a file or folder.
+extern const CLI::Validator kNotEmpty;
+
 // For options that hold an unsigned number: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
 

@@ -12,6 +12,7 @@
 #include "lpmm/files.h"
 #include "lpmm/interrupt.h"
 #include "lpmm/progress.h"
+#include "lpmm/text.h"
 #include "lpmm/text_data.h"
 #include "lpmm/tokens.h"
 
@@ -57,7 +58,6 @@ struct GetArguments {
   bool json = false;
 };
 
-// data_folder(), which need not exist yet.
 int run_get(const GetArguments& o) {
   DownloadOptions options = o.download;
   if (options.folder.empty()) options.folder = data_folder();
@@ -65,8 +65,8 @@ int run_get(const GetArguments& o) {
   std::string& mirror = options.mirror;
   while (mirror.ends_with('/')) mirror.pop_back();
   if (!o.download.mirror.empty() && !mirror.starts_with("http://") && !mirror.starts_with("https://")) {
-    throw UsageError(
-        fmt::format("--mirror {}: an address is http://HOST... or https://HOST...", o.download.mirror));
+    throw UsageError(fmt::format("--mirror {}: an address is http://HOST... or https://HOST...",
+                                 without_password(o.download.mirror)));
   }
   std::vector<DataSet> sets;
   for (const std::string& name : o.names) sets.push_back(find_data_set(name));
@@ -102,7 +102,7 @@ void add_data_command(CLI::App& program, Action& action) {
   CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
   get->add_option("NAME", g->names, "cifar10, tinyshakespeare, wikitext2, gpt2-bpe; one or more")->required();
   get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
-      ->check([](const std::string& folder) { return folder.empty() ? "names no folder" : ""; })
+      ->check(kNotEmpty)
       ->type_name("DIR");
   get->add_option("--mirror", g->download.mirror,
                   "the same files from elsewhere: http or https, up to the name of the file")
@@ -123,7 +123,7 @@ Examples:
   command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
   command->add_option("--tokenizer", o->text.tokenizer, "characters, bytes or gpt2")->capture_default_str();
   command->add_option("--vocab", o->text.folder,
-                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe below $LPMM_DATA)");
+                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Example:
   lpmm data tokenize --tokenizer gpt2 corpus.txt corpus.tokens

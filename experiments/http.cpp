@@ -11,6 +11,7 @@
 #include "experiments/digest.h"
 #include "lpmm/files.h"
 #include "lpmm/interrupt.h"
+#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {
@@ -65,14 +66,6 @@ std::size_t receive(char* data, std::size_t, std::size_t count, void* to) {
     receiver.error = std::current_exception();  // may not pass through C
     return CURL_WRITEFUNC_ERROR;
   }
-}
-
-// Messages end up in logs; a user and password before the host do not belong there.
-std::string without_password(const std::string& address) {
-  const std::size_t host = address.find("://") + 3;
-  const std::size_t end = std::min(address.find_first_of("/?#", host), address.size());
-  const std::size_t at = address.rfind('@', end);
-  return at == std::string::npos || at < host ? address : address.substr(0, host) + address.substr(at + 1);
 }
 
 int stop_asked(void*, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {

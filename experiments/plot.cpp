@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/process.h"
+#include "experiments/records.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/spec.h"
@@ -169,25 +170,13 @@ class TemporaryFolder {
 };
 
 // ---- the table -----------------------------------------------------------------------------------------
+// Measured as planned: what the run added to the memory the process started with.
+constexpr const char* kAddedMemory = "/added";
+
 struct TableRow {
   std::string title;
   std::vector<std::string> cells;
 };
-
-// One row: what `text` makes of each summary's value at `path`; nothing where no run has the value.
-template <class Text>
-void add_row(std::vector<TableRow>& rows, const std::vector<Json>& summaries, const std::string& title,
-             const char* path, Text text) {
-  TableRow row{title, {}};
-  bool any = false;
-  for (const Json& summary : summaries) {
-    const Json::json_pointer pointer(path);
-    const bool has = summary.contains(pointer) && summary[pointer].is_number();
-    row.cells.push_back(has ? text(summary[pointer].get<double>()) : "-");
-    any = any || (has && row.cells.back() != "0");
-  }
-  if (any) rows.push_back(std::move(row));
-}
 
 std::size_t shown_width(const std::string& text) {  // UTF-8 continuation bytes take no place
   return static_cast<std::size_t>(
@@ -222,11 +211,40 @@ std::string markdown(const std::vector<TableRow>& rows) {
 
 }  // namespace
 
-std::optional<double> number_in(const Json& record, const char* key) {
-  const auto it = record.find(key);
-  if (it == record.end() || !it->is_number()) return {};
-  const double v = it->get<double>();
-  return std::abs(v) < 1e30 ? std::optional(v) : std::nullopt;
+std::vector<Figure> figures() {
+  constexpr auto bytes = [](double v) { return with_commas(std::llround(std::clamp(v, -9e18, 9e18))); };
+  constexpr auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
+  constexpr auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
+  constexpr auto nats = [](double v) { return fmt::format("{:.4f}", v); };
+  constexpr auto whole = [](double v) { return fmt::format("{:.0f}", v); };
+  std::vector<Figure> all = {
+      {"bits per parameter", "/bits_per_parameter", [](double v) { return fmt::format("{:.2f}", v); }}};
+  for (const char* part :
+       {"parameter", "accumulator", "momentum", "variance", "exempt", "buffers", "total"}) {
+    all.push_back({fmt::format("{}, bytes", part), fmt::format("/model_memory_bytes/{}", part), bytes, true});
+  }
+  all.push_back({"final training loss", "/final_loss", nats});
+  all.push_back({"test loss", "/test_loss", nats});
+  all.push_back({"test accuracy", "/test_accuracy", percent});
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const std::string role(to_string(static_cast<Role>(r)));
+    all.push_back({"underflow, " + role, "/underflow/" + role, percent});
+  }
+  all.push_back({"images per second", "/images_per_second", whole});
+  all.push_back({"tokens per second", "/tokens_per_second", whole});
+  all.push_back({"peak memory, planned", "/plan_peak_bytes", mebibytes});
+  all.push_back({"peak memory, measured", kAddedMemory, mebibytes});
+  return all;
+}
+
+std::optional<double> value_of(const Figure& figure, const Json& summary) {
+  if (figure.path == kAddedMemory) {
+    const auto peak = number_in(summary, "peak_rss_bytes"), start = number_in(summary, "rss_at_start_bytes");
+    return peak && start ? std::optional(*peak - *start) : std::nullopt;
+  }
+  const std::size_t cut = figure.path.rfind('/');
+  const std::string key = figure.path.substr(cut + 1);
+  return number_in(cut == 0 ? summary : object_in(summary, figure.path.substr(1, cut - 1)), key);
 }
 
 double tic_distance(double last) {
@@ -249,7 +267,8 @@ std::string with_commas(std::int64_t n) {
 }
 
 std::string log_path(const std::string& run) {
-  return fs::is_directory(run) ? (fs::path(run) / "log.jsonl").string() : run;
+  std::error_code none;
+  return fs::is_directory(run, none) ? (fs::path(run) / "log.jsonl").string() : run;
 }
 
 PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
@@ -261,6 +280,7 @@ PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
   for (const Json& record : records) {
     const std::string type = record["type"];
     if (type == "summary") run.summary = record.dump();
+    if (type == "step") run.summary.clear();  // it went on after it had ended
     const auto step = number_in(record, "step");
     if (!step || *step < 0) continue;
     if (type == "step") add_point(run.loss, *step, number_in(record, "loss"));
@@ -268,18 +288,13 @@ PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
       add_point(run.test_loss, *step, number_in(record, "loss"));
       add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
     }
-    if (type != "underflow" || !record.contains("roles") || !record["roles"].is_object()) continue;
+    if (type != "underflow") continue;
     for (std::size_t r = 0; r < kRoles; ++r) {
-      const auto role = record["roles"].find(to_string(static_cast<Role>(r)));
-      if (role == record["roles"].end() || !role->is_object()) continue;
-      add_point(run.underflow[r], *step, number_in(*role, "share"), 100);
+      const Json& role = object_in(object_in(record, "roles"), to_string(static_cast<Role>(r)));
+      add_point(run.underflow[r], *step, number_in(role, "share"), 100);
     }
   }
   return run;
-}
-
-PlotRun plot_run(const NamedRun& run) {
-  return plot_run(run, read_log(log_path(run.path)));
 }
 
 std::vector<Panel> panels_of(std::span<const PlotRun> runs) {
@@ -344,37 +359,22 @@ std::string results_table(std::span<const PlotRun> runs) {
         label.begin(), label.end(), [](char c) { return c == '|' || c == '\n'; }, ' ');
     rows[0].cells.push_back(label);
     summaries.push_back(Json::parse(run.summary));
-    Json& last = summaries.back();
-    if (last["interrupted"] == true) {
+    const Json& last = summaries.back();
+    if (last.value("interrupted", Json()) == true) {
       throw RunError(fmt::format("{}: was cut short ({}); go on with it (--resume) before it is compared",
                                  run.label, last.contains("error") ? last["error"].dump() : "interrupted"));
     }
-    // Measured as planned: what the run added to the memory the process started with.
-    const auto peak = number_in(last, "peak_rss_bytes"), start = number_in(last, "rss_at_start_bytes");
-    if (peak && start) last["added_rss_bytes"] = *peak - *start;
   }
-  const auto bytes = [](double v) { return with_commas(std::llround(v)); };
-  const auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
-  const auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
-  add_row(rows, summaries, "bits per parameter", "/bits_per_parameter",
-          [](double v) { return fmt::format("{:.2f}", v); });
-  for (const char* part :
-       {"parameter", "accumulator", "momentum", "variance", "exempt", "buffers", "total"}) {
-    add_row(rows, summaries, fmt::format("{}, bytes", part),
-            fmt::format("/model_memory_bytes/{}", part).c_str(), bytes);
+  for (const Figure& figure : figures()) {
+    TableRow row{figure.title, {}};
+    bool any = false;
+    for (const Json& summary : summaries) {
+      const auto value = value_of(figure, summary);
+      row.cells.push_back(value ? figure.text(*value) : "-");
+      any = any || (value && *value != 0);
+    }
+    if (any) rows.push_back(std::move(row));
   }
-  add_row(rows, summaries, "final training loss", "/final_loss",
-          [](double v) { return fmt::format("{:.4f}", v); });
-  add_row(rows, summaries, "test accuracy", "/test_accuracy", percent);
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    const std::string role(to_string(static_cast<Role>(r)));
-    add_row(rows, summaries, fmt::format("underflow, {}", role), fmt::format("/underflow/{}", role).c_str(),
-            percent);
-  }
-  add_row(rows, summaries, "images per second", "/images_per_second",
-          [](double v) { return fmt::format("{:.0f}", v); });
-  add_row(rows, summaries, "peak memory, planned", "/plan_peak_bytes", mebibytes);
-  add_row(rows, summaries, "peak memory, measured", "/added_rss_bytes", mebibytes);
   return markdown(rows);
 }
 

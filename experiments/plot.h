@@ -31,9 +31,8 @@ struct NamedRun {
   std::string label;  // empty: its folder's name
 };
 std::string log_path(const std::string& run);
-// From the records of its log. Throws RunError for a log that is none.
+// From the records of its log.
 PlotRun plot_run(const NamedRun& run, std::span<const Json> records);
-PlotRun plot_run(const NamedRun& run);
 
 // One diagram of a picture: a curve a run, some of them empty.
 struct Panel {
@@ -48,14 +47,22 @@ std::vector<Panel> panels_of(std::span<const PlotRun> runs);
 inline constexpr const char* kRunColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                               "#E69F00", "#56B4E9", "#000000", "#8C8C00"};
 
+// What a summary says of a run, as tables show it. Rows that no run has are left out.
+struct Figure {
+  std::string title;
+  std::string path;  // JSON pointer into the summary
+  std::string (*text)(double value);
+  bool of_memory = false;  // a part of model memory
+};
+std::vector<Figure> figures();
+// The figure's value; also of derived ones, such as what the run added to the memory it started with.
+std::optional<double> value_of(const Figure& figure, const Json& summary);
+
 // The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
 double tic_distance(double last);
 
 // 1234567 as "1,234,567".
 std::string with_commas(std::int64_t n);
-
-// The number of that name, where it is one that can be shown: finite, and below 1e30.
-std::optional<double> number_in(const Json& record, const char* key);
 
 // Writes PREFIX.png and PREFIX.svg with gnuplot: loss, accuracy and underflow shares by role over steps, one
 // colour a run. Throws RunError where gnuplot is missing or fails.

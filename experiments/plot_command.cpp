@@ -1,27 +1,56 @@
 // `lpmm plot`: pictures and a table of runs.
 #include <fmt/format.h>
 
+#include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands.h"
 #include "experiments/plot.h"
+#include "experiments/records.h"
+#include "experiments/tensorboard.h"
 #include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {
 
 struct PlotArguments {
   RunArguments runs;
-  std::string out;
+  std::string out, tensorboard, csv;
   bool table = false, json = false;
 };
 
+// As RFC 4180 has it.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
+
 int run(const PlotArguments& o) {
-  if (o.out.empty() && !o.table)
-    throw UsageError("plot: nothing asked for; name pictures (--out) or --table");
+  if (o.out.empty() && o.tensorboard.empty() && o.csv.empty() && !o.table)
+    throw UsageError("plot: nothing asked for; name pictures (--out), --csv, --tensorboard or --table");
   std::vector<PlotRun> runs;
-  for (const NamedRun& run : o.runs.named()) runs.push_back(plot_run(run));
-  nlohmann::ordered_json answer;
+  std::string csv = "run,tag,step,seconds,value\n";
+  std::map<std::string, std::string> events;  // file, content
+  for (const NamedRun& named : o.runs.named()) {
+    const std::vector<Json> records = read_log(log_path(named.path));
+    runs.push_back(plot_run(named, records));
+    for (const Scalar& s : o.csv.empty() ? std::vector<Scalar>{} : scalars_of(records)) {
+      csv += fmt::format("{},{},{},{},{}\n", csv_field(runs.back().label), csv_field(s.tag), s.step,
+                         s.seconds, s.value);
+    }
+    if (o.tensorboard.empty()) continue;
+    const std::string name = file_name(runs.back().label);
+    const auto file = std::filesystem::path(o.tensorboard) / name / "events.out.tfevents.lpmm";
+    if (!events.emplace(file.string(), tensorboard_events(records)).second) {
+      throw UsageError(fmt::format("two runs would be {}; give each a --label of its own", file.string()));
+    }
+  }
+  Json answer;
   if (o.table) {
     const std::string table = results_table(runs);
     if (o.json) {
@@ -35,7 +64,16 @@ int run(const PlotArguments& o) {
     answer["png"] = o.out + ".png";
     answer["svg"] = o.out + ".svg";
   }
-  if (o.json || !o.out.empty()) print_answer(answer, o.json);
+  if (!o.csv.empty()) {
+    write_text(o.csv, csv);
+    answer["csv"] = o.csv;
+  }
+  for (const auto& [file, content] : events) {
+    make_folder(std::filesystem::path(file).parent_path().string());
+    write_text(file, content);
+    answer["tensorboard"].push_back(file);
+  }
+  if (o.json || !answer.empty()) print_answer(answer, o.json);
   return 0;
 }
 
@@ -46,13 +84,19 @@ void add_plot_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("plot", "Draw runs, or put them side by side in a table");
   add_run_arguments(*command, o->runs);
   command->add_option("--out", o->out, "draws PREFIX.png and PREFIX.svg with gnuplot")->type_name("PREFIX");
+  command->add_option("--csv", o->csv, "writes every scalar of the logs: run, tag, step, seconds, value")
+      ->type_name("FILE");
+  command->add_option("--tensorboard", o->tensorboard, "writes each run's scalars as event files below DIR")
+      ->type_name("DIR");
   command->add_flag("--table", o->table, "prints a Markdown table, one column a run");
-  command->add_flag("--json", o->json, "print one JSON object: png, svg, table");
+  command->add_flag("--json", o->json, "print one JSON object: png, svg, csv, tensorboard, table");
   command->footer(
-      R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps. Table: bits
-per parameter, model memory by role, loss, accuracy, underflow, planned and measured memory.
-Example:
-  lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table)");
+      R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps.
+Table: bits per parameter, model memory by role, loss, accuracy, underflow, planned and measured
+memory. `tensorboard --logdir DIR` shows event files.
+Examples:
+  lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table
+  lpmm plot runs/fp32 runs/sr --tensorboard events)");
   on_selected(*command, action, o, run);
 }
 

@@ -82,6 +82,10 @@ std::string shell_command(std::span<const std::string> arguments) {
   return out;
 }
 
+std::string path_argument(const std::string& path) {
+  return path.starts_with('-') ? "./" + path : path;
+}
+
 std::string own_program() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
 }

@@ -23,8 +23,9 @@ int exit_code(int status);
 // Waits for the end.
 int wait_process(pid_t process);
 
-// The arguments as one would type them in a shell.
+// The arguments as one would type them in a shell, and a path that cannot be taken for an option there.
 std::string shell_command(std::span<const std::string> arguments);
+std::string path_argument(const std::string& path);
 
 // The file this program was started from.
 std::string own_program();

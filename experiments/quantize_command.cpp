@@ -92,9 +92,12 @@ void check_storable(const std::vector<float>& values, std::int64_t first, const 
 }
 
 void check_paths(const Options& o) {
-  const auto same = [](const std::string& a, const std::string& b) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(a)) ==
-           std::filesystem::weakly_canonical(std::filesystem::absolute(b));
+  const auto place = [](const std::string& path) {
+    std::error_code none;  // a pipe has no place
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), none);
+  };
+  const auto same = [&](const std::string& a, const std::string& b) {
+    return !place(a).empty() && place(a) == place(b);
   };
   for (const std::string& output : {o.codes, o.decoded}) {
     if (!output.empty() && same(output, o.input)) {
@@ -178,7 +181,10 @@ void add_quantize_command(CLI::App& program, Action& action) {
       ->check(kUnsigned)
       ->capture_default_str();
   command
-      ->add_option("--codes", o->codes, "write one unpacked code an element (int16, or uint8 for unsigned)")
+      ->add_option("--codes", o->codes,
+                   "write one unpacked code an element: int16 for int and soft, uint8 for other tables, "
+                   "uint16 or uint32 "
+                   "for bf16 and fp32")
       ->type_name("OUT.npy");
   command->add_option("--decoded", o->decoded, "write what is stored, as fp32")->type_name("OUT.npy");
   add_threads_option(*command, o->threads);

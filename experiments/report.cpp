@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "experiments/process.h"
+#include "experiments/records.h"
 #include "lpmm/spec.h"
 #include "lpmm/text.h"
 
@@ -49,6 +50,7 @@ svg { width: 100%; height: auto; display: block; }
 svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
 .grid { stroke: var(--line); stroke-width: 1; }
 .curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
+.line { display: inline-block; width: 1.6em; height: .6em; margin-right: .4em; stroke-width: 4; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .45em; }
 .bar { display: flex; height: 1.1rem; min-width: 2px; border-radius: 3px; overflow: hidden; }
 .bars { display: grid; grid-template-columns: max-content 1fr max-content; gap: .4rem .8rem; align-items: center;
@@ -101,6 +103,9 @@ std::string html(std::string_view text) {
       case '"':
         out += "&quot;";
         break;
+      case '\'':
+        out += "&#39;";
+        break;
       default:
         out += c;
     }
@@ -108,20 +113,8 @@ std::string html(std::string_view text) {
   return out;
 }
 
-std::string text_in(const Json& record, const char* key) {
-  const auto at = record.find(key);
-  return at != record.end() && at->is_string() ? at->get<std::string>() : "";
-}
-
-// An object inside of another; an empty one where there is none.
-const Json& object_in(const Json& record, std::string_view key) {
-  static const Json none = Json::object();
-  const auto at = record.find(key);
-  return at != record.end() && at->is_object() ? *at : none;
-}
-
-std::string bytes_text(double bytes) {
-  return with_commas(std::llround(std::clamp(bytes, -9e18, 9e18)));
+std::string whole_text(double number) {
+  return with_commas(std::llround(std::clamp(number, -9e18, 9e18)));
 }
 
 // ---- one run -------------------------------------------------------------------------------------------
@@ -130,14 +123,20 @@ struct Run {
   PlotRun curves;
   Json config = Json::object(), system = Json::object(), ledger = Json::object(),
        underflow = Json::object();  // the last record of each type
-  Json summary = Json::object();
+  Json summary = Json::object();    // of a run that has ended
   double last_step = 0;
 
   const std::string& label() const { return curves.label; }
   const Json& memory() const { return object_in(ledger, "model_memory_bytes"); }
+  // What is known of it: bits and memory from the start, the rest from its end.
+  Json known() const {
+    Json all = ledger;
+    all.update(summary);
+    return all;
+  }
   std::string state() const {
-    const std::string step = fmt::format("step {:g}", last_step);
-    if (summary.empty()) return "at " + step;
+    const std::string step = fmt::format("step {}", whole_text(last_step));
+    if (summary.empty()) return last_step == 0 ? "before its first step" : "at " + step;
     if (const std::string error = text_in(summary, "error"); !error.empty()) return "failed: " + error;
     return summary.value("interrupted", Json()) == false ? "done" : "interrupted, " + step;
   }
@@ -154,10 +153,9 @@ Run read(const NamedRun& given) {
     if (type == "system") run.system = record;
     if (type == "ledger") run.ledger = record;
     if (type == "underflow") run.underflow = record;
-    // A run that went on after a summary is not at its end.
-    run.summary = type == "summary" ? record : type == "step" ? Json::object() : run.summary;
     if (const auto step = number_in(record, "step")) run.last_step = *step;
   }
+  if (!run.curves.summary.empty()) run.summary = Json::parse(run.curves.summary);
   return run;
 }
 
@@ -167,8 +165,17 @@ std::string colour(std::size_t run) {
   return std::string_view(kRunColours[at]) == "#000000" ? "var(--colour6)" : kRunColours[at];
 }
 
+// After eight runs the colours begin again, with longer dashes each time.
+std::string stroke(std::size_t run) {
+  const std::size_t round = run / std::size(kRunColours);
+  const std::string dashes =
+      round == 0 ? "" : fmt::format(" stroke-dasharray=\"{} {}\"", 2 + 2 * round, 1 + round);
+  return fmt::format(" style=\"stroke:{}\"{}", colour(run), dashes);
+}
+
 std::string key(std::size_t run) {
-  return fmt::format("<span class=\"key\" style=\"background:{}\"></span>", colour(run));
+  return fmt::format("<svg class=\"line\" viewBox=\"0 0 22 8\"><line x2=\"22\" y1=\"4\" y2=\"4\"{}/></svg>",
+                     stroke(run));
 }
 
 // ---- tables --------------------------------------------------------------------------------------------
@@ -176,8 +183,8 @@ struct Cell {
   std::string html;
   std::optional<double> value;  // what the column is sorted by, where it is a number
 };
-Cell number(std::optional<double> value, const std::string& text) {
-  return value ? Cell{text, value} : Cell{};
+Cell cell_of(std::optional<double> value, std::string (*text)(double)) {
+  return value ? Cell{text(*value), value} : Cell{};
 }
 
 struct Column {
@@ -211,17 +218,8 @@ std::string table(const std::vector<Column>& columns) {
   return out + "</tbody></table></div>\n";
 }
 
-Column numbers(const std::vector<Run>& runs, const std::string& title, const auto& value, const auto& text) {
-  Column column{title};
-  for (const Run& run : runs) {
-    const std::optional<double> v = value(run);
-    column.cells.push_back(v ? Cell{text(*v), v} : Cell{});
-  }
-  return column;
-}
-
 std::string runs_table(const std::vector<Run>& runs) {
-  Column names{"run", true}, states{"state", true}, presets{"preset", true};
+  Column names{"run", true}, states{"state", true}, presets{"preset", true}, seeds{"seed"};
   for (std::size_t r = 0; r < runs.size(); ++r) {
     names.cells.push_back(
         {fmt::format("<label><input type=\"checkbox\" checked data-run=\"{}\"> {}{}</label>", r, key(r),
@@ -229,45 +227,18 @@ std::string runs_table(const std::vector<Run>& runs) {
          {}});
     states.cells.push_back({html(runs[r].state()), {}});
     presets.cells.push_back({html(text_in(runs[r].config, "preset")), {}});
+    const auto seed = runs[r].config.find("seed");
+    const bool whole = seed != runs[r].config.end() && seed->is_number_integer();
+    seeds.cells.push_back(whole ? Cell{seed->dump(), seed->get<double>()} : Cell{});
   }
-  const auto in_summary = [](const char* name) {
-    return [name](const Run& run) { return number_in(run.summary, name); };
-  };
-  const auto loss = [](double v) { return fmt::format("{:.4f}", v); };
-  const auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
-  const auto whole = [](double v) { return fmt::format("{:.0f}", v); };
-  const auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
-  std::vector<Column> columns = {
-      names,
-      states,
-      presets,
-      numbers(
-          runs, "seed", [](const Run& run) { return number_in(run.config, "seed"); }, whole),
-      numbers(
-          runs, "bits per parameter",
-          [](const Run& run) { return number_in(run.ledger, "bits_per_parameter"); },
-          [](double v) { return fmt::format("{:.2f}", v); }),
-      numbers(runs, "training loss", in_summary("final_loss"), loss),
-      numbers(runs, "test loss", in_summary("test_loss"), loss),
-      numbers(runs, "test accuracy", in_summary("test_accuracy"), percent)};
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    const std::string role(to_string(static_cast<Role>(r)));
-    columns.push_back(numbers(
-        runs, "underflow, " + role,
-        [&](const Run& run) { return number_in(object_in(run.summary, "underflow"), role.c_str()); },
-        percent));
+  std::vector<Column> columns = {names, states, presets, seeds};
+  for (const Figure& figure : figures()) {
+    if (figure.of_memory) continue;  // in a table of their own
+    columns.push_back({figure.title});
+    for (const Run& run : runs) {
+      columns.back().cells.push_back(cell_of(value_of(figure, run.known()), figure.text));
+    }
   }
-  columns.push_back(numbers(runs, "images a second", in_summary("images_per_second"), whole));
-  columns.push_back(numbers(runs, "tokens a second", in_summary("tokens_per_second"), whole));
-  columns.push_back(numbers(runs, "peak memory, planned", in_summary("plan_peak_bytes"), mebibytes));
-  columns.push_back(numbers(
-      runs, "measured",
-      [](const Run& run) -> std::optional<double> {
-        const auto peak = number_in(run.summary, "peak_rss_bytes");
-        const auto start = number_in(run.summary, "rss_at_start_bytes");
-        return peak && start ? std::optional(*peak - *start) : std::nullopt;
-      },
-      mebibytes));
   return table(columns);
 }
 
@@ -276,20 +247,30 @@ std::string runs_table(const std::vector<Run>& runs) {
 struct Scale {
   double low = 0, high = 1, from = 0, to = 1;
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
+  double distance() const { return tic_distance(high - low); }
   std::vector<double> tics() const {
-    const double distance = tic_distance(high - low);
+    const double distance = this->distance();
     std::vector<double> out;
-    for (double i = std::ceil(low / distance - 1e-9); i * distance <= high + 1e-9 * distance; ++i)
-      out.push_back(i * distance + 0.0);  // no -0
+    const double first = std::ceil(low / distance - 1e-9);
+    for (int i = 0; i < 12 && (first + i) * distance <= high + 1e-9 * distance; ++i) {
+      out.push_back((first + i) * distance + 0.0);  // no -0
+    }
     return out;
   }
 };
 
 // The range of some values, a little wider, and never empty.
 void fit(Scale& scale, double low, double high) {
-  const double room = high > low ? 0.04 * (high - low) : std::max(1e-6, 0.01 * std::abs(low));
+  const double room = std::max({0.04 * (high - low), 1e-6 * std::max(std::abs(low), std::abs(high)), 1e-9});
   scale.low = low - room;
   scale.high = high + room;
+}
+
+// With as many digits as tell a mark from its neighbours.
+std::string tic_text(double value, double distance) {
+  if (std::abs(value) >= 1e7) return fmt::format("{:.6g}", value);
+  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(distance) + 1e-9)));
+  return fmt::format("{:.{}f}", value, digits);
 }
 
 std::string drawing(const Panel& panel, const std::vector<Run>& runs) {
@@ -311,12 +292,12 @@ std::string drawing(const Panel& panel, const std::vector<Run>& runs) {
     out += fmt::format(
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/><text x=\"{3}\" "
         "y=\"{4:.1f}\" "
-        "text-anchor=\"end\">{5:.6g}</text>\n",
-        kLeft, kWidth - kRight, y(v), kLeft - 6, y(v) + 4, v);
+        "text-anchor=\"end\">{5}</text>\n",
+        kLeft, kWidth - kRight, y(v), kLeft - 6, y(v) + 4, tic_text(v, y.distance()));
   }
   for (const double v : x.tics()) {
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.6g}</text>\n", x(v),
-                       kHeight - kBottom + 17, v);
+    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x(v),
+                       kHeight - kBottom + 17, tic_text(v, x.distance()));
   }
   out += fmt::format(
       "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">step</text>"
@@ -327,16 +308,12 @@ std::string drawing(const Panel& panel, const std::vector<Run>& runs) {
     if (curve.empty()) continue;
     std::string points;
     for (const PlotPoint& p : curve) points += fmt::format("{:.1f},{:.1f} ", x(p.step), y(p.value));
-    // After eight runs the colours begin again, dashed.
-    const std::size_t round = r / std::size(kRunColours);
-    const std::string dashes =
-        round == 0 ? "" : fmt::format(" stroke-dasharray=\"{} {}\"", 2 + 4 * round, 2 + round);
-    const std::string title =
-        html(fmt::format("{}: {:.6g} at step {:g}", runs[r].label(), curve.back().value, curve.back().step));
-    out += fmt::format("<g class=\"run{}\" style=\"stroke:{}\"><title>{}</title>", r, colour(r), title);
+    const std::string title = html(fmt::format("{}: {:.6g} at step {}", runs[r].label(), curve.back().value,
+                                               whole_text(curve.back().step)));
+    out += fmt::format("<g class=\"run{}\"{}><title>{}</title>", r, stroke(r), title);
     out += curve.size() == 1 ? fmt::format("<circle r=\"3\" style=\"fill:{}\" cx=\"{:.1f}\" cy=\"{:.1f}\"/>",
                                            colour(r), x(curve[0].step), y(curve[0].value))
-                             : fmt::format("<polyline class=\"curve\"{} points=\"{}\"/>", dashes, points);
+                             : fmt::format("<polyline class=\"curve\" points=\"{}\"/>", points);
     out += "</g>\n";
   }
   return out + "</svg></figure>\n";
@@ -364,19 +341,20 @@ std::string memory_section(const std::vector<Run>& runs) {
       const double bytes = number_in(run.memory(), kParts[p]).value_or(0);
       if (bytes <= 0 || total <= 0) continue;
       out += fmt::format("<span style=\"background:{};width:{:.2f}%\" title=\"{}: {} bytes\"></span>",
-                         kPartColours[p], 100 * bytes / total, kParts[p], bytes_text(bytes));
+                         kPartColours[p], 100 * bytes / total, kParts[p], whole_text(bytes));
     }
-    out += fmt::format("</div><span>{} bytes</span>\n", bytes_text(total));
+    out += fmt::format("</div><span>{} bytes</span>\n", whole_text(total));
   }
   out += "</div>\n";
   std::vector<Column> columns = {{"run", true}};
   for (const Run& run : runs) columns[0].cells.push_back({html(run.label()), {}});
-  for (const char* part : kParts) {
-    columns.push_back(numbers(
-        runs, part, [&](const Run& run) { return number_in(run.memory(), part); }, bytes_text));
+  for (const Figure& figure : figures()) {
+    if (!figure.of_memory) continue;
+    columns.push_back({figure.title});
+    for (const Run& run : runs) {
+      columns.back().cells.push_back(cell_of(value_of(figure, run.known()), figure.text));
+    }
   }
-  columns.push_back(numbers(
-      runs, "total", [](const Run& run) { return number_in(run.memory(), "total"); }, bytes_text));
   return out + table(columns);
 }
 
@@ -400,13 +378,12 @@ std::string tensors_table(const Run& run) {
     names.cells.push_back({html(name), {}});
     const auto shape = tensor.find("shape");
     shapes.cells.push_back({shape == tensor.end() ? "" : html(shape->dump()), {}});
-    const auto size = number_in(tensor, "bytes");
-    bytes.cells.push_back(number(size, bytes_text(size.value_or(0))));
+    bytes.cells.push_back(cell_of(number_in(tensor, "bytes"), whole_text));
     for (std::size_t r = 0; r < kRoles; ++r) {
       const std::string role(to_string(static_cast<Role>(r)));
-      specs[r].cells.push_back({html(text_in(stored, role.c_str())), {}});
-      const auto share = number_in(object_in(lost, role), "share");
-      shares[r].cells.push_back(number(share, fmt::format("{:.2f} %", 100 * share.value_or(0))));
+      specs[r].cells.push_back({html(text_in(stored, role)), {}});
+      shares[r].cells.push_back(cell_of(number_in(object_in(lost, role), "share"),
+                                        [](double v) { return fmt::format("{:.2f} %", 100 * v); }));
     }
   }
   std::vector<Column> columns = {names, shapes, bytes};
@@ -426,11 +403,15 @@ std::string run_section(const Run& run, std::size_t number) {
   }
   const std::string toml = text_in(run.config, "toml");
   if (!toml.empty()) {
-    const std::string file =
-        (std::filesystem::path(log_path(run.path)).parent_path() / "config.toml").string();
-    const std::string again[] = {"lpmm", "train", file, "--out", "runs/again"};
-    out += fmt::format("<p>Again, with the same bits on the same kind of machine:</p>\n<pre>{}</pre>\n",
-                       html(shell_command(again)));
+    const std::filesystem::path config =
+        std::filesystem::path(log_path(run.path)).parent_path() / "config.toml";
+    std::error_code none;
+    if (std::filesystem::exists(config, none)) {
+      const std::string again[] = {"lpmm", "train", path_argument(config.string()), "--out",
+                                   "runs/again_" + file_name(run.label())};
+      out += fmt::format("<p>Again, with the same bits on the same kind of machine:</p>\n<pre>{}</pre>\n",
+                         html(shell_command(again)));
+    }
   }
   if (const std::string tensors = tensors_table(run); !tensors.empty()) {
     out += "<details><summary>Tensors</summary>\n" + tensors + "</details>\n";
@@ -454,10 +435,10 @@ std::string report_html(std::span<const NamedRun> given, const std::string& comm
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'\">\n"
-      "<title>lpmm: {} runs</title>\n<style>{}</style></head><body>\n"
-      "<h1>{} runs</h1>\n<p>A head sorts its table; a box switches a run's curves.</p>\n",
-      runs.size(), kStyle, runs.size());
+      "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
+      "<title>lpmm: {0}</title>\n<style>{1}</style></head><body>\n"
+      "<h1>{0}</h1>\n<p>A head sorts its table; a box switches a run's curves.</p>\n",
+      runs.size() == 1 ? "one run" : fmt::format("{} runs", runs.size()), kStyle);
   out += runs_table(runs);
   out += "<h2>Curves</h2>\n<div class=\"panels\">\n";
   for (const Panel& panel : panels_of(curves)) out += drawing(panel, runs);

@@ -1,12 +1,14 @@
 // `lpmm report`: one page of HTML about runs.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "experiments/commands.h"
 #include "experiments/process.h"
 #include "experiments/report.h"
+#include "lpmm/error.h"
 #include "lpmm/files.h"
 
 namespace lpmm {
@@ -21,7 +23,14 @@ struct ReportArguments {
 int run(const ReportArguments& o) {
   const std::vector<NamedRun> runs = o.runs.named();
   std::vector<std::string> command = {"lpmm", "report"};
-  command.insert(command.end(), o.runs.paths.begin(), o.runs.paths.end());
+  for (const NamedRun& run : runs) {
+    std::error_code none;
+    if (std::filesystem::equivalent(o.out, log_path(run.path), none)) {
+      throw UsageError(
+          fmt::format("{} is the log of a run and cannot be the page; name another file (--out)", o.out));
+    }
+    command.push_back(path_argument(run.path));
+  }
   for (const std::string& label : o.runs.labels) command.insert(command.end(), {"--label", label});
   command.insert(command.end(), {"--out", o.out});
   const std::string page = report_html(runs, shell_command(command));
@@ -36,7 +45,7 @@ void add_report_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ReportArguments>();
   CLI::App* command = program.add_subcommand("report", "Write one page of HTML about runs, for any browser");
   add_run_arguments(*command, o->runs);
-  command->add_option("--out", o->out, "page to write")->required()->type_name("FILE.html");
+  command->add_option("--out", o->out, "page to write")->required()->check(kNotEmpty)->type_name("FILE.html");
   command->add_flag("--json", o->json, "print one JSON object: html, runs, bytes");
   command->footer(
       R"(The page holds everything it shows and needs no network: what each run reached, curves, model

@@ -82,14 +82,6 @@ void choices(const std::vector<SweepAxis>& axes, std::size_t axis, Choice& choic
   }
 }
 
-std::string file_name(std::string text) {
-  constexpr const char* kFine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=-";
-  for (std::size_t at = 0; (at = text.find_first_not_of(kFine, at)) != std::string::npos;) {
-    text[at] = text[at] == ':' ? '-' : '_';
-  }
-  return text;
-}
-
 Choice without_memory(const Choice& choice) {
   Choice out;
   for (const auto& c : choice) {
@@ -196,7 +188,7 @@ class Runner {
       }
       if (InterruptGuard::asked() && !passed_on) {
         passed_on = true;
-        say("sweep: stopping; the running cells save a checkpoint");
+        say("sweep: stopping; the running cells save a checkpoint (a second Ctrl-C ends at once)");
         for (const Running& r : running_) kill(r.process, SIGINT);
       }
       collect();

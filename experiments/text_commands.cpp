@@ -216,7 +216,7 @@ void add_import_command(CLI::App& program, Action& action) {
       ->type_name("DIR");
   command->add_option("--preset", o->preset, "memory policy of the parameters")->capture_default_str();
   command->add_option("--vocab", o->folder,
-                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe below $LPMM_DATA)");
+                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Examples:

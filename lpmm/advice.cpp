@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lpmm/spec.h"
@@ -59,8 +60,9 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
     const double size = std::sqrt(squares / static_cast<double>(sample.size()));
     const double code = code_size(v, static_cast<std::int64_t>(sample.size()), size);
-    const double update =
-        memory.optimizer().rule == RuleName::kSgd ? kTypicalRelativeUpdate * size : learning_rate;
+    const double update = memory.optimizer().rule == RuleName::kSgd
+                              ? std::min(kTypicalRelativeUpdate, learning_rate) * size
+                              : learning_rate;
     const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
     add(total, lost, memory.info(i).name, share, v.elements);
   }
@@ -98,11 +100,24 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
     return "no parameter changes any more: every update is exactly 0 (gradients or learning rate vanished)";
   }
   const LostUpdates lost = count_lost_updates(memory, stats);
-  if (lost.elements == 0 || lost.share <= kStalledShare) return {};
+  if (lost.elements > 0 && lost.share > kStalledShare) {
+    return fmt::format(
+        "the packed parameters stand still: nearest rounding lost {:.2f} % of their updates; use "
+        "stochastic rounding (sr), more parameter bits or a larger learning rate",
+        100 * lost.share);
+  }
+  std::int64_t packed = 0, moved = 0;
+  for (std::size_t i = 0; i < stats.size(); ++i) {
+    const kernels::ChangeStats& s = stats[i].role[kParameter];
+    if (memory.view(static_cast<int>(i), Role::kParameter).codec.format.map == Map::kFp32) continue;
+    packed += s.increments;
+    moved += s.increments - s.underflows;
+  }
+  if (packed == 0 || moved > 0) return {};
   return fmt::format(
-      "the packed parameters stand still: nearest rounding lost {:.2f} % of their updates; use "
-      "stochastic rounding (sr), more parameter bits or a larger learning rate",
-      100 * lost.share);
+      "the packed parameters stand still: none of {} updates changed a code; use more parameter bits or a "
+      "larger learning rate",
+      packed);
 }
 
 }  // namespace lpmm

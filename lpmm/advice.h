@@ -5,7 +5,8 @@
 // under rn.
 //
 // Before the first step the gradients are unknown. Adam moves a weight by about the learning rate; for SGD we
-// take 1e-3 of the tensor's root mean square, the size of a healthy step. An increment u ~ N(0, s) is lost
+// take 1e-3 of the tensor's root mean square, the size of a healthy step, or the learning rate's share of it
+// where that is smaller. An increment u ~ N(0, s) is lost
 // with probability erf(step / (2 sqrt(2) s)) (an update below half a step, low_precision theory). After a
 // measured step the ledger's counts replace the guess.
 #pragma once
@@ -36,7 +37,7 @@ LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const Tensor
 // One line for a person, empty where all is well. `expected` says whether the numbers are a forecast.
 std::string underflow_warning(const LostUpdates& lost, bool expected);
 // Not empty where parameters that should change do not: all but kStalledShare of the increments were lost
-// under rn, or no parameter of the model had any increment at all.
+// under rn, none of them changed a code whatever the rounding, or no parameter had any increment at all.
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats);
 
 }  // namespace lpmm

@@ -485,6 +485,12 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
     set("memory.rounding=" + quoted(options.rounding), "--rounding " + options.rounding);
   }
   for (const std::string& setting : options.settings) set(setting, "--set " + setting);
+  // A length in epochs that was asked for replaces one in steps that the file has.
+  const auto given = [&](std::string_view key) {
+    return std::any_of(options.settings.begin(), options.settings.end(),
+                       [&](const std::string& s) { return s.starts_with(key); });
+  };
+  if (given("train.epochs=") && !given("train.steps=")) root["train"].as_table()->erase("steps");
 
   RunConfig config;
   config.policy = make_policy("fp32");

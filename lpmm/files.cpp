@@ -23,37 +23,22 @@ namespace {
   throw RunError(fmt::format("{}: {}: {}", path, what, std::strerror(errno)));
 }
 
-// The file that `path` leads to. Renaming onto a link would replace the link.
-std::string target_of(const std::string& path) {
-  std::error_code none;
-  const std::filesystem::path found = std::filesystem::canonical(path, none);
-  return none ? path : found.string();
-}
-
-bool is_device(const std::string& path) {
-  std::error_code none;
-  const std::filesystem::file_status status = std::filesystem::status(path, none);
-  return std::filesystem::is_other(status);
-}
-
 // Eight tables, so that eight bytes are taken at once (Kounavis and Berry 2005).
-constexpr auto kCrcTables = [] {
-  std::array<std::array<std::uint32_t, 256>, 8> t{};
+using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
+constexpr CrcTables crc_tables(std::uint32_t polynomial) {
+  CrcTables t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t c = i;
-    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? 0xEDB88320U : 0U);
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? polynomial : 0U);
     t[0][i] = c;
   }
   for (std::size_t k = 1; k < 8; ++k) {
     for (std::size_t i = 0; i < 256; ++i) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 255U];
   }
   return t;
-}();
+}
 
-}  // namespace
-
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
-  const auto& t = kCrcTables;
+std::uint32_t crc_with(const CrcTables& t, std::span<const std::byte> bytes, std::uint32_t crc) {
   const auto* p = reinterpret_cast<const std::uint8_t*>(bytes.data());
   std::size_t n = bytes.size();
   crc = ~crc;
@@ -67,12 +52,25 @@ std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
   return ~crc;
 }
 
-File::File(std::string path, Mode mode) : path_(std::move(path)) {
+}  // namespace
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
+  static constexpr CrcTables kTables = crc_tables(0xEDB88320U);
+  return crc_with(kTables, bytes, crc);
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
+  static constexpr CrcTables kTables = crc_tables(0x82F63B78U);
+  return crc_with(kTables, bytes, crc);
+}
+
+File::File(const std::string& path, Mode mode, const std::string& name) : path_(name.empty() ? path : name) {
   // Without O_NONBLOCK a pipe would keep us waiting for a writer.
   const int flags = mode == Mode::kRead     ? O_RDONLY | O_NONBLOCK
                     : mode == Mode::kCreate ? O_WRONLY | O_CREAT | O_TRUNC
+                    : mode == Mode::kNew    ? O_WRONLY | O_CREAT | O_EXCL
                                             : O_RDWR | O_CREAT | O_APPEND;
-  fd_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+  fd_ = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
   if (fd_ < 0) fail(path_, mode == Mode::kRead ? "cannot be opened" : "cannot be written");
   struct stat s {};
   if (mode == Mode::kRead && (::fstat(fd_, &s) != 0 || !S_ISREG(s.st_mode))) {
@@ -144,21 +142,35 @@ std::string read_text(const std::string& path, std::uint64_t limit) {
   return text;
 }
 
-NewFile::NewFile(const std::string& path)
-    : target_(target_of(path)), file_(is_device(target_) ? target_ : target_ + ".tmp", File::Mode::kCreate) {}
+NewFile::NewFile(const std::string& path) : target_(path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  // Renaming onto a link would replace the link.
+  if (const fs::path led = fs::canonical(path, error); !error) target_ = led.string();
+  if (fs::is_other(status) || (error && fs::is_symlink(fs::symlink_status(path, error)))) {
+    file_.emplace(path, File::Mode::kCreate);
+    return;
+  }
+  const fs::path folder = fs::path(target_).parent_path();
+  for (int n = 0; !file_; ++n) {
+    temporary_ = (folder / fmt::format(".lpmm-{}-{}.tmp", ::getpid(), n)).string();
+    if (!fs::exists(fs::symlink_status(temporary_, error))) file_.emplace(temporary_, File::Mode::kNew, path);
+  }
+  if (fs::is_regular_file(status)) fs::permissions(temporary_, status.permissions(), error);
+}
 
 NewFile::~NewFile() {
-  if (!kept_ && file_.path() != target_) ::unlink(file_.path().c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void NewFile::keep() {
-  file_.sync();
-  if (file_.path() != target_) {
-    if (std::rename(file_.path().c_str(), target_.c_str()) != 0) fail(target_, "cannot be written");
-    const std::string folder = std::filesystem::path(target_).parent_path().string();
-    sync_folder(folder.empty() ? "." : folder);
-  }
-  kept_ = true;
+  file_->sync();
+  if (temporary_.empty()) return;
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail(target_, "cannot be written");
+  temporary_.clear();
+  const std::string folder = std::filesystem::path(target_).parent_path().string();
+  sync_folder(folder.empty() ? "." : folder);
 }
 
 void write_text(const std::string& path, std::string_view text) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,20 +13,25 @@ namespace lpmm {
 
 // CRC-32 (the polynomial of zlib), continued from `crc`.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);
+// The same with Castagnoli's polynomial, as in RFC 3720.
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 
 // An open file; closed by the destructor.
 class File {
  public:
-  enum class Mode { kRead, kCreate, kAppend };  // kCreate empties an existing file
-  File(std::string path, Mode mode);
+  // kCreate empties an existing file; kNew is an error where there is one.
+  enum class Mode { kRead, kCreate, kNew, kAppend };
+  // Messages show `name`, where it is not empty, in place of the path.
+  File(const std::string& path, Mode mode, const std::string& name = "");
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return path_; }  // as messages show it
   std::uint64_t size() const;
   void read(std::uint64_t offset, std::span<std::byte> out) const;  // all of it, or an error
   void write(std::span<const std::byte> bytes);                     // at the end, all of it, or an error
+  // Bytes that are there already; not of a kAppend file, nor of a pipe.
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size);
   void sync();
@@ -36,8 +42,10 @@ class File {
   int fd_ = -1;
 };
 
-// A file that gets its name when it is whole: written beside it as PATH.tmp, and removed where keep() was not
-// reached. A device or a pipe is written as it is.
+// A file that gets its name when it is whole. Until keep() it is written beside it under a name of its own,
+// and removed where keep() is not reached; only a process that is killed leaves it. It keeps the mode of the
+// file it replaces. What is no ordinary file (a device, a pipe, a link that leads nowhere) is written in
+// place.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -45,13 +53,13 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  File& file() { return file_; }
+  File& file() { return *file_; }
+  bool in_place() const { return temporary_.empty(); }
   void keep();  // durable
 
  private:
-  std::string target_;
-  File file_;
-  bool kept_ = false;
+  std::string target_, temporary_;  // empty where the target is written in place
+  std::optional<File> file_;
 };
 
 std::string read_text(const std::string& path, std::uint64_t limit);  // an error above `limit` bytes

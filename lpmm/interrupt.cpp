@@ -3,21 +3,30 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <ctime>
 
 namespace lpmm {
 namespace {
 
-std::atomic<int> stop_requests = 0;
-static_assert(std::atomic<int>::is_always_lock_free);  // or a handler may not touch it
+std::atomic<std::int64_t> asked_at = 0;                         // nanoseconds; 0: not asked
+static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // or a handler may not touch it
 
 extern "C" void ask_for_stop(int) {
-  if (++stop_requests > 1) _exit(130);
+  constexpr std::int64_t kSecond = 1'000'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t time = now.tv_sec * kSecond + now.tv_nsec;
+  std::int64_t first = 0;
+  if (asked_at.compare_exchange_strong(first, time)) return;
+  // Terminals and `timeout` send one request as two signals, to the process and to its group.
+  if (time - first > kSecond / 2) _exit(130);
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  stop_requests = 0;
+  asked_at = 0;
   struct sigaction action {};
   action.sa_handler = ask_for_stop;
   action.sa_flags = SA_RESTART;
@@ -29,11 +38,11 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
-  stop_requests = 0;
+  asked_at = 0;
 }
 
 bool InterruptGuard::asked() {
-  return stop_requests > 0;
+  return asked_at != 0;
 }
 
 void InterruptGuard::check() {

@@ -13,8 +13,8 @@ class Interrupted : public std::runtime_error {
   Interrupted() : std::runtime_error("interrupted") {}
 };
 
-// While it lives, SIGINT, SIGTERM and a SIGHUP that is not ignored (nohup) only ask for a stop; a second one
-// ends the program.
+// While it lives, SIGINT, SIGTERM and a SIGHUP that is not ignored (nohup) only ask for a stop; another one
+// half a second later or more ends the program.
 class InterruptGuard {
  public:
   InterruptGuard();

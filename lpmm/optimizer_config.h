@@ -31,7 +31,7 @@ struct OptimizerConfig {
   bool nesterov = false;                              // sgd
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  // adam, adamw
   double clip_norm = 0;                               // global-norm clipping; 0: none
-  std::vector<ParameterGroup> groups;
+  std::vector<ParameterGroup> groups = {};
   bool frozen = false;  // all tensors are, as where a model is only evaluated
 };
 

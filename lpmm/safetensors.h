@@ -56,8 +56,8 @@ struct WrittenFile {
 
 // Bytes the file will have.
 std::uint64_t safetensors_bytes(const Metadata& metadata, std::span<const SafetensorsSource> tensors);
-// Writes the file, as a whole or not at all. Wider types come first, so that every tensor is aligned to its
-// type.
+// Writes the file through NewFile and syncs it. Wider types come first, so that every tensor is aligned to
+// its type.
 WrittenFile write_safetensors(const std::string& path, const Metadata& metadata,
                               std::span<const SafetensorsSource> tensors);
 

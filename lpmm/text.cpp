@@ -53,6 +53,22 @@ bool matches_pattern(std::string_view pattern, std::string_view name) {
   return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
+std::string file_name(std::string text) {
+  constexpr const char* kFine = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._=-";
+  for (std::size_t at = 0; (at = text.find_first_not_of(kFine, at)) != std::string::npos;) {
+    text[at] = text[at] == ':' ? '-' : '_';
+  }
+  if (text.empty() || text[0] == '.') text.replace(0, 1, "_");
+  return text;
+}
+
+std::string without_password(const std::string& address) {
+  const std::size_t scheme = address.find("://");
+  const std::size_t host = scheme == std::string::npos ? 0 : scheme + 3;
+  const std::size_t at = address.rfind('@');  // a password may hold any sign
+  return at == std::string::npos || at < host ? address : address.substr(0, host) + address.substr(at + 1);
+}
+
 std::string join(std::span<const std::string_view> words) {
   std::string text;
   for (const std::string_view word : words) text.append(text.empty() ? "" : ", ").append(word);

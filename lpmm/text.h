@@ -21,6 +21,12 @@ void tell(std::string_view text);
 // ends and tabs stay.
 std::string printable(std::string_view text);
 
+// Text as the name of a file or folder: letters, digits and . _ = - stay, but no dot at the start.
+std::string file_name(std::string text);
+
+// A web address as messages may show it: without the user and password that may stand before the host.
+std::string without_password(const std::string& address);
+
 // "a, b, c"
 std::string join(std::span<const std::string_view> words);
 

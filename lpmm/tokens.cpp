@@ -101,6 +101,8 @@ std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, s
                           const ProgressCall& progress) {
   if (text.empty()) throw UsageError(fmt::format("{}: there is no text to encode, it is empty", path));
   NewFile out(path);
+  if (out.in_place())
+    throw UsageError(fmt::format("{}: tokens can only be written to an ordinary file", path));
   const std::uint64_t count = write_all(out.file(), tokenizer, text, progress);
   out.file().overwrite(offsetof(Header, count), std::as_bytes(std::span(&count, 1)));
   out.keep();

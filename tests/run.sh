@@ -19,7 +19,7 @@ fail() {
 # An attribute of ctest's report: tests, failures, disabled or skipped.
 attribute() { tr '\n\t' '  ' <"$1" | sed -n "s/.*<testsuite [^>]* $2=\"\([0-9]*\)\".*/\1/p"; }
 sources() {
-  git ls-files kernels lpmm models theory experiments tests | grep -E "\.($1)\$"
+  find kernels lpmm models theory experiments tests -type f -not -path '*/results/*' | grep -E "\.($1)\$" | sort
 }
 
 # build_and_test PRESET FOLDER [ctest arguments...]: one preset of CMakePresets.json; of $targets only, where it is

@@ -500,9 +500,12 @@ TEST_F(DataGet, BadUsageIsNamed) {
   expect_failure(get({"gpt2-bpe", "cifar"}), 2, {"did you mean cifar10?"});
   expect_failure(get({}), 2, {"NAME"});
   expect_failure(get({"gpt2-bpe", "--mirror", "ftp://x"}), 2, {"--mirror ftp://x", "http"});
+  const Outcome secret = get({"gpt2-bpe", "--mirror", "ftp://me:sec/r@et@x"});
+  expect_failure(secret, 2, {"--mirror ftp://x"});
+  EXPECT_EQ(secret.err.find("sec/"), std::string::npos) << secret.err;
   expect_failure(get({"gpt2-bpe", "--mirror", "http://"}), 2, {"--mirror http://", "HOST"});
   expect_failure(get({"gpt2-bpe"}, {{{"LPMM_DATA", ""}, {"HOME", ""}}}), 2, {"HOME", "--to"});
-  expect_failure(get({"gpt2-bpe", "--to", ""}), 2, {"--to", "no folder"});
+  expect_failure(get({"gpt2-bpe", "--to", ""}), 2, {"--to", "empty"});
   EXPECT_FALSE(std::filesystem::exists(path("data")));
   const Outcome help = get({"--help"});
   EXPECT_EQ(help.code, 0);

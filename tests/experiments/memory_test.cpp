@@ -9,15 +9,10 @@
 #include <vector>
 
 #include "tests/experiments/program.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 class Memory : public ProgramTest {
  protected:

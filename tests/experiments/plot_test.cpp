@@ -1,9 +1,14 @@
 // `lpmm plot` and `lpmm report` on logs written by hand.
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
+#include <span>
 
+#include "lpmm/files.h"
 #include "tests/experiments/program.h"
 
 namespace lpmm {
@@ -111,6 +116,11 @@ TEST_F(PlotTest, TableHasARunAColumn) {
     EXPECT_NE(outcome.out.find(line), std::string::npos) << line << " in\n" << outcome.out;
   }
   EXPECT_EQ(outcome.out.find("variance"), std::string::npos);
+  // --label takes one name, so runs may follow it.
+  EXPECT_EQ(run_lpmm({"plot", "--label", "x", path("a"), "--label", "y", path("b"), "--table"}).code, 0);
+  // What went on after its end has not ended.
+  std::ofstream(path("a/log.jsonl"), std::ios::app) << "{\"type\":\"step\",\"step\":41,\"loss\":1}\n";
+  expect_failure(run_lpmm({"plot", path("a"), "--table"}), 1, {"not ended"});
 }
 
 TEST_F(PlotTest, BadInputIsNamed) {
@@ -140,6 +150,105 @@ TEST_F(PlotTest, HostileValuesAreSkipped) {
         "{\"type\":\"summary\",\"final_loss\":[],\"model_memory_bytes\":7}\n");
   expect_failure(run_lpmm({"plot", path("odd"), "--out", path("p")}), 1, {"nothing to plot"});
   EXPECT_EQ(run_lpmm({"plot", path("odd"), "--table"}).code, 0);
+}
+
+// ---- TensorBoard -----------------------------------------------------------------------------------------
+
+struct Scalar {
+  double wall_time;
+  std::uint64_t step;
+  float value;
+  bool operator==(const Scalar&) const = default;
+};
+
+// Reads an event file as its two formats are published: records, then messages. Every checksum must hold.
+std::map<std::string, std::vector<Scalar>> read_events(const std::string& file) {
+  std::map<std::string, std::vector<Scalar>> out;
+  const auto whole = [](std::string_view bytes) {
+    std::uint64_t v = 0;
+    for (std::size_t i = bytes.size(); i-- > 0;) v = v << 8 | static_cast<unsigned char>(bytes[i]);
+    return v;
+  };
+  const auto check = [&](std::string_view bytes, std::string_view crc) {
+    const std::uint32_t c = crc32c(std::as_bytes(std::span(bytes)));
+    EXPECT_EQ(static_cast<std::uint32_t>((c >> 15 | c << 17) + 0xA282EAD8U), whole(crc));
+  };
+  // Field number -> its value: a number, or bytes.
+  const auto fields = [&](std::string_view message) {
+    std::map<std::uint64_t, std::string> found;
+    const auto varint = [&message] {
+      std::uint64_t v = 0;
+      for (int shift = 0; !message.empty(); shift += 7) {
+        const auto byte = static_cast<unsigned char>(message[0]);
+        message.remove_prefix(1);
+        v |= std::uint64_t{byte & 0x7FU} << shift;
+        if (byte < 0x80) break;
+      }
+      return v;
+    };
+    while (!message.empty()) {
+      const std::uint64_t key = varint();
+      std::uint64_t length = (key & 7) == 1 ? 8 : (key & 7) == 5 ? 4 : varint();
+      if ((key & 7) == 0) {
+        found[key >> 3] = std::string(reinterpret_cast<const char*>(&length), 8);
+        continue;
+      }
+      found[key >> 3] = message.substr(0, length);
+      message.remove_prefix(length);
+    }
+    return found;
+  };
+  const std::string bytes = read_file(file);
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const std::uint64_t length = whole(rest.substr(0, 8));
+    check(rest.substr(0, 8), rest.substr(8, 4));
+    check(rest.substr(12, length), rest.substr(12 + length, 4));
+    auto event = fields(rest.substr(12, length));
+    rest.remove_prefix(16 + length);
+    if (event.contains(3)) {
+      EXPECT_EQ(event[3], "brain.Event:2");
+      continue;
+    }
+    auto value = fields(fields(event[5])[1]);
+    out[value[1]].push_back({std::bit_cast<double>(whole(event[1])), whole(event[2]),
+                             std::bit_cast<float>(static_cast<std::uint32_t>(whole(value[2])))});
+  }
+  return out;
+}
+
+TEST_F(PlotTest, EventFilesHoldEveryScalar) {
+  const std::string log =
+      write("log.jsonl",
+            "{\"type\":\"system\",\"time\":\"2026-01-02T03:04:05Z\"}\n"
+            "{\"type\":\"step\",\"step\":10,\"epoch\":0,\"loss\":1.5,\"seconds\":2.5}\n"
+            "{\"type\":\"eval\",\"step\":300,\"loss\":1.25,\"accuracy\":0.5,\"seconds\":9}\n"
+            "{\"type\":\"underflow\",\"step\":300,\"roles\":{\"parameter\":{\"share\":0.75}}}\n"
+            "{\"type\":\"step\",\"step\":-1,\"loss\":1}\n{\"type\":\"step\",\"step\":11,\"loss\":\"x\"}\n");
+  const Outcome outcome = run_lpmm(
+      {"plot", log, "--label=../a \"b\"", "--tensorboard", path("events"), "--csv", path("s.csv"), "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(read_file(path("s.csv")),
+            "run,tag,step,seconds,value\n"
+            "\"../a \"\"b\"\"\",train/epoch,10,2.5,0\n"
+            "\"../a \"\"b\"\"\",train/loss,10,2.5,1.5\n"
+            "\"../a \"\"b\"\"\",test/loss,300,2.5,1.25\n"
+            "\"../a \"\"b\"\"\",test/accuracy,300,2.5,0.5\n"
+            "\"../a \"\"b\"\"\",underflow/parameter,300,2.5,0.75\n");
+  const std::string file = path("events/_._a__b_/events.out.tfevents.lpmm");
+  EXPECT_EQ(outcome.json()["tensorboard"], nlohmann::json::array({file}));
+  const auto events = read_events(file);
+  const double start = 1767323045;  // of the system record's time
+  using Scalars = std::vector<Scalar>;
+  EXPECT_EQ(events.size(), 5U);
+  EXPECT_EQ(events.at("train/loss"), (Scalars{{start + 2.5, 10, 1.5F}}));
+  EXPECT_EQ(events.at("train/epoch"), (Scalars{{start + 2.5, 10, 0.0F}}));
+  EXPECT_EQ(events.at("test/loss"), (Scalars{{start + 2.5, 300, 1.25F}}));
+  EXPECT_EQ(events.at("test/accuracy"), (Scalars{{start + 2.5, 300, 0.5F}}));
+  EXPECT_EQ(events.at("underflow/parameter"), (Scalars{{start + 2.5, 300, 0.75F}}));
+  // Two runs of one name would be one curve.
+  expect_failure(run_lpmm({"plot", log, log, "--label", "a:b", "--label", "a-b", "--tensorboard", path("e")}),
+                 2, {"--label", "a-b"});
+  EXPECT_FALSE(fs::exists(path("e")));
 }
 
 // ---- report ----------------------------------------------------------------------------------------------
@@ -186,7 +295,7 @@ TEST_F(PlotTest, ReportIsOnePageWithEverything) {
   for (const std::string& text :
        {std::string("first one"), std::string(">done<"), std::string("at step 40"), std::string("80.00 %"),
         std::string("1.2500"), std::string("20.0 MiB"), std::string("training loss over steps"),
-        "--label 'first one' --label b --out " + path("r.html")}) {
+        "--label &#39;first one&#39; --label b --out " + path("r.html")}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
   // Loss, accuracy and two roles' shares, a curve a run.
@@ -201,7 +310,7 @@ TEST_F(PlotTest, ReportOfARealRunHasItsTensorsAndConfig) {
   const std::string page = read_file(path("r.html"));
   expect_self_contained(page);
   for (const std::string& text : {std::string("[optimizer]"), std::string("int8:block128:sr"),
-                                  "lpmm train " + path("real/config.toml") + " --out runs/again"}) {
+                                  "lpmm train " + path("real/config.toml") + " --out runs/again_real"}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }
   EXPECT_EQ(run_lpmm({"train", path("real/config.toml"), "--out", path("again"), "--quiet"}).code, 0);
@@ -232,12 +341,49 @@ TEST_F(PlotTest, ReportTrustsNoNameAndNoValue) {
   EXPECT_EQ(page.find("<script>alert"), std::string::npos);
   EXPECT_EQ(page.find('\x1b'), std::string::npos);
   EXPECT_NE(page.find("&lt;script&gt;alert(1)"), std::string::npos);
+  // As a shell takes it: quoted, a quote inside outside of the quotes; then as HTML.
+  EXPECT_NE(page.find("it&#39;\\&#39;&#39;s &lt;b&gt;.html&#39;</pre>"), std::string::npos);
   for (const char* word : {"nan", "inf,", ",inf", "inf\"", "e+"}) {
     EXPECT_EQ(page.find(word), std::string::npos) << word;
   }
 }
 
+TEST_F(PlotTest, ReportDrawsFlatCurvesAndManyRuns) {
+  const auto constant = [&](const std::string& name, double last) {
+    fs::create_directory(path(name));
+    std::ofstream log(path(name + "/log.jsonl"));
+    log.precision(17);
+    for (int step = 1; step <= 1563; ++step) {
+      const double loss = step == 1563 ? last : 2.9683329301280468;
+      log << "{\"type\":\"step\",\"step\":" << 1000 * step << ",\"loss\":" << loss << "}\n";
+    }
+    return path(name);
+  };
+  // Constant, and as good as: the means of a long curve differ in their last bits.
+  std::vector<std::string> arguments = {"report", constant("flat", 2.9683329301280468),
+                                        constant("almost", std::nextafter(2.9683329301280468, 3.0))};
+  for (int i = 0; i < 8; ++i) arguments.push_back(run("r" + std::to_string(i), i, 0.1));
+  arguments.insert(arguments.end(), {"--out", path("r.html")});
+  const Outcome outcome = run_lpmm(arguments);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string page = read_file(path("r.html"));
+  expect_self_contained(page);
+  EXPECT_NE(page.find("at step 1,563,000"), std::string::npos);
+  EXPECT_NE(page.find("stroke-dasharray=\"4 2\"/></svg>r6"), std::string::npos);  // the ninth run's key
+  arguments.resize(2);
+  arguments.insert(arguments.end(), {"--out", path("one.html")});
+  ASSERT_EQ(run_lpmm(arguments).code, 0);
+  const std::string one = read_file(path("one.html"));
+  EXPECT_NE(one.find("<h1>one run</h1>"), std::string::npos);
+  EXPECT_LT(occurrences(one, "<text"), 25U);
+}
+
 TEST_F(PlotTest, ReportNamesBadInput) {
+  const std::string log = run("kept", 1, 0) + "/log.jsonl", before = read_file(log);
+  expect_failure(run_lpmm({"report", path("kept"), "--out", log}), 2, {"log.jsonl", "--out"});
+  EXPECT_EQ(read_file(log), before);
+  expect_failure(run_lpmm({"report", path("kept"), "--out", ""}), 2, {"--out", "empty"});
+
   expect_failure(run_lpmm({"report", path("nowhere"), "--out", path("r.html")}), 1, {"nowhere"});
   expect_failure(run_lpmm({"report", run("a", 1, 0)}), 2, {"--out"});
   expect_failure(run_lpmm({"report", path("a"), "--out", path("no/r.html")}), 1, {"no/r.html"});

@@ -47,6 +47,15 @@ std::string drain(std::FILE* file) {
 
 }  // namespace
 
+pid_t start_lpmm(const std::vector<std::string>& arguments) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    become_lpmm(arguments, {}, nowhere, nowhere);
+  }
+  return child;
+}
+
 Outcome run_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings) {
   std::FILE* out = std::tmpfile();
   std::FILE* err = std::tmpfile();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -24,6 +25,9 @@ struct Surroundings {
   std::int64_t address_bytes = -1;                 // no more address space: a small machine
   std::string error_stream = {};                   // file that takes standard error; "closed": none does
 };
+
+// Starts it and goes on without its output; the process must be waited for.
+pid_t start_lpmm(const std::vector<std::string>& arguments);
 
 Outcome run_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
 

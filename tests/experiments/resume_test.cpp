@@ -1,5 +1,4 @@
 // The program, killed at arbitrary moments and resumed, ends with the bytes of a run that was left alone.
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -44,21 +43,10 @@ std::int64_t size_of(const std::string& path) {
 
 // Starts `lpmm` and kills it once its log has grown by `bytes` and `microseconds` more have passed. Returns
 // whether it was killed; otherwise it has ended by itself, with success.
-bool run_and_kill(std::vector<std::string> arguments, const std::string& log, std::int64_t bytes,
+bool run_and_kill(const std::vector<std::string>& arguments, const std::string& log, std::int64_t bytes,
                   unsigned microseconds) {
-  arguments.insert(arguments.begin(), LPMM_PROGRAM);
-  std::vector<char*> argv;
-  for (std::string& a : arguments) argv.push_back(a.data());
-  argv.push_back(nullptr);
   const std::int64_t start = size_of(log);
-  const ::pid_t child = ::fork();
-  if (child == 0) {
-    const int nowhere = ::open("/dev/null", O_WRONLY);
-    ::dup2(nowhere, STDOUT_FILENO);
-    ::dup2(nowhere, STDERR_FILENO);
-    ::execv(LPMM_PROGRAM, argv.data());
-    ::_exit(98);
-  }
+  const ::pid_t child = start_lpmm(arguments);
   int status = 0;
   std::int64_t lowest = start;  // resuming cuts the log first
   while (::waitpid(child, &status, WNOHANG) == 0) {
@@ -105,22 +93,8 @@ TEST_F(Resume, KilledAnywhereItEndsWithTheSameBytes) {
 
 TEST_F(Resume, AnInterruptSavesAndExitsWith130) {
   const std::string run = path("run");
-  const std::string binary = LPMM_PROGRAM;
-  std::vector<std::string> arguments = {binary,   "train",
-                                        config(), "--quiet",
-                                        "--out",  run,
-                                        "--set",  "train.steps=1000000",
-                                        "--set",  "log.every_steps=1"};
-  std::vector<char*> argv;
-  for (std::string& a : arguments) argv.push_back(a.data());
-  argv.push_back(nullptr);
-  const ::pid_t child = ::fork();
-  if (child == 0) {
-    const int nowhere = ::open("/dev/null", O_WRONLY);
-    ::dup2(nowhere, STDOUT_FILENO);
-    ::execv(binary.c_str(), argv.data());
-    ::_exit(98);
-  }
+  const ::pid_t child = start_lpmm({"train", config(), "--quiet", "--out", run, "--set",
+                                    "train.steps=1000000", "--set", "log.every_steps=1"});
   int status = 0;
   while (size_of(run + "/log.jsonl") < 3000 && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(200);
   ::kill(child, SIGINT);

@@ -1,4 +1,5 @@
 // `lpmm sweep` on a small MLP.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -97,6 +98,28 @@ TEST_F(SweepTest, GoesOnFromACheckpoint) {
   ASSERT_EQ(rest.code, 0) << rest.err;
   EXPECT_NE(read_file(cell + "/log.jsonl").find("\"from_step\":6"), std::string::npos);
   EXPECT_EQ(rest.json()["groups"], whole.json()["groups"]);
+}
+
+// Terminals and `timeout` signal the process and its group, so a sweep may get one request twice.
+TEST_F(SweepTest, AnInterruptSavesCheckpointsAndTheAnswer) {
+  for (const int signals : {1, 2}) {
+    const std::string out = path("out" + std::to_string(signals)), cell = out + "/config__seed1";
+    const ::pid_t child = start_lpmm({"sweep", "--config", config(), "--out", out, "--seeds", "1,2", "--set",
+                                      "train.steps=1000000", "--set", "log.every_steps=1"});
+    int status = 0;
+    std::error_code absent;
+    while (!(fs::file_size(cell + "/log.jsonl", absent) > 3000 && !absent)) {
+      ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0);
+      ::usleep(200);
+    }
+    for (int i = 0; i < signals; ++i) ::kill(child, SIGINT);
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 130);
+    EXPECT_TRUE(fs::exists(out + "/sweep.json"));
+    EXPECT_FALSE(fs::is_empty(cell + "/checkpoints"));
+    EXPECT_FALSE(fs::exists(out + "/config__seed2/log.jsonl"));  // with one processor or many: one job
+  }
 }
 
 TEST_F(SweepTest, FailedCellsAreListedAndTheOthersRun) {

@@ -166,6 +166,27 @@ TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
   }
 }
 
+// Below half a draw's share of a gap an increment is never seen; above it, it moves the code at its own rate.
+TEST(Codec, TheDeadZoneIsHalfADraw) {
+  for (const Format f : packed_formats()) {
+    if (f.map != Map::kLinear) continue;
+    const MapTable table = map_table(f);
+    const std::uint32_t zero = zero_code(f);
+    const auto moved = [&](float x) {
+      std::uint32_t count = 0;
+      for (std::uint32_t draw = 0; draw < 65536; ++draw) {
+        count += encode_value(f, table, Rounding::kStochastic, x, 1.0F, draw) != zero ? 1 : 0;
+      }
+      return count;
+    };
+    for (const float sign : {1.0F, -1.0F}) {
+      EXPECT_EQ(moved(sign * 0x1p-18F), 0U) << name_of(f);
+      EXPECT_EQ(moved(sign * 0x1p-15F), 2U) << name_of(f);
+      EXPECT_EQ(moved(sign * 0x1p-10F), 64U) << name_of(f);
+    }
+  }
+}
+
 TEST(Codec, ZeroStaysZeroWhereThereIsOne) {
   for (const Format f : packed_formats()) {
     const MapTable table = map_table(f);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "tests/kernels/support.h"
+#include "tests/sanitized.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -139,7 +140,7 @@ TEST(Encode, StochasticMeansAreTheValues) {
   Packed t(codec_of(linear(8)), 128);
   Packed half(codec_of({Map::kBf16, 16}), 128);
   std::vector<double> mean(128), half_mean(128);
-  const int repeats = 20000;
+  const int repeats = kSanitized ? 10000 : 100000;
   std::vector<float> y(128);
   for (std::uint32_t step = 0; step < repeats; ++step) {
     write(pool, t, x, {3, 0, step, 0});
@@ -156,8 +157,7 @@ TEST(Encode, StochasticMeansAreTheValues) {
   }
 }
 
-// ---- gates of bitsandbytes (BQ1, BQ2, BQ3, BQ9)
-// ------------------------------------------------------------
+// ---- gates of bitsandbytes (BQ1, BQ2, BQ3, BQ9) ----------------------------------------------------------
 
 struct Errors {
   double absolute = 0, relative = 0;
@@ -174,7 +174,7 @@ Errors errors_of(const std::vector<float>& x, const std::vector<float>& y) {
 
 TEST(Gates, DynamicQuantizationErrors) {
   Pool pool(2);
-  const std::int64_t n = 512 * 512;
+  const std::int64_t n = kSanitized ? 512 * 512 : 1024 * 1024;
   const std::vector<float> normal = normal_values(n, 5);
   std::vector<float> uniform(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) {

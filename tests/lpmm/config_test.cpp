@@ -195,6 +195,16 @@ TEST(Config, RefusesBrokenFilesAndSettings) {
   EXPECT_THROW(load_config("/tmp", {}), UsageError);
 }
 
+TEST(Config, EpochsAskedForReplaceTheStepsOfTheFile) {
+  const auto steps = [](const std::vector<std::string>& settings) {
+    return parse("", {"", "", settings}).train.steps;
+  };
+  EXPECT_EQ(steps({}), 1);
+  EXPECT_EQ(steps({"train.epochs=2"}), 0);
+  EXPECT_EQ(steps({"train.epochs=2", "train.steps=7"}), 7);
+  EXPECT_EQ(steps({"train.epochs=0", "train.steps=3"}), 3);
+}
+
 TEST(Config, ShippedConfigsLoad) {
   int files = 0;
   for (const auto& item : std::filesystem::directory_iterator(LPMM_SOURCE_DIR "/experiments/configs")) {

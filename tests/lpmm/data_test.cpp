@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -96,6 +97,20 @@ TEST_F(CifarTest, FolderInPlaceOfFileIsAnError) {
   fs::remove(path("data_batch_1.bin"));
   fs::create_directory(path("data_batch_1.bin"));
   expect_error({"data_batch_1.bin"});
+}
+
+TEST(Cifar10, TheRealFilesHoldWhatIsKnownOfThem) {
+  if (!has_cifar10(data_folder())) GTEST_SKIP() << "$LPMM_DATA/cifar-10-batches-bin is not here";
+  const ImageData data = load_cifar10(data_folder());
+  for (const ImageSet* set : {&data.train, &data.test}) {
+    std::array<std::int64_t, 10> labels{};
+    for (const std::uint8_t label : set->labels) ++labels[label];
+    for (const std::int64_t count : labels) EXPECT_EQ(count, set->count / 10) << set->count;
+  }
+  // The published means of the training images' colours; files made again from JPEG are 2e-4 off.
+  EXPECT_NEAR(data.mean[0] / 255, 0.4914, 5e-4);
+  EXPECT_NEAR(data.mean[1] / 255, 0.4822, 5e-4);
+  EXPECT_NEAR(data.mean[2] / 255, 0.4465, 5e-4);
 }
 
 TEST(DataFolder, IsTheVariableThenTheCache) {

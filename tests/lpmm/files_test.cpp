@@ -1,9 +1,11 @@
 #include "lpmm/files.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <set>
 #include <stdexcept>
 
 #include "lpmm/error.h"
@@ -12,6 +14,12 @@
 namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
+
+std::set<std::string> names_in(const std::string& folder) {
+  std::set<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename().string());
+  return names;
+}
 
 std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
@@ -29,7 +37,7 @@ TEST(NewFile, GetsItsNameWhenItIsWhole) {
     out.keep();
   }
   EXPECT_EQ(read_text(path, 100), "all  of it");
-  EXPECT_FALSE(fs::exists(path + ".tmp"));
+  EXPECT_EQ(names_in(scratch.path()), std::set<std::string>{"a"});
 }
 
 TEST(NewFile, LeavesTheOlderOneWhereTheWorkEndsEarly) {
@@ -44,11 +52,29 @@ TEST(NewFile, LeavesTheOlderOneWhereTheWorkEndsEarly) {
       },
       std::runtime_error);
   EXPECT_EQ(read_text(path, 100), "older");
-  EXPECT_FALSE(fs::exists(path + ".tmp"));
   // A folder stands where the file should go.
   fs::create_directories(scratch / "folder/inside");
   EXPECT_THROW(write_text(scratch / "folder", "newer"), RunError);
-  EXPECT_FALSE(fs::exists(scratch / "folder.tmp"));
+  EXPECT_EQ(names_in(scratch.path()), (std::set<std::string>{"a", "folder"}));
+  try {
+    write_text(scratch / "no/file", "text");
+    FAIL();
+  } catch (const RunError& e) {
+    EXPECT_EQ(std::string(e.what()).find(scratch / "no/file: cannot be written"), 0U) << e.what();
+  }
+}
+
+TEST(NewFile, TouchesNoOtherFileAndKeepsTheMode) {
+  const Scratch scratch;
+  write_text(scratch / "a", "secret");
+  fs::permissions(scratch / "a", fs::perms::owner_read | fs::perms::owner_write);
+  for (const std::string& other : {scratch / "a.tmp", scratch / fmt::format(".lpmm-{}-0.tmp", ::getpid())}) {
+    write_text(other, "mine");
+    write_text(scratch / "a", "newer");
+    EXPECT_EQ(read_text(other, 100), "mine");
+  }
+  EXPECT_EQ(read_text(scratch / "a", 100), "newer");
+  EXPECT_EQ(fs::status(scratch / "a").permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
 TEST(NewFile, FollowsLinksAndWritesDevicesAsTheyAre) {
@@ -58,6 +84,10 @@ TEST(NewFile, FollowsLinksAndWritesDevicesAsTheyAre) {
   write_text(scratch / "link", "newer");
   EXPECT_TRUE(fs::is_symlink(scratch / "link"));
   EXPECT_EQ(read_text(scratch / "target", 100), "newer");
+  ASSERT_EQ(::symlink("absent", (scratch / "dangling").c_str()), 0);
+  write_text(scratch / "dangling", "made");
+  EXPECT_TRUE(fs::is_symlink(scratch / "dangling"));
+  EXPECT_EQ(read_text(scratch / "absent", 100), "made");
   write_text("/dev/null", "gone");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_THROW(write_text("/dev/full", "no room"), RunError);

@@ -1,0 +1,57 @@
+#include "experiments/records.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "kernels/format.h"
+#include "lpmm/spec.h"
+
+namespace lpmm {
+
+std::optional<double> number_in(const Json& record, std::string_view key) {
+  const auto at = record.find(key);
+  if (at == record.end() || !at->is_number()) return {};
+  const double v = at->get<double>();
+  return std::abs(v) < 1e30 ? std::optional(v) : std::nullopt;
+}
+
+std::string text_in(const Json& record, std::string_view key) {
+  const auto at = record.find(key);
+  return at != record.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+const Json& object_in(const Json& record, std::string_view key) {
+  static const Json none = Json::object();
+  const auto at = record.find(key);
+  return at != record.end() && at->is_object() ? *at : none;
+}
+
+std::vector<Scalar> scalars_of(std::span<const Json> records) {
+  std::vector<Scalar> out;
+  double seconds = 0;
+  for (const Json& record : records) {
+    const std::string type = text_in(record, "type");
+    const auto at = number_in(record, "step");
+    if (!at || *at < 0 || *at > 0x1p53) continue;
+    if (type == "step") seconds = number_in(record, "seconds").value_or(seconds);
+    const auto put = [&](const std::string& tag, const Json& parent, std::string_view key) {
+      if (const auto value = number_in(parent, key)) {
+        out.push_back({tag, static_cast<std::int64_t>(*at), seconds, *value});
+      }
+    };
+    if (type == "step" || type == "eval") {
+      for (const auto& [key, value] : record.items()) {
+        if (key == "step" || key == "seconds") continue;
+        put((type == "step" ? "train/" : "test/") + key, record, key);
+      }
+    } else if (type == "underflow") {
+      for (std::size_t r = 0; r < kRoles; ++r) {
+        const std::string role(to_string(static_cast<Role>(r)));
+        put("underflow/" + role, object_in(object_in(record, "roles"), role), "share");
+      }
+    }
+  }
+  return out;
+}
+
+}  // namespace lpmm

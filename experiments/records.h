@@ -1,0 +1,30 @@
+// Values of a log's records, which come from outside: what has another type than asked for counts as absent.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lpmm/log.h"
+
+namespace lpmm {
+
+// A number that can be shown: finite, and below 1e30 in size.
+std::optional<double> number_in(const Json& record, std::string_view key);
+std::string text_in(const Json& record, std::string_view key);    // empty where there is none
+const Json& object_in(const Json& record, std::string_view key);  // an empty one where there is none
+
+// A number that a log says at a step.
+struct Scalar {
+  std::string tag;  // train/KEY of step records, test/KEY of eval records, underflow/ROLE (a share, 0...1)
+  std::int64_t step = 0;
+  double seconds = 0;  // trained until then
+  double value = 0;
+};
+std::vector<Scalar> scalars_of(std::span<const Json> records);
+
+}  // namespace lpmm
