@@ -219,10 +219,11 @@ std::vector<Figure> figures() {
   constexpr auto whole = [](double v) { return fmt::format("{:.0f}", v); };
   std::vector<Figure> all = {
       {"bits per parameter", "/bits_per_parameter", [](double v) { return fmt::format("{:.2f}", v); }}};
-  for (const char* part :
-       {"parameter", "accumulator", "momentum", "variance", "exempt", "buffers", "total"}) {
-    all.push_back({fmt::format("{}, bytes", part), fmt::format("/model_memory_bytes/{}", part), bytes, true});
-  }
+  const auto add_memory = [&](const std::string& part) {
+    all.push_back({part + ", bytes", "/model_memory_bytes/" + part, bytes, true});
+  };
+  for (const char* part : kMemoryParts) add_memory(part);
+  add_memory("total");
   all.push_back({"final training loss", "/final_loss", nats});
   all.push_back({"test loss", "/test_loss", nats});
   all.push_back({"test accuracy", "/test_accuracy", percent});

@@ -47,6 +47,10 @@ std::vector<Panel> panels_of(std::span<const PlotRun> runs);
 inline constexpr const char* kRunColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
                                               "#E69F00", "#56B4E9", "#000000", "#8C8C00"};
 
+// The parts of model memory, as summaries name them.
+inline constexpr const char* kMemoryParts[] = {"parameter", "accumulator", "momentum",
+                                               "variance",  "exempt",      "buffers"};
+
 // What a summary says of a run, as tables show it. Rows that no run has are left out.
 struct Figure {
   std::string title;

@@ -124,16 +124,11 @@ struct Run {
   Json config = Json::object(), system = Json::object(), ledger = Json::object(),
        underflow = Json::object();  // the last record of each type
   Json summary = Json::object();    // of a run that has ended
+  Json known;                       // its figures: bits and memory from the start, the rest from its end
   double last_step = 0;
 
   const std::string& label() const { return curves.label; }
   const Json& memory() const { return object_in(ledger, "model_memory_bytes"); }
-  // What is known of it: bits and memory from the start, the rest from its end.
-  Json known() const {
-    Json all = ledger;
-    all.update(summary);
-    return all;
-  }
   std::string state() const {
     const std::string step = fmt::format("step {}", whole_text(last_step));
     if (summary.empty()) return last_step == 0 ? "before its first step" : "at " + step;
@@ -156,6 +151,9 @@ Run read(const NamedRun& given) {
     if (const auto step = number_in(record, "step")) run.last_step = *step;
   }
   if (!run.curves.summary.empty()) run.summary = Json::parse(run.curves.summary);
+  run.known = run.ledger;
+  run.known.erase("tensors");
+  run.known.update(run.summary);
   return run;
 }
 
@@ -236,7 +234,7 @@ std::string runs_table(const std::vector<Run>& runs) {
     if (figure.of_memory) continue;  // in a table of their own
     columns.push_back({figure.title});
     for (const Run& run : runs) {
-      columns.back().cells.push_back(cell_of(value_of(figure, run.known()), figure.text));
+      columns.back().cells.push_back(cell_of(value_of(figure, run.known), figure.text));
     }
   }
   return table(columns);
@@ -320,7 +318,6 @@ std::string drawing(const Panel& panel, const std::vector<Run>& runs) {
 }
 
 // ---- memory --------------------------------------------------------------------------------------------
-constexpr const char* kParts[] = {"parameter", "accumulator", "momentum", "variance", "exempt", "buffers"};
 constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C8C00"};
 
 std::string memory_section(const std::vector<Run>& runs) {
@@ -328,20 +325,20 @@ std::string memory_section(const std::vector<Run>& runs) {
   for (const Run& run : runs) largest = std::max(largest, number_in(run.memory(), "total").value_or(0));
   if (largest <= 0) return "";
   std::string out = "<h2>Model memory</h2>\n<p>";
-  for (std::size_t p = 0; p < std::size(kParts); ++p) {
+  for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
     out += fmt::format("<span class=\"key\" style=\"background:{}\"></span>{} &nbsp; ", kPartColours[p],
-                       kParts[p]);
+                       kMemoryParts[p]);
   }
   out += "</p>\n<div class=\"bars\">\n";
   for (const Run& run : runs) {
     const double total = number_in(run.memory(), "total").value_or(0);
     out += fmt::format("<span>{}</span><div class=\"bar\" style=\"width:{:.2f}%\">", html(run.label()),
                        100 * std::clamp(total / largest, 0.0, 1.0));
-    for (std::size_t p = 0; p < std::size(kParts); ++p) {
-      const double bytes = number_in(run.memory(), kParts[p]).value_or(0);
+    for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
+      const double bytes = number_in(run.memory(), kMemoryParts[p]).value_or(0);
       if (bytes <= 0 || total <= 0) continue;
       out += fmt::format("<span style=\"background:{};width:{:.2f}%\" title=\"{}: {} bytes\"></span>",
-                         kPartColours[p], 100 * bytes / total, kParts[p], whole_text(bytes));
+                         kPartColours[p], 100 * bytes / total, kMemoryParts[p], whole_text(bytes));
     }
     out += fmt::format("</div><span>{} bytes</span>\n", whole_text(total));
   }
@@ -352,7 +349,7 @@ std::string memory_section(const std::vector<Run>& runs) {
     if (!figure.of_memory) continue;
     columns.push_back({figure.title});
     for (const Run& run : runs) {
-      columns.back().cells.push_back(cell_of(value_of(figure, run.known()), figure.text));
+      columns.back().cells.push_back(cell_of(value_of(figure, run.known), figure.text));
     }
   }
   return out + table(columns);
