@@ -23,13 +23,23 @@ extern "C" void ask_for_stop(int) {
   if (time - first > kSecond / 2) _exit(130);
 }
 
+// The handler has a stack of its own: products of matrices in oneDNN let the stack pointer lead into their
+// workspace, which a handler on it would overwrite. Signals to a process go to its main thread.
+constexpr std::size_t kStack = 1 << 16;
+alignas(64) char handler_stack[kStack];
+stack_t old_stack{};
+
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
+  stack_t own{};
+  own.ss_sp = handler_stack;
+  own.ss_size = kStack;
+  sigaltstack(&own, &old_stack);
   asked_at = 0;
   struct sigaction action {};
   action.sa_handler = ask_for_stop;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
     sigaction(kSignals[i], &action, &old_[i]);
     if (kSignals[i] == SIGHUP && old_[i].sa_handler == SIG_IGN) sigaction(SIGHUP, &old_[i], nullptr);
@@ -38,6 +48,7 @@ InterruptGuard::InterruptGuard() {
 
 InterruptGuard::~InterruptGuard() {
   for (std::size_t i = 0; i < kSignals.size(); ++i) sigaction(kSignals[i], &old_[i], nullptr);
+  sigaltstack(&old_stack, nullptr);
   asked_at = 0;
 }
 
