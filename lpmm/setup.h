@@ -24,7 +24,7 @@ struct Setup {
   // length of its sequences. Text is read by the tokenizer of train.init, where that has one. Throws
   // UsageError where model and data do not go together, and what TextData throws. A configuration is taken
   // wherever a Setup is expected.
-  Setup(const RunConfig& given);
+  Setup(const RunConfig& given);  // NOLINT(google-explicit-constructor)
   // The text of `other` serves again where both mean the same one.
   Setup(const RunConfig& given, const Setup& other);
   // A text is read by `tokenizer`, whatever the configuration says; null: as it says. `progress` counts bytes
