@@ -212,7 +212,6 @@ std::string markdown(const std::vector<TableRow>& rows) {
 }  // namespace
 
 std::vector<Figure> figures() {
-  constexpr auto bytes = [](double v) { return with_commas(std::llround(std::clamp(v, -9e18, 9e18))); };
   constexpr auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
   constexpr auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
   constexpr auto nats = [](double v) { return fmt::format("{:.4f}", v); };
@@ -220,7 +219,7 @@ std::vector<Figure> figures() {
   std::vector<Figure> all = {
       {"bits per parameter", "/bits_per_parameter", [](double v) { return fmt::format("{:.2f}", v); }}};
   const auto add_memory = [&](const std::string& part) {
-    all.push_back({part + ", bytes", "/model_memory_bytes/" + part, bytes, true});
+    all.push_back({part + ", bytes", "/model_memory_bytes/" + part, with_commas, true});
   };
   for (const char* part : kMemoryParts) add_memory(part);
   add_memory("total");
@@ -259,7 +258,8 @@ double tic_distance(double last) {
   return 2 * power;
 }
 
-std::string with_commas(std::int64_t n) {
+std::string with_commas(double number) {
+  const auto n = std::llround(std::clamp(number, -9e18, 9e18));
   std::string out = std::to_string(n);
   for (std::ptrdiff_t at = std::ssize(out) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
     out.insert(static_cast<std::size_t>(at), ",");

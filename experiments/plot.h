@@ -65,8 +65,8 @@ std::optional<double> value_of(const Figure& figure, const Json& summary);
 // The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
 double tic_distance(double last);
 
-// 1234567 as "1,234,567".
-std::string with_commas(std::int64_t n);
+// The nearest whole number: 1234567 as "1,234,567".
+std::string with_commas(double number);
 
 // Writes PREFIX.png and PREFIX.svg with gnuplot: loss, accuracy and underflow shares by role over steps, one
 // colour a run. Throws RunError where gnuplot is missing or fails.

@@ -113,10 +113,6 @@ std::string html(std::string_view text) {
   return out;
 }
 
-std::string whole_text(double number) {
-  return with_commas(std::llround(std::clamp(number, -9e18, 9e18)));
-}
-
 // ---- one run -------------------------------------------------------------------------------------------
 struct Run {
   std::string path;
@@ -130,7 +126,7 @@ struct Run {
   const std::string& label() const { return curves.label; }
   const Json& memory() const { return object_in(ledger, "model_memory_bytes"); }
   std::string state() const {
-    const std::string step = fmt::format("step {}", whole_text(last_step));
+    const std::string step = fmt::format("step {}", with_commas(last_step));
     if (summary.empty()) return last_step == 0 ? "before its first step" : "at " + step;
     if (const std::string error = text_in(summary, "error"); !error.empty()) return "failed: " + error;
     return summary.value("interrupted", Json()) == false ? "done" : "interrupted, " + step;
@@ -216,6 +212,17 @@ std::string table(const std::vector<Column>& columns) {
   return out + "</tbody></table></div>\n";
 }
 
+// Model memory has a table of its own.
+void add_figures(std::vector<Column>& columns, const std::vector<Run>& runs, bool of_memory) {
+  for (const Figure& figure : figures()) {
+    if (figure.of_memory != of_memory) continue;
+    columns.push_back({figure.title});
+    for (const Run& run : runs) {
+      columns.back().cells.push_back(cell_of(value_of(figure, run.known), figure.text));
+    }
+  }
+}
+
 std::string runs_table(const std::vector<Run>& runs) {
   Column names{"run", true}, states{"state", true}, presets{"preset", true}, seeds{"seed"};
   for (std::size_t r = 0; r < runs.size(); ++r) {
@@ -230,13 +237,7 @@ std::string runs_table(const std::vector<Run>& runs) {
     seeds.cells.push_back(whole ? Cell{seed->dump(), seed->get<double>()} : Cell{});
   }
   std::vector<Column> columns = {names, states, presets, seeds};
-  for (const Figure& figure : figures()) {
-    if (figure.of_memory) continue;  // in a table of their own
-    columns.push_back({figure.title});
-    for (const Run& run : runs) {
-      columns.back().cells.push_back(cell_of(value_of(figure, run.known), figure.text));
-    }
-  }
+  add_figures(columns, runs, false);
   return table(columns);
 }
 
@@ -307,7 +308,7 @@ std::string drawing(const Panel& panel, const std::vector<Run>& runs) {
     std::string points;
     for (const PlotPoint& p : curve) points += fmt::format("{:.1f},{:.1f} ", x(p.step), y(p.value));
     const std::string title = html(fmt::format("{}: {:.6g} at step {}", runs[r].label(), curve.back().value,
-                                               whole_text(curve.back().step)));
+                                               with_commas(curve.back().step)));
     out += fmt::format("<g class=\"run{}\"{}><title>{}</title>", r, stroke(r), title);
     out += curve.size() == 1 ? fmt::format("<circle r=\"3\" style=\"fill:{}\" cx=\"{:.1f}\" cy=\"{:.1f}\"/>",
                                            colour(r), x(curve[0].step), y(curve[0].value))
@@ -338,20 +339,14 @@ std::string memory_section(const std::vector<Run>& runs) {
       const double bytes = number_in(run.memory(), kMemoryParts[p]).value_or(0);
       if (bytes <= 0 || total <= 0) continue;
       out += fmt::format("<span style=\"background:{};width:{:.2f}%\" title=\"{}: {} bytes\"></span>",
-                         kPartColours[p], 100 * bytes / total, kMemoryParts[p], whole_text(bytes));
+                         kPartColours[p], 100 * bytes / total, kMemoryParts[p], with_commas(bytes));
     }
-    out += fmt::format("</div><span>{} bytes</span>\n", whole_text(total));
+    out += fmt::format("</div><span>{} bytes</span>\n", with_commas(total));
   }
   out += "</div>\n";
   std::vector<Column> columns = {{"run", true}};
   for (const Run& run : runs) columns[0].cells.push_back({html(run.label()), {}});
-  for (const Figure& figure : figures()) {
-    if (!figure.of_memory) continue;
-    columns.push_back({figure.title});
-    for (const Run& run : runs) {
-      columns.back().cells.push_back(cell_of(value_of(figure, run.known), figure.text));
-    }
-  }
+  add_figures(columns, runs, true);
   return out + table(columns);
 }
 
@@ -375,7 +370,7 @@ std::string tensors_table(const Run& run) {
     names.cells.push_back({html(name), {}});
     const auto shape = tensor.find("shape");
     shapes.cells.push_back({shape == tensor.end() ? "" : html(shape->dump()), {}});
-    bytes.cells.push_back(cell_of(number_in(tensor, "bytes"), whole_text));
+    bytes.cells.push_back(cell_of(number_in(tensor, "bytes"), with_commas));
     for (std::size_t r = 0; r < kRoles; ++r) {
       const std::string role(to_string(static_cast<Role>(r)));
       specs[r].cells.push_back({html(text_in(stored, role)), {}});
