@@ -318,7 +318,7 @@ class Reader {
   std::optional<Rounding> rounding_;
 };
 
-std::string quoted(std::string_view text) {
+std::string toml_string(std::string_view text) {
   std::string out = "\"";
   for (const char ch : text) {
     if (ch == '"' || ch == '\\') out += '\\';
@@ -340,7 +340,7 @@ class Writer {
   std::vector<Line> lines;
 
   void section(std::string_view name) { section_ = name; }
-  void text(std::string_view key, const std::string& v) { add(key, quoted(v)); }
+  void text(std::string_view key, const std::string& v) { add(key, toml_string(v)); }
   void boolean(std::string_view key, bool v) { add(key, v ? "true" : "false"); }
   template <class T>
   void integer(std::string_view key, T v, std::int64_t, std::int64_t) {
@@ -356,10 +356,10 @@ class Writer {
   template <class T>
   void choice(std::string_view key, const T& v, const Names<T>& names) {
     const auto at = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.second == v; });
-    add(key, quoted(at->first));
+    add(key, toml_string(at->first));
   }
   void spec(std::string_view key, const std::optional<Spec>& v) {
-    if (v) add(key, quoted(to_string(*v)));
+    if (v) add(key, toml_string(to_string(*v)));
   }
   void policy(const Policy& policy) {
     text("preset", policy.preset);
@@ -435,7 +435,7 @@ toml::table parse_setting(const std::string& setting, const std::string& option)
     if (value.empty() || value.find_first_of("[]{}\"'") != std::string::npos) {
       throw UsageError(fmt::format("{}: \"{}\" is no TOML value", option, value));
     }
-    return parse_toml(fmt::format("{} = {}", key, quoted(value)), option);
+    return parse_toml(fmt::format("{} = {}", key, toml_string(value)), option);
   }
 }
 
@@ -479,10 +479,10 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
     if (toml::table* memory = root["memory"].as_table()) {
       for (std::size_t r = 0; r < kRoles; ++r) memory->erase(to_string(static_cast<Role>(r)));
     }
-    set("memory.preset=" + quoted(options.preset), "--preset " + options.preset);
+    set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
   }
   if (!options.rounding.empty()) {
-    set("memory.rounding=" + quoted(options.rounding), "--rounding " + options.rounding);
+    set("memory.rounding=" + toml_string(options.rounding), "--rounding " + options.rounding);
   }
   for (const std::string& setting : options.settings) set(setting, "--set " + setting);
   // A length in epochs that was asked for replaces one in steps that the file has.
