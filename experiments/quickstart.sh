@@ -18,7 +18,7 @@ cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF >/dev/n
 cmake --build build --target lpmm
 
 if [ -d "${LPMM_DATA:-${HOME:-}/.cache/lpmm}/cifar-10-batches-bin" ]; then
-  name=resnet20_cifar10 steps=${1:-200}
+  name=resnet20_cifar10 steps=${1:-150}
 else
   name=resnet8_drawn steps=${1:-468}
   echo "no CIFAR-10 here ($lpmm data get cifar10 downloads it): training on images that the program draws"
