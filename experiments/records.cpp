@@ -1,5 +1,7 @@
 #include "experiments/records.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -47,7 +49,10 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
     } else if (type == "underflow") {
       for (std::size_t r = 0; r < kRoles; ++r) {
         const std::string role(to_string(static_cast<Role>(r)));
-        put("underflow/" + role, object_in(object_in(record, "roles"), role), "share");
+        const Json& stored = object_in(object_in(record, "roles"), role);
+        put("underflow/" + role, stored, "share");
+        for (const char* key : {"saturated", "relative_error"})
+          put(fmt::format("{}/{}", key, role), stored, key);
       }
     }
   }

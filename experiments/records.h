@@ -20,7 +20,9 @@ const Json& object_in(const Json& record, std::string_view key);  // an empty on
 
 // A number that a log says at a step.
 struct Scalar {
-  std::string tag;  // train/KEY of step records, test/KEY of eval records, underflow/ROLE (a share, 0...1)
+  // train/KEY of step records, test/KEY of eval records; underflow/ROLE and saturated/ROLE (shares, 0...1),
+  // relative_error/ROLE (of the stored against the true change).
+  std::string tag;
   std::int64_t step = 0;
   double seconds = 0;  // trained until then
   double value = 0;
