@@ -19,10 +19,8 @@ record() { # FILE COMMAND...: keeps the command, the load before it and the outp
 record machine.txt lscpu
 for optimizer in sgd adamw; do
   for preset in lpmm lpmm-compact lpmm-min states8; do
-    elements=536870912
-    [ "$preset" = states8 ] && elements=134217728 # fp32 parameters and accumulators: 4 times the memory
     record "update_${optimizer}_$preset.json" "$lpmm" bench update --optimizer "$optimizer" --preset "$preset" \
-      --elements "$elements" --threads "$threads" --json
+      --elements 536870912 --threads "$threads" --json
   done
 done
 record codec.txt "$lpmm" bench codec --threads "$threads"
