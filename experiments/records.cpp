@@ -1,7 +1,5 @@
 #include "experiments/records.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -51,8 +49,8 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
         const std::string role(to_string(static_cast<Role>(r)));
         const Json& stored = object_in(object_in(record, "roles"), role);
         put("underflow/" + role, stored, "share");
-        for (const char* key : {"saturated", "relative_error"})
-          put(fmt::format("{}/{}", key, role), stored, key);
+        put("saturated/" + role, stored, "saturated");
+        put("relative_error/" + role, stored, "relative_error");
       }
     }
   }

@@ -61,8 +61,7 @@ def main():
     folder = pathlib.Path(os.environ["LPMM_DATA"]) / "cifar-10-batches-bin"
     images, labels = read(folder, [f"data_batch_{i}.bin" for i in range(1, 6)])
     test_images, test_labels = read(folder, ["test_batch.bin"])
-    mean = images.double().mean((0, 2, 3)).float()[:, None, None]
-    deviation = images.double().std((0, 2, 3)).float()[:, None, None]
+    deviation, mean = (v.float()[:, None, None] for v in torch.std_mean(images.double(), (0, 2, 3)))
     images, test_images = (images - mean) / deviation, (test_images - mean) / deviation
 
     model = resnet(20)
