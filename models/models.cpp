@@ -54,7 +54,7 @@ void check_range(const char* what, std::int64_t value, std::int64_t low, std::in
 
 // The shape of a GPT: the family's, and what the configuration says otherwise.
 ModelConfig gpt_shape(const ModelConfig& config) {
-  const ModelConfig c = complete(config);
+  ModelConfig c = complete(config);
   check_range("layers", c.layers, 1, 1000);
   check_range("heads", c.heads, 1, 1000);
   check_range("embedding", c.embedding, 1, 1 << 16);
