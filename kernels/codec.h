@@ -93,14 +93,15 @@ LPMM_HD std::uint16_t next_step(const Codec& c, float largest, std::uint16_t old
   return covering_step(largest * kStickyRoom, limit);
 }
 
-// The step of an accumulator block: chosen by the first fold (old_step 0), then only doubled, so that a code
-// that is even stays on its grid. Room for the folds to come would cost every fold more than doubling does.
+// The step of an accumulator block: chosen by the first fold (old_step 0), then only grown, to what covers
+// the block: elements that a fold does not touch stay as they are wherever their block does not grow. Room
+// for the folds to come, or doubling, would store all of them twice as coarsely as needed
+// (theory/README.md 1.5).
 LPMM_HD std::uint16_t next_accumulator_step(const Codec& c, float largest, std::uint16_t old_step) {
   if (largest > kMaxMagnitude) largest = kMaxMagnitude;
   const float limit = map_limit(c.format);
-  if (old_step == 0) return largest == 0.0F ? std::uint16_t{0} : covering_step(largest, limit);
-  while (bf16_to_float(old_step) * limit < largest) old_step = static_cast<std::uint16_t>(old_step + 0x80U);
-  return old_step;
+  if (largest <= bf16_to_float(old_step) * limit) return old_step;
+  return covering_step(largest, limit);
 }
 
 // ---- packed codes --------------------------------------------------------------------------------------
