@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <string>
 
 #include "kernels/maps.h"
 #include "lpmm/error.h"
@@ -27,6 +29,25 @@ Cell cell_of(Format format, MapTable table, double y) {
   if (above == table.values) return {table.values[0], table.values[0]};
   if (above == end) return {above[-1], above[-1]};
   return {above[-1], above[0]};
+}
+
+// The values next to a stored one, infinite beyond the ends of the map.
+Cell neighbours_of(Format format, MapTable table, double value) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  if (format.map == Map::kLinear) {
+    const double limit = map_limit(format);
+    return {value > -limit ? value - 1 : -kNone, value < limit ? value + 1 : kNone};
+  }
+  const float* end = table.values + table.entries;
+  const float* at = std::lower_bound(table.values, end, static_cast<float>(value));
+  return {at > table.values ? at[-1] : -kNone, at + 1 < end ? at[1] : kNone};
+}
+
+// Noise on x that is taken from m again at the rate `feedback`, as (x, m) take it up.
+double feedback_of(const QuadraticProblem& s) {
+  if (!s.error_feedback) return 0;
+  if (s.momentum <= 0) throw UsageError("error feedback goes through the momentum: set it above 0");
+  return (1 / s.momentum - 1) / s.learning_rate;
 }
 
 }  // namespace
@@ -85,12 +106,40 @@ double state_noise(const Codec& codec, MapTable table, double spread) {
   return map_error(codec.format, table, codec.rounding, largest / map_limit(codec.format), spread);
 }
 
+double fold_noise(const Codec& codec, MapTable table, int folds, double mean_spread, double noise_spread) {
+  // Noise goes with the variance of what is stored, the noise of earlier folds included.
+  const double share = state_noise(codec, table, 1);
+  double noise = 0;
+  for (int k = 1; k <= folds; ++k) {
+    noise += share * (std::pow(k * mean_spread / folds, 2) + k * std::pow(noise_spread / folds, 2) + noise);
+  }
+  return noise;
+}
+
 double underflow_share(Rounding rounding, double step, double spread) {
   if (spread == 0) return 1;
   const double a = step / spread;
   if (rounding == Rounding::kNearest) return std::erf(a / (2 * std::numbers::sqrt2));
   if (a == 0) return 0;
   return std::erf(a / std::numbers::sqrt2) + std::sqrt(2 / kPi) * std::expm1(-0.5 * a * a) / a;
+}
+
+DeadBand dead_band(Format format, MapTable table, double value, double decay, double weight) {
+  const auto [below, above] = neighbours_of(format, table, value);
+  return {((value + below) / 2 - decay * value) / weight, ((value + above) / 2 - decay * value) / weight};
+}
+
+double stuck_value(Format format, MapTable table, double decay) {
+  const auto is_stuck = [&](double value) { return dead_band(format, table, value, decay, 1).low < 0; };
+  double stuck = 0;
+  if (format.map == Map::kLinear) {
+    for (int code = 1; code <= code_limit(format.bits) && is_stuck(code); ++code) stuck = code;
+  } else {
+    for (int i = 0; i < table.entries; ++i) {
+      if (is_stuck(table.values[i])) stuck = table.values[i];
+    }
+  }
+  return stuck;
 }
 
 Eigen::MatrixXd stationary_covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& q) {
@@ -119,8 +168,9 @@ double floor_variance(const QuadraticProblem& s, double rounding_noise) {
   const double pull = lr * s.curvature;
   const double unit = (1 + beta) / ((1 - beta) * pull * (2 * (1 + beta) - pull));
   const double gradient = s.gradient_noise * s.gradient_noise + s.accumulator_noise;
+  const double kept = beta * (1 + lr * feedback_of(s));  // of a rounding error, a step later: beta, or 1
   return unit * (lr * lr * (gradient + beta * beta * s.momentum_noise) +
-                 rounding_noise * ((1 - beta) * (1 - beta) + 2 * beta * pull / (1 + beta)));
+                 rounding_noise * ((1 - kept) * (1 - kept) + 2 * kept * pull / (1 + beta)));
 }
 
 Floor quadratic_floor(const QuadraticProblem& s) {
@@ -130,17 +180,19 @@ Floor quadratic_floor(const QuadraticProblem& s) {
   const Eigen::Vector2d input(-lr, 1);
   const Eigen::Matrix2d gradient =
       (s.gradient_noise * s.gradient_noise + s.accumulator_noise) * input * input.transpose();
+  const Eigen::Vector2d rounding(1, feedback_of(s));
 
   Floor floor;
   floor.rounding_noise = s.step * s.step / 6;
   for (int i = 0; i < 200; ++i) {
-    Eigen::Matrix2d q = gradient;
-    q(0, 0) += floor.rounding_noise;
+    const double before = floor.rounding_noise;
+    Eigen::Matrix2d q = gradient + before * rounding * rounding.transpose();
     q(1, 1) += s.momentum_noise;
     const Eigen::MatrixXd p = stationary_covariance(a, q);
     floor.variance = p(0, 0);
-    floor.update_spread = lr * std::sqrt(p(1, 1) - s.momentum_noise);  // the fresh momentum moves x
-    const double before = floor.rounding_noise;
+    floor.momentum_spread = std::sqrt(p(1, 1) - s.momentum_noise);
+    // The fresh momentum moves x: what rounding x gives back comes after.
+    floor.update_spread = lr * std::sqrt(p(1, 1) - s.momentum_noise - before * rounding(1) * rounding(1));
     floor.rounding_noise = s.moves * s.step * s.step / 6 +
                            (1 - s.moves) * grid_error(Rounding::kStochastic, s.step, floor.update_spread);
     if (std::abs(floor.rounding_noise - before) <= 1e-12 * before) break;
@@ -148,6 +200,36 @@ Floor quadratic_floor(const QuadraticProblem& s) {
   floor.loss = 0.5 * s.curvature * floor.variance;
   floor.underflow = (1 - s.moves) * underflow_share(Rounding::kStochastic, s.step, floor.update_spread);
   return floor;
+}
+
+double gradient_bound(const DescentProblem& s) {
+  const double n = static_cast<double>(s.elements);
+  const double noise = s.gradient_noise;
+  const double write = n * s.step * s.step / 4;  // most that rounding all elements once adds
+  const auto need = [](bool holds, const char* what) {
+    if (!holds) throw UsageError(std::string("gradient_bound: ") + what);
+  };
+  need(s.learning_rate > 0 && s.smoothness > 0 && s.steps > 0,
+       "learning rate, smoothness and steps are above 0");
+  need(s.momentum >= 0 && s.momentum < 1, "the momentum is at least 0 and below 1");
+  if (s.momentum == 0) {
+    need(s.learning_rate * s.smoothness <= 1, "the learning rate is at most 1 / smoothness");
+    const double lr = s.learning_rate;
+    const double plain = 2 * s.excess / (lr * static_cast<double>(s.steps)) + s.smoothness * lr * noise;
+    if (s.moving) return plain + s.smoothness * write / lr;
+    // z = sqrt(bound + noise) solves z^2 = plain + noise + L step sqrt(n) z.
+    const double slope = s.smoothness * s.step * std::sqrt(n);
+    const double z = (slope + std::sqrt(slope * slope + 4 * (plain + noise))) / 2;
+    return z * z - noise;
+  }
+  const double lr = s.learning_rate / (1 - s.momentum);  // of the virtual iterate
+  const double pull = lr * s.smoothness;
+  const double beta = s.momentum;
+  need(4 * pull <= 1 - beta, "the learning rate is at most (1 - momentum)^2 / (4 smoothness)");
+  const double apart = (beta * beta * lr * lr * noise + write) / (1 - beta);
+  return (2 * s.excess / (lr * static_cast<double>(s.steps)) + pull * noise +
+          s.smoothness * s.smoothness * apart) /
+         (1 - pull - pull * pull * beta * beta / ((1 - beta) * (1 - beta)));
 }
 
 }  // namespace lpmm::theory

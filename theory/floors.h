@@ -4,6 +4,7 @@
 #pragma once
 
 #include <Eigen/Dense>
+#include <cstdint>
 
 #include "kernels/codec.h"
 
@@ -32,10 +33,25 @@ double expected_square_of_largest(int count);
 // Noise that a state with a moving step adds at each write, its elements being N(0, spread^2). README 1.4.
 double state_noise(const Codec& codec, MapTable table, double spread);
 
+// Noise in an accumulator after `folds` folds of g / folds with sr: g is a mean over microbatches that is
+// N(0, mean_spread^2) over elements, and around it N(0, noise_spread^2), new in each. Eq. (5).
+double fold_noise(const Codec& codec, MapTable table, int folds, double mean_spread, double noise_spread);
+
 // ---- underflow (README 2) ------------------------------------------------------------------------------
-// Share of the non-zero updates N(0, spread^2), from a grid point, that leave the code unchanged. Eq. (5),
-// (6).
+// Share of the non-zero updates N(0, spread^2), from a grid point, that leave the code unchanged. Eq. (6),
+// (7).
 double underflow_share(Rounding rounding, double step, double spread);
+
+// The inputs x for which rn stores decay * value + weight * x as `value` again, both in units of the step;
+// `value` is one of the map's. Infinite where the map ends. Eq. (8).
+struct DeadBand {
+  double low = 0, high = 0;
+};
+DeadBand dead_band(Format format, MapTable table, double value, double decay, double weight);
+
+// The largest of the map's values, in units of the step, that rn never lets decay: x = 0 lies in its dead
+// band.
+double stuck_value(Format format, MapTable table, double decay);
 
 // ---- noise floor (README 3, 4) -------------------------------------------------------------------------
 // Solves P = A P A' + Q for a stable A (spectral radius < 1). Throws UsageError where A is not.
@@ -52,20 +68,40 @@ struct QuadraticProblem {
   double moves = 0;              // share of writes at which the grid moved: 0 sticky, 1 moving freely
   double momentum_noise = 0;     // variance that storing the momentum adds at each write
   double accumulator_noise = 0;  // variance that storing the gradient adds at each step
+  bool error_feedback = false;   // what rounding takes from x comes back through m; needs momentum
 };
 
 struct Floor {
-  double variance = 0;        // E[(x - optimum)^2], averaged over where the optimum lies in its cell
-  double loss = 0;            // curvature * variance / 2
-  double rounding_noise = 0;  // variance that storing the parameter adds at each write
-  double update_spread = 0;   // standard deviation of lr * m
-  double underflow = 0;       // share of updates that leave the stored parameter unchanged
+  double variance = 0;         // E[(x - optimum)^2], averaged over where the optimum lies in its cell
+  double loss = 0;             // curvature * variance / 2
+  double rounding_noise = 0;   // variance that storing the parameter adds at each write
+  double update_spread = 0;    // standard deviation of lr * m
+  double momentum_spread = 0;  // standard deviation of m as it is stored, without the noise of storing it
+  double underflow = 0;        // share of updates that leave the stored parameter unchanged
 };
 
-// The Lyapunov equation of (x, m) with the parameter's rounding noise made self-consistent. Eq. (7) to (10).
+// The Lyapunov equation of (x, m) with the parameter's rounding noise made self-consistent. Eq. (9) to (12).
 Floor quadratic_floor(const QuadraticProblem& problem);
 
-// The variance of `quadratic_floor` in closed form, given the rounding noise. Eq. (11).
+// The variance of `quadratic_floor` in closed form, given the rounding noise. Eq. (13), (14).
 double floor_variance(const QuadraticProblem& problem, double rounding_noise);
+
+// ---- convergence (README 7) ----------------------------------------------------------------------------
+// SGD on an L-smooth function f, x <- x - lr * g, stored with sr: what the theorems there assume.
+struct DescentProblem {
+  double smoothness = 1;      // L
+  double excess = 1;          // f(start) - inf f
+  double gradient_noise = 0;  // E |g - grad f|^2 over all elements, at most
+  double learning_rate = 0;   // at most 1 / L; with momentum at most (1 - momentum)^2 / 4L
+  double momentum = 0;        // with error feedback only
+  double step = 0;            // of the parameters' grid, at most
+  std::int64_t elements = 0;
+  std::int64_t steps = 0;
+  bool moving = false;  // the grid is another one at every write
+};
+
+// Most that the mean over the steps of E |grad f|^2 can be. Theorem 1 (momentum 0), Theorem 2 (momentum with
+// error feedback). Throws UsageError where the assumptions do not hold.
+double gradient_bound(const DescentProblem& problem);
 
 }  // namespace lpmm::theory

@@ -34,6 +34,7 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   policy.specs[static_cast<std::size_t>(Role::kParameter)] = run.parameter;
   policy.specs[static_cast<std::size_t>(Role::kAccumulator)] = run.accumulator;
   policy.specs[static_cast<std::size_t>(Role::kMomentum)] = run.momentum_state;
+  policy.error_feedback = run.error_feedback;
   ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, 1, pool);
 
   // Optima in +-[0.2, 0.6] with the range of a block at 1.
@@ -118,13 +119,14 @@ Floor predict(const QuadraticRun& run, const QuadraticResult& result) {
                            .learning_rate = run.learning_rate,
                            .momentum = run.momentum,
                            .step = result.step,
-                           .moves = result.moves};
+                           .moves = result.moves,
+                           .error_feedback = run.error_feedback};
   const double gradient = std::sqrt(run.gradient_noise * run.gradient_noise +
                                     run.curvature * run.curvature * quadratic_floor(problem).variance);
   problem.accumulator_noise = state_noise(run.accumulator, map_table(run.accumulator.format), gradient);
   if (run.momentum != 0) {
-    const double momentum = quadratic_floor(problem).update_spread / run.learning_rate;
-    problem.momentum_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format), momentum);
+    problem.momentum_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format),
+                                         quadratic_floor(problem).momentum_spread);
   }
   return quadratic_floor(problem);
 }

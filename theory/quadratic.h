@@ -23,6 +23,7 @@ struct QuadraticRun {
   double momentum = 0;
   Spec parameter;                    // block 128
   Spec accumulator, momentum_state;  // fp32 unless given
+  bool error_feedback = false;
   GridMotion motion = GridMotion::kFixed;
   double start = 1;  // free elements start at this share of their optimum
   int blocks = 32;

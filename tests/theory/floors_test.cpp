@@ -1,12 +1,17 @@
 #include "theory/floors.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "kernels/maps.h"
 #include "lpmm/error.h"
+#include "lpmm/model_memory.h"
 
 namespace lpmm::theory {
 namespace {
@@ -92,6 +97,98 @@ TEST(Rounding, LargestOfNormals) {
   EXPECT_NEAR(expected_square_of_largest(2), 1 + 2 / std::numbers::pi, 1e-4);
 }
 
+// For every value of a map: inputs just inside the band leave it, just outside they do not.
+TEST(DeadBand, IsTheCodecs) {
+  for (const Format f :
+       {Format{Map::kLinear, 4}, Format{Map::kLinear, 8}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
+        Format{Map::kDynamicNoZero, 8}, Format{Map::kLinearNoZero, 4}, Format{Map::kSquareRoot, 4}}) {
+    const MapTable table = map_table(f);
+    for (int code = 0; code < 1 << f.bits; ++code) {
+      const int signed_code = has_signed_codes(f.map) ? code - code_limit(f.bits) : code;
+      if (has_signed_codes(f.map) && signed_code > code_limit(f.bits)) continue;
+      const double value = decode_code(f, table, signed_code, 1.0F);
+      if (f.map == Map::kDynamic && value == 0 && code == 0) continue;
+      for (const auto& [decay, weight] : {std::pair{0.9, 1.0}, std::pair{0.99, 0.01}}) {
+        const DeadBand band = dead_band(f, table, value, decay, weight);
+        ASSERT_LT(band.low, band.high);
+        const double width = std::isfinite(band.low) && std::isfinite(band.high) ? band.high - band.low : 0.1;
+        const auto next = [&](double x) {
+          return stored(f, Rounding::kNearest, decay * value + weight * x, 1, kNearestDraw);
+        };
+        if (std::isfinite(band.low)) {
+          EXPECT_EQ(next(band.low + 0.02 * width), value) << code;
+          EXPECT_LT(next(band.low - 0.02 * width), value) << code;
+        }
+        if (std::isfinite(band.high)) {
+          EXPECT_EQ(next(band.high - 0.02 * width), value) << code;
+          EXPECT_GT(next(band.high + 0.02 * width), value) << code;
+        }
+      }
+    }
+  }
+}
+
+// A state without input decays by rn until it sticks.
+TEST(DeadBand, WhereDecayStops) {
+  EXPECT_EQ(stuck_value({Map::kLinear, 8}, {}, 0.9), 4);
+  EXPECT_EQ(stuck_value({Map::kLinear, 8}, {}, 0.99), 49);
+  EXPECT_EQ(stuck_value({Map::kLinear, 12}, {}, 0.999), 499);
+  for (const Format f : {Format{Map::kLinear, 8}, Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8},
+                         Format{Map::kSquareRoot, 8}, Format{Map::kDynamicUnsigned, 8}}) {
+    for (const double decay : {0.52, 0.9, 0.99}) {
+      const MapTable table = map_table(f);
+      double value = map_limit(f), before = 0;
+      do {
+        before = value;
+        value = stored(f, Rounding::kNearest, decay * value, 1, kNearestDraw);
+      } while (value != before);
+      EXPECT_NEAR(value, stuck_value(f, table, decay), 1.01 * (f.map == Map::kLinear ? 1 : 0)) << decay;
+    }
+  }
+}
+
+// Against the folds of a packed accumulator.
+TEST(FoldNoise, IsTheAccumulators) {
+  constexpr int kElements = 64 * 128;
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  Pool pool(1);
+  for (const char* spec : {"int8:block128:sr", "int4:block128:sr", "soft4:block128:sr", "int8:block64:sr"}) {
+    for (const int folds : {1, 4, 16}) {
+      for (const auto& [mean_spread, noise_spread] :
+           {std::pair{0.0F, 1.0F}, std::pair{1.0F, 0.0F}, std::pair{1.0F, 2.0F}}) {
+        Policy policy = make_policy("fp32");
+        policy.specs[static_cast<std::size_t>(Role::kAccumulator)] = parse_spec(spec);
+        OptimizerConfig sgd;
+        sgd.rule = RuleName::kSgd;
+        ModelMemory memory({{"w", {64, 128}}}, policy, sgd, 7, folds, pool);
+        std::vector<float> mean(kElements), gradient(kElements), result(kElements);
+        std::vector<double> exact(kElements);
+        for (float& x : mean) x = mean_spread * normal(random);
+        memory.initialize(0, 0, result);
+        memory.begin_step(1);
+        for (int k = 0; k < folds; ++k) {
+          for (std::size_t i = 0; i < kElements; ++i) {
+            gradient[i] = mean[i] + noise_spread * normal(random);
+            exact[i] += static_cast<double>(gradient[i]) / folds;
+          }
+          memory.fold(0, 0, gradient, static_cast<std::uint32_t>(k));
+        }
+        memory.commit(1);  // x = -accumulator
+        memory.decode(0, 0, result);
+        double square = 0;
+        for (std::size_t i = 0; i < kElements; ++i) square += std::pow(result[i] + exact[i], 2) / kElements;
+        const Codec codec = parse_spec(spec);
+        const double expected = fold_noise(codec, map_table(codec.format), folds, mean_spread, noise_spread);
+        // Gradients that are all alike make the step grow as they do, and codes hardly change: less noise.
+        const std::string at = fmt::format("{} {} {} {}", spec, folds, mean_spread, noise_spread);
+        EXPECT_GT(square / expected, noise_spread > 0 ? 0.85 : 0.1) << at;
+        EXPECT_LT(square / expected, 1.15) << at;
+      }
+    }
+  }
+}
+
 TEST(Floor, LyapunovEquation) {
   Eigen::Matrix2d a;
   a << 0.7, -0.4, 0.5, 0.6;
@@ -115,8 +212,16 @@ TEST(Floor, ClosedFormIsTheLyapunovSolution) {
                                .accumulator_noise = 0.1};
       const Floor f = quadratic_floor(p);
       EXPECT_NEAR(floor_variance(p, f.rounding_noise), f.variance, 1e-9 * f.variance);
+      if (momentum == 0) continue;
+      QuadraticProblem fed = p;
+      fed.error_feedback = true;
+      const Floor g = quadratic_floor(fed);
+      EXPECT_NEAR(floor_variance(fed, g.rounding_noise), g.variance, 1e-9 * g.variance);
     }
   }
+  QuadraticProblem without_momentum{.step = 0.05};
+  without_momentum.error_feedback = true;
+  EXPECT_THROW(quadratic_floor(without_momentum), UsageError);
 }
 
 // Independent simulations in double precision: h = 1, sigma = 1, step 0.05.
@@ -143,7 +248,10 @@ TEST(Floor, MatchesSimulation) {
   std::uniform_real_distribution<double> uniform;
   for (const double step : {0.02, 0.2, 1.0}) {  // updates from far below a step to about one
     for (const double momentum : {0.0, 0.9}) {
-      for (const double moves : {0.0, 0.5, 1.0}) {
+      for (const auto& [moves, feedback] :
+           {std::pair{0.0, false}, std::pair{0.5, false}, std::pair{1.0, false}, std::pair{0.0, true},
+            std::pair{0.5, true}, std::pair{1.0, true}}) {
+        if (feedback && momentum == 0) continue;
         const QuadraticProblem p{.curvature = 1.5,
                                  .gradient_noise = 0.8,
                                  .learning_rate = 0.02,
@@ -151,7 +259,8 @@ TEST(Floor, MatchesSimulation) {
                                  .step = step,
                                  .moves = moves,
                                  .momentum_noise = momentum > 0 ? 0.5 : 0.0,
-                                 .accumulator_noise = 0.1};
+                                 .accumulator_noise = 0.1,
+                                 .error_feedback = feedback};
         double variance = 0, kept = 0;
         int samples = 0;
         for (int i = 0; i < kElements; ++i) {
@@ -170,16 +279,54 @@ TEST(Floor, MatchesSimulation) {
               variance += (next - optimum) * (next - optimum);
               ++samples;
             }
+            if (feedback) m += (1 / momentum - 1) / p.learning_rate * (next - wanted);
             x = next;
             m += std::sqrt(p.momentum_noise) * normal(random);
           }
         }
         const Floor f = quadratic_floor(p);
-        EXPECT_NEAR(variance / samples / f.variance, 1, 0.06) << step << " " << momentum << " " << moves;
-        EXPECT_NEAR(kept / samples, f.underflow, 0.02) << step << " " << momentum << " " << moves;
+        const std::string at = fmt::format("{} {} {} {}", step, momentum, moves, feedback);
+        // What comes back through feedback is no more Gaussian than the cells it comes from.
+        EXPECT_NEAR(variance / samples / f.variance, 1, feedback ? 0.09 : 0.06) << at;
+        EXPECT_NEAR(kept / samples, f.underflow, 0.02) << at;
       }
     }
   }
+}
+
+TEST(GradientBound, FallsToWhatTheGridLeaves) {
+  DescentProblem p{.gradient_noise = 2, .learning_rate = 0.1, .step = 0.01, .elements = 100, .steps = 1};
+  const double early = gradient_bound(p);
+  p.steps = std::int64_t{1} << 50;
+  EXPECT_LT(gradient_bound(p), early);
+  // A sticky grid leaves L step sqrt(n) z however small the rate; a moving one more, the smaller the rate is.
+  p.learning_rate = 1e-9;
+  const double plateau = gradient_bound(p);
+  EXPECT_NEAR(plateau, 0.1 * std::sqrt(plateau + 2), 1e-3);
+  p.moving = true;
+  EXPECT_GT(gradient_bound(p), 1e5);
+  // With error feedback the rest goes with the square of the step, and does not depend on the rate.
+  p.momentum = 0.9;
+  EXPECT_NEAR(gradient_bound(p), 100 * 0.01 * 0.01 / 4 / 0.1, 1e-3);
+  EXPECT_LT(gradient_bound(p), plateau);
+}
+
+TEST(GradientBound, RefusesWhatItDoesNotCover) {
+  const DescentProblem good{.learning_rate = 0.5, .elements = 1, .steps = 1};
+  EXPECT_GT(gradient_bound(good), 0);
+  DescentProblem p = good;
+  p.learning_rate = 1.1;
+  EXPECT_THROW(gradient_bound(p), UsageError);
+  p = good;
+  p.momentum = 0.9;
+  EXPECT_THROW(gradient_bound(p), UsageError);
+  p.learning_rate = 0.002;
+  EXPECT_GT(gradient_bound(p), 0);
+  p.momentum = 1;
+  EXPECT_THROW(gradient_bound(p), UsageError);
+  p = good;
+  p.steps = 0;
+  EXPECT_THROW(gradient_bound(p), UsageError);
 }
 
 }  // namespace

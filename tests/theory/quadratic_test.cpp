@@ -27,6 +27,25 @@ void expect_predicted(const QuadraticRun& run, double tolerance = 0.1) {
   EXPECT_NEAR(r.underflow, f.underflow, 0.02) << cell(run, r, f);
 }
 
+// Mean of |grad f|^2 over a run that starts where it ends, and the theorems' bound of it.
+struct Gradients {
+  double measured, bound;
+};
+Gradients gradients_of(const QuadraticRun& run, Pool& pool) {
+  const QuadraticResult r = run_quadratic(run, pool);
+  const double elements = run.blocks * 127;
+  return {run.curvature * run.curvature * r.variance * elements,
+          gradient_bound({.smoothness = run.curvature,
+                          .excess = run.curvature * r.variance * elements / 2,
+                          .gradient_noise = run.gradient_noise * run.gradient_noise * elements,
+                          .learning_rate = run.learning_rate,
+                          .momentum = run.momentum,
+                          .step = r.step,
+                          .elements = run.blocks * 127,
+                          .steps = static_cast<std::int64_t>(8 * settling_steps(run) + 50),
+                          .moving = run.parameter.step_mode == StepMode::kMoving})};
+}
+
 TEST(QuadraticTest, StickyStepIsPredicted) {
   for (const int bits : {4, 6, 8, 12}) {
     for (const double lr : {0.1, 0.01}) {
@@ -70,6 +89,56 @@ TEST(QuadraticTest, PackedMomentumAndAccumulatorArePredicted) {
     run.accumulator = parse_spec("int4:block128:sr");
     run.momentum_state = parse_spec(state);
     expect_predicted(run);
+  }
+}
+
+TEST(QuadraticTest, ErrorFeedbackIsPredicted) {
+  for (const int bits : {4, 6, 8}) {
+    for (const char* state : {"fp32", "int8:block128:sr", "soft4:block128:sr"}) {
+      QuadraticRun run;
+      run.parameter = int_spec(bits, StepMode::kSticky);
+      run.blocks = 8;
+      run.learning_rate = 0.005;
+      run.momentum = 0.9;
+      run.momentum_state = parse_spec(state);
+      run.error_feedback = true;
+      expect_predicted(run, bits == 4 ? 0.15 : 0.1);  // at 4 bits updates are lattice noise, not Gaussian
+    }
+  }
+}
+
+// The theorems bound what real runs do, and by no more than the worst case of the rounding in them.
+TEST(QuadraticTest, GradientsStayBelowTheBound) {
+  Pool pool(2);
+  for (const bool moving : {false, true}) {
+    for (const int bits : {4, 8}) {
+      for (const double lr : {0.1, 0.01}) {
+        QuadraticRun run;
+        run.parameter = int_spec(bits, moving ? StepMode::kMoving : StepMode::kSticky);
+        run.motion = moving ? GridMotion::kShaken : GridMotion::kFixed;
+        run.blocks = 8;
+        run.learning_rate = lr;
+        const Gradients g = gradients_of(run, pool);
+        EXPECT_LT(g.measured, g.bound) << moving << " " << bits << " " << lr;
+        EXPECT_GT(g.measured, g.bound / 20) << moving << " " << bits << " " << lr;
+      }
+    }
+  }
+}
+
+TEST(QuadraticTest, GradientsStayBelowTheBoundOfErrorFeedback) {
+  Pool pool(2);
+  for (const int bits : {4, 8}) {
+    for (const double lr : {0.002, 0.0005}) {
+      QuadraticRun run;
+      run.parameter = int_spec(bits, StepMode::kSticky);
+      run.blocks = 8;
+      run.learning_rate = lr;
+      run.momentum = 0.9;
+      run.error_feedback = true;
+      const Gradients g = gradients_of(run, pool);
+      EXPECT_LT(g.measured, g.bound) << bits << " " << lr;
+    }
   }
 }
 
