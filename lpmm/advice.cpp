@@ -120,4 +120,17 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
       packed);
 }
 
+std::string zero_variance_warning(const ModelMemory& memory) {
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const Format format = memory.view(i, Role::kVariance).codec.format;
+    if (memory.is_frozen(i) || format.map != Map::kDynamicUnsigned || format.bits > 4) continue;
+    return fmt::format(
+        "the variance of {} is stored as {}, which rounds small ones to 0: Adam then divides by epsilon "
+        "alone "
+        "and may diverge; use de04, sqrt04 or lin04",
+        memory.info(i).name, to_string(format));
+  }
+  return {};
+}
+
 }  // namespace lpmm

@@ -403,9 +403,11 @@ void Run::start(const Model& model, bool config_changed) {
                                  format_bytes(space), format_bytes(needed)));
     }
   }
-  const std::string warning =
-      underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true);
-  if (!warning.empty()) progress_.warn(warning);
+  for (const std::string& warning :
+       {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
+        zero_variance_warning(memory_)}) {
+    if (!warning.empty()) progress_.warn(warning);
+  }
   batches_.emplace(
       *data_,
       BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches, config_.data.augment},

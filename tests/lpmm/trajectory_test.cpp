@@ -233,5 +233,25 @@ TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
   EXPECT_NE(warning.find("updates changed a code"), std::string::npos) << warning;
 }
 
+TEST(Trajectory, VarianceOfFourBitsWithAZeroIsTold) {
+  Pool pool(1);
+  OptimizerConfig c;
+  c.rule = RuleName::kAdamW;
+  for (const auto& [spec, told] : {std::pair{"ude4:block128:sr", true},
+                                   {"ude8:block128:sr", false},
+                                   {"de04:block128:sr", false},
+                                   {"fp32", false}}) {
+    Policy policy = make_policy("lpmm-min");
+    policy.specs[static_cast<std::size_t>(Role::kVariance)] = parse_spec(spec);
+    const ModelMemory memory({{"w", {64, 128}}}, policy, c, 1, 1, pool);
+    EXPECT_EQ(zero_variance_warning(memory).find("the variance of w is stored as ude4") == 0, told) << spec;
+    EXPECT_EQ(zero_variance_warning(memory).empty(), !told) << spec;
+  }
+  c.rule = RuleName::kSgd;
+  Policy policy = make_policy("lpmm-min");
+  policy.specs[static_cast<std::size_t>(Role::kVariance)] = parse_spec("ude4:block128:sr");
+  EXPECT_EQ(zero_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, pool)), "");
+}
+
 }  // namespace
 }  // namespace lpmm
