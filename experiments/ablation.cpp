@@ -9,7 +9,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "experiments/process.h"
+#include "experiments/chart.h"
+#include "experiments/plot.h"
 #include "experiments/sweep.h"
 #include "kernels/pool.h"
 #include "lpmm/error.h"
@@ -29,60 +30,9 @@ using theory::GridMotion;
 using theory::QuadraticRun;
 using theory::StepStudy;
 
-// ---- plots ---------------------------------------------------------------------------------------------
-struct Series {
-  std::string title;
-  std::string style;  // gnuplot's, after `with`
-  std::vector<std::pair<double, double>> points;
-};
-struct Panel {
-  std::string title, x_label, y_label;
-  std::string scales;  // gnuplot commands
-  std::vector<Series> series;
-};
-
-// Leaves OUT/NAME.gp, which holds its data, and NAME.png and NAME.svg drawn from it.
-void draw(const std::string& out, const std::string& name, const std::vector<Panel>& panels) {
-  std::string script;
-  std::string body;
-  int block = 0;
-  for (const Panel& panel : panels) {
-    body += fmt::format(
-        "unset logscale\nset autoscale\nset format\nset title '{}'\nset xlabel '{}'\nset ylabel '{}'\n{}\n",
-        panel.title, panel.x_label, panel.y_label, panel.scales);
-    std::string plots;
-    for (const Series& s : panel.series) {
-      if (s.points.empty()) continue;
-      script += fmt::format("$d{} << EOD\n", block);
-      for (const auto& [x, y] : s.points) script += fmt::format("{:.6g} {:.6g}\n", x, y);
-      script += "EOD\n";
-      plots += fmt::format("{}$d{} using 1:2 with {} {}", plots.empty() ? "plot " : ", ", block, s.style,
-                           s.title.empty() ? "notitle" : "title '" + s.title + "'");
-      ++block;
-    }
-    body += plots + "\n";
-  }
-  const std::size_t columns = std::min<std::size_t>(3, panels.size());
-  const std::size_t rows = (panels.size() + columns - 1) / columns;
-  const auto page = [&](const char* terminal, const char* extension) {
-    return fmt::format("set terminal {}\nset output '{}.{}'\nset multiplot layout {},{}\n{}unset multiplot\n",
-                       terminal, name, extension, rows, columns, body);
-  };
-  script += "set grid\nset key below\n";
-  script += page(fmt::format("png size {},{}", 560 * columns, 480 * rows).c_str(), "png");
-  script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
-                 "svg");
-  write_text((fs::path(out) / (name + ".gp")).string(), script);
-  const std::string log = (fs::path(out) / (name + ".gnuplot.txt")).string();
-  const int code = wait_process(start_process({"gnuplot", "--default-settings", name + ".gp"}, {log, out}));
-  if (code != 0) throw RunError(fmt::format("gnuplot failed on {}/{}.gp: see {}", out, name, log));
-  fs::remove(log);
-}
-
-constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8C8C00"};  // Okabe and Ito
 constexpr int kBits[] = {4, 6, 8, 10, 12};
 const char* colour(int bits) {
-  return kColours[static_cast<std::size_t>((bits - 4) / 2) % std::size(kColours)];
+  return kRunColours[static_cast<std::size_t>((bits - 4) / 2)];
 }
 
 std::string_view mode_name(StepMode mode) {
@@ -129,7 +79,7 @@ int run_network(const AblationOptions& options) {
         summary["underflow"].contains("parameter") ? number(summary["underflow"]["parameter"]) : NAN);
   }
   std::string csv = "parameter,bits,rounding,step_mode,seeds,final_loss,test_accuracy_percent,underflow\n";
-  std::map<std::string, std::array<Series, 3>> lines;
+  std::map<std::string, std::array<ChartSeries, 3>> lines;
   for (const auto& [name, row] : rows) {
     const double values[] = {mean_of(row.loss).mean, mean_of(row.accuracy).mean, mean_of(row.underflow).mean};
     csv += fmt::format("{},{},{},{},{},{:.6g},{:.6g},{:.6g}\n", name, row.spec.format.bits,
@@ -140,10 +90,10 @@ int run_network(const AblationOptions& options) {
         is_packed ? fmt::format("{}, {}", to_string(row.spec.rounding), mode_name(row.spec.step_mode))
                   : "fp32";
     for (std::size_t v = 0; v < 3; ++v) {
-      Series& line = lines[title][v];
+      ChartSeries& line = lines[title][v];
       line.title = title;
       line.style = is_packed ? fmt::format("linespoints lc '{}' pt {}",
-                                           kColours[row.spec.rounding == Rounding::kStochastic ? 0 : 1],
+                                           kRunColours[row.spec.rounding == Rounding::kStochastic ? 0 : 1],
                                            row.spec.step_mode == StepMode::kSticky ? 7 : 4)
                              : "lines lc 'black'";
       if (is_packed) {
@@ -155,15 +105,15 @@ int run_network(const AblationOptions& options) {
   }
   write_csv(options, "network.csv", csv);
   const char* labels[] = {"final training loss", "test accuracy %", "underflow share of parameters"};
-  std::vector<Panel> panels;
+  std::vector<Chart> charts;
   for (std::size_t v = 0; v < 3; ++v) {
-    panels.push_back({labels[v], "parameter bits", "", v == 0 ? "set logscale y" : "", {}});
+    charts.push_back({labels[v], "parameter bits", "", v == 0 ? "set logscale y" : "", {}});
     for (auto& [title, line] : lines) {
       std::sort(line[v].points.begin(), line[v].points.end());
-      panels.back().series.push_back(line[v]);
+      charts.back().series.push_back(line[v]);
     }
   }
-  draw(options.out, "network", panels);
+  draw_charts(options.out, "network", charts);
   return result.failed == 0 ? 0 : 1;
 }
 
@@ -233,17 +183,17 @@ void run_quadratic_part(const AblationOptions& options) {
   std::string csv =
       "optimizer,bits,rounding,step_mode,learning_rate,step,moves,measured,deviation,predicted,ratio,"
       "underflow,predicted_underflow\n";
-  std::vector<Panel> panels;
+  std::vector<Chart> charts;
   for (const double momentum : {0.0, 0.9}) {
     for (const char* motion : {"sticky", "moving", "moving-natural"}) {
-      Panel panel{fmt::format("{}, {} step, sr", momentum == 0 ? "SGD" : "SGDM 0.9", motion),
+      Chart chart{fmt::format("{}, {} step, sr", momentum == 0 ? "SGD" : "SGDM 0.9", motion),
                   "learning rate",
                   "E (x - optimum)^2",
                   "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
                   {}};
       for (const int bits : kBits) {
-        Series line{"", fmt::format("lines lc '{}'", colour(bits)), {}};
-        Series points{fmt::format("int{}", bits), fmt::format("points pt 7 lc '{}'", colour(bits)), {}};
+        ChartSeries line{"", fmt::format("lines lc '{}'", colour(bits)), {}};
+        ChartSeries points{fmt::format("int{}", bits), fmt::format("points pt 7 lc '{}'", colour(bits)), {}};
         for (const QuadraticCell& c : cells) {
           if (c.run.momentum != momentum || c.run.parameter.format.bits != bits ||
               motion_name(c.run) != std::string_view(motion) ||
@@ -253,10 +203,10 @@ void run_quadratic_part(const AblationOptions& options) {
           line.points.emplace_back(c.run.learning_rate, c.predicted.variance);
           if (!c.leaves_range) points.points.emplace_back(c.run.learning_rate, c.measured.variance);
         }
-        panel.series.push_back(line);
-        panel.series.push_back(points);
+        chart.series.push_back(line);
+        chart.series.push_back(points);
       }
-      panels.push_back(panel);
+      charts.push_back(chart);
     }
   }
   for (const QuadraticCell& c : cells) {
@@ -275,7 +225,7 @@ void run_quadratic_part(const AblationOptions& options) {
               : fmt::format(",,{:.4f},\n", c.measured.underflow);
   }
   write_csv(options, "quadratic.csv", csv);
-  draw(options.out, "quadratic", panels);
+  draw_charts(options.out, "quadratic", charts);
 }
 
 // ---- steps ---------------------------------------------------------------------------------------------
@@ -321,15 +271,15 @@ void run_steps(const AblationOptions& options) {
     }
   });
   std::string csv = "problem,bits,block,step_mode,room,slack,loss,moves,used_range\n";
-  std::vector<Panel> panels;
+  std::vector<Chart> charts;
   for (const auto problem : {theory::StudyProblem::kQuadratic, theory::StudyProblem::kLogistic}) {
     const bool quadratic = problem == theory::StudyProblem::kQuadratic;
-    Panel panel{quadratic ? "quadratic" : "logistic regression",
+    Chart chart{quadratic ? "quadratic" : "logistic regression",
                 "slack (room 1.0625 and 1.125)",
                 "final loss",
                 "set logscale y",
                 {}};
-    std::map<std::pair<int, double>, Series> lines;
+    std::map<std::pair<int, double>, ChartSeries> lines;
     for (const Cell& c : cells) {
       const StepStudy& s = c.study;
       if (s.problem != problem) continue;
@@ -338,16 +288,16 @@ void run_steps(const AblationOptions& options) {
                          s.bits == 0 ? "fp32" : mode_name(s.moving ? StepMode::kMoving : StepMode::kSticky),
                          s.room, s.slack, c.result.loss, c.result.moves, c.result.used_range);
       if (s.bits == 0 || s.moving || s.block != 128 || s.room < 1.05 || s.room > 1.2) continue;
-      Series& line = lines[{s.bits, s.room}];
+      ChartSeries& line = lines[{s.bits, s.room}];
       line.title = fmt::format("int{}, room {}", s.bits, s.room);
       line.style = fmt::format("linespoints lc '{}' pt {}", colour(s.bits), s.room < 1.1 ? 7 : 4);
       line.points.emplace_back(s.slack, c.result.loss);
     }
-    for (const auto& [key, line] : lines) panel.series.push_back(line);
-    panels.push_back(panel);
+    for (const auto& [key, line] : lines) chart.series.push_back(line);
+    charts.push_back(chart);
   }
   write_csv(options, "steps.csv", csv);
-  draw(options.out, "steps", panels);
+  draw_charts(options.out, "steps", charts);
 }
 
 // ---- variance ------------------------------------------------------------------------------------------
@@ -377,26 +327,26 @@ void run_variance(const AblationOptions& options) {
     cell.result = theory::run_variance_study(cell.study, one);
   });
   std::string csv = "variance,beta2,spread,step_ratio,value_ratio\n";
-  std::vector<Panel> panels;
+  std::vector<Chart> charts;
   for (const Cell& c : cells) {
     csv += fmt::format("{},{},{},{:.5f},{:.5f}\n", c.spec, c.study.beta2, c.study.spread, c.result.step_ratio,
                        c.result.value_ratio);
     const std::string title = fmt::format("beta2 {}", c.study.beta2);
-    if (panels.empty() || panels.back().title != title) {
-      panels.push_back(
+    if (charts.empty() || charts.back().title != title) {
+      charts.push_back(
           {title, "deviation of ln s within a block", "steps, stored over exact variance", "", {}});
     }
-    std::vector<Series>& series = panels.back().series;
+    std::vector<ChartSeries>& series = charts.back().series;
     if (series.empty() || series.back().title != c.spec) {
       series.push_back(
           {c.spec,
-           fmt::format("linespoints pt 7 lc '{}'", kColours[series.size() % std::size(kColours)]),
+           fmt::format("linespoints pt 7 lc '{}'", kRunColours[series.size() % std::size(kRunColours)]),
            {}});
     }
     series.back().points.emplace_back(c.study.spread, c.result.step_ratio);
   }
   write_csv(options, "variance.csv", csv);
-  draw(options.out, "variance", panels);
+  draw_charts(options.out, "variance", charts);
 }
 
 }  // namespace

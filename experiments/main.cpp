@@ -14,6 +14,7 @@
 
 #include "experiments/ablation.h"
 #include "experiments/commands.h"
+#include "experiments/experiment.h"
 #include "lpmm/error.h"
 #include "lpmm/text.h"
 
@@ -85,6 +86,7 @@ goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 i
   lpmm::add_export_command(program, action);
   lpmm::add_sweep_command(program, action);
   lpmm::add_ablate_command(program, action);
+  lpmm::add_experiment_command(program, action);
   lpmm::add_plot_command(program, action);
   lpmm::add_report_command(program, action);
   lpmm::add_info_command(program, action);

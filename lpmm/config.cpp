@@ -31,6 +31,7 @@ void visit(Visitor& v, Config& c) {
   v.section("model");
   v.text("name", c.model.name);
   v.integers("hidden", c.model.hidden, 1, 1 << 24);
+  v.integer("widen", c.model.widen, 1, 1024);
   v.number("label_smoothing", c.model.label_smoothing, 0, 0.999);
   v.integer("layers", c.model.layers, 0, 1000);
   v.integer("heads", c.model.heads, 0, 1000);

@@ -74,6 +74,7 @@ struct ModelConfig {
   std::string name = "resnet20";  // resnet8/20/32/44/56/110, mlp, gpt, gpt2, gpt2-medium, gpt2-large, gpt2-xl
   int height = 32, width = 32, channels = 3, classes = 10;
   std::vector<std::int64_t> hidden;  // mlp: widths of the hidden layers
+  int widen = 1;                     // ResNets: factor on the channels of every layer
   double label_smoothing = 0;
   // gpt; the named sizes have their own where these are 0.
   int layers = 0, heads = 0, embedding = 0;  // embedding: channels of a position

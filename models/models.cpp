@@ -18,12 +18,12 @@ namespace {
 // Forward code: adds a model's ops to a builder.
 using Forward = std::function<void(ProgramBuilder&)>;
 
-// He et al. 2016, section 4.2: depth = 6 n + 2.
+// He et al. 2016, section 4.2: depth = 6 n + 2. Wider ones after Zagoruyko & Komodakis 2016.
 void resnet(ProgramBuilder& b, const ModelConfig& config, int depth) {
   Value x = b.input(config.height, config.width, config.channels);
-  x = b.batch_norm("stem.bn", b.convolution("stem.conv", x, 16, 3, 1), true);
+  x = b.batch_norm("stem.bn", b.convolution("stem.conv", x, 16 * config.widen, 3, 1), true);
   for (int stage = 1; stage <= 3; ++stage) {
-    const int channels = 8 << stage;
+    const int channels = (8 << stage) * config.widen;
     for (int block = 0; block < (depth - 2) / 6; ++block) {
       const std::string name = fmt::format("stage{}.{}", stage, block);
       const int stride = stage > 1 && block == 0 ? 2 : 1;
@@ -212,18 +212,20 @@ std::unique_ptr<Model> make_model(const ModelConfig& config) {
                       config.name));
     }
     if (family.depth == 0) {
+      if (config.widen != 1) throw UsageError("model.widen is for ResNets; an mlp has model.hidden");
       for (const std::int64_t width : config.hidden) check_range("hidden", width, 1, 1 << 20);
       return std::make_unique<ForwardModel>([config](ProgramBuilder& b) { mlp(b, config); }, false);
     }
     if (!config.hidden.empty())
       throw UsageError(fmt::format("model.hidden is for mlp; {} has none", config.name));
+    check_range("widen", config.widen, 1, 1024);
     if (config.height != config.width) throw UsageError("a ResNet needs square images");
     return std::make_unique<ForwardModel>(
         [config, family](ProgramBuilder& b) { resnet(b, config, family.depth); }, false);
   }
   if (reads_tokens(config)) {
-    if (!config.hidden.empty() || config.label_smoothing != 0) {
-      throw UsageError(fmt::format("model.hidden and model.label_smoothing are not for {}", config.name));
+    if (!config.hidden.empty() || config.label_smoothing != 0 || config.widen != 1) {
+      throw UsageError(fmt::format("model.hidden, label_smoothing and widen are not for {}", config.name));
     }
     const ModelConfig shape = gpt_shape(config);
     return std::make_unique<ForwardModel>([shape](ProgramBuilder& b) { gpt(b, shape); }, true);

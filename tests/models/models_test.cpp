@@ -29,6 +29,25 @@ TEST(ResNet, ParameterCounts) {
   for (const auto& [name, count] : counts) EXPECT_EQ(parameters(*make_model(config_of(name))), count) << name;
 }
 
+TEST(ResNet, Wider) {
+  for (const int widen : {1, 3}) {
+    ModelConfig config = config_of("resnet20");
+    config.widen = widen;
+    const std::int64_t a = 16 * widen, b = 2 * a, c = 4 * a;
+    const std::int64_t convolutions = 27 * a + 54 * a * a + 9 * a * b + 45 * b * b + 9 * b * c + 45 * c * c;
+    EXPECT_EQ(parameters(*make_model(config)), convolutions + 2 * (7 * a + 6 * b + 6 * c) + 10 * c + 10)
+        << widen;
+  }
+  for (const char* name : {"mlp", "gpt2"}) {
+    ModelConfig config = config_of(name);
+    config.widen = 2;
+    EXPECT_THROW(make_model(config), UsageError) << name;
+  }
+  ModelConfig config = config_of("resnet20");
+  config.widen = 0;
+  EXPECT_THROW(make_model(config), UsageError);
+}
+
 TEST(ResNet, NamesAndShapes) {
   const auto model = make_model(config_of("resnet20"));
   std::map<std::string, std::vector<std::int64_t>> shapes;

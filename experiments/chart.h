@@ -1,0 +1,25 @@
+// Charts of numbers, drawn by gnuplot from a script that holds its data.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lpmm {
+
+struct ChartSeries {
+  std::string title;  // empty: not in the key
+  std::string style;  // gnuplot's, after `with`
+  std::vector<std::pair<double, double>> points;
+};
+struct Chart {
+  std::string title, x_label, y_label;
+  std::string scales;  // gnuplot commands
+  std::vector<ChartSeries> series;
+};
+
+// Leaves OUT/NAME.gp, which holds its data, and NAME.png and NAME.svg drawn from it, up to three charts in a
+// row. Throws RunError where gnuplot is missing or fails.
+void draw_charts(const std::string& out, const std::string& name, const std::vector<Chart>& charts);
+
+}  // namespace lpmm

@@ -1,0 +1,292 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+
+#include "experiments/chart.h"
+#include "experiments/experiment.h"
+#include "experiments/plot.h"
+#include "experiments/process.h"
+#include "experiments/records.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/host.h"
+#include "lpmm/interrupt.h"
+#include "lpmm/plan.h"
+#include "lpmm/progress.h"
+#include "lpmm/text.h"
+#include "models/models.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+using Settings = std::vector<std::string>;
+
+// One of the shipped configurations, with settings that make it run on any machine: no data beside the
+// program.
+struct Subject {
+  std::string name, config;
+  Settings settings;
+};
+Settings with(Settings settings, const Settings& more) {
+  settings.insert(settings.end(), more.begin(), more.end());
+  return settings;
+}
+Subject resnet(const char* name) {
+  return {name,
+          "resnet20_cifar10.toml",
+          {fmt::format("model.name={}", name), "data.set=drawn", "data.train_images=1024",
+           "data.test_images=128"}};
+}
+Subject gpt(const std::string& name, const Settings& shape) {
+  return {name, "gpt2_xl.toml",
+          with({"data.tokenizer=bytes", "model.vocabulary=50257", "data.length=256", "train.batch=1",
+                "model.recompute=true"},
+               shape)};
+}
+Settings shape(int layers, int embedding, int heads) {
+  return {"model.name=gpt", fmt::format("model.layers={}", layers),
+          fmt::format("model.embedding={}", embedding), fmt::format("model.heads={}", heads),
+          "model.context=2048"};
+}
+
+// GPT-2's sizes (Radford et al. 2019) and GPT-3's (Brown et al. 2020, table 2.1).
+std::vector<Subject> named_gpts() {
+  return {gpt("GPT-2 124M", {"model.name=gpt2"}),       gpt("GPT-2 355M", {"model.name=gpt2-medium"}),
+          gpt("GPT-2 774M", {"model.name=gpt2-large"}), gpt("GPT-2 1.5B", {"model.name=gpt2-xl"}),
+          gpt("GPT-3 2.7B", shape(32, 2560, 32)),       gpt("GPT-3 6.7B", shape(32, 4096, 32)),
+          gpt("GPT-3 13B", shape(40, 5120, 40)),        gpt("GPT-3 175B", shape(96, 12288, 96))};
+}
+
+// Plans that differ in few settings share the text they read.
+class Planner {
+ public:
+  explicit Planner(std::string configs) : configs_(std::move(configs)) {}
+  Plan plan(const Subject& subject, const std::string& preset, const Settings& more = {}) {
+    ConfigOptions options;
+    options.preset = preset;
+    options.settings = with(subject.settings, more);
+    const RunConfig config = load_config(configs_ + "/" + subject.config, options);
+    setup_.emplace(setup_ ? Setup(config, *setup_) : Setup(config));
+    return make_plan(*setup_, *make_model(setup_->config.model));
+  }
+
+ private:
+  std::string configs_;
+  std::optional<Setup> setup_;
+};
+
+struct Row {
+  std::string subject, preset;
+  Plan plan;
+  std::optional<std::int64_t> measured;  // bytes that a run of two steps added to its resident memory
+};
+
+// Trains two steps in a process of its own.
+std::int64_t measure(const Subject& subject, const std::string& preset, const MemoryExperiment& o) {
+  const fs::path folder = fs::path(o.out) / "runs" / file_name(fmt::format("{}__{}", subject.name, preset));
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  std::vector<std::string> arguments = {own_program(), "train", o.configs + "/" + subject.config, "--preset",
+                                        preset};
+  for (const std::string& s :
+       with(subject.settings, {"train.steps=2", "train.eval_every_epochs=0", "checkpoint.final=false"})) {
+    arguments.insert(arguments.end(), {"--set", s});
+  }
+  if (o.threads > 0) arguments.insert(arguments.end(), {"--threads", std::to_string(o.threads)});
+  arguments.insert(arguments.end(), {"--quiet", "--out", folder.string()});
+  const std::string output = (folder / "output.txt").string();
+  const int code = wait_process(start_process(arguments, {output, ""}));
+  if (code != 0)
+    throw RunError(
+        fmt::format("{} with {} failed with exit code {}: see {}", subject.name, preset, code, output));
+  const Json summary = read_log((folder / "log.jsonl").string()).back();
+  const auto peak = number_in(summary, "peak_rss_bytes"), start = number_in(summary, "rss_at_start_bytes");
+  if (!peak || !start) throw RunError(fmt::format("{}: the run left no summary", folder.string()));
+  return static_cast<std::int64_t>(*peak - *start);
+}
+
+// The largest size for which `fits`, which holds for all smaller ones; 0 where it holds for none.
+int largest(int limit, const std::function<bool(int)>& fits) {
+  int low = 0, high = limit + 1;
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    (fits(middle) ? low : high) = middle;
+  }
+  return low;
+}
+
+struct Largest {
+  int gigabytes;
+  std::string rule, preset, named;
+  std::int64_t gpt_parameters = 0, resnet_parameters = 0;
+  int gpt_layers = 0, resnet_widen = 0;
+};
+
+// A GPT of L layers, 128 L wide, as GPT-3's largest are; a ResNet-110 with L times the channels.
+Subject gpt_of(int layers) {
+  return gpt("gpt", shape(layers, 128 * layers, layers));
+}
+Subject resnet_of(int widen) {
+  Subject s = resnet("resnet110");
+  s.settings =
+      with(s.settings, {fmt::format("model.widen={}", widen), "train.batch=128", "train.microbatches=8"});
+  return s;
+}
+
+Largest find_largest(Planner& planner, int gigabytes, const std::string& rule, const std::string& preset) {
+  Largest out{.gigabytes = gigabytes, .rule = rule, .preset = preset, .named = "none"};
+  const Settings optimizer = rule == "adamw" ? Settings{"optimizer.rule=adamw"}
+                                             : Settings{"optimizer.rule=sgd", "optimizer.momentum=0.9"};
+  const auto peak = [&](const Subject& s) { return planner.plan(s, preset, optimizer).peak_bytes; };
+  const auto fits = [&](const Subject& s) { return peak(s) <= std::int64_t{gigabytes} * 1'000'000'000; };
+  const auto parameters = [&](const Subject& s) {
+    return planner.plan(s, preset, optimizer).ledger.parameters;
+  };
+  for (const Subject& s : named_gpts()) {
+    if (fits(s)) out.named = s.name;
+  }
+  out.gpt_layers = largest(96, [&](int layers) { return fits(gpt_of(layers)); });
+  if (out.gpt_layers > 0) out.gpt_parameters = parameters(gpt_of(out.gpt_layers));
+  out.resnet_widen = largest(256, [&](int widen) { return fits(resnet_of(widen)); });
+  if (out.resnet_widen > 0) out.resnet_parameters = parameters(resnet_of(out.resnet_widen));
+  return out;
+}
+
+// Models of o.models with all presets; those that fit are trained. Stops where the user asks for it.
+std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, Progress& progress) {
+  constexpr std::int64_t kSmall = 130'000'000, kMost = 2'000'000'000;  // parameters of what is trained
+  std::vector<Subject> subjects = {
+      resnet("resnet20"), resnet("resnet110"), {"MLP 100M", "mlp_100m.toml", {}}};
+  for (Subject& s : named_gpts()) subjects.push_back(std::move(s));
+  std::vector<Row> rows;
+  std::vector<std::string_view> names;
+  for (const Subject& subject : subjects) {
+    names.push_back(subject.name);
+    if (!matches_pattern(o.models, subject.name)) continue;
+    for (const std::string& preset : o.presets) {
+      if (InterruptGuard::asked()) return rows;
+      Row row{subject.name, preset, planner.plan(subject, preset), {}};
+      if (row.plan.peak_bytes < available_memory() / 10 * 9 &&
+          row.plan.ledger.parameters <= (o.quick ? kSmall : kMost)) {
+        progress.say(fmt::format("memory: two steps of {} with {}", subject.name, preset));
+        row.measured = measure(subject, preset, o);
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  if (rows.empty())
+    throw UsageError(fmt::format("no model is called {}; there are {}", o.models, join(names)));
+  return rows;
+}
+
+std::vector<Largest> find_all_largest(Planner& planner, const MemoryExperiment& o, Progress& progress) {
+  std::vector<Largest> found;
+  for (const char* rule : {"sgd", "adamw"}) {
+    for (const int gigabytes : o.quick ? std::vector<int>{6} : o.gigabytes) {
+      for (const std::string& preset : o.presets) {
+        if (InterruptGuard::asked()) return found;
+        progress.say(
+            fmt::format("memory: the largest models in {} GB with {} and {}", gigabytes, rule, preset));
+        found.push_back(find_largest(planner, gigabytes, rule, preset));
+      }
+    }
+  }
+  return found;
+}
+
+std::string memory_csv(std::span<const Row> rows) {
+  std::string csv = "model,preset,parameters,bits_per_parameter";
+  for (const char* part : kMemoryParts) csv += fmt::format(",{}_bytes", part);
+  csv +=
+      ",activation_bytes,workspace_bytes,data_bytes,overhead_bytes,planned_peak_bytes,measured_peak_bytes\n";
+  for (const Row& row : rows) {
+    const Plan& plan = row.plan;
+    csv += fmt::format("{},{},{},{:.4f}", row.subject, row.preset, plan.ledger.parameters,
+                       plan.ledger.bits_per_parameter());
+    const auto parts = model_memory_json(plan.ledger);
+    for (const char* part : kMemoryParts) csv += fmt::format(",{}", parts[part].get<std::int64_t>());
+    csv +=
+        fmt::format(",{},{},{},{},{},{}\n", plan.ledger.activations, plan.ledger.workspace, plan.data_bytes,
+                    plan.overhead_bytes, plan.peak_bytes, row.measured ? std::to_string(*row.measured) : "");
+  }
+  return csv;
+}
+
+std::string largest_csv(std::span<const Largest> found) {
+  std::string csv =
+      "gigabytes,optimizer,preset,largest_named,gpt_layers,gpt_parameters,resnet110_widen,resnet110_"
+      "parameters\n";
+  for (const Largest& l : found) {
+    csv += fmt::format("{},{},{},{},{},{},{},{}\n", l.gigabytes, l.rule, l.preset, l.named, l.gpt_layers,
+                       l.gpt_parameters, l.resnet_widen, l.resnet_parameters);
+  }
+  return csv;
+}
+
+std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest> found,
+                             const MemoryExperiment& o) {
+  constexpr const char* kPowers = "set logscale x\nset format x '10^{%L}'";
+  std::vector<Chart> charts = {{"bits per parameter", "parameters", "all of model memory", kPowers, {}},
+                               {"measured over planned peak", "planned bytes", "", kPowers, {}}};
+  for (const char* rule : {"sgd", "adamw"}) {
+    for (const char* family : {"GPT", "ResNet-110 by width"}) {
+      charts.push_back({fmt::format("largest {}, {}", family, rule),
+                        "gigabytes",
+                        "parameters",
+                        "set logscale xy\nset format y '10^{%L}'\nset xtics (6, 11, 16, 24, 80)",
+                        {}});
+    }
+  }
+  for (std::size_t i = 0; i < o.presets.size(); ++i) {
+    const std::string& preset = o.presets[i];
+    const std::string points = fmt::format("pt 7 lc '{}'", kRunColours[i % std::size(kRunColours)]);
+    ChartSeries bits{preset, "points " + points, {}}, ratio = bits;
+    for (const Row& row : rows) {
+      if (row.preset != preset) continue;
+      bits.points.emplace_back(row.plan.ledger.parameters, row.plan.ledger.bits_per_parameter());
+      const auto planned = static_cast<double>(row.plan.peak_bytes);
+      if (row.measured) ratio.points.emplace_back(planned, static_cast<double>(*row.measured) / planned);
+    }
+    charts[0].series.push_back(std::move(bits));
+    charts[1].series.push_back(std::move(ratio));
+    for (std::size_t c = 2; c < charts.size(); ++c) {
+      ChartSeries line{preset, "linespoints " + points, {}};
+      for (const Largest& l : found) {
+        if (l.preset != preset || l.rule != (c < 4 ? "sgd" : "adamw")) continue;
+        line.points.emplace_back(l.gigabytes, c % 2 == 0 ? l.gpt_parameters : l.resnet_parameters);
+      }
+      charts[c].series.push_back(std::move(line));
+    }
+  }
+  std::erase_if(charts, [](const Chart& chart) {
+    return std::all_of(chart.series.begin(), chart.series.end(),
+                       [](const ChartSeries& s) { return s.points.empty(); });
+  });
+  return charts;
+}
+
+}  // namespace
+
+int run_memory_experiment(const MemoryExperiment& o) {
+  const InterruptGuard guard;
+  Progress progress(false);
+  Planner planner(o.configs);
+  fs::create_directories(o.out);
+  const std::vector<Row> rows = plan_and_measure(planner, o, progress);
+  if (InterruptGuard::asked()) return 130;
+  write_text((fs::path(o.out) / "memory.csv").string(), memory_csv(rows));
+  const std::vector<Largest> found = find_all_largest(planner, o, progress);
+  if (InterruptGuard::asked()) return 130;
+  write_text((fs::path(o.out) / "largest.csv").string(), largest_csv(found));
+  draw_charts(o.out, "memory", charts_of(rows, found, o));
+  progress.say(fmt::format("memory: wrote memory.csv, largest.csv and memory.png to {}", o.out));
+  return 0;
+}
+
+}  // namespace lpmm
