@@ -246,7 +246,8 @@ std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest>
   for (std::size_t i = 0; i < o.presets.size(); ++i) {
     const std::string& preset = o.presets[i];
     const std::string points = fmt::format("pt 7 lc '{}'", kRunColours[i % std::size(kRunColours)]);
-    ChartSeries bits{preset, "points " + points, {}}, ratio = bits;
+    ChartSeries bits{preset, "points " + points, {}};
+    ChartSeries ratio{preset, "points " + points, {}};
     for (const Row& row : rows) {
       if (row.preset != preset) continue;
       bits.points.emplace_back(row.plan.ledger.parameters, row.plan.ledger.bits_per_parameter());

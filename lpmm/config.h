@@ -13,8 +13,9 @@
 namespace lpmm {
 
 struct RunConfig {
-  ModelConfig
-      model;  // [model] name, hidden, widen, label_smoothing; layers, heads, embedding, context, vocabulary
+  // [model] name, hidden, widen, label_smoothing; layers, heads, embedding, context, vocabulary, dropout,
+  // recompute
+  ModelConfig model;
   struct {
     std::string set = "cifar10";  // [data] set: cifar10, drawn, auto (cifar10 where it is found), or text
     bool augment = true;          // images: pad 4, crop, flip
