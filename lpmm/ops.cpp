@@ -319,7 +319,8 @@ class LinearOp : public Op {
                        .b = weight_.decode(run, compute_, row, rows, f.panel),
                        .b_stride = in_,
                        .c = f.y + row,
-                       .c_stride = out_},
+                       .c_stride = out_,
+                       .type = compute_},
                       f.matmul);
     });
     run.memory.decode(bias_, 0, span_of(f.bias, out_));
@@ -348,7 +349,8 @@ class LinearOp : public Op {
                          .b_stride = in_,
                          .c = b.dx,
                          .c_stride = in_,
-                         .accumulate = row > 0},
+                         .accumulate = row > 0,
+                         .type = compute_},
                         b.matmul);
       }
       if (weight_.is_frozen(run)) return;
@@ -362,7 +364,8 @@ class LinearOp : public Op {
                        .b = x,
                        .b_stride = in_,
                        .c = folder.rows_at(row),
-                       .c_stride = in_},
+                       .c_stride = in_,
+                       .type = compute_},
                       b.matmul);
       folder.fold(row, rows);
     });

@@ -376,7 +376,8 @@ class TokenLossOp : public Op {
                        .b_stride = width_,
                        .c = b.dx,
                        .c_stride = width_,
-                       .accumulate = first > 0},
+                       .accumulate = first > 0,
+                       .type = plan->compute},
                       b.matmul);
       if (embedding_.is_frozen(run)) return;
       kernels::matmul(pool,
@@ -389,7 +390,8 @@ class TokenLossOp : public Op {
                        .b = b.x,
                        .b_stride = width_,
                        .c = folder.rows_at(first),
-                       .c_stride = width_},
+                       .c_stride = width_,
+                       .type = plan->compute},
                       b.matmul);
       folder.fold(first, columns);
     });
@@ -452,7 +454,8 @@ class TokenLossOp : public Op {
                      .b = e,
                      .b_stride = width_,
                      .c = logits,
-                     .c_stride = columns},
+                     .c_stride = columns,
+                     .type = plan->compute},
                     matmul);
     return e;
   }

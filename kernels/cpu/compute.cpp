@@ -234,6 +234,24 @@ struct PackedPieces {
   static constexpr std::int64_t kSide = 256, kStride = kSide + 16, kPage = 1024;
   alignas(kAlign) float a[kSide][kStride], b[kSide][kStride];
 };
+// The same in bf16, where products of it are made.
+struct Bf16Pieces {
+  using Rows = std::uint16_t[PackedPieces::kSide][PackedPieces::kStride];
+  alignas(kAlign) Rows a, b;
+
+  static const std::uint16_t* narrowed(const Factor& from, std::int64_t rows, std::int64_t columns,
+                                       Rows& to) {
+    for (std::int64_t r = 0; r < rows; ++r) {
+      loops::from_float(Compute::kBf16, columns, from.values + r * from.stride, to[r], false);
+    }
+    return to[0];
+  }
+};
+// Of one thread.
+std::int64_t piece_bytes() {
+  return static_cast<std::int64_t>(sizeof(PackedPieces) +
+                                   (backend::multiplies_bf16() ? sizeof(Bf16Pieces) : 0));
+}
 
 // Whether each value of a copy is used often enough.
 bool packing_pays(std::int64_t m, std::int64_t n) {
@@ -247,13 +265,15 @@ std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t colum
 }  // namespace
 
 std::int64_t matmul_scratch_bytes(std::int64_t m, std::int64_t n, int threads) {
-  return packing_pays(m, n) ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
+  return packing_pays(m, n) ? threads * piece_bytes() : 0;
 }
 
 void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
   using Pieces = PackedPieces;
   const Factor a{g.a, g.a_stride, g.transpose_a}, b{g.b, g.b_stride, g.transpose_b};
-  const bool pack = packing_pays(g.m, g.n) && (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage);
+  const bool as_bf16 = g.type == Compute::kBf16 && packing_pays(g.m, g.n) && backend::multiplies_bf16();
+  const bool pack =
+      as_bf16 || (packing_pays(g.m, g.n) && (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage));
   // Tiles of c, and slices of k: large ones where that leaves work for some threads.
   std::int64_t rows = Pieces::kSide, columns = Pieces::kSide, depth = Pieces::kSide;
   if (pack) {
@@ -276,9 +296,24 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
       part.accumulate = g.accumulate || first > 0;
       Factor left = a.at(row, first), right = b.at(first, column);
       if (pack) {
-        Pieces& pieces = static_cast<Pieces*>(scratch)[thread];
+        std::byte* own = bytes_at(scratch, thread * piece_bytes());
+        auto& pieces = *reinterpret_cast<Pieces*>(own);
         left = left.packed(part.m, part.k, pieces.a);
         right = right.packed(part.k, part.n, pieces.b);
+        if (as_bf16) {
+          auto& narrow = *reinterpret_cast<Bf16Pieces*>(own + sizeof(Pieces));
+          backend::matmul(backend::Bf16MatrixArgs{.m = part.m,
+                                                  .n = part.n,
+                                                  .k = part.k,
+                                                  .a = Bf16Pieces::narrowed(left, part.m, part.k, narrow.a),
+                                                  .a_stride = Pieces::kStride,
+                                                  .b = Bf16Pieces::narrowed(right, part.k, part.n, narrow.b),
+                                                  .b_stride = Pieces::kStride,
+                                                  .c = part.c,
+                                                  .c_stride = part.c_stride,
+                                                  .accumulate = part.accumulate});
+          continue;
+        }
       }
       part.transpose_a = left.transposed;
       part.a = left.values;

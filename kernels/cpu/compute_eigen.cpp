@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "kernels/codec.h"
 #include "kernels/cpu/compute_backend.h"
 
 namespace lpmm::kernels::backend {
@@ -38,6 +39,25 @@ void matmul(const MatrixArgs& g) {
   } else {
     c.noalias() += a * b;
   }
+}
+
+void matmul(const Bf16MatrixArgs& g) {
+  const auto widened = [](const std::uint16_t* values, std::int64_t rows, std::int64_t columns,
+                          std::int64_t stride) {
+    Matrix out(rows, columns);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) out(r, c) = bf16_to_float(values[r * stride + c]);
+    }
+    return out;
+  };
+  Map c(g.c, g.m, g.n, Eigen::OuterStride<>(g.c_stride));
+  if (!g.accumulate) c.setZero();
+  c.noalias() += widened(g.a, g.m, g.k, g.a_stride) * widened(g.b, g.k, g.n, g.b_stride);
+}
+
+bool& multiplies_bf16() {
+  static bool does = false;
+  return does;
 }
 
 struct ShardConvolution::State {

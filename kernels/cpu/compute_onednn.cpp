@@ -1,12 +1,15 @@
 // oneDNN, one thread a call: its own threading would make results depend on the number of threads.
 #include <omp.h>
 
+#include <compare>
 #include <dnnl.hpp>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "kernels/codec.h"
 #include "kernels/cpu/compute_backend.h"
 
 namespace lpmm::kernels::backend {
@@ -124,6 +127,102 @@ void matmul(const MatrixArgs& a) {
   if (status != dnnl_success) throw std::logic_error("matmul: oneDNN refused the shape");
 }
 
+namespace {
+
+// A product of one shape with fp32 sums, made once a thread.
+class Product {
+ public:
+  struct Shape {
+    memory::data_type type;  // of the factors
+    std::int64_t m, n, k, a_stride, b_stride, c_stride;
+    bool accumulate;
+    auto operator<=>(const Shape&) const = default;
+  };
+
+  explicit Product(const Shape& s)
+      : desc_(describe(s)), primitive_(desc_), scratch_(desc_.scratchpad_desc().get_size()) {}
+
+  void run(const void* a, const void* b, float* c) {
+    const auto bind = [](const memory::desc& desc, const void* values) {
+      return memory(desc, engine(), const_cast<void*>(values));
+    };
+    primitive_.execute(stream_, {{DNNL_ARG_SRC, bind(desc_.src_desc(), a)},
+                                 {DNNL_ARG_WEIGHTS, bind(desc_.weights_desc(), b)},
+                                 {DNNL_ARG_DST, bind(desc_.dst_desc(), c)},
+                                 {DNNL_ARG_SCRATCHPAD, bind(desc_.scratchpad_desc(), scratch_.data())}});
+    stream_.wait();
+  }
+  // Emulated and reference products are slower than fp32.
+  bool is_generated() const {
+    const std::string info = desc_.impl_info_str();
+    return info.find("jit") != std::string::npos || info.find("brg") != std::string::npos;
+  }
+
+ private:
+  static dnnl::matmul::primitive_desc describe(const Shape& s) {
+    const auto matrix = [](std::int64_t rows, std::int64_t columns, memory::data_type type,
+                           std::int64_t stride) {
+      return memory::desc({rows, columns}, type, memory::dims{stride, 1});
+    };
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (s.accumulate) {
+      dnnl::post_ops add;
+      add.append_sum();
+      attributes.set_post_ops(add);
+    }
+    return {{matrix(s.m, s.k, s.type, s.a_stride), matrix(s.k, s.n, s.type, s.b_stride),
+             matrix(s.m, s.n, memory::data_type::f32, s.c_stride)},
+            attributes,
+            engine()};
+  }
+  dnnl::matmul::primitive_desc desc_;
+  dnnl::matmul primitive_;
+  std::vector<std::byte> scratch_;
+  dnnl::stream stream_{engine()};
+};
+
+bool has_bf16_instructions() {
+  constexpr unsigned kNeeded = dnnl_cpu_isa_avx512_core_bf16;
+  return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kNeeded) == kNeeded;
+}
+
+std::vector<float> widened(const std::uint16_t* values, std::int64_t rows, std::int64_t columns,
+                           std::int64_t stride) {
+  std::vector<float> out;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) out.push_back(bf16_to_float(values[r * stride + c]));
+  }
+  return out;
+}
+
+}  // namespace
+
+void matmul(const Bf16MatrixArgs& g) {
+  const OneThread one;
+  thread_local std::map<Product::Shape, Product> products;
+  const auto product = [&](const Product::Shape& shape) -> Product& {
+    return products.try_emplace(shape, shape).first->second;
+  };
+  if (has_bf16_instructions()) {
+    return product({memory::data_type::bf16, g.m, g.n, g.k, g.a_stride, g.b_stride, g.c_stride, g.accumulate})
+        .run(g.a, g.b, g.c);
+  }
+  // The library has no bf16 here at all: the same products, for tests.
+  const std::vector<float> a = widened(g.a, g.m, g.k, g.a_stride), b = widened(g.b, g.k, g.n, g.b_stride);
+  product({memory::data_type::f32, g.m, g.n, g.k, g.k, g.n, g.c_stride, g.accumulate})
+      .run(a.data(), b.data(), g.c);
+}
+
+bool& multiplies_bf16() {
+  static bool does = [] {
+    if (!has_bf16_instructions()) return false;
+    const OneThread one;
+    return Product({memory::data_type::bf16, 256, 256, 256, 272, 272, 256, true}).is_generated();
+  }();
+  return does;
+}
+
 struct ShardConvolution::State {
   Descs descs;
   Call forward, data, weights, pack_forward, pack_backward, unpack;
@@ -131,8 +230,7 @@ struct ShardConvolution::State {
 
 // Native means bf16 instructions and a generated kernel: emulation and reference code are slower than fp32.
 bool ShardConvolution::has_native_bf16(const ConvShape& shape) {
-  constexpr unsigned kNeeded = dnnl_cpu_isa_avx512_core_bf16;
-  if ((static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kNeeded) != kNeeded) return false;
+  if (!has_bf16_instructions()) return false;
   const OneThread one;
   try {
     const Descs d = describe(shape, memory::data_type::bf16);

@@ -5,9 +5,11 @@
 
 #include <cmath>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "kernels/codec.h"
+#include "kernels/cpu/compute_backend.h"
 #include "tests/kernels/activations.h"
 
 namespace lpmm::kernels {
@@ -103,41 +105,57 @@ TEST(Convolution, GradientsByFiniteDifferences) {
 }
 
 // ---- matrix product --------------------------------------------------------------------------------------
+// kind: bits 0 and 1 transpose the factors, bit 2 accumulates.
+void expect_product(const std::int64_t (&size)[3], int kind, Compute type) {
+  Scratch scratch(matmul_scratch_bytes(size[0], size[1], Cells::pool().threads()));
+  MatrixArgs args{.transpose_a = (kind & 1) != 0,
+                  .transpose_b = (kind & 2) != 0,
+                  .m = size[0],
+                  .n = size[1],
+                  .k = size[2],
+                  .accumulate = (kind & 4) != 0,
+                  .type = type};
+  Floats a = random_floats(args.m * args.k, 1), b = random_floats(args.k * args.n, 2);
+  round_values(Cells::pool(), type, std::ssize(a), a.data());
+  round_values(Cells::pool(), type, std::ssize(b), b.data());
+  Floats c = random_floats(args.m * args.n, 3);
+  std::vector<double> want(c.size());
+  for (std::int64_t i = 0; i < args.m; ++i) {
+    for (std::int64_t j = 0; j < args.n; ++j) {
+      double sum = args.accumulate ? c[static_cast<std::size_t>(i * args.n + j)] : 0;
+      for (std::int64_t k = 0; k < args.k; ++k) {
+        sum += 1.0 * a[static_cast<std::size_t>(args.transpose_a ? k * args.m + i : i * args.k + k)] *
+               b[static_cast<std::size_t>(args.transpose_b ? j * args.k + k : k * args.n + j)];
+      }
+      want[static_cast<std::size_t>(i * args.n + j)] = sum;
+    }
+  }
+  args.a = a.data();
+  args.a_stride = args.transpose_a ? args.m : args.k;
+  args.b = b.data();
+  args.b_stride = args.transpose_b ? args.k : args.n;
+  args.c = c.data();
+  args.c_stride = args.n;
+  matmul(Cells::pool(), args, scratch.data());
+  expect_near(c, want, 1e-5);
+}
+
 TEST(Matmul, EqualsPlainLoops) {
   const std::int64_t sizes[][3] = {{3, 5, 7},       {70, 130, 33},  {300, 20, 64},   {16, 1100, 40},
                                    {130, 258, 513}, {40, 35, 1030}, {600, 300, 260}, {1, 1, 1}};
   for (const auto& size : sizes) {
-    Scratch scratch(matmul_scratch_bytes(size[0], size[1], Cells::pool().threads()));
-    for (int kind = 0; kind < 8; ++kind) {
-      MatrixArgs args{.transpose_a = (kind & 1) != 0,
-                      .transpose_b = (kind & 2) != 0,
-                      .m = size[0],
-                      .n = size[1],
-                      .k = size[2],
-                      .accumulate = (kind & 4) != 0};
-      const Floats a = random_floats(args.m * args.k, 1), b = random_floats(args.k * args.n, 2);
-      Floats c = random_floats(args.m * args.n, 3);
-      std::vector<double> want(c.size());
-      for (std::int64_t i = 0; i < args.m; ++i) {
-        for (std::int64_t j = 0; j < args.n; ++j) {
-          double sum = args.accumulate ? c[static_cast<std::size_t>(i * args.n + j)] : 0;
-          for (std::int64_t k = 0; k < args.k; ++k) {
-            sum += 1.0 * a[static_cast<std::size_t>(args.transpose_a ? k * args.m + i : i * args.k + k)] *
-                   b[static_cast<std::size_t>(args.transpose_b ? j * args.k + k : k * args.n + j)];
-          }
-          want[static_cast<std::size_t>(i * args.n + j)] = sum;
-        }
-      }
-      args.a = a.data();
-      args.a_stride = args.transpose_a ? args.m : args.k;
-      args.b = b.data();
-      args.b_stride = args.transpose_b ? args.k : args.n;
-      args.c = c.data();
-      args.c_stride = args.n;
-      matmul(Cells::pool(), args, scratch.data());
-      expect_near(c, want, 1e-5);
-    }
+    for (int kind = 0; kind < 8; ++kind) expect_product(size, kind, Compute::kFp32);
   }
+}
+
+// As on processors with bf16 instructions; on others the library computes the same step by step.
+TEST(Matmul, OfBf16ValuesEqualsPlainLoops) {
+  const bool saved = std::exchange(backend::multiplies_bf16(), true);
+  const std::int64_t sizes[][3] = {{70, 130, 33}, {300, 33, 64}, {40, 35, 1030}, {280, 300, 20}, {3, 5, 7}};
+  for (const auto& size : sizes) {
+    for (int kind = 0; kind < 8; ++kind) expect_product(size, kind, Compute::kBf16);
+  }
+  backend::multiplies_bf16() = saved;
 }
 
 TEST(Bias, ForwardAndBackward) {
