@@ -38,7 +38,9 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
     return fmt::format("set terminal {}\nset output '{}.{}'\nset multiplot layout {},{}\n{}unset multiplot\n",
                        terminal, name, extension, rows, columns, body);
   };
-  script += "set grid\nset key below\nset xlabel offset 0,0.4\n";
+  script +=
+      "set grid\nset key bmargin center maxrows 2 samplen 2 width -1\nset bmargin 6\nset xlabel offset "
+      "0,0.6\n";
   script += page(fmt::format("png size {},{}", 560 * columns, 480 * rows).c_str(), "png");
   script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
                  "svg");

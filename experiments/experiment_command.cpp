@@ -26,8 +26,8 @@ void add_memory(CLI::App& experiments, Action& action) {
   command->add_flag("--quick", o->quick, "measure only models up to 130 M parameters, and fill only 6 GB");
   add_threads_option(*command, o->threads);
   command->footer(
-      "Models that fit into this machine train two steps in a process of their own. What it found:\n"
-      "experiments/memory/README.md.\n"
+      "Models up to 10^9 parameters that fit into this machine train two steps in a process of their own;\n"
+      "those that did already are not trained again. What it found: experiments/memory/README.md.\n"
       "Example:\n  lpmm experiment memory --quick --out runs/memory");
   on_selected(*command, action, o, run_memory_experiment);
 }

@@ -12,6 +12,7 @@
 #include "experiments/plot.h"
 #include "experiments/process.h"
 #include "experiments/records.h"
+#include "experiments/sweep.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/host.h"
@@ -67,13 +68,17 @@ std::vector<Subject> named_gpts() {
 class Planner {
  public:
   explicit Planner(std::string configs) : configs_(std::move(configs)) {}
-  Plan plan(const Subject& subject, const std::string& preset, const Settings& more = {}) {
+  const Setup& setup(const Subject& subject, const std::string& preset, const Settings& more = {}) {
     ConfigOptions options;
     options.preset = preset;
     options.settings = with(subject.settings, more);
     const RunConfig config = load_config(configs_ + "/" + subject.config, options);
     setup_.emplace(setup_ ? Setup(config, *setup_) : Setup(config));
-    return make_plan(*setup_, *make_model(setup_->config.model));
+    return *setup_;
+  }
+  Plan plan(const Subject& subject, const std::string& preset, const Settings& more = {}) {
+    const Setup& planned = setup(subject, preset, more);
+    return make_plan(planned, *make_model(planned.config.model));
   }
 
  private:
@@ -87,27 +92,31 @@ struct Row {
   std::optional<std::int64_t> measured;  // bytes that a run of two steps added to its resident memory
 };
 
-// Trains two steps in a process of its own.
-std::int64_t measure(const Subject& subject, const std::string& preset, const MemoryExperiment& o) {
+// Trains two steps in a process of its own, where that was not done before.
+std::int64_t measure(Planner& planner, const Subject& subject, const std::string& preset,
+                     const MemoryExperiment& o) {
   const fs::path folder = fs::path(o.out) / "runs" / file_name(fmt::format("{}__{}", subject.name, preset));
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  std::vector<std::string> arguments = {own_program(), "train", o.configs + "/" + subject.config, "--preset",
-                                        preset};
-  for (const std::string& s :
-       with(subject.settings, {"train.steps=2", "train.eval_every_epochs=0", "checkpoint.final=false"})) {
-    arguments.insert(arguments.end(), {"--set", s});
+  const Settings short_run = {"train.steps=2", "train.eval_every_epochs=0", "checkpoint.final=false"};
+  const RunConfig config = planner.setup(subject, preset, short_run).config;
+  std::optional<Json> summary = finished_run(folder.string(), config);
+  if (!summary) {
+    fs::create_directories(folder);
+    std::vector<std::string> arguments = {own_program(), "train", o.configs + "/" + subject.config,
+                                          "--preset", preset};
+    for (const std::string& s : with(subject.settings, short_run))
+      arguments.insert(arguments.end(), {"--set", s});
+    if (o.threads > 0) arguments.insert(arguments.end(), {"--threads", std::to_string(o.threads)});
+    arguments.insert(arguments.end(), {"--quiet", "--resume", "--out", folder.string()});
+    const std::string output = (folder / "output.txt").string();
+    const int code = wait_process(start_process(arguments, {output, ""}));
+    summary = finished_run(folder.string(), config);
+    if (code != 0 || !summary) {
+      throw RunError(
+          fmt::format("{} with {} ended with exit code {}: see {}", subject.name, preset, code, output));
+    }
   }
-  if (o.threads > 0) arguments.insert(arguments.end(), {"--threads", std::to_string(o.threads)});
-  arguments.insert(arguments.end(), {"--quiet", "--out", folder.string()});
-  const std::string output = (folder / "output.txt").string();
-  const int code = wait_process(start_process(arguments, {output, ""}));
-  if (code != 0)
-    throw RunError(
-        fmt::format("{} with {} failed with exit code {}: see {}", subject.name, preset, code, output));
-  const Json summary = read_log((folder / "log.jsonl").string()).back();
-  const auto peak = number_in(summary, "peak_rss_bytes"), start = number_in(summary, "rss_at_start_bytes");
-  if (!peak || !start) throw RunError(fmt::format("{}: the run left no summary", folder.string()));
+  const auto peak = number_in(*summary, "peak_rss_bytes"), start = number_in(*summary, "rss_at_start_bytes");
+  if (!peak || !start) throw RunError(folder.string() + ": its summary lacks peak_rss_bytes");
   return static_cast<std::int64_t>(*peak - *start);
 }
 
@@ -160,7 +169,7 @@ Largest find_largest(Planner& planner, int gigabytes, const std::string& rule, c
 
 // Models of o.models with all presets; those that fit are trained. Stops where the user asks for it.
 std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, Progress& progress) {
-  constexpr std::int64_t kSmall = 130'000'000, kMost = 2'000'000'000;  // parameters of what is trained
+  constexpr std::int64_t kSmall = 130'000'000, kMost = 1'000'000'000;  // parameters of what is trained
   std::vector<Subject> subjects = {
       resnet("resnet20"), resnet("resnet110"), {"MLP 100M", "mlp_100m.toml", {}}};
   for (Subject& s : named_gpts()) subjects.push_back(std::move(s));
@@ -175,7 +184,7 @@ std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, P
       if (row.plan.peak_bytes < available_memory() / 10 * 9 &&
           row.plan.ledger.parameters <= (o.quick ? kSmall : kMost)) {
         progress.say(fmt::format("memory: two steps of {} with {}", subject.name, preset));
-        row.measured = measure(subject, preset, o);
+        row.measured = measure(planner, subject, preset, o);
       }
       rows.push_back(std::move(row));
     }
@@ -234,12 +243,14 @@ std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest>
   constexpr const char* kPowers = "set logscale x\nset format x '10^{%L}'";
   std::vector<Chart> charts = {{"bits per parameter", "parameters", "all of model memory", kPowers, {}},
                                {"measured over planned peak", "planned bytes", "", kPowers, {}}};
+  std::string sizes;
+  for (const Largest& l : found) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", l.gigabytes);
   for (const char* rule : {"sgd", "adamw"}) {
     for (const char* family : {"GPT", "ResNet-110 by width"}) {
       charts.push_back({fmt::format("largest {}, {}", family, rule),
                         "gigabytes",
                         "parameters",
-                        "set logscale xy\nset format y '10^{%L}'\nset xtics (6, 11, 16, 24, 80)",
+                        fmt::format("set logscale xy\nset format y '10^{{%L}}'\nset xtics ({})", sizes),
                         {}});
     }
   }

@@ -103,26 +103,6 @@ bool changes_no_result(const std::string& key) {
   return key == "train.threads" || key == "checkpoint.every_steps" || key == "checkpoint.keep";
 }
 
-// The summary of a finished cell. Throws UsageError where the folder holds another run.
-std::optional<Json> finished(const SweepCell& cell, const fs::path& folder) {
-  if (!fs::exists(folder / "config.toml")) return {};
-  for (const ConfigDifference& d :
-       differences(load_config((folder / "config.toml").string(), {}), cell.config)) {
-    if (changes_no_result(d.key)) continue;
-    throw UsageError(fmt::format(
-        "{}: holds another run: {} is {} there and {} here; name another folder (--out), or remove "
-        "this one",
-        folder.string(), d.key, d.first.empty() ? "not set" : d.first,
-        d.second.empty() ? "not set" : d.second));
-  }
-  if (!fs::exists(folder / "log.jsonl")) return {};
-  const std::vector<Json> records = read_log((folder / "log.jsonl").string());
-  if (records.empty() || records.back()["type"] != "summary") return {};
-  const Json& last = records.back();
-  if (!last.contains("interrupted") || last["interrupted"] != false || last.contains("error")) return {};
-  return last;
-}
-
 // Share of its steps that a running cell has logged, from the end of its log.
 double progress_of(const fs::path& folder, std::int64_t steps) {
   constexpr std::streamoff kTail = 1 << 16;
@@ -164,7 +144,7 @@ class Runner {
   Runner(const std::vector<SweepCell>& cells, const SweepOptions& options)
       : cells_(cells), options_(options), summaries_(cells.size()), errors_(cells.size()) {
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      summaries_[i] = finished(cells[i], folder(i));
+      summaries_[i] = finished_run(folder(i).string(), cells[i].config);
       if (summaries_[i]) {
         ++done_;
       } else {
@@ -240,7 +220,7 @@ class Runner {
       }
       running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
       const int code = exit_code(status);
-      if (code == 0) summaries_[r.cell] = finished(cells_[r.cell], folder(r.cell));
+      if (code == 0) summaries_[r.cell] = finished_run(folder(r.cell).string(), cells_[r.cell].config);
       const std::string name = cells_[r.cell].name, time = duration(since(r.started));
       work_done_ += 1 - r.progress_at_start;
       if (summaries_[r.cell]) {
@@ -431,6 +411,25 @@ std::string sweep_csv(const Json& answer) {
 }
 
 }  // namespace
+
+std::optional<Json> finished_run(const std::string& path, const RunConfig& config) {
+  const fs::path folder(path);
+  if (!fs::exists(folder / "config.toml")) return {};
+  for (const ConfigDifference& d : differences(load_config((folder / "config.toml").string(), {}), config)) {
+    if (changes_no_result(d.key)) continue;
+    throw UsageError(fmt::format(
+        "{}: holds another run: {} is {} there and {} here; name another folder (--out), or remove "
+        "this one",
+        folder.string(), d.key, d.first.empty() ? "not set" : d.first,
+        d.second.empty() ? "not set" : d.second));
+  }
+  if (!fs::exists(folder / "log.jsonl")) return {};
+  const std::vector<Json> records = read_log((folder / "log.jsonl").string());
+  if (records.empty() || records.back()["type"] != "summary") return {};
+  const Json& last = records.back();
+  if (!last.contains("interrupted") || last["interrupted"] != false || last.contains("error")) return {};
+  return last;
+}
 
 SweepGrid load_grid(const std::string& path) {
   constexpr std::string_view kKeys[] = {"configs", "presets", "seeds", "set", "baseline", "axes"};

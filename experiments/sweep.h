@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,10 @@ struct SweepGrid {
   std::vector<SweepAxis> axes;
   std::string baseline;  // the preset gaps are measured against; empty: none
 };
+
+// The summary of a run in a folder that ended as `config` says; none where it did not end. Throws UsageError
+// where the folder holds another run.
+std::optional<Json> finished_run(const std::string& folder, const RunConfig& config);
 
 // configs, presets, seeds, set, baseline and [axes] "a.b" = [values]. Throws UsageError.
 SweepGrid load_grid(const std::string& path);
