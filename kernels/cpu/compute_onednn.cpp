@@ -1,11 +1,11 @@
 // oneDNN, one thread a call: its own threading would make results depend on the number of threads.
 #include <omp.h>
 
-#include <compare>
 #include <dnnl.hpp>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -136,7 +136,8 @@ class Product {
     memory::data_type type;  // of the factors
     std::int64_t m, n, k, a_stride, b_stride, c_stride;
     bool accumulate;
-    auto operator<=>(const Shape&) const = default;
+    auto key() const { return std::tie(type, m, n, k, a_stride, b_stride, c_stride, accumulate); }
+    bool operator<(const Shape& other) const { return key() < other.key(); }
   };
 
   explicit Product(const Shape& s)
