@@ -15,15 +15,22 @@ void add_memory(CLI::App& experiments, Action& action) {
       ->capture_default_str();
   command->add_option("--configs", o->configs, "folder of the shipped configurations")
       ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""))
       ->capture_default_str();
-  command->add_option("--presets", o->presets, "memory policies")->delimiter(',')->capture_default_str();
+  command->add_option("--presets", o->presets, "memory policies")
+      ->delimiter(',')
+      ->check(kNotEmpty)
+      ->capture_default_str();
   command->add_option("--models", o->models, "pattern of the models that are planned and measured")
       ->capture_default_str();
-  command->add_option("--gigabytes", o->gigabytes, "sizes of memory to fill")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1'000'000).description(""))
-      ->capture_default_str();
-  command->add_flag("--quick", o->quick, "measure only models up to 130 M parameters, and fill only 6 GB");
+  // Up to where neither 96 layers nor 256 times the channels are the limit.
+  CLI::Option* gigabytes =
+      command->add_option("--gigabytes", o->gigabytes, "sizes of memory to fill, up to 200")
+          ->delimiter(',')
+          ->check(CLI::Range(1, 200).description(""))
+          ->capture_default_str();
+  command->add_flag("--quick", o->quick, "measure only models up to 130 M parameters, and fill only 6 GB")
+      ->excludes(gigabytes);
   add_threads_option(*command, o->threads);
   command->footer(
       "Models up to 10^9 parameters that fit into this machine train two steps in a process of their own;\n"

@@ -289,7 +289,7 @@ int run_memory_experiment(const MemoryExperiment& o) {
   const InterruptGuard guard;
   Progress progress(false);
   Planner planner(o.configs);
-  fs::create_directories(o.out);
+  make_folder(o.out);
   const std::vector<Row> rows = plan_and_measure(planner, o, progress);
   if (InterruptGuard::asked()) return 130;
   write_text((fs::path(o.out) / "memory.csv").string(), memory_csv(rows));

@@ -72,8 +72,8 @@ class Convolution {
 
 // ---- matrix product --------------------------------------------------------------------------------------
 // c[m][n] = (accumulate ? c : 0) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m, n, k
-// >= 1. Factors of type kBf16 are multiplied as bf16 where the processor has instructions for it (sums are
-// fp32), else as they are.
+// >= 1. Factors of type kBf16 are rounded to it and multiplied where the processor has instructions for it
+// (sums are fp32), else as they are.
 struct MatrixArgs {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;

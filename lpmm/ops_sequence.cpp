@@ -366,6 +366,7 @@ class TokenLossOp : public Op {
       const float* e = multiply(run, b.x, rows_, first, columns, b.panel, b.logits, b.matmul);
       kernels::softmax_gradient(pool, rows_, first, columns, scale, log_sums, run.batch.labels.data(),
                                 b.logits);
+      // Gradients of logits are fp32: where products of bf16 are made they are rounded there.
       kernels::matmul(pool,
                       {.m = rows_,
                        .n = width_,

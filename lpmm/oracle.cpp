@@ -144,9 +144,7 @@ void Oracle::begin_step(std::uint32_t step) {
   for (Tensor& t : tensors_) t.square_sum = -1;
 }
 
-// accumulator += contribution / K. The first fold sets a block's step: growing on demand
-// has the smaller error for independent gradients, and the same for equal ones
-// (tests/lpmm/model_memory_test.cpp).
+// accumulator += contribution / K.
 void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, int contribution,
                   bool is_last) {
   if (!failed_tensor_.empty()) return;

@@ -130,13 +130,16 @@ DeadBand dead_band(Format format, MapTable table, double value, double decay, do
 }
 
 double stuck_value(Format format, MapTable table, double decay) {
-  const auto is_stuck = [&](double value) { return dead_band(format, table, value, decay, 1).low < 0; };
+  const auto low = [&](double value) { return dead_band(format, table, value, decay, 1).low; };
   double stuck = 0;
   if (format.map == Map::kLinear) {
-    for (int code = 1; code <= code_limit(format.bits) && is_stuck(code); ++code) stuck = code;
+    for (int code = 1; code <= code_limit(format.bits); ++code) {
+      const double edge = 1e-9 * code;  // decay is no binary fraction
+      if (low(code) < (code % 2 == 0 ? edge : -edge)) stuck = code;
+    }
   } else {
     for (int i = 0; i < table.entries; ++i) {
-      if (is_stuck(table.values[i])) stuck = table.values[i];
+      if (low(table.values[i]) < 0) stuck = table.values[i];
     }
   }
   return stuck;

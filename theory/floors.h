@@ -50,7 +50,7 @@ struct DeadBand {
 DeadBand dead_band(Format format, MapTable table, double value, double decay, double weight);
 
 // The largest of the map's values, in units of the step, that rn never lets decay: x = 0 lies in its dead
-// band.
+// band. At the very edge of it an even code of a linear map stays.
 double stuck_value(Format format, MapTable table, double decay);
 
 // ---- noise floor (README 3, 4) -------------------------------------------------------------------------

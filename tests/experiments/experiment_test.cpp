@@ -38,7 +38,9 @@ TEST_F(ExperimentTest, MemoryPlansMeasuresAndFills) {
     const double planned = std::stod(memory[row][column("planned_peak_bytes")]);
     const double measured = std::stod(memory[row][column("measured_peak_bytes")]);
     // Sanitizers have memory of their own.
-    if (!kSanitized) EXPECT_NEAR(measured, planned, std::max(0.1 * planned, 16e6)) << memory[row][1];
+    if (!kSanitized) {
+      EXPECT_NEAR(measured, planned, std::max(0.1 * planned, 16e6)) << memory[row][1];
+    }
   }
   EXPECT_NEAR(std::stod(memory[1][column("bits_per_parameter")]), 16.95, 0.01);
   // More fits packed than in fp32, in SGD and in AdamW.
@@ -63,6 +65,13 @@ TEST_F(ExperimentTest, BadNamesAreRefused) {
   expect_failure(run_lpmm({"experiment", "memory", "--presets", "lpmm-mini", "--configs", kConfigs, "--out",
                            path("out")}),
                  2, {"lpmm-mini", "lpmm-min"});
+  expect_failure(run_lpmm({"experiment", "memory", "--presets", "", "--out", path("out")}), 2, {"--presets"});
+  expect_failure(run_lpmm({"experiment", "memory", "--configs", path("none"), "--out", path("out")}), 2,
+                 {"--configs", "none"});
+  expect_failure(run_lpmm({"experiment", "memory", "--quick", "--gigabytes", "6", "--out", path("out")}), 2,
+                 {"--quick", "--gigabytes"});
+  expect_failure(run_lpmm({"experiment", "memory", "--configs", kConfigs, "--out", write("file", "x")}), 1,
+                 {"file"});
 }
 
 }  // namespace
