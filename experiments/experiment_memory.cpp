@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -194,10 +195,16 @@ std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, P
   return rows;
 }
 
+constexpr const char* kRules[] = {"sgd", "adamw"};
+
+std::vector<int> sizes_of(const MemoryExperiment& o) {
+  return o.quick ? std::vector<int>{6} : o.gigabytes;
+}
+
 std::vector<Largest> find_all_largest(Planner& planner, const MemoryExperiment& o, Progress& progress) {
   std::vector<Largest> found;
-  for (const char* rule : {"sgd", "adamw"}) {
-    for (const int gigabytes : o.quick ? std::vector<int>{6} : o.gigabytes) {
+  for (const char* rule : kRules) {
+    for (const int gigabytes : sizes_of(o)) {
       for (const std::string& preset : o.presets) {
         if (InterruptGuard::asked()) return found;
         progress.say(
@@ -241,39 +248,39 @@ std::string largest_csv(std::span<const Largest> found) {
 std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest> found,
                              const MemoryExperiment& o) {
   constexpr const char* kPowers = "set logscale x\nset format x '10^{%L}'";
-  std::vector<Chart> charts = {{"bits per parameter", "parameters", "all of model memory", kPowers, {}},
-                               {"measured over planned peak", "planned bytes", "", kPowers, {}}};
-  std::string sizes;
-  for (const Largest& l : found) sizes += fmt::format("{}{}", sizes.empty() ? "" : ", ", l.gigabytes);
-  for (const char* rule : {"sgd", "adamw"}) {
-    for (const char* family : {"GPT", "ResNet-110 by width"}) {
-      charts.push_back({fmt::format("largest {}, {}", family, rule),
-                        "gigabytes",
-                        "parameters",
-                        fmt::format("set logscale xy\nset format y '10^{{%L}}'\nset xtics ({})", sizes),
-                        {}});
+  Chart bits{"bits per parameter", "parameters", "all of model memory", kPowers, {}};
+  Chart ratio{"measured over planned peak", "planned bytes", "", kPowers, {}};
+  const auto style = [&](const char* kind, std::size_t preset) {
+    return fmt::format("{} pt 7 lc '{}'", kind, kRunColours[preset % std::size(kRunColours)]);
+  };
+  for (std::size_t i = 0; i < o.presets.size(); ++i) {
+    bits.series.push_back({o.presets[i], style("points", i), {}});
+    ratio.series.push_back({o.presets[i], style("points", i), {}});
+    for (const Row& row : rows) {
+      if (row.preset != o.presets[i]) continue;
+      bits.series[i].points.emplace_back(row.plan.ledger.parameters, row.plan.ledger.bits_per_parameter());
+      const auto planned = static_cast<double>(row.plan.peak_bytes);
+      if (row.measured)
+        ratio.series[i].points.emplace_back(planned, static_cast<double>(*row.measured) / planned);
     }
   }
-  for (std::size_t i = 0; i < o.presets.size(); ++i) {
-    const std::string& preset = o.presets[i];
-    const std::string points = fmt::format("pt 7 lc '{}'", kRunColours[i % std::size(kRunColours)]);
-    ChartSeries bits{preset, "points " + points, {}};
-    ChartSeries ratio{preset, "points " + points, {}};
-    for (const Row& row : rows) {
-      if (row.preset != preset) continue;
-      bits.points.emplace_back(row.plan.ledger.parameters, row.plan.ledger.bits_per_parameter());
-      const auto planned = static_cast<double>(row.plan.peak_bytes);
-      if (row.measured) ratio.points.emplace_back(planned, static_cast<double>(*row.measured) / planned);
-    }
-    charts[0].series.push_back(std::move(bits));
-    charts[1].series.push_back(std::move(ratio));
-    for (std::size_t c = 2; c < charts.size(); ++c) {
-      ChartSeries line{preset, "linespoints " + points, {}};
-      for (const Largest& l : found) {
-        if (l.preset != preset || l.rule != (c < 4 ? "sgd" : "adamw")) continue;
-        line.points.emplace_back(l.gigabytes, c % 2 == 0 ? l.gpt_parameters : l.resnet_parameters);
+  std::vector<Chart> charts = {std::move(bits), std::move(ratio)};
+  const std::string scales =
+      fmt::format("set logscale xy\nset format y '10^{{%L}}'\nset xtics ({})", fmt::join(sizes_of(o), ", "));
+  const std::pair<const char*, std::int64_t Largest::*> families[] = {
+      {"GPT", &Largest::gpt_parameters}, {"ResNet-110 by width", &Largest::resnet_parameters}};
+  for (const char* rule : kRules) {
+    for (const auto& [family, parameters] : families) {
+      Chart chart{fmt::format("largest {}, {}", family, rule), "gigabytes", "parameters", scales, {}};
+      for (std::size_t i = 0; i < o.presets.size(); ++i) {
+        ChartSeries line{o.presets[i], style("linespoints", i), {}};
+        for (const Largest& l : found) {
+          if (l.preset == o.presets[i] && l.rule == rule)
+            line.points.emplace_back(l.gigabytes, l.*parameters);
+        }
+        chart.series.push_back(std::move(line));
       }
-      charts[c].series.push_back(std::move(line));
+      charts.push_back(std::move(chart));
     }
   }
   std::erase_if(charts, [](const Chart& chart) {

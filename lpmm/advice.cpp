@@ -126,8 +126,7 @@ std::string zero_variance_warning(const ModelMemory& memory) {
     if (memory.is_frozen(i) || format.map != Map::kDynamicUnsigned || format.bits > 4) continue;
     return fmt::format(
         "the variance of {} is stored as {}, which rounds small ones to 0: Adam then divides by epsilon "
-        "alone "
-        "and may diverge; use de04, sqrt04 or lin04",
+        "alone and may diverge; use de04, sqrt04 or lin04",
         memory.info(i).name, to_string(format));
   }
   return {};

@@ -43,7 +43,7 @@ Cell neighbours_of(Format format, MapTable table, double value) {
   return {at > table.values ? at[-1] : -kNone, at + 1 < end ? at[1] : kNone};
 }
 
-// Noise on x that is taken from m again at the rate `feedback`, as (x, m) take it up.
+// What a rounding error of x adds to m, by its size: kappa of README 4.
 double feedback_of(const QuadraticProblem& s) {
   if (!s.error_feedback) return 0;
   if (s.momentum <= 0) throw UsageError("error feedback goes through the momentum: set it above 0");

@@ -239,8 +239,10 @@ struct Bf16Pieces {
   using Rows = std::uint16_t[PackedPieces::kSide][PackedPieces::kStride];
   alignas(kAlign) Rows a, b;
 
-  static const std::uint16_t* narrowed(const Factor& from, std::int64_t rows, std::int64_t columns,
-                                       Rows& to) {
+  // `room` takes what has to be transposed first.
+  static const std::uint16_t* narrowed(Factor from, std::int64_t rows, std::int64_t columns,
+                                       float (*room)[PackedPieces::kStride], Rows& to) {
+    if (from.transposed) from = from.packed(rows, columns, room);
     for (std::int64_t r = 0; r < rows; ++r) {
       loops::from_float(Compute::kBf16, columns, from.values + r * from.stride, to[r], false);
     }
@@ -298,22 +300,23 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
       if (pack) {
         std::byte* own = bytes_at(scratch, thread * piece_bytes());
         auto& pieces = *reinterpret_cast<Pieces*>(own);
-        left = left.packed(part.m, part.k, pieces.a);
-        right = right.packed(part.k, part.n, pieces.b);
         if (as_bf16) {
           auto& narrow = *reinterpret_cast<Bf16Pieces*>(own + sizeof(Pieces));
-          backend::matmul(backend::Bf16MatrixArgs{.m = part.m,
-                                                  .n = part.n,
-                                                  .k = part.k,
-                                                  .a = Bf16Pieces::narrowed(left, part.m, part.k, narrow.a),
-                                                  .a_stride = Pieces::kStride,
-                                                  .b = Bf16Pieces::narrowed(right, part.k, part.n, narrow.b),
-                                                  .b_stride = Pieces::kStride,
-                                                  .c = part.c,
-                                                  .c_stride = part.c_stride,
-                                                  .accumulate = part.accumulate});
+          backend::matmul(
+              backend::Bf16MatrixArgs{.m = part.m,
+                                      .n = part.n,
+                                      .k = part.k,
+                                      .a = Bf16Pieces::narrowed(left, part.m, part.k, pieces.a, narrow.a),
+                                      .a_stride = Pieces::kStride,
+                                      .b = Bf16Pieces::narrowed(right, part.k, part.n, pieces.b, narrow.b),
+                                      .b_stride = Pieces::kStride,
+                                      .c = part.c,
+                                      .c_stride = part.c_stride,
+                                      .accumulate = part.accumulate});
           continue;
         }
+        left = left.packed(part.m, part.k, pieces.a);
+        right = right.packed(part.k, part.n, pieces.b);
       }
       part.transpose_a = left.transposed;
       part.a = left.values;

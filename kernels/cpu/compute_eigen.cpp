@@ -4,8 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/compute_backend.h"
+#include "kernels/cpu/compute_loops.h"
 
 namespace lpmm::kernels::backend {
 namespace {
@@ -46,7 +46,7 @@ void matmul(const Bf16MatrixArgs& g) {
                           std::int64_t stride) {
     Matrix out(rows, columns);
     for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < columns; ++c) out(r, c) = bf16_to_float(values[r * stride + c]);
+      loops::to_float(Compute::kBf16, columns, values + r * stride, out.data() + r * columns);
     }
     return out;
   };

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/compute_backend.h"
+#include "kernels/cpu/compute_loops.h"
 
 namespace lpmm::kernels::backend {
 namespace {
@@ -190,9 +190,9 @@ bool has_bf16_instructions() {
 
 std::vector<float> widened(const std::uint16_t* values, std::int64_t rows, std::int64_t columns,
                            std::int64_t stride) {
-  std::vector<float> out;
+  std::vector<float> out(static_cast<std::size_t>(rows * columns));
   for (std::int64_t r = 0; r < rows; ++r) {
-    for (std::int64_t c = 0; c < columns; ++c) out.push_back(bf16_to_float(values[r * stride + c]));
+    loops::to_float(Compute::kBf16, columns, values + r * stride, out.data() + r * columns);
   }
   return out;
 }
