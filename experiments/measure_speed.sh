@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Measures what the README says about speed and writes the raw output, one file a figure, to
-# experiments/results/speed/. Wants an otherwise idle machine; 20 minutes on 2 cores, 8 GB of memory.
+# Measures what the README says about speed and writes the raw output, one file a figure, to OUT
+# (experiments/results/speed). Wants an otherwise idle machine; 20 minutes on 2 cores, 8 GB of memory.
 # PyTorch's side needs Debian's python3-torch and is left out where /usr/bin/python3 has none.
-# usage: bash experiments/measure_speed.sh
+# usage: bash experiments/measure_speed.sh [OUT]
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
-lpmm=build/lpmm out=experiments/results/speed threads=2
+lpmm=build/lpmm out=${1:-experiments/results/speed} threads=2
 mkdir -p "$out"
 
 record() { # FILE COMMAND...: keeps the command, the load before it and the output

@@ -39,8 +39,6 @@ void add(Pool& pool, Compute type, std::int64_t count, const void* a, const void
 // dst = (accumulate ? dst : 0) + src
 void copy_or_add(Pool& pool, Compute type, std::int64_t count, const void* src, void* dst, bool accumulate);
 
-// Rounds fp32 values to what `type` can hold.
-void round_values(Pool& pool, Compute type, std::int64_t count, float* values);
 const char* compute_library();  // "oneDNN 2.6.3, avx2" or "Eigen 3.4.0"
 
 // ---- convolution -----------------------------------------------------------------------------------------
@@ -72,29 +70,30 @@ class Convolution {
 
 // ---- matrix product --------------------------------------------------------------------------------------
 // c[m][n] = (accumulate ? c : 0) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m, n, k
-// >= 1. Factors of type kBf16 are rounded to it and multiplied where the processor has instructions for it
-// (sums are fp32), else as they are.
+// >= 1. Factors are of `type`; c and all sums are fp32. Factors of bf16 are multiplied by the processor's
+// instructions for them, or widened piece by piece where it has none.
 struct MatrixArgs {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
-  const float* a = nullptr;
+  Compute type = Compute::kFp32;
+  const void* a = nullptr;
   std::int64_t a_stride = 0;
-  const float* b = nullptr;
+  const void* b = nullptr;
   std::int64_t b_stride = 0;
   float* c = nullptr;
   std::int64_t c_stride = 0;
   bool accumulate = false;
-  Compute type = Compute::kFp32;
 };
 void matmul(Pool& pool, const MatrixArgs& args, void* scratch);
-std::int64_t matmul_scratch_bytes(std::int64_t m, std::int64_t n, int threads);
+std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n, int threads);
 
 // y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
 void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,
                   const float* bias, bool relu, void* y);
-// g = dy where y > 0 or there is no ReLU, as fp32; bias_gradient[c] = sum over rows of g, in row order.
-void bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                   const void* dy, bool relu, float* g, float* bias_gradient);
+// The gradient of x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum
+// over its rows, in row order.
+const void* bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
+                          const void* dy, bool relu, void* g, float* bias_gradient);
 
 // ---- batch norm ------------------------------------------------------------------------------------------
 // Over `rows` = batch * height * width of `channels`. Statistics are biased, as in Ioffe and Szegedy 2015.

@@ -95,9 +95,10 @@ struct SoftmaxRow {
 // Takes in the logits of columns first, ..., first + columns - 1, (rows, columns).
 void softmax_scan(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns,
                   const float* logits, const std::int32_t* labels, SoftmaxRow* state);
-// logits <- scale * (softmax - one-hot), the gradient of scale * the sum of losses. `log_sums` is log of the
-// sum of exp(logit) of each row.
-void softmax_gradient(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns, float scale,
-                      const float* log_sums, const std::int32_t* labels, float* logits);
+// gradient <- scale * (softmax - one-hot), of scale * the sum of losses, in `type`; in fp32 it may be
+// `logits`, which are overwritten. `log_sums` is log of the sum of exp(logit) of each row.
+void softmax_gradient(Pool& pool, Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                      float scale, const float* log_sums, const std::int32_t* labels, float* logits,
+                      void* gradient);
 
 }  // namespace lpmm::kernels

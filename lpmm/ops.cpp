@@ -38,14 +38,18 @@ void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes) {
 }
 
 // A panel is decoded from the tile its first row begins in to the tile its last row ends in.
-const float* PanelledWeight::decode(const RunState& run, Compute compute, std::int64_t row, std::int64_t rows,
-                                    float* panel) const {
+const std::byte* PanelledWeight::decode(const RunState& run, std::int64_t row, std::int64_t rows,
+                                        std::byte* panel) const {
   constexpr std::int64_t kTile = kernels::kTile;
   const std::int64_t first = row * width_ / kTile * kTile;
   const std::int64_t end = std::min(((row + rows) * width_ + kTile - 1) / kTile * kTile, rows_ * width_);
-  run.memory.decode(tensor_, first, span_of(panel, end - first));
-  kernels::round_values(run.memory.pool(), compute, end - first, panel);
-  return panel + (row * width_ - first);
+  if (compute_ == Compute::kFp32) {
+    run.memory.decode(tensor_, first, span_of(reinterpret_cast<float*>(panel), end - first));
+  } else {
+    run.memory.decode_bf16(tensor_, first,
+                           {reinterpret_cast<std::uint16_t*>(panel), static_cast<std::size_t>(end - first)});
+  }
+  return panel + (row * width_ - first) * value_bytes(compute_);
 }
 
 void PanelledWeight::Folder::fold(std::int64_t row, std::int64_t rows) {
@@ -294,7 +298,7 @@ class LinearOp : public Op {
         in_(inputs),
         out_(outputs),
         relu_(relu),
-        weight_(weight, outputs, inputs),
+        weight_(weight, compute, outputs, inputs),
         bias_(bias) {}
 
   std::int64_t workspace_bytes() const override {
@@ -307,20 +311,19 @@ class LinearOp : public Op {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
     Pool& pool = run.memory.pool();
-    const float* x = as_floats(pool, data(run, inputs[0]), f.x);
     weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       kernels::matmul(pool,
                       {.transpose_b = true,
                        .m = rows_,
                        .n = rows,
                        .k = in_,
-                       .a = x,
+                       .type = compute_,
+                       .a = data(run, inputs[0]),
                        .a_stride = in_,
-                       .b = weight_.decode(run, compute_, row, rows, f.panel),
+                       .b = weight_.decode(run, row, rows, f.panel),
                        .b_stride = in_,
                        .c = f.y + row,
-                       .c_stride = out_,
-                       .type = compute_},
+                       .c_stride = out_},
                       f.matmul);
     });
     run.memory.decode(bias_, 0, span_of(f.bias, out_));
@@ -331,10 +334,9 @@ class LinearOp : public Op {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
     Pool& pool = run.memory.pool();
-    kernels::bias_backward(pool, compute_, rows_, out_, data(run, output), gradient(run, output), relu_, b.g,
-                           b.bias);
+    const auto* g = static_cast<const std::byte*>(kernels::bias_backward(
+        pool, compute_, rows_, out_, data(run, output), gradient(run, output), relu_, b.g, b.bias));
     run.gradients->fold(bias_, 0, span_of(b.bias, out_), run.microbatch);
-    const float* x = as_floats(pool, data(run, inputs[0]), b.x);
     std::byte* dx = gradient(run, inputs[0]);
     PanelledWeight::Folder folder(weight_, run, b.gradient);
     weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
@@ -343,14 +345,14 @@ class LinearOp : public Op {
                         {.m = rows_,
                          .n = in_,
                          .k = rows,
-                         .a = b.g + row,
+                         .type = compute_,
+                         .a = g + row * value_bytes(compute_),
                          .a_stride = out_,
-                         .b = weight_.decode(run, compute_, row, rows, b.panel),
+                         .b = weight_.decode(run, row, rows, b.panel),
                          .b_stride = in_,
                          .c = b.dx,
                          .c_stride = in_,
-                         .accumulate = row > 0,
-                         .type = compute_},
+                         .accumulate = row > 0},
                         b.matmul);
       }
       if (weight_.is_frozen(run)) return;
@@ -359,13 +361,13 @@ class LinearOp : public Op {
                        .m = rows,
                        .n = in_,
                        .k = rows_,
-                       .a = b.g + row,
+                       .type = compute_,
+                       .a = g + row * value_bytes(compute_),
                        .a_stride = out_,
-                       .b = x,
+                       .b = data(run, inputs[0]),
                        .b_stride = in_,
                        .c = folder.rows_at(row),
-                       .c_stride = in_,
-                       .type = compute_},
+                       .c_stride = in_},
                       b.matmul);
       folder.fold(row, rows);
     });
@@ -380,33 +382,27 @@ class LinearOp : public Op {
 
  private:
   struct Forward {
-    float *x, *panel, *y, *bias;
+    std::byte* panel;
+    float *y, *bias;
     std::byte* matmul;
   };
   struct Backward {
-    float *x, *panel, *g, *bias, *gradient, *dx;
+    std::byte *panel, *g;
+    float *bias, *gradient, *dx;
     std::byte *narrow, *matmul;
   };
   Forward lay_out_forward(Pieces& p) const {
-    return {x_floats(p), p.floats(weight_.panel_floats()), p.floats(rows_ * out_), p.floats(out_),
+    return {p.take(weight_.panel_bytes()), p.floats(rows_ * out_), p.floats(out_),
             p.take(weight_.matmul_bytes(rows_, plan->threads))};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {x_floats(p),
-            p.floats(weight_.panel_floats()),
-            p.floats(rows_ * out_),
+    return {p.take(weight_.panel_bytes()),
+            p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
             p.floats(out_),
             p.floats(weight_.gradient_floats()),
             p.floats(rows_ * in_),
             p.take(rows_ * in_ * value_bytes(compute_)),
             p.take(weight_.matmul_bytes(rows_, plan->threads))};
-  }
-  float* x_floats(Pieces& p) const { return p.floats(compute_ == Compute::kFp32 ? 0 : rows_ * in_); }
-
-  const float* as_floats(Pool& pool, const std::byte* x, float* copy) const {
-    if (compute_ == Compute::kFp32) return reinterpret_cast<const float*>(x);
-    kernels::to_float(pool, compute_, rows_ * in_, x, copy);
-    return copy;
   }
 
   std::int64_t rows_;

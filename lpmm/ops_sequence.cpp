@@ -318,12 +318,12 @@ class TokenLossOp : public Op {
   static constexpr std::int64_t kLogits = std::int64_t{1} << 22;  // of a chunk
  public:
   bool is_pure() const override { return false; }
-  TokenLossOp(std::int64_t rows, std::int64_t length, std::int64_t width, std::int64_t vocabulary,
-              int embedding)
+  TokenLossOp(std::int64_t rows, Compute compute, std::int64_t length, std::int64_t width,
+              std::int64_t vocabulary, int embedding)
       : rows_(rows),
         length_(length),
         width_(width),
-        embedding_(embedding, vocabulary, width, std::max<std::int64_t>(64, kLogits / rows)) {}
+        embedding_(embedding, compute, vocabulary, width, std::max<std::int64_t>(64, kLogits / rows)) {}
 
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
@@ -337,10 +337,9 @@ class TokenLossOp : public Op {
     Pool& pool = run.memory.pool();
     const std::int64_t rows = run.batch.count * length_;
     check_labels(run.batch, rows, embedding_.rows());
-    kernels::to_float(pool, plan->compute, rows * width_, data(run, inputs[0]), f.x);
     std::fill_n(f.state, rows, kernels::SoftmaxRow{});
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      multiply(run, f.x, rows, first, columns, f.panel, f.logits, f.matmul);
+      multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
       kernels::softmax_scan(pool, rows, first, columns, f.logits, run.batch.labels.data(), f.state);
     });
     auto* log_sums = reinterpret_cast<float*>(saved_data(run));
@@ -358,27 +357,26 @@ class TokenLossOp : public Op {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
     Pool& pool = run.memory.pool();
-    kernels::to_float(pool, plan->compute, rows_ * width_, data(run, inputs[0]), b.x);
     const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
     const float scale = 1.0F / static_cast<float>(rows_);
     PanelledWeight::Folder folder(embedding_, run, b.gradient, kDense, false);
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      const float* e = multiply(run, b.x, rows_, first, columns, b.panel, b.logits, b.matmul);
-      kernels::softmax_gradient(pool, rows_, first, columns, scale, log_sums, run.batch.labels.data(),
-                                b.logits);
-      // Gradients of logits are fp32: where products of bf16 are made they are rounded there.
+      const std::byte* x = data(run, inputs[0]);
+      const std::byte* e = multiply(run, x, rows_, first, columns, b.panel, b.logits, b.matmul);
+      kernels::softmax_gradient(pool, plan->compute, rows_, first, columns, scale, log_sums,
+                                run.batch.labels.data(), b.logits, b.logit_gradients);
       kernels::matmul(pool,
                       {.m = rows_,
                        .n = width_,
                        .k = columns,
-                       .a = b.logits,
+                       .type = plan->compute,
+                       .a = b.logit_gradients,
                        .a_stride = columns,
                        .b = e,
                        .b_stride = width_,
                        .c = b.dx,
                        .c_stride = width_,
-                       .accumulate = first > 0,
-                       .type = plan->compute},
+                       .accumulate = first > 0},
                       b.matmul);
       if (embedding_.is_frozen(run)) return;
       kernels::matmul(pool,
@@ -386,13 +384,13 @@ class TokenLossOp : public Op {
                        .m = columns,
                        .n = width_,
                        .k = rows_,
-                       .a = b.logits,
+                       .type = plan->compute,
+                       .a = b.logit_gradients,
                        .a_stride = columns,
-                       .b = b.x,
+                       .b = x,
                        .b_stride = width_,
                        .c = folder.rows_at(first),
-                       .c_stride = width_,
-                       .type = plan->compute},
+                       .c_stride = width_},
                       b.matmul);
       folder.fold(first, columns);
     });
@@ -401,12 +399,16 @@ class TokenLossOp : public Op {
 
  private:
   struct Forward {
-    float *x, *panel, *logits;
+    std::byte* panel;
+    float* logits;
     kernels::SoftmaxRow* state;
     std::byte* matmul;
   };
   struct Backward {
-    float *x, *panel, *logits, *dx, *gradient;
+    std::byte* panel;
+    float* logits;
+    void* logit_gradients;
+    float *dx, *gradient;
     std::byte* matmul;
   };
   // Logits of all rows, or of the last one.
@@ -416,10 +418,9 @@ class TokenLossOp : public Op {
     Inference& state = *run.inference;
     const std::int64_t rows = state.all ? rows_ : 1, vocabulary = embedding_.rows();
     const std::byte* x = data(run, inputs[0]) + (rows_ - rows) * width_ * value_bytes(plan->compute);
-    kernels::to_float(run.memory.pool(), plan->compute, rows * width_, x, f.x);
     state.logits.resize(static_cast<std::size_t>(rows * vocabulary));
     embedding_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      multiply(run, f.x, rows, first, columns, f.panel, f.logits, f.matmul);
+      multiply(run, x, rows, first, columns, f.panel, f.logits, f.matmul);
       for (std::int64_t r = 0; r < rows; ++r) {
         std::copy_n(f.logits + r * columns, columns, state.logits.data() + r * vocabulary + first);
       }
@@ -428,35 +429,38 @@ class TokenLossOp : public Op {
 
   float* logits_room(Pieces& p) const { return p.floats(rows_ * embedding_.panel_rows()); }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.floats(rows_ * width_), p.floats(embedding_.panel_floats()), logits_room(p),
+    return {p.take(embedding_.panel_bytes()), logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
                 p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow)))),
             p.take(embedding_.matmul_bytes(rows_, plan->threads))};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {p.floats(rows_ * width_),
-            p.floats(embedding_.panel_floats()),
-            logits_room(p),
+    std::byte* panel = p.take(embedding_.panel_bytes());
+    float* logits = logits_room(p);
+    const bool in_place = plan->compute == Compute::kFp32;
+    return {panel,
+            logits,
+            in_place ? logits : static_cast<void*>(p.take(2 * rows_ * embedding_.panel_rows())),
             p.floats(rows_ * width_),
             p.floats(embedding_.gradient_floats()),
             p.take(embedding_.matmul_bytes(rows_, plan->threads))};
   }
   // logits <- x times rows first..first+columns-1 of the embedding, which are returned.
-  const float* multiply(RunState& run, const float* x, std::int64_t rows, std::int64_t first,
-                        std::int64_t columns, float* panel, float* logits, void* matmul) const {
-    const float* e = embedding_.decode(run, plan->compute, first, columns, panel);
+  const std::byte* multiply(RunState& run, const std::byte* x, std::int64_t rows, std::int64_t first,
+                            std::int64_t columns, std::byte* panel, float* logits, void* matmul) const {
+    const std::byte* e = embedding_.decode(run, first, columns, panel);
     kernels::matmul(run.memory.pool(),
                     {.transpose_b = true,
                      .m = rows,
                      .n = columns,
                      .k = width_,
+                     .type = plan->compute,
                      .a = x,
                      .a_stride = width_,
                      .b = e,
                      .b_stride = width_,
                      .c = logits,
-                     .c_stride = columns,
-                     .type = plan->compute},
+                     .c_stride = columns},
                     matmul);
     return e;
   }
@@ -518,7 +522,8 @@ Value ProgramBuilder::attention(Value qkv, int heads, int context, double dropou
 void ProgramBuilder::token_loss(Value x, const std::string& embedding) {
   const int tensor = find_tensor(embedding + ".weight");
   const std::int64_t vocabulary = tensors_[static_cast<std::size_t>(tensor)].shape[0];
-  add_op(std::make_unique<TokenLossOp>(rows(x), x.width, x.channels, vocabulary, tensor), {x}, {}, {x.id});
+  add_op(std::make_unique<TokenLossOp>(rows(x), compute_, x.width, x.channels, vocabulary, tensor), {x}, {},
+         {x.id});
   plan_->ops.back()->saved = plan_->add_slot(4 * rows(x));
 }
 

@@ -91,26 +91,34 @@ inline std::span<float> span_of(float* p, std::int64_t count) {
   return {p, static_cast<std::size_t>(count)};
 }
 
-// A weight (rows, width) that exists in fp32 by panels of rows only, and its gradient likewise.
+// A weight (rows, width) that is decoded, to the compute type, by panels of rows only; its gradient exists in
+// fp32 likewise.
 class PanelledWeight {
  public:
   // `most_rows` bounds a panel besides its own size.
-  PanelledWeight(int tensor, std::int64_t rows, std::int64_t width, std::int64_t most_rows = kPanel)
+  PanelledWeight(int tensor, Compute compute, std::int64_t rows, std::int64_t width,
+                 std::int64_t most_rows = kPanel)
       : tensor_(tensor),
+        compute_(compute),
         rows_(rows),
         width_(width),
-        panel_rows_(std::clamp<std::int64_t>(std::min(kPanel / width, most_rows), 1, rows)) {}
+        panel_rows_(even_rows(rows, std::clamp<std::int64_t>(std::min(kPanel / width, most_rows), 1, rows))) {
+  }
 
   // Room for one decoded panel, and for the gradient of one.
-  std::int64_t panel_floats() const { return panel_rows_ * width_ + 2 * kernels::kTile; }
+  std::int64_t panel_bytes() const {
+    return (panel_rows_ * width_ + 2 * kernels::kTile) * kernels::value_bytes(compute_);
+  }
   std::int64_t gradient_floats() const { return panel_rows_ * width_ + kernels::kTile; }
-  std::int64_t transient_bytes() const { return 4 * panel_floats(); }
+  std::int64_t transient_bytes() const {
+    return compute_ == Compute::kFp32 ? panel_bytes() : 4 * gradient_floats();
+  }
   std::int64_t panel_rows() const { return panel_rows_; }
   // Scratch of the products of `rows` activations with a panel, forward and backward.
   std::int64_t matmul_bytes(std::int64_t rows, int threads) const {
-    return std::max({kernels::matmul_scratch_bytes(rows, panel_rows_, threads),
-                     kernels::matmul_scratch_bytes(rows, width_, threads),
-                     kernels::matmul_scratch_bytes(panel_rows_, width_, threads)});
+    return std::max({kernels::matmul_scratch_bytes(compute_, rows, panel_rows_, threads),
+                     kernels::matmul_scratch_bytes(compute_, rows, width_, threads),
+                     kernels::matmul_scratch_bytes(compute_, panel_rows_, width_, threads)});
   }
   std::int64_t rows() const { return rows_; }
   bool is_frozen(const RunState& run) const { return run.memory.is_frozen(tensor_); }
@@ -120,9 +128,8 @@ class PanelledWeight {
   void for_each_panel(const Body& body) const {
     for (std::int64_t row = 0; row < rows_; row += panel_rows_) body(row, std::min(panel_rows_, rows_ - row));
   }
-  // Rows row..row+rows-1 as the compute type holds them, in `panel`.
-  const float* decode(const RunState& run, Compute compute, std::int64_t row, std::int64_t rows,
-                      float* panel) const;
+  // Rows row..row+rows-1 in the compute type, within `panel`.
+  const std::byte* decode(const RunState& run, std::int64_t row, std::int64_t rows, std::byte* panel) const;
 
   // Folds gradients that come panel by panel, in order. Folds end at tiles; the rest waits for the next
   // panel.
@@ -144,7 +151,17 @@ class PanelledWeight {
   };
 
  private:
+  // Panels of about the same size, at most `most` rows: products of few rows, or of odd numbers, are slow.
+  static std::int64_t even_rows(std::int64_t rows, std::int64_t most) {
+    constexpr std::int64_t kUnit = 64;
+    if (most < kUnit) return most;
+    most = most / kUnit * kUnit;
+    const std::int64_t panels = (rows + most - 1) / most;
+    return std::min(rows, ((rows + panels - 1) / panels + kUnit - 1) / kUnit * kUnit);
+  }
+
   int tensor_;
+  Compute compute_;
   std::int64_t rows_, width_, panel_rows_;
 };
 

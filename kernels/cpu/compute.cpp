@@ -45,11 +45,6 @@ void from_float(Pool& pool, Compute type, std::int64_t count, const float* in, v
     loops::from_float(type, n, in + first, bytes_at(out, first * value_bytes(type)), false);
   });
 }
-void round_values(Pool& pool, Compute type, std::int64_t count, float* values) {
-  if (type == Compute::kFp32) return;
-  for_shards(pool, count, kShard,
-             [&](std::int64_t first, std::int64_t n) { loops::round_bf16(n, values + first); });
-}
 void relu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y) {
   const std::int64_t b = value_bytes(type);
   for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
@@ -209,52 +204,49 @@ namespace {
 
 // A factor of a product, op(values).
 struct Factor {
-  const float* values = nullptr;
+  Compute type = Compute::kFp32;
+  const void* values = nullptr;
   std::int64_t stride = 0;
   bool transposed = false;
 
   Factor at(std::int64_t row, std::int64_t column) const {
-    return {values + (transposed ? column * stride + row : row * stride + column), stride, transposed};
+    return {
+        type,
+        bytes_at(values, (transposed ? column * stride + row : row * stride + column) * value_bytes(type)),
+        stride, transposed};
   }
-  // A copy of its first rows and columns, without transposition.
+  // An fp32 copy of its first rows and columns, without transposition.
   template <std::int64_t kStride>
   Factor packed(std::int64_t rows, std::int64_t columns, float (*to)[kStride]) const {
-    if (transposed) {
-      loops::transpose(columns, rows, values, stride, to[0], kStride);
+    const auto line = [&](std::int64_t i) { return bytes_at(values, i * stride * value_bytes(type)); };
+    if (!transposed) {
+      for (std::int64_t r = 0; r < rows; ++r) loops::to_float(type, columns, line(r), to[r]);
+    } else if (type == Compute::kFp32) {
+      loops::transpose(columns, rows, static_cast<const float*>(values), stride, to[0], kStride);
     } else {
-      for (std::int64_t r = 0; r < rows; ++r) std::copy_n(values + r * stride, columns, to[r]);
+      constexpr std::int64_t kStrip = 16;
+      alignas(kAlign) float strip[kStrip][kStride];
+      for (std::int64_t c = 0; c < columns; c += kStrip) {
+        const std::int64_t n = std::min(kStrip, columns - c);
+        for (std::int64_t i = 0; i < n; ++i) loops::to_float(type, rows, line(c + i), strip[i]);
+        loops::transpose(n, rows, strip[0], kStride, to[0] + c, kStride);
+      }
     }
-    return {to[0], kStride, false};
+    return {Compute::kFp32, to[0], kStride, false};
   }
 };
 
 // Libraries read small factors where they lie. That is slow down the columns of the first, and along rows a
-// page apart: factors are copied piece by piece then. Strides are odd multiples of a cache line.
+// page apart: factors are copied piece by piece then, and where they have to be widened. Strides are odd
+// multiples of a cache line.
 struct PackedPieces {
   static constexpr std::int64_t kSide = 256, kStride = kSide + 16, kPage = 1024;
   alignas(kAlign) float a[kSide][kStride], b[kSide][kStride];
 };
-// The same in bf16, where products of it are made.
-struct Bf16Pieces {
-  using Rows = std::uint16_t[PackedPieces::kSide][PackedPieces::kStride];
-  alignas(kAlign) Rows a, b;
 
-  // `room` takes what has to be transposed first.
-  static const std::uint16_t* narrowed(Factor from, std::int64_t rows, std::int64_t columns,
-                                       float (*room)[PackedPieces::kStride], Rows& to) {
-    if (from.transposed) from = from.packed(rows, columns, room);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      loops::from_float(Compute::kBf16, columns, from.values + r * from.stride, to[r], false);
-    }
-    return to[0];
-  }
-};
-// Of one thread.
-std::int64_t piece_bytes() {
-  return static_cast<std::int64_t>(sizeof(PackedPieces) +
-                                   (backend::multiplies_bf16() ? sizeof(Bf16Pieces) : 0));
+bool is_widened(Compute type) {
+  return type == Compute::kBf16 && !backend::multiplies_bf16();
 }
-
 // Whether each value of a copy is used often enough.
 bool packing_pays(std::int64_t m, std::int64_t n) {
   return std::min(m, n) >= 32;
@@ -266,25 +258,25 @@ std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t colum
 
 }  // namespace
 
-std::int64_t matmul_scratch_bytes(std::int64_t m, std::int64_t n, int threads) {
-  return packing_pays(m, n) ? threads * piece_bytes() : 0;
+std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n, int threads) {
+  const bool packs = is_widened(type) || (type == Compute::kFp32 && packing_pays(m, n));
+  return packs ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
 }
 
 void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
   using Pieces = PackedPieces;
-  const Factor a{g.a, g.a_stride, g.transpose_a}, b{g.b, g.b_stride, g.transpose_b};
-  const bool as_bf16 = g.type == Compute::kBf16 && packing_pays(g.m, g.n) && backend::multiplies_bf16();
-  const bool pack =
-      as_bf16 || (packing_pays(g.m, g.n) && (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage));
+  const Factor a{g.type, g.a, g.a_stride, g.transpose_a}, b{g.type, g.b, g.b_stride, g.transpose_b};
+  const bool pack = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n) &&
+                                           (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage));
   // Tiles of c, and slices of k: large ones where that leaves work for some threads.
-  std::int64_t rows = Pieces::kSide, columns = Pieces::kSide, depth = Pieces::kSide;
-  if (pack) {
-    while (rows > 64 && tiles_of(g, rows, columns) < 8) rows = columns = rows / 2;
+  std::int64_t rows = Pieces::kSide, columns = pack ? Pieces::kSide : 2 * Pieces::kSide,
+               depth = pack ? Pieces::kSide : g.k;
+  if (pack || g.type == Compute::kBf16) {
+    while (columns > 64 && tiles_of(g, rows, columns) < 8) (columns < rows ? rows : columns) /= 2;
   } else {
     const std::int64_t size = std::max(g.m, g.n), panel = size <= 1024 ? 64 : 256;
     rows = g.m > g.n ? panel : g.m;
     columns = g.m > g.n ? g.n : panel;
-    depth = g.k;
   }
   const std::int64_t across = (g.n + columns - 1) / columns;
   pool.for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
@@ -298,26 +290,11 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
       part.accumulate = g.accumulate || first > 0;
       Factor left = a.at(row, first), right = b.at(first, column);
       if (pack) {
-        std::byte* own = bytes_at(scratch, thread * piece_bytes());
-        auto& pieces = *reinterpret_cast<Pieces*>(own);
-        if (as_bf16) {
-          auto& narrow = *reinterpret_cast<Bf16Pieces*>(own + sizeof(Pieces));
-          backend::matmul(
-              backend::Bf16MatrixArgs{.m = part.m,
-                                      .n = part.n,
-                                      .k = part.k,
-                                      .a = Bf16Pieces::narrowed(left, part.m, part.k, pieces.a, narrow.a),
-                                      .a_stride = Pieces::kStride,
-                                      .b = Bf16Pieces::narrowed(right, part.k, part.n, pieces.b, narrow.b),
-                                      .b_stride = Pieces::kStride,
-                                      .c = part.c,
-                                      .c_stride = part.c_stride,
-                                      .accumulate = part.accumulate});
-          continue;
-        }
+        auto& pieces = static_cast<Pieces*>(scratch)[thread];
         left = left.packed(part.m, part.k, pieces.a);
         right = right.packed(part.k, part.n, pieces.b);
       }
+      part.type = left.type;
       part.transpose_a = left.transposed;
       part.a = left.values;
       part.a_stride = left.stride;
@@ -329,6 +306,25 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
   });
 }
 
+namespace backend {
+
+Widened::Widened(const MatrixArgs& of) : args(of) {
+  const auto widen = [](const void* from, std::int64_t lines, std::int64_t values, std::int64_t& stride,
+                        std::vector<float>& to) {
+    to.resize(static_cast<std::size_t>(lines * values));
+    for (std::int64_t i = 0; i < lines; ++i) {
+      loops::to_float(Compute::kBf16, values, bytes_at(from, 2 * i * stride), to.data() + i * values);
+    }
+    stride = values;
+    return to.data();
+  };
+  args.type = Compute::kFp32;
+  args.a = widen(of.a, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, args.a_stride, a);
+  args.b = widen(of.b, of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, args.b_stride, b);
+}
+
+}  // namespace backend
+
 void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,
                   const float* bias, bool relu, void* y) {
   for_shards(pool, rows, std::max<std::int64_t>(1, kShard / columns),
@@ -338,19 +334,18 @@ void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t colu
              });
 }
 
-void bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                   const void* dy, bool relu, float* g, float* bias_gradient) {
+const void* bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
+                          const void* dy, bool relu, void* g, float* bias_gradient) {
+  const void* out = relu ? g : dy;
   for_shards(pool, columns, 256, [&](std::int64_t first, std::int64_t n) {
     std::fill_n(bias_gradient + first, n, 0.0F);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const std::int64_t at = r * columns + first;
-      loops::to_float(type, n, bytes_at(dy, at * value_bytes(type)), g + at);
-      if (relu) {
-        for (std::int64_t c = 0; c < n; ++c) g[at + c] = get(type, y, at + c) > 0.0F ? g[at + c] : 0.0F;
-      }
-      loops::add_rows(n, g + at, bias_gradient + first);
+      const std::int64_t at = (r * columns + first) * value_bytes(type);
+      if (relu) loops::relu_backward(type, n, bytes_at(y, at), bytes_at(dy, at), bytes_at(g, at), false);
+      loops::add_row(type, n, bytes_at(out, at), bias_gradient + first);
     }
   });
+  return out;
 }
 
 // ---- batch norm ------------------------------------------------------------------------------------------

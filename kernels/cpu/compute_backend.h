@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "kernels/compute.h"
 
@@ -14,22 +15,15 @@ const char* name();
 // Serial; see kernels::matmul.
 void matmul(const MatrixArgs& args);
 
-// The same of bf16 values with fp32 sums, without transposition. Serial.
-struct Bf16MatrixArgs {
-  std::int64_t m = 0, n = 0, k = 0;
-  const std::uint16_t* a = nullptr;
-  std::int64_t a_stride = 0;
-  const std::uint16_t* b = nullptr;
-  std::int64_t b_stride = 0;
-  float* c = nullptr;
-  std::int64_t c_stride = 0;
-  bool accumulate = false;
-};
-void matmul(const Bf16MatrixArgs& args);
-
-// Whether products of bf16 values use matmul(Bf16MatrixArgs): where the processor has instructions for them.
-// Tests set it.
+// Whether products of bf16 are left to matmul: where the processor has instructions for them. Tests set it.
 bool& multiplies_bf16();
+
+// A product of bf16 and the same in fp32, where a library has none.
+struct Widened {
+  explicit Widened(const MatrixArgs& of);
+  std::vector<float> a, b;
+  MatrixArgs args;
+};
 
 // A convolution of shape.batch images, NHWC. `native` bf16 takes bf16 activations; otherwise they are fp32.
 class ShardConvolution {

@@ -24,9 +24,10 @@ const char* name() {
 }
 
 void matmul(const MatrixArgs& g) {
-  const ConstMap a(g.a, g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k,
+  if (g.type == Compute::kBf16) return matmul(Widened(g).args);
+  const ConstMap a(static_cast<const float*>(g.a), g.transpose_a ? g.k : g.m, g.transpose_a ? g.m : g.k,
                    Eigen::OuterStride<>(g.a_stride));
-  const ConstMap b(g.b, g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n,
+  const ConstMap b(static_cast<const float*>(g.b), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n,
                    Eigen::OuterStride<>(g.b_stride));
   Map c(g.c, g.m, g.n, Eigen::OuterStride<>(g.c_stride));
   if (!g.accumulate) c.setZero();
@@ -39,20 +40,6 @@ void matmul(const MatrixArgs& g) {
   } else {
     c.noalias() += a * b;
   }
-}
-
-void matmul(const Bf16MatrixArgs& g) {
-  const auto widened = [](const std::uint16_t* values, std::int64_t rows, std::int64_t columns,
-                          std::int64_t stride) {
-    Matrix out(rows, columns);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      loops::to_float(Compute::kBf16, columns, values + r * stride, out.data() + r * columns);
-    }
-    return out;
-  };
-  Map c(g.c, g.m, g.n, Eigen::OuterStride<>(g.c_stride));
-  if (!g.accumulate) c.setZero();
-  c.noalias() += widened(g.a, g.m, g.k, g.a_stride) * widened(g.b, g.k, g.n, g.b_stride);
 }
 
 bool& multiplies_bf16() {

@@ -355,8 +355,16 @@ void NormBackwardAny(std::int64_t rows, const NormShape& shape, const NormBackwa
 void RoundBf16(std::int64_t count, float* values) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = bf16_to_float(float_to_bf16(values[i]));
 }
-void AddRowsAny(std::int64_t count, const float* in, float* sum) {
-  FromFloat<Fp32, true>(count, in, sum);
+template <class T>
+void AddRow(std::int64_t count, const void* in, float* sum) {
+  const auto* x = static_cast<const typename T::Cell*>(in);
+  each(
+      count,
+      [&](std::int64_t i) HWY_ATTR { Fp32::store(sum + i, hn::Add(Fp32::load(sum + i), T::load(x + i))); },
+      [&](std::int64_t i) HWY_ATTR { sum[i] += T::load1(x + i); });
+}
+void AddRowAny(Compute type, std::int64_t count, const void* in, float* sum) {
+  (type == Compute::kFp32 ? AddRow<Fp32> : AddRow<Bf16>)(count, in, sum);
 }
 
 // Four rows of four.
@@ -415,7 +423,7 @@ HWY_EXPORT(FromFloatAny);
 HWY_EXPORT(ReluForwardAny);
 HWY_EXPORT(ReluBackwardAny);
 HWY_EXPORT(AddAny);
-HWY_EXPORT(AddRowsAny);
+HWY_EXPORT(AddRowAny);
 HWY_EXPORT(RoundBf16);
 HWY_EXPORT(Transpose);
 HWY_EXPORT(BiasForwardAny);
@@ -440,8 +448,8 @@ void relu_backward(Compute type, std::int64_t count, const void* y, const void* 
 void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
   HWY_DYNAMIC_DISPATCH(AddAny)(type, count, a, b, y);
 }
-void add_rows(std::int64_t count, const float* in, float* sum) {
-  HWY_DYNAMIC_DISPATCH(AddRowsAny)(count, in, sum);
+void add_row(Compute type, std::int64_t count, const void* in, float* sum) {
+  HWY_DYNAMIC_DISPATCH(AddRowAny)(type, count, in, sum);
 }
 void round_bf16(std::int64_t count, float* values) {
   HWY_DYNAMIC_DISPATCH(RoundBf16)(count, values);

@@ -14,7 +14,7 @@ void relu_forward(Compute type, std::int64_t count, const void* x, void* y);
 void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
                    bool accumulate);
 void add(Compute type, std::int64_t count, const void* a, const void* b, void* y);
-void add_rows(std::int64_t count, const float* in, float* sum);  // sum += in
+void add_row(Compute type, std::int64_t count, const void* in, float* sum);  // sum += in
 void round_bf16(std::int64_t count, float* values);
 // out[c][r] = in[r][c]
 void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::int64_t in_stride, float* out,

@@ -1,6 +1,7 @@
 // oneDNN, one thread a call: its own threading would make results depend on the number of threads.
 #include <omp.h>
 
+#include <array>
 #include <dnnl.hpp>
 #include <map>
 #include <stdexcept>
@@ -119,25 +120,22 @@ const char* name() {
   return kName.c_str();
 }
 
-void matmul(const MatrixArgs& a) {
-  const OneThread one;
-  const auto status =
-      dnnl_sgemm(a.transpose_a ? 'T' : 'N', a.transpose_b ? 'T' : 'N', a.m, a.n, a.k, 1.0F, a.a, a.a_stride,
-                 a.b, a.b_stride, a.accumulate ? 1.0F : 0.0F, a.c, a.c_stride);
-  if (status != dnnl_success) throw std::logic_error("matmul: oneDNN refused the shape");
-}
-
 namespace {
 
 // A product of one shape with fp32 sums, made once a thread.
 class Product {
  public:
   struct Shape {
-    memory::data_type type;  // of the factors
-    std::int64_t m, n, k, a_stride, b_stride, c_stride;
-    bool accumulate;
-    auto key() const { return std::tie(type, m, n, k, a_stride, b_stride, c_stride, accumulate); }
+    explicit Shape(const MatrixArgs& g)
+        : type(g.type == Compute::kFp32 ? memory::data_type::f32 : memory::data_type::bf16),
+          sizes{g.m, g.n, g.k, g.a_stride, g.b_stride, g.c_stride},
+          flags{g.transpose_a, g.transpose_b, g.accumulate} {}
+    auto key() const { return std::tie(type, sizes, flags); }
     bool operator<(const Shape& other) const { return key() < other.key(); }
+
+    memory::data_type type;  // of the factors
+    std::array<std::int64_t, 6> sizes;
+    std::array<bool, 3> flags;
   };
 
   explicit Product(const Shape& s)
@@ -162,18 +160,21 @@ class Product {
  private:
   static dnnl::matmul::primitive_desc describe(const Shape& s) {
     const auto matrix = [](std::int64_t rows, std::int64_t columns, memory::data_type type,
-                           std::int64_t stride) {
-      return memory::desc({rows, columns}, type, memory::dims{stride, 1});
+                           std::int64_t stride, bool transposed) {
+      return memory::desc({rows, columns}, type,
+                          transposed ? memory::dims{1, stride} : memory::dims{stride, 1});
     };
+    const auto& [m, n, k, a_stride, b_stride, c_stride] = s.sizes;
+    const auto& [transpose_a, transpose_b, accumulate] = s.flags;
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    if (s.accumulate) {
+    if (accumulate) {
       dnnl::post_ops add;
       add.append_sum();
       attributes.set_post_ops(add);
     }
-    return {{matrix(s.m, s.k, s.type, s.a_stride), matrix(s.k, s.n, s.type, s.b_stride),
-             matrix(s.m, s.n, memory::data_type::f32, s.c_stride)},
+    return {{matrix(m, k, s.type, a_stride, transpose_a), matrix(k, n, s.type, b_stride, transpose_b),
+             matrix(m, n, memory::data_type::f32, c_stride, false)},
             attributes,
             engine()};
   }
@@ -188,31 +189,24 @@ bool has_bf16_instructions() {
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kNeeded) == kNeeded;
 }
 
-std::vector<float> widened(const std::uint16_t* values, std::int64_t rows, std::int64_t columns,
-                           std::int64_t stride) {
-  std::vector<float> out(static_cast<std::size_t>(rows * columns));
-  for (std::int64_t r = 0; r < rows; ++r) {
-    loops::to_float(Compute::kBf16, columns, values + r * stride, out.data() + r * columns);
-  }
-  return out;
+void multiply_bf16(const MatrixArgs& g) {
+  thread_local std::map<Product::Shape, Product> products;
+  const Product::Shape shape(g);
+  products.try_emplace(shape, shape).first->second.run(g.a, g.b, g.c);
 }
 
 }  // namespace
 
-void matmul(const Bf16MatrixArgs& g) {
+void matmul(const MatrixArgs& g) {
   const OneThread one;
-  thread_local std::map<Product::Shape, Product> products;
-  const auto product = [&](const Product::Shape& shape) -> Product& {
-    return products.try_emplace(shape, shape).first->second;
-  };
-  if (has_bf16_instructions()) {
-    return product({memory::data_type::bf16, g.m, g.n, g.k, g.a_stride, g.b_stride, g.c_stride, g.accumulate})
-        .run(g.a, g.b, g.c);
+  if (g.type == Compute::kBf16) {
+    // Without the instructions the library has no bf16 at all: the same products in fp32, for tests.
+    return has_bf16_instructions() ? multiply_bf16(g) : multiply_bf16(Widened(g).args);
   }
-  // The library has no bf16 here at all: the same products, for tests.
-  const std::vector<float> a = widened(g.a, g.m, g.k, g.a_stride), b = widened(g.b, g.k, g.n, g.b_stride);
-  product({memory::data_type::f32, g.m, g.n, g.k, g.k, g.n, g.c_stride, g.accumulate})
-      .run(a.data(), b.data(), g.c);
+  const auto status = dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0F,
+                                 static_cast<const float*>(g.a), g.a_stride, static_cast<const float*>(g.b),
+                                 g.b_stride, g.accumulate ? 1.0F : 0.0F, g.c, g.c_stride);
+  if (status != dnnl_success) throw std::logic_error("matmul: oneDNN refused the shape");
 }
 
 bool& multiplies_bf16() {
@@ -220,7 +214,15 @@ bool& multiplies_bf16() {
     if (!has_bf16_instructions()) return false;
     const OneThread one;
     try {
-      return Product({memory::data_type::bf16, 256, 256, 256, 272, 272, 256, true}).is_generated();
+      return Product(Product::Shape({.m = 256,
+                                     .n = 256,
+                                     .k = 256,
+                                     .type = Compute::kBf16,
+                                     .a_stride = 272,
+                                     .b_stride = 272,
+                                     .c_stride = 256,
+                                     .accumulate = true}))
+          .is_generated();
     } catch (const dnnl::error&) {
       return false;
     }

@@ -38,7 +38,7 @@ inline void sum_tree(Pool& pool, std::int64_t partials, std::int64_t count, floa
   for_shards(pool, count, 1024, [&](std::int64_t first, std::int64_t n) {
     for (std::int64_t gap = 1; gap < partials; gap *= 2) {
       for (std::int64_t p = 0; p + gap < partials; p += 2 * gap) {
-        loops::add_rows(n, values + (p + gap) * count + first, values + p * count + first);
+        loops::add_row(Compute::kFp32, n, values + (p + gap) * count + first, values + p * count + first);
       }
     }
   });

@@ -362,12 +362,16 @@ void softmax_scan(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_
   });
 }
 
-void softmax_gradient(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns, float scale,
-                      const float* log_sums, const std::int32_t* labels, float* logits) {
+void softmax_gradient(Pool& pool, Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                      float scale, const float* log_sums, const std::int32_t* labels, float* logits,
+                      void* gradient) {
   for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
-      loops::softmax_gradient(columns, scale, log_sums[r], logits + r * columns);
-      if (labels[r] >= first && labels[r] < first + columns) logits[r * columns + labels[r] - first] -= scale;
+      float* values = logits + r * columns;
+      loops::softmax_gradient(columns, scale, log_sums[r], values);
+      if (labels[r] >= first && labels[r] < first + columns) values[labels[r] - first] -= scale;
+      if (gradient == logits) continue;
+      loops::from_float(type, columns, values, bytes_at(gradient, r * columns * value_bytes(type)), false);
     }
   });
 }

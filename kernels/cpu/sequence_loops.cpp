@@ -188,15 +188,6 @@ void GeluBackward(std::int64_t count, const void* in, const void* dy_in, void* d
       });
 }
 
-template <class T>
-void AddRow(std::int64_t count, const void* in, float* sum) {
-  const auto* x = static_cast<const typename T::Cell*>(in);
-  each(
-      count,
-      [&](std::int64_t i) HWY_ATTR { Fp32::store(sum + i, hn::Add(Fp32::load(sum + i), T::load(x + i))); },
-      [&](std::int64_t i) HWY_ATTR { sum[i] += T::load1(x + i); });
-}
-
 // ---- softmax ---------------------------------------------------------------------------------------------
 // x <- exp(x - shift); returns the sum.
 HWY_INLINE float exponentials(std::int64_t count, float shift, float* x) {
@@ -310,9 +301,6 @@ void LayerNormBackwardAny(Compute type, std::int64_t rows, std::int64_t width, c
 void GeluForwardAny(Compute type, std::int64_t count, const void* x, void* y) {
   (type == Compute::kFp32 ? GeluForward<Fp32> : GeluForward<Bf16>)(count, x, y);
 }
-void AddRowAny(Compute type, std::int64_t count, const void* in, float* sum) {
-  (type == Compute::kFp32 ? AddRow<Fp32> : AddRow<Bf16>)(count, in, sum);
-}
 template <class T>
 void GeluBackwardType(std::int64_t count, const void* x, const void* dy, void* dx, bool accumulate) {
   (accumulate ? GeluBackward<T, true> : GeluBackward<T, false>)(count, x, dy, dx);
@@ -333,7 +321,6 @@ HWY_EXPORT(LayerNormForwardAny);
 HWY_EXPORT(LayerNormBackwardAny);
 HWY_EXPORT(GeluForwardAny);
 HWY_EXPORT(GeluBackwardAny);
-HWY_EXPORT(AddRowAny);
 HWY_EXPORT(SoftmaxOnline);
 HWY_EXPORT(SoftmaxAgain);
 HWY_EXPORT(SoftmaxBackward);
@@ -357,9 +344,6 @@ void gelu_forward(Compute type, std::int64_t count, const void* x, void* y) {
 void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
                    bool accumulate) {
   HWY_DYNAMIC_DISPATCH(GeluBackwardAny)(type, count, x, dy, dx, accumulate);
-}
-void add_row(Compute type, std::int64_t count, const void* in, float* sum) {
-  HWY_DYNAMIC_DISPATCH(AddRowAny)(type, count, in, sum);
 }
 void softmax_online(const ScoreTile& tile, float* maximum, float* sum, float* output, std::int64_t width) {
   HWY_DYNAMIC_DISPATCH(SoftmaxOnline)(tile, maximum, sum, output, width);

@@ -18,8 +18,6 @@ void gelu_forward(Compute type, std::int64_t count, const void* x, void* y);
 void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
                    bool accumulate);
 
-void add_row(Compute type, std::int64_t count, const void* in, float* sum);  // sum += in
-
 // A tile of scores, (rows, columns) fp32. Row r sees its first visible + r columns, none where
 // that is negative.
 struct ScoreTile {

@@ -318,9 +318,14 @@ TEST(ChunkedSoftmax, AnyChunksGiveTheLossAndItsGradient) {
       log_sums.push_back(static_cast<float>(s.maximum + std::log(s.sum)));
     }
     for (std::int64_t first = 0; first < classes; first += chunk) {
-      Floats columns = part(first);
+      Floats columns = part(first), logits_again = columns;
       const std::int64_t n = std::min(chunk, classes - first);
-      softmax_gradient(Cells::pool(), rows, first, n, 0.25F, log_sums.data(), labels.data(), columns.data());
+      Cells narrow(Compute::kBf16, rows * n);
+      softmax_gradient(Cells::pool(), Compute::kFp32, rows, first, n, 0.25F, log_sums.data(), labels.data(),
+                       columns.data(), columns.data());
+      softmax_gradient(Cells::pool(), Compute::kBf16, rows, first, n, 0.25F, log_sums.data(), labels.data(),
+                       logits_again.data(), narrow.data());
+      ASSERT_EQ(narrow.floats(), Cells(Compute::kBf16, columns).floats());
       for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t c = 0; c < n; ++c) {
           const auto i = static_cast<std::size_t>(r);
