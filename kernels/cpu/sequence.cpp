@@ -76,16 +76,6 @@ void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, 
 }
 
 // ---- dropout ---------------------------------------------------------------------------------------------
-namespace {
-
-void drop_values(const Dropout& drop, const std::uint32_t* words, std::int64_t count, float* values) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[i] = draw_of(words, i) >= drop.threshold ? drop.scale * values[i] : 0.0F;
-  }
-}
-
-}  // namespace
-
 void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
              bool accumulate) {
   constexpr std::int64_t kPiece = 4096;
@@ -95,7 +85,7 @@ void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, 
     alignas(64) float values[kPiece];
     tile_kernels().draw(drop.noise, first / kGroup, groups_of(n), words);
     loops::to_float(type, n, bytes_at(x, first * b), values);
-    drop_values(drop, words, n, values);
+    loops::drop(n, drop, words, values);
     loops::from_float(type, n, values, bytes_at(y, first * b), accumulate);
   });
 }
@@ -147,7 +137,7 @@ class Head {
       alignas(64) std::uint32_t words[kGroup / 2];
       const std::int64_t line = item_ * length_ + row + r;
       tile_kernels().draw(drop.noise, line * groups_of(length_) + column / kGroup, 1, words);
-      drop_values(drop, words, t.columns, values + r * t.columns);
+      loops::drop(t.columns, drop, words, values + r * t.columns);
     }
   }
 

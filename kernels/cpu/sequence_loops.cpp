@@ -11,6 +11,7 @@
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "kernels/cpu/tile.h"
 #include "kernels/cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -188,6 +189,28 @@ void GeluBackward(std::int64_t count, const void* in, const void* dy_in, void* d
       });
 }
 
+// Sixteen words hold the draws of 32 elements: of the first sixteen in their lower halves.
+void Drop(std::int64_t count, const Dropout& drop, const std::uint32_t* words, float* values) {
+  const auto threshold = hn::Set(du32, drop.threshold), low = hn::Set(du32, 0xFFFFU);
+  const V scale = hn::Set(d32, drop.scale);
+  std::int64_t i = 0;
+  for (; i + 32 <= count; i += 32, words += 16) {
+    for (int lane = 0; lane < 16; lane += kLanes) {
+      const auto word = hn::LoadU(du32, words + lane);
+      float *first = values + i + lane, *second = first + 16;
+      const auto keep = [&](auto draws, float* v) HWY_ATTR {
+        const auto dropped = hn::RebindMask(d32, hn::Lt(draws, threshold));
+        Fp32::store(v, hn::IfThenZeroElse(dropped, hn::Mul(scale, Fp32::load(v))));
+      };
+      keep(hn::And(word, low), first);
+      keep(hn::ShiftRight<16>(word), second);
+    }
+  }
+  for (std::int64_t rest = 0; i < count; ++i, ++rest) {
+    values[i] = draw_of(words, rest) >= drop.threshold ? drop.scale * values[i] : 0.0F;
+  }
+}
+
 // ---- softmax ---------------------------------------------------------------------------------------------
 // x <- exp(x - shift); returns the sum.
 HWY_INLINE float exponentials(std::int64_t count, float shift, float* x) {
@@ -321,6 +344,7 @@ HWY_EXPORT(LayerNormForwardAny);
 HWY_EXPORT(LayerNormBackwardAny);
 HWY_EXPORT(GeluForwardAny);
 HWY_EXPORT(GeluBackwardAny);
+HWY_EXPORT(Drop);
 HWY_EXPORT(SoftmaxOnline);
 HWY_EXPORT(SoftmaxAgain);
 HWY_EXPORT(SoftmaxBackward);
@@ -344,6 +368,9 @@ void gelu_forward(Compute type, std::int64_t count, const void* x, void* y) {
 void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
                    bool accumulate) {
   HWY_DYNAMIC_DISPATCH(GeluBackwardAny)(type, count, x, dy, dx, accumulate);
+}
+void drop(std::int64_t count, const Dropout& drop, const std::uint32_t* words, float* values) {
+  HWY_DYNAMIC_DISPATCH(Drop)(count, drop, words, values);
 }
 void softmax_online(const ScoreTile& tile, float* maximum, float* sum, float* output, std::int64_t width) {
   HWY_DYNAMIC_DISPATCH(SoftmaxOnline)(tile, maximum, sum, output, width);

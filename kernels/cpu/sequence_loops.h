@@ -18,6 +18,9 @@ void gelu_forward(Compute type, std::int64_t count, const void* x, void* y);
 void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
                    bool accumulate);
 
+// kernels::dropout of fp32 values, whose draws are in `words` (kernels/cpu/tile.h).
+void drop(std::int64_t count, const Dropout& drop, const std::uint32_t* words, float* values);
+
 // A tile of scores, (rows, columns) fp32. Row r sees its first visible + r columns, none where
 // that is negative.
 struct ScoreTile {
