@@ -12,22 +12,44 @@
 namespace lpmm {
 namespace fs = std::filesystem;
 
+namespace {
+
+// A gnuplot string without escapes, shown as it is: in single quotes only a quote is special.
+std::string quoted(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) continue;
+    out += c;
+    if (c == '\'') out += c;
+  }
+  return out + "'";
+}
+
+}  // namespace
+
 void draw_charts(const std::string& out, const std::string& name, const std::vector<Chart>& charts) {
   std::string script;
   std::string body;
   int block = 0;
   for (const Chart& chart : charts) {
     body += fmt::format(
-        "unset logscale\nset autoscale\nset format\nset title '{}'\nset xlabel '{}'\nset ylabel '{}'\n{}\n",
-        chart.title, chart.x_label, chart.y_label, chart.scales);
+        "unset logscale\nset autoscale\nset format\nset xtics auto\nset title {} noenhanced\n"
+        "set xlabel {} noenhanced\nset ylabel {} noenhanced\n{}\n",
+        quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label), chart.scales);
     std::string plots;
     for (const ChartSeries& s : chart.series) {
       if (s.points.empty()) continue;
       script += fmt::format("$d{} << EOD\n", block);
-      for (const auto& [x, y] : s.points) script += fmt::format("{:.6g} {:.6g}\n", x, y);
+      const bool bounded = s.bounds.size() == s.points.size();
+      for (std::size_t i = 0; i < s.points.size(); ++i) {
+        script += fmt::format("{:.6g} {:.6g}", s.points[i].first, s.points[i].second);
+        if (bounded) script += fmt::format(" {:.6g} {:.6g}", s.bounds[i].first, s.bounds[i].second);
+        script += "\n";
+      }
       script += "EOD\n";
-      plots += fmt::format("{}$d{} using 1:2 with {} {}", plots.empty() ? "plot " : ", ", block, s.style,
-                           s.title.empty() ? "notitle" : "title '" + s.title + "'");
+      const char* columns = !bounded ? "1:2" : s.style.starts_with("filledcurves") ? "1:3:4" : "1:2:3:4";
+      plots += fmt::format("{}$d{} using {} with {} {}", plots.empty() ? "plot " : ", ", block, columns,
+                           s.style, s.title.empty() ? "notitle" : "title " + quoted(s.title) + " noenhanced");
       ++block;
     }
     body += plots + "\n";

@@ -11,6 +11,8 @@ struct ChartSeries {
   std::string title;  // empty: not in the key
   std::string style;  // gnuplot's, after `with`
   std::vector<std::pair<double, double>> points;
+  // Of each point, or none: the ends of its bar, or of the band between them (filledcurves).
+  std::vector<std::pair<double, double>> bounds = {};
 };
 struct Chart {
   std::string title, x_label, y_label;

@@ -64,6 +64,14 @@ void add_run_arguments(CLI::App& command, RunArguments& arguments) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void add_settings_option(CLI::App& command, std::vector<std::string>& settings) {
+  command.add_option("--set", settings, "changes one key in every cell: --set train.epochs=10")
+      ->type_name("A.B=C")
+      ->take_all()
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+}
+
 void add_threads_option(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "0: all processors; results do not depend on it")
       ->check(CLI::Range(0, 1024).description(""));

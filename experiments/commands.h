@@ -61,6 +61,9 @@ extern const CLI::Validator kNotEmpty;
 // For options that hold an unsigned number: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
 
+// --set A.B=C of a grid.
+void add_settings_option(CLI::App& command, std::vector<std::string>& settings);
+
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 

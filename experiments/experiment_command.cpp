@@ -1,5 +1,8 @@
 // `lpmm experiment NAME`.
+#include <fmt/format.h>
+
 #include "experiments/experiment.h"
+#include "experiments/grid_experiment.h"
 
 namespace lpmm {
 namespace {
@@ -39,12 +42,47 @@ void add_memory(CLI::App& experiments, Action& action) {
   on_selected(*command, action, o, run_memory_experiment);
 }
 
+void add_grid(CLI::App& experiments, Action& action, const char* name, const char* summary) {
+  auto o = std::make_shared<GridExperiment>();
+  o->name = name;
+  o->folder = fmt::format("experiments/{}", name);
+  o->out = fmt::format("runs/{}", name);
+  CLI::App* command = experiments.add_subcommand(name, summary);
+  command->add_option("--out", o->out, "folder of runs, tables and charts, made if missing")
+      ->type_name("DIR")
+      ->check(kNotEmpty)
+      ->capture_default_str();
+  command->add_option("--folder", o->folder, "folder of its parts, a TOML file each")
+      ->type_name("DIR")
+      ->check(CLI::ExistingDirectory.description(""))
+      ->capture_default_str();
+  command->add_option("--parts", o->parts, "pattern of the parts that are run")->capture_default_str();
+  add_settings_option(*command, o->settings);
+  command->add_flag("--quick", o->quick, "a corner of each grid, at most 5 minutes on 2 cores");
+  command->add_option("--jobs", o->jobs, "trainings at a time")
+      ->check(CLI::Range(1, 1024).description(""))
+      ->capture_default_str();
+  command->add_option("--threads", o->threads, "threads of a training (default: processors / jobs)")
+      ->check(CLI::Range(1, 1024).description(""));
+  command->footer(fmt::format(
+      "Stopped, it goes on with the same command. What was expected and found: experiments/{0}/README.md.\n"
+      "Example:\n  lpmm experiment {0} --quick --out runs/{0}",
+      name));
+  on_selected(*command, action, o, run_grid_experiment);
+}
+
 }  // namespace
 
 void add_experiment_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("experiment", "Repeat one of the published measurements");
   command->require_subcommand(1);
+  add_grid(*command, action, "underflow",
+           "Rounding, bits of every role and step modes: what underflows, and what it costs");
+  add_grid(*command, action, "microbatch",
+           "Microbatches and accumulators: same samples an update, same update, same microbatch");
+  add_grid(*command, action, "convergence", "Loss and accuracy of every preset over the run");
   add_memory(*command, action);
+  add_grid(*command, action, "frontier", "Quality against bits per parameter over a search of policies");
 }
 
 }  // namespace lpmm

@@ -82,6 +82,30 @@ void choices(const std::vector<SweepAxis>& axes, std::size_t axis, Choice& choic
   }
 }
 
+std::vector<std::string> parts_of(const std::string& joined) {
+  std::vector<std::string> parts(1);
+  for (const char c : joined) {
+    if (c == '&') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+// "a=1" and "b=2" of the key "a&b" and the value "1&2".
+std::vector<std::string> settings_of(const std::string& key, const std::string& value) {
+  const std::vector<std::string> keys = parts_of(key), values = parts_of(value);
+  if (keys.size() != values.size()) {
+    throw UsageError(
+        fmt::format("the axis {} has {} keys, its value {} has {}", key, keys.size(), value, values.size()));
+  }
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < keys.size(); ++i) out.push_back(keys[i] + "=" + values[i]);
+  return out;
+}
+
 Choice without_memory(const Choice& choice) {
   Choice out;
   for (const auto& c : choice) {
@@ -431,7 +455,7 @@ std::optional<Json> finished_run(const std::string& path, const RunConfig& confi
   return last;
 }
 
-SweepGrid load_grid(const std::string& path) {
+SweepGrid load_grid(const std::string& path, std::span<const std::string_view> others) {
   constexpr std::string_view kKeys[] = {"configs", "presets", "seeds", "set", "baseline", "axes"};
   toml::table root;
   try {
@@ -464,7 +488,7 @@ SweepGrid load_grid(const std::string& path) {
     } else if (key == "axes") {
       if (!node.is_table()) refuse(path, node, "axes is a table of \"section.key\" = [values]");
       read_axes(path, "", *node.as_table(), grid);
-    } else {
+    } else if (std::find(others.begin(), others.end(), key) == others.end()) {
       refuse(path, node,
              fmt::format("unknown key {}; did you mean {}? (known: {})", key, nearest_name(key, kKeys),
                          join(kKeys)));
@@ -503,7 +527,11 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
           cell.config_path = config;
           cell.options.preset = preset;
           cell.options.settings = grid.settings;
-          for (const auto& [key, value] : own) cell.options.settings.push_back(key + "=" + value);
+          for (const auto& [key, value] : own) {
+            for (std::string& setting : settings_of(key, value)) {
+              cell.options.settings.push_back(std::move(setting));
+            }
+          }
           if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
           const RunConfig loaded = load_config(config, cell.options);
           setup.emplace(setup ? Setup(loaded, *setup) : loaded);

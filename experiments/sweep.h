@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lpmm/config.h"
@@ -14,8 +16,10 @@
 namespace lpmm {
 
 struct SweepAxis {
-  std::string key;                  // as in --set
-  std::vector<std::string> values;  // as in --set
+  // As in --set. Keys that change together are joined by &, and so are the parts of each value:
+  // "train.batch&train.microbatches" = ["32&1", "64&2"].
+  std::string key;
+  std::vector<std::string> values;
 };
 
 struct SweepGrid {
@@ -31,8 +35,9 @@ struct SweepGrid {
 // where the folder holds another run.
 std::optional<Json> finished_run(const std::string& folder, const RunConfig& config);
 
-// configs, presets, seeds, set, baseline and [axes] "a.b" = [values]. Throws UsageError.
-SweepGrid load_grid(const std::string& path);
+// configs, presets, seeds, set, baseline and [axes] "a.b" = [values]; keys in `others` are somebody else's.
+// Throws UsageError.
+SweepGrid load_grid(const std::string& path, std::span<const std::string_view> others = {});
 
 // Cells with the same group differ in their seed only.
 struct SweepCell {

@@ -65,11 +65,7 @@ void add_sweep_command(CLI::App& program, Action& action) {
   take_list(command->add_option("--config", o->grid.configs, "configs, separated by commas"));
   take_list(command->add_option("--presets", o->grid.presets, "memory policies (default: the config's)"));
   take_list(command->add_option("--seeds", o->grid.seeds, "seeds (default: the config's)")->check(kUnsigned));
-  command->add_option("--set", o->grid.settings, "changes one key in every cell: --set train.epochs=10")
-      ->type_name("A.B=C")
-      ->take_all()
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_settings_option(*command, o->grid.settings);
   command->add_option("--axis", o->axes, "one more axis: --axis memory.rounding=sr,rn")
       ->type_name("A.B=C,D")
       ->take_all()

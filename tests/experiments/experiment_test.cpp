@@ -1,4 +1,6 @@
 // `lpmm experiment` in miniature.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -55,6 +57,130 @@ TEST_F(ExperimentTest, MemoryPlansMeasuresAndFills) {
   }
   EXPECT_TRUE(std::filesystem::exists(path("out/memory.png")));
   EXPECT_TRUE(std::filesystem::exists(path("out/memory.svg")));
+}
+
+// The shipped files, in miniature: what they draw and expect must be there.
+TEST_F(ExperimentTest, ShippedGridsRun) {
+  if (kSanitized) GTEST_SKIP() << "slow under sanitizers; AGridBecomesATable runs there";
+  const std::pair<const char*, std::vector<std::string>> shipped[] = {
+      {"underflow", {"image", "text", "text_feedback"}},
+      {"microbatch", {"fixed_microbatch", "fixed_samples", "fixed_update"}},
+      {"convergence", {"image", "text"}},
+      {"frontier", {"image", "text"}},
+  };
+  for (const auto& [name, parts] : shipped) {
+    SCOPED_TRACE(name);
+    const std::string out = path(name);
+    const Outcome run =
+        run_lpmm({"experiment", name, "--quick", "--set", "train.steps=2", "--jobs", "2", "--out", out},
+                 {.folder = LPMM_SOURCE_DIR});
+    ASSERT_EQ(run.code, 0) << run.err;
+    for (const std::string& part : parts) {
+      EXPECT_GE(read_csv(out + "/" + part + ".csv").size(), 3U) << part;
+      EXPECT_TRUE(std::filesystem::exists(out + "/" + part + ".png")) << part;
+    }
+  }
+}
+
+// Groups, fields that differ, gaps over seeds, joined axes, and verdicts.
+TEST_F(ExperimentTest, AGridBecomesATable) {
+  const std::string file = write("grid/part.toml", fmt::format(R"(
+configs = ["{}/gpt_tiny_embedded.toml"]
+presets = ["fp32", "lpmm"]
+baseline = "fp32"
+seeds = [1, 2]
+set = ["train.steps=3", "log.underflow_every_steps=1", "checkpoint.final=false"]
+[axes]
+"train.batch&train.microbatches" = ["4&1", "8&2"]
+"memory.parameter" = ["int4:block64:rn:sticky", "int12:block256:sr:moving"]
+[[chart]]
+title = "it's a 'title'"
+x = "memory.parameter.bits"
+y = "test_loss_gap"
+lines = ["train.microbatches"]
+panels = ["preset"]
+best = "train.batch"
+log = "x"
+[[chart]]
+x = "step"
+y = "train/loss"
+lines = ["memory.parameter"]
+[[chart]]
+x = "bits_per_parameter"
+y = "test_loss"
+front = true
+[[expected]]
+what = "bits are bits"
+y = "bits_per_parameter"
+only = {{ "memory.parameter.bits" = "4" }}
+low = 20.0
+high = 30.0
+[[expected]]
+what = "nothing is lost"
+y = "underflow.parameter"
+only = {{ preset = "lpmm" }}
+high = 0.0
+)",
+                                                               kConfigs));
+  const Outcome run =
+      run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--jobs", "2", "--out", path("out")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_NE(run.out.find("as expected: bits are bits"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("NOT as expected: nothing is lost"), std::string::npos) << run.out;
+  const auto table = read_csv(path("out/part.csv"));
+  ASSERT_EQ(table.size(), 7U);  // two fp32 groups and four packed ones
+  const auto cell = [&](std::size_t row, const std::string& name) {
+    const auto at = std::find(table[0].begin(), table[0].end(), name);
+    return at == table[0].end() ? "absent" : table[row][static_cast<std::size_t>(at - table[0].begin())];
+  };
+  EXPECT_EQ(cell(0, "optimizer.learning_rate"), "absent");  // all rows have the same
+  for (std::size_t row = 1; row < 7; ++row) {
+    EXPECT_EQ(cell(row, "seeds"), "2");
+    EXPECT_EQ(cell(row, "train.batch"), cell(row, "train.microbatches") == "1" ? "4" : "8");
+    if (cell(row, "preset") == "fp32") {
+      EXPECT_EQ(cell(row, "test_loss_gap"), "");
+    } else {
+      EXPECT_LT(std::stod(cell(row, "test_loss_gap_low_95")), std::stod(cell(row, "test_loss_gap_high_95")));
+      EXPECT_EQ(cell(row, "memory.parameter.rounding"),
+                cell(row, "memory.parameter.bits") == "4" ? "rn" : "sr");
+      EXPECT_EQ(cell(row, "memory.parameter.steps"),
+                cell(row, "memory.parameter.bits") == "4" ? "sticky" : "moving");
+    }
+  }
+  // A second run trains nothing and says the same.
+  const Outcome again = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_NE(again.err.find("12 finished before, 0 to run"), std::string::npos) << again.err;
+  EXPECT_EQ(again.out, run.out);
+}
+
+TEST_F(ExperimentTest, BadGridsAreRefused) {
+  const std::string start = fmt::format(
+      "configs = [\"{}/gpt_tiny_embedded.toml\"]\nset = [\"train.steps=2\", \"checkpoint.final=false\"]\n",
+      kConfigs);
+  const auto refused = [&](const std::string& text, const std::vector<std::string>& says) {
+    write("bad/part.toml", start + text);
+    expect_failure(run_lpmm({"experiment", "frontier", "--folder", path("bad"), "--out", path("out")}), 2,
+                   says);
+  };
+  refused("[[chart]]\nx = \"step\"\n", {"part.toml:3", "y"});
+  refused("[[chart]]\nx = \"step\"\ny = \"train/loss\"\nline = [\"preset\"]\n", {"line", "lines"});
+  refused("[[chart]]\nx = \"step\"\ny = \"train/loss\"\nlog = \"z\"\n", {"log"});
+  refused("[[chart]]\nx = \"preset\"\ny = \"test_loss\"\nlines = [\"memory.parmeter\"]\n",
+          {"memory.parmeter", "memory.parameter"});
+  refused("[[expected]]\nwhat = \"none\"\ny = \"test_loss\"\nonly = { preset = \"fp16\" }\n", {"none"});
+  refused("[chart]\nx = \"step\"\n", {"[[chart]]"});
+  refused("chrt = 1\n", {"chrt"});
+  refused("[axes]\n\"train.batch&train.microbatches\" = [\"4\"]\n", {"train.batch&train.microbatches", "4"});
+  write("bad/part.toml", start + "[quick]\naxes.\"train.batch\" = [\"4\"]\n");
+  expect_failure(
+      run_lpmm({"experiment", "frontier", "--folder", path("bad"), "--quick", "--out", path("out")}), 2,
+      {"train.batch"});
+  expect_failure(
+      run_lpmm({"experiment", "frontier", "--folder", path("bad"), "--parts", "none", "--out", path("out")}),
+      2, {"none", "part"});
+  expect_failure(run_lpmm({"experiment", "frontier", "--folder", path("absent"), "--out", path("out")}), 2,
+                 {"absent"});
 }
 
 TEST_F(ExperimentTest, BadNamesAreRefused) {

@@ -33,6 +33,7 @@ void limit(int resource, std::int64_t bytes) {
   } else if (!s.error_stream.empty()) {
     dup2(open(s.error_stream.c_str(), O_WRONLY | O_CLOEXEC), STDERR_FILENO);
   }
+  if (!s.folder.empty() && chdir(s.folder.c_str()) != 0) _exit(97);
   execv(LPMM_PROGRAM, argv.data());
   _exit(98);
 }
@@ -83,6 +84,7 @@ ProgramTest::~ProgramTest() {
 }
 
 std::string ProgramTest::write(const std::string& name, const std::string& bytes) const {
+  std::filesystem::create_directories((folder_ / name).parent_path());
   std::ofstream(path(name), std::ios::binary) << bytes;
   return path(name);
 }

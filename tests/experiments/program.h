@@ -20,10 +20,11 @@ struct Outcome {
 };
 
 struct Surroundings {
-  std::map<std::string, std::string> environment;  // added to ours
-  std::int64_t file_bytes = -1;                    // no file may grow beyond: a full disk
-  std::int64_t address_bytes = -1;                 // no more address space: a small machine
-  std::string error_stream = {};                   // file that takes standard error; "closed": none does
+  std::map<std::string, std::string> environment = {};  // added to ours
+  std::int64_t file_bytes = -1;                         // no file may grow beyond: a full disk
+  std::int64_t address_bytes = -1;                      // no more address space: a small machine
+  std::string error_stream = {};                        // file that takes standard error; "closed": none does
+  std::string folder = {};                              // where it runs; empty: here
 };
 
 // Starts it and goes on without its output; the process must be waited for.

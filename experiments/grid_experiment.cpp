@@ -1,0 +1,668 @@
+#include "experiments/grid_experiment.h"
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "experiments/chart.h"
+#include "experiments/plot.h"
+#include "experiments/records.h"
+#include "experiments/sweep.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+#include "lpmm/spec.h"
+#include "lpmm/statistics.h"
+#include "lpmm/text.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+// ---- what a file asks for ------------------------------------------------------------------------------
+using Fields = std::map<std::string, std::string>;
+
+// A number of some rows.
+struct Selection {
+  std::string y;
+  Fields only;
+  std::string best;
+};
+struct ChartRequest {
+  Selection rows;
+  std::string title, x, log;
+  std::vector<std::string> lines, panels;
+  bool front = false;
+};
+struct Expectation {
+  Selection rows;
+  std::string what;
+  double low = -INFINITY, high = INFINITY;
+};
+struct Part {
+  std::string name;
+  SweepGrid grid;
+  std::vector<ChartRequest> charts;
+  std::vector<Expectation> expected;
+};
+
+constexpr std::string_view kOwnKeys[] = {"quick", "chart", "expected"};
+
+// Reads a table and refuses keys that nobody asks for.
+class TableReader {
+ public:
+  TableReader(std::string path, const toml::table& table) : path_(std::move(path)), table_(table) {}
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw UsageError(fmt::format("{}:{}: {}", path_, table_.source().begin.line, what));
+  }
+  template <class T>
+  T take(const char* key, T otherwise, const char* type) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return otherwise;
+    const auto value = node->value<T>();
+    if (!value) refuse(fmt::format("{} is {}", key, type));
+    return *value;
+  }
+  std::string text(const char* key) { return take<std::string>(key, "", "text"); }
+  std::vector<std::string> texts(const char* key) {
+    std::vector<std::string> out;
+    const toml::node* node = find(key);
+    if (node == nullptr) return out;
+    if (!node->is_array()) refuse(fmt::format("{} is an array of text", key));
+    for (const toml::node& item : *node->as_array()) {
+      const auto value = item.value<std::string>();
+      if (!value) refuse(fmt::format("{} holds text only", key));
+      out.push_back(*value);
+    }
+    return out;
+  }
+  // The keys of an inner table, each read by `body`(reader of that table, key).
+  template <class Body>
+  void each(const char* key, const Body& body) {
+    const toml::node* node = find(key);
+    if (node == nullptr) return;
+    if (!node->is_table()) refuse(fmt::format("{} is a table", key));
+    TableReader inner(path_, *node->as_table());
+    for (const auto& [name, value] : *node->as_table()) body(inner, std::string(name.str()).c_str());
+  }
+  void finish() const {
+    for (const auto& [name, node] : table_) {
+      if (asked_.contains(std::string(name.str()))) continue;
+      const std::vector<std::string_view> names(asked_.begin(), asked_.end());
+      refuse(fmt::format("unknown key {}; did you mean {}? (known: {})", name.str(),
+                         nearest_name(name.str(), names), join(names)));
+    }
+  }
+
+ private:
+  const toml::node* find(const char* key) {
+    asked_.insert(key);
+    return table_.get(key);
+  }
+  std::string path_;
+  const toml::table& table_;
+  std::set<std::string, std::less<>> asked_;
+};
+
+Selection read_selection(TableReader& reader) {
+  Selection out{.y = reader.text("y"), .only = {}, .best = reader.text("best")};
+  reader.each("only", [&](TableReader& fields, const char* key) { out.only[key] = fields.text(key); });
+  if (out.y.empty()) reader.refuse("y names what is shown");
+  return out;
+}
+
+ChartRequest read_chart(TableReader reader) {
+  ChartRequest out;
+  out.rows = read_selection(reader);
+  out.title = reader.text("title");
+  out.x = reader.text("x");
+  out.log = reader.text("log");
+  out.lines = reader.texts("lines");
+  out.panels = reader.texts("panels");
+  out.front = reader.take("front", false, "true or false");
+  reader.finish();
+  if (out.x.empty()) reader.refuse("x names what y is shown over");
+  if (out.log.find_first_not_of("xy") != out.log.npos) reader.refuse("log is \"x\", \"y\" or \"xy\"");
+  return out;
+}
+
+Expectation read_expectation(TableReader reader) {
+  Expectation out;
+  out.rows = read_selection(reader);
+  out.what = reader.text("what");
+  out.low = reader.take("low", out.low, "a number");
+  out.high = reader.take("high", out.high, "a number");
+  reader.finish();
+  if (out.what.empty()) reader.refuse("what says what is expected");
+  return out;
+}
+
+void make_quick(TableReader reader, SweepGrid& grid) {
+  for (std::string& setting : reader.texts("set")) grid.settings.push_back(std::move(setting));
+  if (auto configs = reader.texts("configs"); !configs.empty()) grid.configs = std::move(configs);
+  if (auto presets = reader.texts("presets"); !presets.empty()) {
+    if (std::find(presets.begin(), presets.end(), grid.baseline) == presets.end()) grid.baseline.clear();
+    grid.presets = std::move(presets);
+  }
+  const auto seeds = reader.take<std::int64_t>("seeds", 1, "a number of seeds");
+  if (seeds < 1) reader.refuse("seeds is the number of seeds, at least 1");
+  if (static_cast<std::size_t>(seeds) < grid.seeds.size()) grid.seeds.resize(static_cast<std::size_t>(seeds));
+  reader.each("axes", [&](TableReader& axes, const char* key) {
+    const auto axis =
+        std::find_if(grid.axes.begin(), grid.axes.end(), [&](const SweepAxis& a) { return a.key == key; });
+    if (axis == grid.axes.end()) axes.refuse(fmt::format("the grid has no axis {}", key));
+    axis->values = axes.texts(key);
+    if (axis->values.empty()) axes.refuse(fmt::format("{} has no value", key));
+  });
+  reader.finish();
+}
+
+Part load_part(const fs::path& path, bool quick) {
+  Part part{path.stem().string(), load_grid(path.string(), kOwnKeys), {}, {}};
+  const toml::table root = toml::parse(read_text(path.string(), 1 << 20), path.string());
+  const auto each = [&](const char* key, const auto& body) {
+    const toml::node* node = root.get(key);
+    if (node == nullptr) return;
+    if (!node->is_array_of_tables()) {
+      throw UsageError(fmt::format("{}:{}: write [[{}]]", path.string(), node->source().begin.line, key));
+    }
+    for (const toml::node& item : *node->as_array()) body(TableReader(path.string(), *item.as_table()));
+  };
+  each("chart", [&](TableReader reader) { part.charts.push_back(read_chart(std::move(reader))); });
+  each("expected", [&](TableReader reader) { part.expected.push_back(read_expectation(std::move(reader))); });
+  if (const toml::node* node = root.get("quick"); node != nullptr && !node->is_table()) {
+    throw UsageError(fmt::format("{}:{}: quick is a table", path.string(), node->source().begin.line));
+  }
+  if (quick) {
+    // Without [quick] one seed of all.
+    const toml::table none;
+    const toml::table* table = root["quick"].as_table();
+    make_quick(TableReader(path.string(), table == nullptr ? none : *table), part.grid);
+  }
+  return part;
+}
+
+// ---- what came out -------------------------------------------------------------------------------------
+struct Number {
+  double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there is one seed
+};
+// Cells that differ in their seed only.
+struct Row {
+  std::string group;
+  Fields fields;
+  std::map<std::string, Number> values;
+  std::vector<fs::path> folders;
+};
+using Rows = std::vector<const Row*>;
+
+Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
+  const RunConfig& c = cell.config;
+  Fields out = {{"preset", c.policy.preset},
+                {"optimizer.learning_rate", fmt::format("{:g}", c.optimizer.learning_rate)},
+                {"train.batch", std::to_string(c.train.batch)},
+                {"train.microbatches", std::to_string(c.train.microbatches)},
+                {"memory.error_feedback", c.policy.error_feedback ? "true" : "false"}};
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const Spec& spec = c.policy.specs[r];
+    const std::string role = "memory." + std::string(to_string(static_cast<Role>(r)));
+    const std::string text = to_string(spec), format = to_string(spec.format);
+    out[role] = text;
+    out[role + ".bits"] = std::to_string(spec.format.bits);
+    out[role + ".map"] = format.substr(0, format.find_last_not_of("0123456789") + 1);
+    out[role + ".block"] = is_packed(spec.format) ? std::to_string(spec.block) : "";
+    out[role + ".rounding"] = is_packed(spec.format) ? std::string(to_string(spec.rounding)) : "";
+    out[role + ".steps"] = !is_packed(spec.format)               ? ""
+                           : spec.step_mode == StepMode::kSticky ? "sticky"
+                                                                 : "moving";
+  }
+  // What else the grid varies, as it was written.
+  for (const std::string& setting : cell.options.settings) {
+    const std::size_t equals = setting.find('=');
+    const std::string key = setting.substr(0, equals);
+    const bool varies = std::any_of(grid.axes.begin(), grid.axes.end(), [&](const SweepAxis& axis) {
+      return axis.key == key || axis.key.find(key + "&") == 0 || axis.key.find("&" + key) != axis.key.npos;
+    });
+    if (varies) out.try_emplace(key, setting.substr(equals + 1));
+  }
+  return out;
+}
+
+Number number_of(std::span<const double> values) {
+  const Mean mean = mean_of(values);
+  Number out{mean.mean, mean.mean, mean.mean};
+  if (mean.count > 1) {
+    const MeanBounds bounds = bounds_95(mean);
+    out.low = bounds.low;
+    out.high = bounds.high;
+  }
+  return out;
+}
+
+// The mean over the run of what its log says of a role's rounding errors.
+void add_errors(const fs::path& folder, std::map<std::string, std::vector<double>>& values) {
+  std::map<std::string, std::vector<double>> errors;
+  for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
+    if (s.tag.starts_with("relative_error/")) errors["relative_error." + s.tag.substr(15)].push_back(s.value);
+  }
+  for (const auto& [key, all] : errors) values[key].push_back(mean_of(all).mean);
+}
+
+// One row a group, without values yet. All have the same fields.
+std::vector<Row> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  std::vector<Row> rows;
+  std::set<std::string> keys;
+  for (const SweepCell& cell : cells) {
+    if (std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.group == cell.group; }))
+      continue;
+    rows.push_back({cell.group, fields_of(grid, cell), {}, {}});
+    for (const auto& [key, value] : rows.back().fields) keys.insert(key);
+  }
+  for (Row& row : rows) {
+    for (const std::string& key : keys) row.fields.try_emplace(key);
+  }
+  return rows;
+}
+
+void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Json& answer,
+          const fs::path& out) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < rows.size(); ++i) places[rows[i].group] = i;
+  std::vector<std::map<std::string, std::vector<double>>> values(rows.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Json& cell = answer["cells"][i];
+    if (!cell.contains("summary")) continue;
+    const std::size_t place = places.at(cells[i].group);
+    const Json& summary = cell["summary"];
+    const auto add = [&](const std::string& key, const std::optional<double>& value, double scale = 1) {
+      if (value) values[place][key].push_back(scale * *value);
+    };
+    for (const char* key : {"bits_per_parameter", "final_loss", "test_loss"})
+      add(key, number_in(summary, key));
+    add("accuracy", number_in(summary, "test_accuracy"), 100);
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const std::string role(to_string(static_cast<Role>(r)));
+      add("underflow." + role, number_in(object_in(summary, "underflow"), role));
+    }
+    rows[place].folders.push_back(out / cells[i].name);
+    add_errors(rows[place].folders.back(), values[place]);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [key, all] : values[i]) rows[i].values[key] = number_of(all);
+  }
+  for (const Json& group : answer["groups"]) {
+    const auto place = places.find(group["group"].get<std::string>());
+    if (place == places.end()) continue;
+    const std::pair<const char*, const char*> gaps[] = {{"loss_gap", "loss_gap"},
+                                                        {"test_loss_gap", "test_loss_gap"},
+                                                        {"accuracy_gap", "accuracy_gap_points"}};
+    for (const auto& [key, named] : gaps) {
+      const Json& gap = object_in(group, named);
+      const auto mean = number_in(gap, "mean");
+      if (!mean) continue;
+      rows[place->second].values[key] = {*mean, number_in(gap, "low_95").value_or(*mean),
+                                         number_in(gap, "high_95").value_or(*mean)};
+    }
+  }
+  std::erase_if(rows, [](const Row& row) { return row.folders.empty(); });
+}
+
+// The fields in which rows differ, and every value that some row has.
+std::string csv_of(std::span<const Row> rows) {
+  std::set<std::string> fields, values;
+  for (const Row& row : rows) {
+    for (const auto& [key, value] : row.fields) {
+      if (value != rows[0].fields.at(key) || key == "preset") fields.insert(key);
+    }
+    for (const auto& [key, value] : row.values) values.insert(key);
+  }
+  std::string out = "group,seeds";
+  for (const std::string& key : fields) out += "," + key;
+  for (const std::string& key : values) out += fmt::format(",{0},{0}_low_95,{0}_high_95", key);
+  for (const Row& row : rows) {
+    out += fmt::format("\n{},{}", row.group, row.folders.size());
+    for (const std::string& key : fields) out += "," + row.fields.at(key);
+    for (const std::string& key : values) {
+      const auto at = row.values.find(key);
+      out += at == row.values.end()
+                 ? ",,,"
+                 : fmt::format(",{:.6g},{:.6g},{:.6g}", at->second.mean, at->second.low, at->second.high);
+    }
+  }
+  return out + "\n";
+}
+
+// ---- names that a file may use -------------------------------------------------------------------------
+class Names {
+ public:
+  Names(const Part& part, std::span<const Row> rows) : part_(part) {
+    for (const auto& [key, value] : rows[0].fields) fields_.insert(key);
+    values_ = {"bits_per_parameter", "final_loss", "test_loss", "accuracy"};
+    if (!part.grid.baseline.empty()) values_.insert({"loss_gap", "test_loss_gap", "accuracy_gap"});
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const std::string role(to_string(static_cast<Role>(r)));
+      values_.insert({"underflow." + role, "relative_error." + role});
+    }
+  }
+  void check_field(const std::string& name) const { check(fields_.contains(name), name, fields_); }
+  void check_value(const std::string& name) const { check(values_.contains(name), name, values_); }
+  void check_either(const std::string& name) const {
+    std::set<std::string> both = fields_;
+    both.insert(values_.begin(), values_.end());
+    check(both.contains(name), name, both);
+  }
+  void check_rows(const Selection& selection) const {
+    for (const auto& [key, value] : selection.only) check_field(key);
+    if (!selection.best.empty()) check_field(selection.best);
+  }
+
+ private:
+  void check(bool is_known, const std::string& name, const std::set<std::string>& known) const {
+    if (is_known) return;
+    const std::vector<std::string_view> names(known.begin(), known.end());
+    throw UsageError(fmt::format("{}.toml: there is no {}; did you mean {}? (known: {})", part_.name, name,
+                                 nearest_name(name, names), join(names)));
+  }
+  const Part& part_;
+  std::set<std::string> fields_, values_;
+};
+
+// ---- selections ----------------------------------------------------------------------------------------
+bool more_is_better(const std::string& value) {
+  return value == "accuracy";
+}
+
+// Rows with these fields, before they have values.
+Rows with_fields(std::span<const Row> rows, const Fields& only) {
+  Rows out;
+  for (const Row& row : rows) {
+    if (std::all_of(only.begin(), only.end(),
+                    [&](const auto& f) { return row.fields.at(f.first) == f.second; })) {
+      out.push_back(&row);
+    }
+  }
+  return out;
+}
+
+Rows select(std::span<const Row> rows, const Selection& selection) {
+  Rows out = with_fields(rows, selection.only);
+  std::erase_if(out, [&](const Row* row) { return !row->values.contains(selection.y); });
+  if (selection.best.empty()) return out;
+  const double sign = more_is_better(selection.y) ? -1 : 1;
+  std::map<Fields, const Row*> best;
+  for (const Row* row : out) {
+    Fields rest = row->fields;
+    rest.erase(selection.best);
+    const Row*& kept = best[rest];
+    const auto score = [&](const Row& r) { return sign * r.values.at(selection.y).mean; };
+    if (kept == nullptr || score(*row) < score(*kept)) kept = row;
+  }
+  std::erase_if(out, [&](const Row* row) {
+    return std::none_of(best.begin(), best.end(), [&](const auto& b) { return b.second == row; });
+  });
+  return out;
+}
+
+// "sr, 8" of rows that have these values of the fields, in the order of the first of them.
+std::vector<std::pair<std::string, Rows>> split(const Rows& rows, const std::vector<std::string>& fields) {
+  std::vector<std::pair<std::string, Rows>> out;
+  for (const Row* row : rows) {
+    std::string title;
+    for (const std::string& field : fields) {
+      const std::string& value = row->fields.at(field);
+      if (!value.empty()) title += (title.empty() ? "" : ", ") + value;
+    }
+    auto at = std::find_if(out.begin(), out.end(), [&](const auto& part) { return part.first == title; });
+    if (at == out.end()) at = out.insert(out.end(), {title, {}});
+    at->second.push_back(row);
+  }
+  return out;
+}
+
+// ---- charts --------------------------------------------------------------------------------------------
+const char* colour(std::size_t line) {
+  return kRunColours[line % std::size(kRunColours)];
+}
+int mark(std::size_t line) {
+  return line < std::size(kRunColours) ? 7 : 4;  // discs, then squares
+}
+
+// The place of each row on the x axis: its number, or where not all are numbers its rank of appearance.
+class Axis {
+ public:
+  Axis(const Rows& rows, const std::string& name) : name_(name) {
+    for (const Row* row : rows) {
+      if (row->values.contains(name)) continue;
+      const std::string& text = row->fields.at(name);
+      char* end = nullptr;
+      std::strtod(text.c_str(), &end);
+      if (text.empty() || *end != '\0') categories_ = true;
+    }
+    if (!categories_) return;
+    for (const auto& [text, some] : split(rows, {name})) ranks_.push_back(text);
+  }
+  double of(const Row& row) const {
+    const auto value = row.values.find(name_);
+    if (value != row.values.end()) return value->second.mean;
+    const std::string& text = row.fields.at(name_);
+    if (!categories_) return std::strtod(text.c_str(), nullptr);
+    return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
+  }
+  std::string tics() const {
+    std::string out;
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      out += fmt::format("{}'{}' {}", i == 0 ? "set xtics (" : ", ", file_name(ranks_[i]), i);
+    }
+    return out.empty() ? out : out + ")";
+  }
+
+ private:
+  std::string name_;
+  bool categories_ = false;
+  std::vector<std::string> ranks_;
+};
+
+ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& request, const std::string& title,
+                    std::size_t line) {
+  ChartSeries out{
+      title,
+      fmt::format("{} pt {} lc '{}'", request.front ? "yerrorbars" : "yerrorlines", mark(line), colour(line)),
+      {}};
+  Rows sorted = rows;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Row* a, const Row* b) { return axis.of(*a) < axis.of(*b); });
+  for (const Row* row : sorted) {
+    const Number& y = row->values.at(request.rows.y);
+    out.points.emplace_back(axis.of(*row), y.mean);
+    out.bounds.emplace_back(y.low, y.high);
+  }
+  return out;
+}
+
+// The points that no other one beats in x and y, from left to right.
+ChartSeries front_of(const Rows& rows, const Axis& axis, const ChartRequest& request) {
+  ChartSeries out{"front", "lines lw 2 lc 'black'", {}};
+  const double sign = more_is_better(request.rows.y) ? -1 : 1;
+  Rows sorted = rows;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Row* a, const Row* b) { return axis.of(*a) < axis.of(*b); });
+  double best = INFINITY;
+  for (const Row* row : sorted) {
+    const double y = sign * row->values.at(request.rows.y).mean;
+    if (y >= best) continue;
+    best = y;
+    out.points.emplace_back(axis.of(*row), sign * y);
+  }
+  return out;
+}
+
+// A tag of the logs over steps: the mean of the seeds, and a band from the lowest to the highest.
+void add_curve(const Rows& rows, const std::string& tag, const std::string& title, std::size_t line,
+               Chart& chart) {
+  constexpr std::size_t kMostPoints = 200;
+  std::map<std::int64_t, std::vector<double>> steps;
+  for (const Row* row : rows) {
+    for (const fs::path& folder : row->folders) {
+      for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
+        if (s.tag == tag) steps[s.step].push_back(s.value);
+      }
+    }
+  }
+  ChartSeries band{
+      "", fmt::format("filledcurves fs transparent solid 0.2 noborder lc '{}'", colour(line)), {}};
+  ChartSeries mean{title, fmt::format("lines lw 2 lc '{}'", colour(line)), {}};
+  const std::size_t bin = std::max<std::size_t>(1, (steps.size() + kMostPoints - 1) / kMostPoints);
+  bool has_band = false;
+  for (auto at = steps.begin(); at != steps.end();) {
+    // Means of `bin` steps, seed by seed as far as all have them.
+    double step = 0, low = 0, high = 0, middle = 0, n = 0;
+    for (std::size_t i = 0; i < bin && at != steps.end(); ++i, ++at, n += 1) {
+      step += static_cast<double>(at->first);
+      const auto [least, most] = std::minmax_element(at->second.begin(), at->second.end());
+      low += *least;
+      high += *most;
+      middle += mean_of(at->second).mean;
+      has_band = has_band || at->second.size() > 1;
+    }
+    mean.points.emplace_back(step / n, middle / n);
+    band.points.emplace_back(step / n, middle / n);
+    band.bounds.emplace_back(low / n, high / n);
+  }
+  if (has_band) chart.series.push_back(std::move(band));
+  chart.series.push_back(std::move(mean));
+}
+
+std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request) {
+  const bool is_curve = request.x == "step";
+  const Rows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
+  std::vector<Chart> charts;
+  for (const auto& [panel, in_panel] : split(selected, request.panels)) {
+    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
+    std::string title = request.title.empty() ? request.rows.y : request.title;
+    if (!panel.empty()) title += ": " + panel;
+    std::string scales = axis.tics();
+    if (!request.log.empty()) scales += "\nset logscale " + request.log;
+    Chart chart{title, request.x, request.rows.y, scales, {}};
+    std::size_t line = 0;
+    for (const auto& [name, in_line] : split(in_panel, request.lines)) {
+      if (is_curve) {
+        add_curve(in_line, request.rows.y, name, line++, chart);
+      } else {
+        chart.series.push_back(line_of(in_line, axis, request, name, line++));
+      }
+    }
+    if (request.front) chart.series.push_back(front_of(in_panel, axis, request));
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+// Says of every expectation which rows do not meet it.
+void judge(const Part& part, std::span<const Row> rows) {
+  for (const Expectation& e : part.expected) {
+    const Rows selected = select(rows, e.rows);
+    std::string outside;
+    for (const Row* row : selected) {
+      const double y = row->values.at(e.rows.y).mean;
+      if (!(y >= e.low && y <= e.high)) outside += fmt::format("\n  {}: {:.4g}", row->group, y);
+    }
+    const std::string band = fmt::format("{} from {:g} to {:g}", e.rows.y, e.low, e.high);
+    fmt::print("{} {} ({}, {} rows){}\n", outside.empty() ? "as expected:" : "NOT as expected:", e.what, band,
+               selected.size(), outside);
+  }
+}
+
+// That charts and expectations speak of what the runs will have.
+void check_names(const Part& part, std::span<const Row> rows) {
+  const Names names(part, rows);
+  for (const ChartRequest& chart : part.charts) {
+    names.check_rows(chart.rows);
+    for (const std::string& field : chart.lines) names.check_field(field);
+    for (const std::string& field : chart.panels) names.check_field(field);
+    if (chart.x == "step") continue;
+    names.check_either(chart.x);
+    names.check_value(chart.rows.y);
+  }
+  for (const Expectation& e : part.expected) {
+    names.check_rows(e.rows);
+    names.check_value(e.rows.y);
+  }
+}
+
+int run_part(const GridExperiment& o, const Part& part) {
+  const fs::path cells_folder = fs::path(o.out) / part.name;
+  const std::vector<SweepCell> cells = sweep_cells(part.grid);
+  std::vector<Row> rows = rows_of(part.grid, cells);
+  check_names(part, rows);
+  if (!o.quick) {
+    for (const Expectation& e : part.expected) {
+      if (!with_fields(rows, e.rows.only).empty()) continue;
+      throw UsageError(fmt::format("{}.toml: no run has what \"{}\" speaks of", part.name, e.what));
+    }
+  }
+  tell(fmt::format("{}: {}\n", o.name, part.name));
+  const SweepResult result = run_sweep(part.grid, {cells_folder.string(), o.jobs, o.threads});
+  if (result.interrupted) return 130;
+  for (const Json& cell : result.answer["cells"]) {
+    if (cell["state"] == "failed") {
+      tell(fmt::format("failed: {}: {}\n", text_in(cell, "name"), text_in(cell, "error")));
+    }
+  }
+  fill(rows, cells, result.answer, cells_folder);
+  if (rows.empty()) return 1;
+  write_text((fs::path(o.out) / (part.name + ".csv")).string(), csv_of(rows));
+  std::vector<Chart> charts;
+  for (const ChartRequest& request : part.charts) {
+    for (Chart& chart : charts_of(rows, request)) {
+      if (!chart.series.empty()) charts.push_back(std::move(chart));
+    }
+  }
+  if (!charts.empty()) draw_charts(o.out, part.name, charts);
+  tell(fmt::format("{}: wrote {}/{}.csv{}\n", o.name, o.out, part.name,
+                   charts.empty() ? "" : fmt::format(" and {}.png", part.name)));
+  if (!o.quick) judge(part, rows);
+  return result.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int run_grid_experiment(const GridExperiment& o) {
+  std::vector<fs::path> files;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(o.folder, error)) {
+    if (entry.path().extension() == ".toml") files.push_back(entry.path());
+  }
+  if (error) throw UsageError(fmt::format("{}: {}", o.folder, error.message()));
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> names;
+  for (const fs::path& file : files) names.push_back(file.stem().string());
+  std::vector<Part> parts;  // all are read before the first is run
+  for (const fs::path& file : files) {
+    if (matches_pattern(o.parts, file.stem().string())) parts.push_back(load_part(file, o.quick));
+  }
+  for (Part& part : parts) {
+    part.grid.settings.insert(part.grid.settings.end(), o.settings.begin(), o.settings.end());
+  }
+  if (parts.empty()) {
+    const std::vector<std::string_view> views(names.begin(), names.end());
+    throw UsageError(fmt::format("{}: no part is called {}; there are {}", o.folder, o.parts, join(views)));
+  }
+  make_folder(o.out);
+  int code = 0;
+  for (const Part& part : parts) {
+    const int own = run_part(o, part);
+    if (own == 130) return own;
+    code = std::max(code, own);
+  }
+  return code;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,43 @@
+// Experiments that are sweeps: a folder of TOML files, each a grid (experiments/sweep.h) with what is drawn
+// of it and what is expected. A new one needs no code.
+//
+//   [quick]                   what --quick trains instead: set (added), seeds (how many), configs, presets,
+//   axes."a.b" (replaced)
+//   [[chart]]                 one picture a file, drawn from all charts
+//     title, x, y             a field or a value below; x = "step": y is a tag of the log, as in "train/loss"
+//     lines = [fields]        one line for each combination of their values
+//     panels = [fields]       one chart for each
+//     only = {field = value}  rows that are drawn
+//     best = field            of rows that differ in it alone, the one with the best y
+//     log = "x", "y" or "xy"; front = true: points, and which of them no other beats in both x and y
+//   [[expected]]              what, y, only, best, low, high: the band that every row's y should lie in
+//
+// Fields: preset, the axes, and of every run optimizer.learning_rate, train.batch, train.microbatches,
+// memory.error_feedback, memory.ROLE and memory.ROLE.bits, .map, .block, .rounding, .steps. Values:
+// bits_per_parameter, final_loss, test_loss, accuracy (percent), and loss_gap, test_loss_gap, accuracy_gap
+// (points) to the baseline, underflow.ROLE and relative_error.ROLE (mean over the run).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiments/commands.h"
+
+namespace lpmm {
+
+struct GridExperiment {
+  std::string name;
+  std::string folder;  // of the TOML files
+  std::string out;
+  std::string parts = "*";            // pattern of the files' names, without .toml
+  std::vector<std::string> settings;  // "a.b=c", for every cell
+  bool quick = false;
+  int jobs = 1, threads = 0;  // as in SweepOptions
+};
+
+// Leaves OUT/PART.csv, a line for every group of cells that differ in their seed only, OUT/PART.png, .svg,
+// .gp and the cells in OUT/PART/. Finished cells are not run again. Returns the exit code: 0, 1 where a
+// training failed, 130 where the user stopped it. Throws UsageError, RunError.
+int run_grid_experiment(const GridExperiment& experiment);
+
+}  // namespace lpmm
