@@ -80,6 +80,7 @@ goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 i
   lpmm::add_import_command(program, action);
   lpmm::add_data_command(program, action);
   lpmm::add_plan_command(program, action);
+  lpmm::add_advise_command(program, action);
   lpmm::add_bench_command(program, action);
   lpmm::add_quantize_command(program, action);
   lpmm::add_inspect_command(program, action);

@@ -176,6 +176,11 @@ double floor_variance(const QuadraticProblem& s, double rounding_noise) {
                  rounding_noise * ((1 - kept) * (1 - kept) + 2 * kept * pull / (1 + beta)));
 }
 
+double floor_growth(double rounding_noise, double update_variance, double momentum) {
+  if (rounding_noise == 0) return 1;
+  return 1 + rounding_noise / update_variance * (1 - momentum) / (1 + momentum);
+}
+
 Floor quadratic_floor(const QuadraticProblem& s) {
   const double lr = s.learning_rate;
   Eigen::Matrix2d a;

@@ -86,6 +86,11 @@ Floor quadratic_floor(const QuadraticProblem& problem);
 // The variance of `quadratic_floor` in closed form, given the rounding noise. Eq. (13), (14).
 double floor_variance(const QuadraticProblem& problem, double rounding_noise);
 
+// How many times as high the noise floor is as without rounding the parameter, for learning rates that are
+// small beside 1 / curvature: README 4. The variances are of one write of it and of one update, which
+// gradient noise makes.
+double floor_growth(double rounding_noise, double update_variance, double momentum);
+
 // ---- convergence (README 7) ----------------------------------------------------------------------------
 // SGD on an L-smooth function f, x <- x - lr * g, stored with sr: what the theorems there assume.
 struct DescentProblem {

@@ -224,6 +224,22 @@ TEST(Floor, ClosedFormIsTheLyapunovSolution) {
   EXPECT_THROW(quadratic_floor(without_momentum), UsageError);
 }
 
+// At learning rates that are small beside 1 / curvature, whatever the momentum.
+TEST(Floor, GrowthByRounding) {
+  for (const double momentum : {0.0, 0.9}) {
+    QuadraticProblem p{.learning_rate = 1e-4 * (1 - momentum), .momentum = momentum};
+    const double without = quadratic_floor(p).variance;
+    for (const double step : {1e-5, 1e-4, 1e-3}) {
+      p.step = step;
+      const Floor f = quadratic_floor(p);
+      const double growth = floor_growth(f.rounding_noise, f.update_spread * f.update_spread, momentum);
+      EXPECT_NEAR(growth, f.variance / without, 0.02 * growth) << momentum << " " << step;
+      EXPECT_GT(growth, 1.0);
+    }
+  }
+  EXPECT_EQ(floor_growth(0, 0, 0.9), 1);
+}
+
 // Independent simulations in double precision: h = 1, sigma = 1, step 0.05.
 TEST(Floor, KnownSimulations) {
   QuadraticProblem p{.curvature = 1, .gradient_noise = 1, .learning_rate = 0.003, .step = 0.05};

@@ -1,0 +1,160 @@
+#include "experiments/probe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/memory.h"
+#include "lpmm/error.h"
+#include "lpmm/program.h"
+#include "models/models.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kSample = 8 * kernels::kTile;  // elements of a tensor that are looked at
+
+std::vector<float> decoded(Pool& pool, const kernels::RoleView& view, std::int64_t count) {
+  std::vector<float> out(static_cast<std::size_t>(count));
+  kernels::decode(pool, view, 0, count, out.data());
+  return out;
+}
+
+// What is followed of one tensor.
+struct Watch {
+  int tensor = 0;
+  TensorProbe sums;                 // over the steps measured so far; of gradients, of their squares
+  std::vector<float> before;        // parameters before the step
+  std::vector<float> folded;        // the accumulator after the last microbatch
+  std::vector<double> sum, square;  // over the step's microbatches, of their gradients
+};
+
+Watch watch(int tensor, const TensorInfo& info, int microbatches) {
+  Watch w{.tensor = tensor, .sums = {}, .before = {}, .folded = {}, .sum = {}, .square = {}};
+  TensorProbe& sums = w.sums;
+  sums.name = info.name;
+  sums.elements = info.elements();
+  sums.sampled = std::min(info.elements(), kSample);
+  sums.microbatches = microbatches;
+  const auto blocks = static_cast<std::size_t>((sums.sampled + TensorProbe::kUnit - 1) / TensorProbe::kUnit);
+  for (auto* of_blocks : {&sums.largest, &sums.moves, &sums.squares}) of_blocks->resize(blocks);
+  const auto count = static_cast<std::size_t>(sums.sampled);
+  w.folded.resize(count);
+  w.sum.resize(count);
+  w.square.resize(count);
+  return w;
+}
+
+void begin(Watch& w, std::vector<float> parameters) {
+  w.before = std::move(parameters);
+  std::fill(w.folded.begin(), w.folded.end(), 0.0F);
+  std::fill(w.sum.begin(), w.sum.end(), 0.0);
+  std::fill(w.square.begin(), w.square.end(), 0.0);
+}
+
+// The accumulator grew by a K-th of the microbatch's gradient.
+void add_microbatch(Watch& w, const std::vector<float>& accumulator) {
+  for (std::size_t i = 0; i < accumulator.size(); ++i) {
+    const double g =
+        w.sums.microbatches * (static_cast<double>(accumulator[i]) - static_cast<double>(w.folded[i]));
+    w.sum[i] += g;
+    w.square[i] += g * g;
+  }
+  w.folded = accumulator;
+}
+
+void end(Watch& w, const std::vector<float>& after) {
+  const auto count = static_cast<double>(after.size()), k = static_cast<double>(w.sums.microbatches);
+  std::vector<double> largest(w.sums.largest.size());
+  double mean_square = 0, variance = 0;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const std::size_t block = i / static_cast<std::size_t>(TensorProbe::kUnit);
+    const double value = static_cast<double>(after[i]), update = value - static_cast<double>(w.before[i]);
+    largest[block] = std::max(largest[block], std::abs(value));
+    w.sums.moves[block] += std::abs(update);
+    w.sums.squares[block] += update * update;
+    const double mean = w.sum[i] / k;
+    mean_square += mean * mean / count;
+    variance += (w.square[i] / k - mean * mean) * k / (k - 1) / count;
+  }
+  for (std::size_t b = 0; b < largest.size(); ++b) w.sums.largest[b] += largest[b];
+  // The mean of K still holds a K-th of their noise.
+  w.sums.mean_gradient += std::max(0.0, mean_square - variance / k);
+  w.sums.gradient_noise += variance;
+}
+
+TensorProbe result_of(const Watch& w, double steps) {
+  TensorProbe out = w.sums;
+  for (auto* of_blocks : {&out.largest, &out.moves, &out.squares}) {
+    for (double& v : *of_blocks) v /= steps;
+  }
+  out.mean_gradient = std::sqrt(out.mean_gradient / steps);
+  out.gradient_noise = std::sqrt(out.gradient_noise / steps);
+  return out;
+}
+
+}  // namespace
+
+std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Pool& pool,
+                                        std::int64_t steps, Progress& progress) {
+  const auto& t = config.train;
+  const int microbatches = std::max(2, t.microbatches);
+  if (t.batch % microbatches != 0) {
+    throw UsageError(
+        fmt::format("train.batch is {}: a probe cuts it into {} microbatches; make it a multiple", t.batch,
+                    microbatches));
+  }
+  const auto model = make_model(config.model);
+  const Policy plain = make_policy("fp32");
+  ModelMemory memory(model->tensors(), plain, config.optimizer, t.seed, microbatches, pool);
+  Buffers buffers(model->buffers());
+  model->initialize(memory, t.seed, {});
+  const auto program = model->build(t.batch / microbatches, t.compute, pool.threads());
+  Prefetcher prefetcher(data, {t.seed, t.batch, microbatches, config.data.augment}, 0, 0);
+
+  std::vector<Watch> watches;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    if (is_exempt(plain, info) || memory.is_frozen(i)) continue;
+    watches.push_back(watch(i, info, microbatches));
+  }
+  const std::int64_t warm_up = steps / 2;
+  const auto sample = [&](const Watch& w, Role role) {
+    return decoded(pool, memory.view(w.tensor, role), std::ssize(w.folded));
+  };
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    if (progress.due()) progress.show(fmt::format("probe: step {} of {}", step, steps));
+    const bool measured = step > warm_up;
+    memory.begin_step(static_cast<std::uint32_t>(step));
+    buffers.begin();
+    for (Watch& w : watches) {
+      if (!measured) break;
+      begin(w, sample(w, Role::kParameter));
+    }
+    for (int m = 0; m < microbatches; ++m) {
+      program->train(memory, buffers, prefetcher.next(), m);
+      for (Watch& w : watches) {
+        if (measured) add_microbatch(w, sample(w, Role::kAccumulator));
+      }
+    }
+    const double warm = std::min(1.0, static_cast<double>(step) / static_cast<double>(warm_up));
+    const StepReport report = memory.commit(warm * config.optimizer.learning_rate);
+    if (!report.applied) {
+      throw RunError(
+          fmt::format("step {} of the probe: the gradient of {} is not finite; lower the learning rate", step,
+                      report.failed_tensor));
+    }
+    buffers.commit();
+    for (Watch& w : watches) {
+      if (measured) end(w, sample(w, Role::kParameter));
+    }
+  }
+  std::vector<TensorProbe> out;
+  for (const Watch& w : watches) {
+    out.push_back(result_of(w, static_cast<double>(steps - warm_up)));
+  }
+  return out;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,37 @@
+// A short training in fp32 that measures what rounding theory asks for: the size of every tensor's blocks,
+// updates and gradients.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/pool.h"
+#include "lpmm/batch.h"
+#include "lpmm/config.h"
+#include "lpmm/progress.h"
+
+namespace lpmm {
+
+// Of a sample of one tensor, at the peak learning rate.
+struct TensorProbe {
+  static constexpr std::int64_t kUnit = 64;  // elements of a block here; larger ones are made of several
+
+  std::string name;
+  std::int64_t elements = 0;  // of the whole tensor
+  std::int64_t sampled = 0;   // of them looked at
+  // Of each block, means over the steps: the largest |parameter|; sums over elements of |update| and
+  // update^2.
+  std::vector<double> largest, moves, squares;
+  double mean_gradient = 0;   // root mean square over elements of what the microbatches agree on
+  double gradient_noise = 0;  // standard deviation of one microbatch's gradient around that
+  int microbatches = 1;       // they were measured with
+};
+
+// Trains `steps` >= 4 steps with all memory in fp32, the first half of them to warm up to the peak rate,
+// which is held. Two microbatches at least, so that their noise shows. Tensors that no policy packs are left
+// out. Throws UsageError where a batch cannot be halved, RunError where a gradient is not finite.
+std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Pool& pool,
+                                        std::int64_t steps, Progress& progress);
+
+}  // namespace lpmm

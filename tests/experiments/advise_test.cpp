@@ -1,0 +1,85 @@
+// `lpmm advise`: its forecasts against what a packed run then does, and bad input.
+#include <cmath>
+#include <sstream>
+
+#include "tests/experiments/program.h"
+#include "tests/sanitized.h"
+
+namespace lpmm {
+namespace {
+
+class AdviseTest : public ProgramTest {};
+
+const std::string kConfig = std::string(LPMM_SOURCE_DIR) + "/experiments/configs/gpt_tiny_embedded.toml";
+
+std::vector<std::string> with(std::vector<std::string> a, const std::vector<std::string>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// Mean share of parameter updates that a run of the same steps lost, while the rate was at its peak.
+double measured_underflow(const std::string& folder, int from) {
+  std::istringstream lines(read_file(folder + "/log.jsonl"));
+  double sum = 0, count = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (record["type"] != "underflow" || record["step"].get<int>() <= from) continue;
+    sum += record["roles"]["parameter"]["share"].get<double>();
+    count += 1;
+  }
+  return sum / count;
+}
+
+TEST_F(AdviseTest, UnderflowIsWhatARunThenShows) {
+  if (kSanitized) GTEST_SKIP() << "slow under sanitizers; BadInputIsRefused runs there";
+  for (const char* spec : {"int8:block128:sr:sticky", "int10:block256:sr:sticky"}) {
+    const std::vector<std::string> common = {"--preset", "fp32", "--set",
+                                             std::string("memory.parameter=") + spec};
+    const Outcome advice = run_lpmm(with({"advise", kConfig, "--steps", "200", "--json"}, common));
+    ASSERT_EQ(advice.code, 0) << advice.err;
+    const std::string out = path(spec);
+    const Outcome run =
+        run_lpmm(with({"train", kConfig, "--quiet", "--out", out, "--set", "train.steps=200", "--set",
+                       "schedule.kind=constant", "--set", "schedule.warmup_steps=100", "--set",
+                       "log.underflow_every_steps=5", "--set", "checkpoint.final=false"},
+                      common));
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_NEAR(advice.json()["underflow"].get<double>(), measured_underflow(out, 100), 0.02) << spec;
+  }
+}
+
+// Fewer bits and lower rates make rounding matter more, more microbatches fold more noise; the advice
+// follows.
+TEST_F(AdviseTest, MovesAsTheorySays) {
+  const auto advise = [&](const std::vector<std::string>& more) {
+    const Outcome out = run_lpmm(with({"advise", kConfig, "--steps", "8", "--json"}, more));
+    EXPECT_EQ(out.code, 0) << out.err;
+    return out.json();
+  };
+  const auto wide = advise({"--preset", "lpmm"}), narrow = advise({"--preset", "lpmm-min"});
+  EXPECT_LT(wide["floor_growth"], narrow["floor_growth"]);
+  EXPECT_LT(wide["underflow"], narrow["underflow"]);
+  EXPECT_LT(wide["fold_noise"], narrow["fold_noise"]);
+  EXPECT_LT(wide["advice"]["least_learning_rate"], narrow["advice"]["least_learning_rate"]);
+  EXPECT_EQ(wide["advice"]["parameter"], narrow["advice"]["parameter"]);  // of the network, not of the preset
+  EXPECT_EQ(wide["tensors"].size(), 10U);
+  const auto slow = advise({"--preset", "lpmm-min", "--set", "optimizer.learning_rate=3e-5"});
+  EXPECT_GT(slow["floor_growth"], narrow["floor_growth"]);
+  const auto cut = advise({"--preset", "lpmm-min", "--set", "train.microbatches=8"});
+  EXPECT_GT(cut["fold_noise"], narrow["fold_noise"]);
+  // Nothing to say of parameters that are not packed.
+  const auto plain = advise({"--preset", "fp32"});
+  EXPECT_FALSE(plain.contains("underflow"));
+  EXPECT_EQ(plain["fold_noise"], 0);
+}
+
+TEST_F(AdviseTest, BadInputIsRefused) {
+  expect_failure(run_lpmm({"advise", path("none.toml")}), 2, {"none.toml"});
+  expect_failure(run_lpmm({"advise", kConfig, "--steps", "3"}), 2, {"--steps"});
+  expect_failure(run_lpmm({"advise", kConfig, "--set", "train.batch=5"}), 2, {"train.batch", "5"});
+  expect_failure(run_lpmm({"advise", kConfig, "--steps", "4", "--set", "optimizer.learning_rate=1e30"}), 1,
+                 {"learning rate"});
+}
+
+}  // namespace
+}  // namespace lpmm
