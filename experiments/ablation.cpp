@@ -18,6 +18,7 @@
 #include "lpmm/spec.h"
 #include "lpmm/statistics.h"
 #include "lpmm/text.h"
+#include "theory/logistic.h"
 #include "theory/quadratic.h"
 #include "theory/step_study.h"
 #include "theory/variance_study.h"
@@ -228,6 +229,74 @@ void run_quadratic_part(const AblationOptions& options) {
   draw_charts(options.out, "quadratic", charts);
 }
 
+// ---- logistic ------------------------------------------------------------------------------------------
+void run_logistic_part(const AblationOptions& options) {
+  struct Cell {
+    theory::LogisticRun run;
+    theory::LogisticResult measured;
+    theory::LogisticFloor predicted;
+  };
+  std::vector<Cell> cells;
+  for (const double momentum : {0.0, 0.9}) {
+    for (const int bits : kBits) {
+      for (const double rate : {0.3, 0.1, 0.03, 0.01}) {
+        if (options.quick && (bits != 6 || rate != 0.1)) continue;
+        theory::LogisticRun run;
+        run.momentum = momentum;
+        run.learning_rate = rate * (1 - momentum);
+        run.parameter = parse_spec(fmt::format("int{}:block64:sr:sticky", bits));
+        if (options.quick) run.steps = 400;
+        cells.push_back({run, {}, {}});
+      }
+    }
+  }
+  tell(fmt::format("ablation: {} logistic regressions\n", cells.size()));
+  const theory::LogisticProblem problem(0.05, 0.3, 1);
+  Pool pool(options.threads);
+  pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
+    Cell& cell = cells[static_cast<std::size_t>(item)];
+    Pool one(1);
+    cell.measured = theory::run_logistic(problem, cell.run, one);
+    cell.predicted = theory::predict(problem, cell.run, cell.measured.step, cell.measured.moves);
+  });
+  std::string csv =
+      "optimizer,bits,learning_rate,step,moves,measured,predicted,ratio,underflow,predicted_underflow\n";
+  std::vector<Chart> charts;
+  for (const double momentum : {0.0, 0.9}) {
+    const char* optimizer = momentum == 0 ? "SGD" : "SGDM 0.9";
+    Chart floor{fmt::format("logistic regression, {}", optimizer),
+                "learning rate",
+                "loss above the optimum's",
+                "set logscale xy\nset format '10^{%L}'",
+                {}};
+    Chart lost{fmt::format("updates lost, {}", optimizer), "learning rate", "share", "set logscale x", {}};
+    for (const int bits : kBits) {
+      const std::string line = fmt::format("lines lc '{}'", colour(bits)),
+                        points = fmt::format("points pt 7 lc '{}'", colour(bits)),
+                        title = fmt::format("int{}", bits);
+      ChartSeries series[] = {{"", line, {}}, {title, points, {}}, {"", line, {}}, {title, points, {}}};
+      for (const Cell& c : cells) {
+        if (c.run.momentum != momentum || c.run.parameter.format.bits != bits) continue;
+        const double rate = c.run.learning_rate;
+        series[0].points.emplace_back(rate, c.predicted.excess);
+        series[1].points.emplace_back(rate, c.measured.excess);
+        series[2].points.emplace_back(rate, c.predicted.underflow);
+        series[3].points.emplace_back(rate, c.measured.underflow);
+        csv += fmt::format("{},{},{:g},{:.5g},{:.4f},{:.4g},{:.4g},{:.3f},{:.4f},{:.4f}\n",
+                           momentum == 0 ? "sgd" : "sgdm", bits, rate, c.measured.step, c.measured.moves,
+                           c.measured.excess, c.predicted.excess, c.measured.excess / c.predicted.excess,
+                           c.measured.underflow, c.predicted.underflow);
+      }
+      floor.series.insert(floor.series.end(), series, series + 2);
+      lost.series.insert(lost.series.end(), series + 2, series + 4);
+    }
+    charts.push_back(std::move(floor));
+    charts.push_back(std::move(lost));
+  }
+  write_csv(options, "logistic.csv", csv);
+  draw_charts(options.out, "logistic", charts);
+}
+
 // ---- steps ---------------------------------------------------------------------------------------------
 void run_steps(const AblationOptions& options) {
   struct Cell {
@@ -360,12 +429,15 @@ int run_ablation(const AblationOptions& options) {
       if (code == 130) return code;
     } else if (part == "quadratic") {
       run_quadratic_part(options);
+    } else if (part == "logistic") {
+      run_logistic_part(options);
     } else if (part == "steps") {
       run_steps(options);
     } else if (part == "variance") {
       run_variance(options);
     } else {
-      throw UsageError(fmt::format("unknown part '{}': network, quadratic, steps or variance", part));
+      throw UsageError(
+          fmt::format("unknown part '{}': network, quadratic, logistic, steps or variance", part));
     }
   }
   return code;
@@ -377,7 +449,7 @@ void add_ablate_command(CLI::App& program, Action& action) {
   command->add_option("--out", o->out, "folder of the tables and plots, made if missing")
       ->required()
       ->type_name("DIR");
-  command->add_option("--parts", o->parts, "network, quadratic, steps, variance")
+  command->add_option("--parts", o->parts, "network, quadratic, logistic, steps, variance")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--grid", o->grid, "sweep grid of the network part")->capture_default_str();

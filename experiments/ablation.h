@@ -1,6 +1,7 @@
 // The measurements behind the presets (`lpmm ablate`), each a CSV file and a plot in one folder:
 //   network    parameter bits x rounding x step mode: ResNet-8 on the drawn set, a sweep
 //   quadratic  noise floors of SGD and SGDM, measured on packed runs and predicted by theory/floors.h
+//   logistic   noise floors and lost updates of logistic regression: theory/logistic.h
 //   steps      the constants of sticky steps, and the block: theory/step_study.h
 #pragma once
 
@@ -13,7 +14,7 @@ namespace lpmm {
 
 struct AblationOptions {
   std::string out;
-  std::vector<std::string> parts = {"network", "quadratic", "steps", "variance"};
+  std::vector<std::string> parts = {"network", "quadratic", "logistic", "steps", "variance"};
   std::string grid =
       "experiments/ablation/network.toml";  // of the network part; its axis is memory.parameter
   int threads = 0;

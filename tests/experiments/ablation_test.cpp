@@ -18,13 +18,14 @@ TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
                                                   "\"memory.parameter\" = [\"int8:block128:sr:sticky\"]\n");
   const Outcome run = run_lpmm({"ablate", "--quick", "--grid", grid, "--out", path("out")});
   ASSERT_EQ(run.code, 0) << run.err;
-  for (const char* part : {"network", "quadratic", "steps", "variance"}) {
+  for (const char* part : {"network", "quadratic", "logistic", "steps", "variance"}) {
     for (const char* extension : {".csv", ".gp", ".png", ".svg"}) {
       EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
     }
   }
   EXPECT_EQ(lines(read_file(path("out/network.csv"))), 2);
   EXPECT_EQ(lines(read_file(path("out/quadratic.csv"))), 11);
+  EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
   EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 6);
 }
