@@ -35,16 +35,25 @@ double momentum_of(const OptimizerConfig& o) {
   return o.rule == RuleName::kSgd ? o.momentum : o.beta1;
 }
 
+// Share of its updates that gradient noise makes; the rest is the way that all of them go.
+double noise_share(const TensorProbe& tensor, int microbatches, double momentum) {
+  const double noise =
+      tensor.gradient_noise * tensor.gradient_noise / microbatches * (1 - momentum) / (1 + momentum);
+  const double drift = tensor.mean_gradient * tensor.mean_gradient;
+  return noise + drift > 0 ? noise / (noise + drift) : 1;
+}
+
 // What storing a tensor's parameters does to its updates.
 struct ParameterForecast {
   double underflow = 0;  // share of updates that change no code
-  double growth = 1;     // of the noise floor
+  double growth = 1;     // of the noise floor; of sr alone
 };
 // Updates of `rate` times those of the probe. Linear maps only. Updates below a step are lost, and make
 // noise, by their mean size: theory's normal updates take that of the probe's.
 ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double momentum, double rate = 1) {
   const auto unit = static_cast<std::size_t>(spec.block / TensorProbe::kUnit);
   const double limit = map_limit(spec.format);
+  const bool sticky = spec.step_mode == StepMode::kSticky;
   double lost = 0, elements = 0, squares = 0, noise = 0;
   for (std::size_t first = 0; first < tensor.largest.size(); first += unit) {
     double largest = 0, moves = 0;
@@ -56,16 +65,17 @@ ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double m
     }
     const double n = static_cast<double>(std::min<std::int64_t>(
         tensor.sampled - static_cast<std::int64_t>(first) * TensorProbe::kUnit, spec.block));
-    const double room = spec.step_mode == StepMode::kSticky ? double{kStickyRoom} : 1.0;
-    const double step = room * largest / limit, spread = std::sqrt(std::numbers::pi / 2) * moves / n;
+    const double step = (sticky ? double{kStickyRoom} : 1.0) * largest / limit;
+    const double spread = std::sqrt(std::numbers::pi / 2) * moves / n;
     elements += n;
     lost += n * theory::underflow_share(spec.rounding, step, spread);
-    noise += n * theory::grid_error(spec.rounding, step, spread);
+    noise += n * (sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6);
   }
-  return {lost / elements, theory::floor_growth(noise, squares, momentum)};
+  const double of_noise = squares * noise_share(tensor, tensor.microbatches, momentum);
+  return {lost / elements, theory::floor_growth(noise, of_noise, momentum)};
 }
 
-// Noise that K folds add to the gradient, over the noise that it has anyway (variances).
+// Noise that K folds with sr add to the gradient, over the noise that it has anyway (variances).
 double fold_noise_share(const TensorProbe& tensor, const Spec& spec, int folds) {
   if (!is_packed(spec.format)) return 0;
   const double noise = tensor.gradient_noise * std::sqrt(static_cast<double>(folds) / tensor.microbatches);
@@ -74,18 +84,37 @@ double fold_noise_share(const TensorProbe& tensor, const Spec& spec, int folds) 
          (noise * noise / folds);
 }
 
-// Over all tensors, by their elements.
+// What can be said of a tensor as the configuration stores it. The theory of floors and folds is of sr; with
+// error feedback what rounding takes comes back.
+struct Stored {
+  Spec parameter, accumulator;
+  bool has_underflow, has_growth, has_folds;
+};
+Stored stored(const Policy& policy, const TensorInfo& info) {
+  const RoleSpecs specs = specs_for(policy, info);
+  Stored out{specs[static_cast<std::size_t>(Role::kParameter)],
+             specs[static_cast<std::size_t>(Role::kAccumulator)], false, false, false};
+  out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
+  out.has_growth =
+      out.has_underflow && out.parameter.rounding == Rounding::kStochastic && !policy.error_feedback;
+  out.has_folds = !is_packed(out.accumulator.format) || out.accumulator.rounding == Rounding::kStochastic;
+  return out;
+}
+
+// Over all tensors, by their elements; NaN where `value` has none for one of them.
 template <class Value>
 double mean_over(const Tensors& tensors, const Value& value) {
   double sum = 0, elements = 0;
   for (const TensorProbe& t : tensors) {
-    sum += static_cast<double>(t.elements) * value(t);
-    elements += static_cast<double>(t.elements);
+    const auto n = static_cast<double>(t.info.elements());
+    sum += n * value(t);
+    elements += n;
   }
   return sum / elements;
 }
-double growth_of(const Tensors& tensors, const Spec& spec, double momentum, double rate = 1) {
-  return mean_over(tensors, [&](const TensorProbe& t) { return forecast(t, spec, momentum, rate).growth; });
+// With all tensors stored alike.
+double growth_of(const Tensors& tensors, const Spec& spec, double momentum) {
+  return mean_over(tensors, [&](const TensorProbe& t) { return forecast(t, spec, momentum).growth; });
 }
 double fold_noise_of(const Tensors& tensors, const Spec& spec, int folds) {
   return mean_over(tensors, [&](const TensorProbe& t) { return fold_noise_share(t, spec, folds); });
@@ -93,14 +122,14 @@ double fold_noise_of(const Tensors& tensors, const Spec& spec, int folds) {
 
 std::int64_t elements_of(const Tensors& tensors) {
   std::int64_t sum = 0;
-  for (const TensorProbe& t : tensors) sum += t.elements;
+  for (const TensorProbe& t : tensors) sum += t.info.elements();
   return sum;
 }
 
-// The fewest bits an element, of the specs that `suffices` accepts; empty where it accepts none.
+// The fewest bits an element, of the specs that `suffices` accepts; null where it accepts none.
 template <class Suffices>
-std::string least(const std::vector<std::string>& specs, std::int64_t elements, const Suffices& suffices) {
-  std::string best;
+ordered_json least(const std::vector<std::string>& specs, std::int64_t elements, const Suffices& suffices) {
+  ordered_json best;
   double least_bits = INFINITY;
   for (const std::string& text : specs) {
     const Spec spec = parse_spec(text);
@@ -128,26 +157,29 @@ std::vector<std::string> accumulator_candidates() {
   return out;
 }
 
-// The smallest learning rate, as a multiple of the probe's, at which the floor grows no more than allowed.
-double least_rate(const Tensors& tensors, const Spec& spec, double momentum) {
+// The smallest multiple of the learning rate at which the floor grows no more than allowed; null where none
+// is.
+template <class Growth>
+ordered_json least_rate(double learning_rate, const Growth& growth_at) {
   double low = 1e-6, high = 1e3;
-  if (growth_of(tensors, spec, momentum, high) > kMostGrowth) return INFINITY;
+  if (!(growth_at(high) <= kMostGrowth)) return {};
   while (high / low > 1.01) {
     const double middle = std::sqrt(low * high);
-    (growth_of(tensors, spec, momentum, middle) > kMostGrowth ? low : high) = middle;
+    (growth_at(middle) > kMostGrowth ? low : high) = middle;
   }
-  return high;
+  return high * learning_rate;
 }
 
-int most_microbatches(const Tensors& tensors, const Spec& spec, int batch) {
-  int most = 0;
-  for (int k = 1; k <= batch; k *= 2) {
-    if (batch % k == 0 && fold_noise_of(tensors, spec, k) <= kMostFoldNoise) most = k;
+template <class Noise>
+ordered_json most_microbatches(int batch, const Noise& noise_of) {
+  ordered_json most;
+  for (int k = 1; k <= batch; ++k) {
+    if (batch % k == 0 && noise_of(k) <= kMostFoldNoise) most = k;
   }
   return most;
 }
 
-ordered_json number_or_null(double v) {
+ordered_json number(double v) {
   return std::isfinite(v) ? ordered_json(v) : ordered_json();
 }
 
@@ -156,30 +188,42 @@ int run(const Options& o) {
   RunConfig plain = config;
   plain.policy = make_policy("fp32");
   const Setup setup(plain);
-  check_memory(make_plan(setup, *make_model(setup.config.model)), available_memory());
+  const auto model = make_model(setup.config.model);
+  check_policy(config.policy, model->tensors());
+  check_memory(make_plan(setup, *model), available_memory());
   Pool pool(config.train.threads);
   const auto data = load_data(setup, pool);
   Progress progress(o.json);
-  const Tensors tensors = probe_training(setup.config, *data, pool, o.steps, progress);
-  if (tensors.empty()) throw UsageError("the model has no tensor that could be packed");
+  RunConfig probed = setup.config;
+  probed.policy = config.policy;
+  const Tensors tensors = probe_training(probed, *data, pool, o.steps, progress);
+  if (tensors.empty()) throw UsageError("the configuration packs no tensor that trains");
 
   const double momentum = momentum_of(config.optimizer);
-  const Spec parameter = config.policy.specs[static_cast<std::size_t>(Role::kParameter)];
-  const Spec accumulator = config.policy.specs[static_cast<std::size_t>(Role::kAccumulator)];
-  const bool forecasts = is_packed(parameter.format) && parameter.format.map == Map::kLinear;
+  const auto as_stored = [&](const TensorProbe& t) { return stored(config.policy, t.info); };
+  const auto underflow = [&](const TensorProbe& t) {
+    const Stored s = as_stored(t);
+    return s.has_underflow ? forecast(t, s.parameter, momentum).underflow : NAN;
+  };
+  const auto growth_at = [&](const TensorProbe& t, double rate) {
+    const Stored s = as_stored(t);
+    return s.has_growth ? forecast(t, s.parameter, momentum, rate).growth : NAN;
+  };
+  const auto folded = [&](const TensorProbe& t, int folds) {
+    const Stored s = as_stored(t);
+    return s.has_folds ? fold_noise_share(t, s.accumulator, folds) : NAN;
+  };
   const int folds = config.train.microbatches;
+  const auto fields = [&](const auto& over) {
+    return ordered_json{{"underflow", number(over(underflow))},
+                        {"floor_growth", number(over([&](const TensorProbe& t) { return growth_at(t, 1); }))},
+                        {"fold_noise", number(over([&](const TensorProbe& t) { return folded(t, folds); }))}};
+  };
   ordered_json answer = {{"preset", config.policy.preset},
-                         {"parameter", to_string(parameter)},
-                         {"accumulator", to_string(accumulator)},
                          {"microbatches", folds},
                          {"learning_rate", config.optimizer.learning_rate},
                          {"probe_steps", o.steps}};
-  if (forecasts) {
-    answer["underflow"] =
-        mean_over(tensors, [&](const TensorProbe& t) { return forecast(t, parameter, momentum).underflow; });
-    answer["floor_growth"] = growth_of(tensors, parameter, momentum);
-  }
-  answer["fold_noise"] = fold_noise_of(tensors, accumulator, folds);
+  answer.update(fields([&](const auto& value) { return mean_over(tensors, value); }));
   ordered_json& advice = answer["advice"];
   advice["parameter"] = least(parameter_candidates(), elements_of(tensors), [&](const Spec& spec) {
     return growth_of(tensors, spec, momentum) <= kMostGrowth;
@@ -187,20 +231,16 @@ int run(const Options& o) {
   advice["accumulator"] = least(accumulator_candidates(), elements_of(tensors), [&](const Spec& spec) {
     return fold_noise_of(tensors, spec, folds) <= kMostFoldNoise;
   });
-  advice["most_microbatches"] = most_microbatches(tensors, accumulator, config.train.batch);
-  if (forecasts) {
-    advice["least_learning_rate"] =
-        number_or_null(config.optimizer.learning_rate * least_rate(tensors, parameter, momentum));
-  }
+  advice["most_microbatches"] = most_microbatches(config.train.batch, [&](int k) {
+    return mean_over(tensors, [&](const TensorProbe& t) { return folded(t, k); });
+  });
+  advice["least_learning_rate"] = least_rate(config.optimizer.learning_rate, [&](double rate) {
+    return mean_over(tensors, [&](const TensorProbe& t) { return growth_at(t, rate); });
+  });
   answer["tensors"] = ordered_json::array();
   for (const TensorProbe& t : tensors) {
-    ordered_json row = {{"name", t.name}, {"elements", t.elements}};
-    if (forecasts) {
-      const ParameterForecast f = forecast(t, parameter, momentum);
-      row["underflow"] = f.underflow;
-      row["floor_growth"] = f.growth;
-    }
-    row["fold_noise"] = fold_noise_share(t, accumulator, folds);
+    ordered_json row = {{"name", t.info.name}, {"elements", t.info.elements()}};
+    row.update(fields([&](const auto& value) { return value(t); }));
     answer["tensors"].push_back(std::move(row));
   }
   if (o.json) {
@@ -210,7 +250,7 @@ int run(const Options& o) {
   fmt::print("{:<32} {:>12} {:>10} {:>13} {:>11}\n", "tensor", "elements", "underflow", "floor growth",
              "fold noise");
   const auto show = [](const ordered_json& row, const char* key) {
-    return row.contains(key) ? fmt::format("{:.3g}", row[key].get<double>()) : std::string("-");
+    return row[key].is_number() ? fmt::format("{:.3g}", row[key].get<double>()) : std::string("-");
   };
   for (const ordered_json& row : answer["tensors"]) {
     fmt::print("{:<32} {:>12} {:>10} {:>13} {:>11}\n", row["name"].get<std::string>(),
@@ -237,9 +277,11 @@ void add_advise_command(CLI::App& program, Action& action) {
       R"(Of every tensor, at the peak learning rate and as the configuration stores it: underflow, the share
 of updates that will change no code (with sr no loss in itself: their mean is kept); floor growth, how
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
-accumulator adds to the gradient's own noise (variances). Advice: the spec with the fewest bits, the
-smallest learning rate and the most microbatches at which rounding at most doubles that noise. The
-formulas: theory/README.md 1.5, 2 and 4.
+accumulator adds to the gradient's own noise (variances). The last two are of sr, the floor without
+error feedback; elsewhere they are left out (null). Advice: the spec with the fewest bits, the smallest
+learning rate and the most microbatches at which rounding at most doubles that noise, in the mean of all
+elements. A probe sees the start of a training: weights grow and gradients shrink later, and more bits
+are needed then. The formulas: theory/README.md 1.5, 2 and 4.
 Example:
   lpmm advise experiments/configs/gpt_tiny_embedded.toml --preset lpmm-min)");
   on_selected(*command, action, o, run);

@@ -57,8 +57,8 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
   const std::size_t columns = std::min<std::size_t>(3, charts.size());
   const std::size_t rows = (charts.size() + columns - 1) / columns;
   const auto page = [&](const char* terminal, const char* extension) {
-    return fmt::format("set terminal {}\nset output '{}.{}'\nset multiplot layout {},{}\n{}unset multiplot\n",
-                       terminal, name, extension, rows, columns, body);
+    return fmt::format("set terminal {}\nset output {}\nset multiplot layout {},{}\n{}unset multiplot\n",
+                       terminal, quoted(name + "." + extension), rows, columns, body);
   };
   script +=
       "set grid\nset key bmargin center maxrows 2 samplen 2 width -1\nset bmargin 6\nset xlabel offset "

@@ -65,7 +65,9 @@ void add_run_arguments(CLI::App& command, RunArguments& arguments) {
 }
 
 void add_settings_option(CLI::App& command, std::vector<std::string>& settings) {
-  command.add_option("--set", settings, "changes one key in every cell: --set train.epochs=10")
+  command
+      .add_option("--set", settings,
+                  "changes one key in every cell that no axis changes: --set train.epochs=10")
       ->type_name("A.B=C")
       ->take_all()
       ->expected(1)

@@ -66,7 +66,7 @@ void add_grid(CLI::App& experiments, Action& action, const char* name, const cha
       ->check(CLI::Range(1, 1024).description(""));
   command->footer(fmt::format(
       "Stopped, it goes on with the same command. What was expected and found: experiments/{0}/README.md.\n"
-      "Example:\n  lpmm experiment {0} --quick --out runs/{0}",
+      "Example:\n  lpmm experiment {0} --quick --out runs/{0}_quick",
       name));
   on_selected(*command, action, o, run_grid_experiment);
 }
@@ -74,7 +74,8 @@ void add_grid(CLI::App& experiments, Action& action, const char* name, const cha
 }  // namespace
 
 void add_experiment_command(CLI::App& program, Action& action) {
-  CLI::App* command = program.add_subcommand("experiment", "Repeat one of the published measurements");
+  CLI::App* command =
+      program.add_subcommand("experiment", "Run an experiment: its trainings, tables and charts");
   command->require_subcommand(1);
   add_grid(*command, action, "underflow",
            "Rounding, bits of every role and step modes: what underflows, and what it costs");

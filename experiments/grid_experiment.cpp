@@ -131,7 +131,13 @@ ChartRequest read_chart(TableReader reader) {
   out.front = reader.take("front", false, "true or false");
   reader.finish();
   if (out.x.empty()) reader.refuse("x names what y is shown over");
-  if (out.log.find_first_not_of("xy") != out.log.npos) reader.refuse("log is \"x\", \"y\" or \"xy\"");
+  if (out.x == "step" && (out.front || !out.rows.best.empty())) {
+    reader.refuse("front and best are of results: x cannot be step");
+  }
+  constexpr std::string_view kLogs[] = {"", "x", "y", "xy"};
+  if (std::find(std::begin(kLogs), std::end(kLogs), out.log) == std::end(kLogs)) {
+    reader.refuse("log is \"x\", \"y\" or \"xy\"");
+  }
   return out;
 }
 
@@ -217,7 +223,7 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
     const std::string text = to_string(spec), format = to_string(spec.format);
     out[role] = text;
     out[role + ".bits"] = std::to_string(spec.format.bits);
-    out[role + ".map"] = format.substr(0, format.find_last_not_of("0123456789") + 1);
+    out[role + ".map"] = format.substr(0, format.size() - std::to_string(spec.format.bits).size());
     out[role + ".block"] = is_packed(spec.format) ? std::to_string(spec.block) : "";
     out[role + ".rounding"] = is_packed(spec.format) ? std::string(to_string(spec.rounding)) : "";
     out[role + ".steps"] = !is_packed(spec.format)               ? ""
@@ -312,7 +318,13 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
                                          number_in(gap, "high_95").value_or(*mean)};
     }
   }
-  std::erase_if(rows, [](const Row& row) { return row.folders.empty(); });
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == text.npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
 }
 
 // The fields in which rows differ, and every value that some row has.
@@ -325,11 +337,11 @@ std::string csv_of(std::span<const Row> rows) {
     for (const auto& [key, value] : row.values) values.insert(key);
   }
   std::string out = "group,seeds";
-  for (const std::string& key : fields) out += "," + key;
+  for (const std::string& key : fields) out += "," + csv_cell(key);
   for (const std::string& key : values) out += fmt::format(",{0},{0}_low_95,{0}_high_95", key);
   for (const Row& row : rows) {
-    out += fmt::format("\n{},{}", row.group, row.folders.size());
-    for (const std::string& key : fields) out += "," + row.fields.at(key);
+    out += fmt::format("\n{},{}", csv_cell(row.group), row.folders.size());
+    for (const std::string& key : fields) out += "," + csv_cell(row.fields.at(key));
     for (const std::string& key : values) {
       const auto at = row.values.find(key);
       out += at == row.values.end()
@@ -456,17 +468,19 @@ class Axis {
     if (!categories_) return std::strtod(text.c_str(), nullptr);
     return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
   }
-  std::string tics() const {
+  // gnuplot's commands for it.
+  std::string scale(bool is_log) const {
+    if (!categories_) return is_log ? "set logscale x\n" : "";
     std::string out;
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       out += fmt::format("{}'{}' {}", i == 0 ? "set xtics (" : ", ", file_name(ranks_[i]), i);
     }
-    return out.empty() ? out : out + ")";
+    return out + ")\n";
   }
 
  private:
   std::string name_;
-  bool categories_ = false;
+  bool categories_ = false;  // else numbers
   std::vector<std::string> ranks_;
 };
 
@@ -491,12 +505,15 @@ ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& requ
 ChartSeries front_of(const Rows& rows, const Axis& axis, const ChartRequest& request) {
   ChartSeries out{"front", "lines lw 2 lc 'black'", {}};
   const double sign = more_is_better(request.rows.y) ? -1 : 1;
+  const auto place = [&](const Row* row) {
+    return std::pair(axis.of(*row), sign * row->values.at(request.rows.y).mean);
+  };
   Rows sorted = rows;
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Row* a, const Row* b) { return axis.of(*a) < axis.of(*b); });
+                   [&](const Row* a, const Row* b) { return place(a) < place(b); });
   double best = INFINITY;
   for (const Row* row : sorted) {
-    const double y = sign * row->values.at(request.rows.y).mean;
+    const double y = place(row).second;
     if (y >= best) continue;
     best = y;
     out.points.emplace_back(axis.of(*row), sign * y);
@@ -542,14 +559,19 @@ void add_curve(const Rows& rows, const std::string& tag, const std::string& titl
 
 std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request) {
   const bool is_curve = request.x == "step";
-  const Rows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
+  Rows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
+  if (!is_curve) {  // a baseline has no gap to itself
+    std::erase_if(selected, [&](const Row* row) {
+      return !row->fields.contains(request.x) && !row->values.contains(request.x);
+    });
+  }
   std::vector<Chart> charts;
   for (const auto& [panel, in_panel] : split(selected, request.panels)) {
     const Axis axis(is_curve ? Rows{} : in_panel, request.x);
     std::string title = request.title.empty() ? request.rows.y : request.title;
     if (!panel.empty()) title += ": " + panel;
-    std::string scales = axis.tics();
-    if (!request.log.empty()) scales += "\nset logscale " + request.log;
+    std::string scales = axis.scale(request.log.find('x') != request.log.npos);
+    if (request.log.ends_with('y')) scales += "set logscale y\n";
     Chart chart{title, request.x, request.rows.y, scales, {}};
     std::size_t line = 0;
     for (const auto& [name, in_line] : split(in_panel, request.lines)) {
@@ -565,23 +587,30 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
   return charts;
 }
 
-// Says of every expectation which rows do not meet it.
+// Says of every expectation which rows do not meet it. What has no number, because no run of it came to an
+// end or its loss is none, does not.
 void judge(const Part& part, std::span<const Row> rows) {
   for (const Expectation& e : part.expected) {
-    const Rows selected = select(rows, e.rows);
+    Rows all = with_fields(rows, e.rows.only);
+    if (e.rows.y.ends_with("_gap")) {
+      std::erase_if(all, [&](const Row* row) { return row->fields.at("preset") == part.grid.baseline; });
+    }
     std::string outside;
-    for (const Row* row : selected) {
+    for (const Row* row : all) {
+      if (!row->values.contains(e.rows.y)) outside += fmt::format("\n  {}: no number", row->group);
+    }
+    for (const Row* row : select(rows, e.rows)) {
       const double y = row->values.at(e.rows.y).mean;
       if (!(y >= e.low && y <= e.high)) outside += fmt::format("\n  {}: {:.4g}", row->group, y);
     }
-    const std::string band = fmt::format("{} from {:g} to {:g}", e.rows.y, e.low, e.high);
-    fmt::print("{} {} ({}, {} rows){}\n", outside.empty() ? "as expected:" : "NOT as expected:", e.what, band,
-               selected.size(), outside);
+    fmt::print("{} {} ({} from {:g} to {:g}, {} rows){}\n",
+               outside.empty() ? "as expected:" : "NOT as expected:", e.what, e.rows.y, e.low, e.high,
+               all.size(), outside);
   }
 }
 
 // That charts and expectations speak of what the runs will have.
-void check_names(const Part& part, std::span<const Row> rows) {
+void check_names(const Part& part, std::span<const Row> rows, bool quick) {
   const Names names(part, rows);
   for (const ChartRequest& chart : part.charts) {
     names.check_rows(chart.rows);
@@ -594,42 +623,64 @@ void check_names(const Part& part, std::span<const Row> rows) {
   for (const Expectation& e : part.expected) {
     names.check_rows(e.rows);
     names.check_value(e.rows.y);
+    if (quick || !with_fields(rows, e.rows.only).empty()) continue;
+    throw UsageError(fmt::format("{}.toml: no run has what \"{}\" speaks of", part.name, e.what));
   }
 }
 
-int run_part(const GridExperiment& o, const Part& part) {
-  const fs::path cells_folder = fs::path(o.out) / part.name;
-  const std::vector<SweepCell> cells = sweep_cells(part.grid);
-  std::vector<Row> rows = rows_of(part.grid, cells);
-  check_names(part, rows);
-  if (!o.quick) {
-    for (const Expectation& e : part.expected) {
-      if (!with_fields(rows, e.rows.only).empty()) continue;
-      throw UsageError(fmt::format("{}.toml: no run has what \"{}\" speaks of", part.name, e.what));
-    }
+// A part whose cells and names are in order.
+struct Prepared {
+  Part part;
+  std::vector<SweepCell> cells;
+  std::vector<Row> rows;
+};
+Prepared prepare(Part part, const fs::path& file, bool quick) {
+  try {
+    std::vector<SweepCell> cells = sweep_cells(part.grid);
+    std::vector<Row> rows = rows_of(part.grid, cells);
+    check_names(part, rows, quick);
+    return {std::move(part), std::move(cells), std::move(rows)};
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("{}: {}", file.string(), e.what()));
   }
-  tell(fmt::format("{}: {}\n", o.name, part.name));
-  const SweepResult result = run_sweep(part.grid, {cells_folder.string(), o.jobs, o.threads});
-  if (result.interrupted) return 130;
-  for (const Json& cell : result.answer["cells"]) {
-    if (cell["state"] == "failed") {
-      tell(fmt::format("failed: {}: {}\n", text_in(cell, "name"), text_in(cell, "error")));
-    }
-  }
-  fill(rows, cells, result.answer, cells_folder);
-  if (rows.empty()) return 1;
-  write_text((fs::path(o.out) / (part.name + ".csv")).string(), csv_of(rows));
+}
+
+// The charts of a part; false where they could not be drawn.
+bool draw(const GridExperiment& o, const Part& part, std::span<const Row> rows) {
   std::vector<Chart> charts;
   for (const ChartRequest& request : part.charts) {
     for (Chart& chart : charts_of(rows, request)) {
-      if (!chart.series.empty()) charts.push_back(std::move(chart));
+      const bool is_empty = std::all_of(chart.series.begin(), chart.series.end(),
+                                        [](const ChartSeries& s) { return s.points.empty(); });
+      if (is_empty) {
+        tell(fmt::format("{}: nothing to draw of {} over {}\n", o.name, request.rows.y, request.x));
+      } else {
+        charts.push_back(std::move(chart));
+      }
     }
   }
-  if (!charts.empty()) draw_charts(o.out, part.name, charts);
-  tell(fmt::format("{}: wrote {}/{}.csv{}\n", o.name, o.out, part.name,
-                   charts.empty() ? "" : fmt::format(" and {}.png", part.name)));
-  if (!o.quick) judge(part, rows);
-  return result.failed == 0 ? 0 : 1;
+  if (charts.empty()) return true;
+  try {
+    draw_charts(o.out, part.name, charts);
+  } catch (const RunError& e) {
+    tell(fmt::format("{}: {}\n", o.name, e.what()));
+    return false;
+  }
+  return true;
+}
+
+int run_part(const GridExperiment& o, Prepared& prepared) {
+  const Part& part = prepared.part;
+  const fs::path cells_folder = fs::path(o.out) / part.name;
+  tell(fmt::format("{}: {}\n", o.name, part.name));
+  const SweepResult result = run_sweep(part.grid, {cells_folder.string(), o.jobs, o.threads});
+  if (result.interrupted) return 130;
+  fill(prepared.rows, prepared.cells, result.answer, cells_folder);
+  write_text((fs::path(o.out) / (part.name + ".csv")).string(), csv_of(prepared.rows));
+  if (!o.quick) judge(part, prepared.rows);
+  const bool drawn = draw(o, part, prepared.rows);
+  tell(fmt::format("{}: wrote {}/{}.csv and charts\n", o.name, o.out, part.name));
+  return result.failed == 0 && drawn ? 0 : 1;
 }
 
 }  // namespace
@@ -642,23 +693,24 @@ int run_grid_experiment(const GridExperiment& o) {
   }
   if (error) throw UsageError(fmt::format("{}: {}", o.folder, error.message()));
   std::sort(files.begin(), files.end());
+  if (files.empty()) throw UsageError(fmt::format("{}: holds no .toml file, which is a part", o.folder));
   std::vector<std::string> names;
-  for (const fs::path& file : files) names.push_back(file.stem().string());
-  std::vector<Part> parts;  // all are read before the first is run
+  std::vector<Prepared> prepared;  // all are in order before the first is run
   for (const fs::path& file : files) {
-    if (matches_pattern(o.parts, file.stem().string())) parts.push_back(load_part(file, o.quick));
-  }
-  for (Part& part : parts) {
+    names.push_back(file.stem().string());
+    if (!matches_pattern(o.parts, names.back())) continue;
+    Part part = load_part(file, o.quick);
     part.grid.settings.insert(part.grid.settings.end(), o.settings.begin(), o.settings.end());
+    prepared.push_back(prepare(std::move(part), file, o.quick));
   }
-  if (parts.empty()) {
+  if (prepared.empty()) {
     const std::vector<std::string_view> views(names.begin(), names.end());
     throw UsageError(fmt::format("{}: no part is called {}; there are {}", o.folder, o.parts, join(views)));
   }
   make_folder(o.out);
   int code = 0;
-  for (const Part& part : parts) {
-    const int own = run_part(o, part);
+  for (Prepared& one : prepared) {
+    const int own = run_part(o, one);
     if (own == 130) return own;
     code = std::max(code, own);
   }

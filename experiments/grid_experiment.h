@@ -8,7 +8,7 @@
 //     lines = [fields]        one line for each combination of their values
 //     panels = [fields]       one chart for each
 //     only = {field = value}  rows that are drawn
-//     best = field            of rows that differ in it alone, the one with the best y
+//     best = axis             of rows that differ in it alone, the one with the best y
 //     log = "x", "y" or "xy"; front = true: points, and which of them no other beats in both x and y
 //   [[expected]]              what, y, only, best, low, high: the band that every row's y should lie in
 //

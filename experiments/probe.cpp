@@ -33,8 +33,7 @@ struct Watch {
 Watch watch(int tensor, const TensorInfo& info, int microbatches) {
   Watch w{.tensor = tensor, .sums = {}, .before = {}, .folded = {}, .sum = {}, .square = {}};
   TensorProbe& sums = w.sums;
-  sums.name = info.name;
-  sums.elements = info.elements();
+  sums.info = info;
   sums.sampled = std::min(info.elements(), kSample);
   sums.microbatches = microbatches;
   const auto blocks = static_cast<std::size_t>((sums.sampled + TensorProbe::kUnit - 1) / TensorProbe::kUnit);
@@ -106,8 +105,7 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
                     microbatches));
   }
   const auto model = make_model(config.model);
-  const Policy plain = make_policy("fp32");
-  ModelMemory memory(model->tensors(), plain, config.optimizer, t.seed, microbatches, pool);
+  ModelMemory memory(model->tensors(), make_policy("fp32"), config.optimizer, t.seed, microbatches, pool);
   Buffers buffers(model->buffers());
   model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / microbatches, t.compute, pool.threads());
@@ -116,7 +114,7 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
   std::vector<Watch> watches;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
-    if (is_exempt(plain, info) || memory.is_frozen(i)) continue;
+    if (is_exempt(config.policy, info) || memory.is_frozen(i)) continue;
     watches.push_back(watch(i, info, microbatches));
   }
   const std::int64_t warm_up = steps / 2;

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "kernels/pool.h"
 #include "lpmm/batch.h"
 #include "lpmm/config.h"
+#include "lpmm/policy.h"
 #include "lpmm/progress.h"
 
 namespace lpmm {
@@ -17,9 +17,8 @@ namespace lpmm {
 struct TensorProbe {
   static constexpr std::int64_t kUnit = 64;  // elements of a block here; larger ones are made of several
 
-  std::string name;
-  std::int64_t elements = 0;  // of the whole tensor
-  std::int64_t sampled = 0;   // of them looked at
+  TensorInfo info;
+  std::int64_t sampled = 0;  // elements looked at
   // Of each block, means over the steps: the largest |parameter|; sums over elements of |update| and
   // update^2.
   std::vector<double> largest, moves, squares;
@@ -29,8 +28,9 @@ struct TensorProbe {
 };
 
 // Trains `steps` >= 4 steps with all memory in fp32, the first half of them to warm up to the peak rate,
-// which is held. Two microbatches at least, so that their noise shows. Tensors that no policy packs are left
-// out. Throws UsageError where a batch cannot be halved, RunError where a gradient is not finite.
+// which is held. Two microbatches at least, so that their noise shows. Tensors that
+// config.policy leaves in fp32 or that are frozen are left out. Throws UsageError where a batch cannot be
+// halved, RunError where a gradient is not finite.
 std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Pool& pool,
                                         std::int64_t steps, Progress& progress);
 

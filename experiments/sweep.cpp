@@ -500,6 +500,17 @@ SweepGrid load_grid(const std::string& path, std::span<const std::string_view> o
 std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
   if (grid.configs.empty())
     throw UsageError("a sweep needs at least one config (--config, or configs = [...])");
+  for (const SweepAxis& axis : grid.axes) {
+    const std::vector<std::string> keys = parts_of(axis.key);
+    const auto of_memory = std::count_if(keys.begin(), keys.end(),
+                                         [](const std::string& key) { return key.starts_with("memory."); });
+    if (!grid.baseline.empty() && of_memory > 0 && of_memory < std::ssize(keys)) {
+      throw UsageError(
+          fmt::format("the axis {} joins a key of memory with others: the baseline {} is crossed with "
+                      "those alone; make them two axes",
+                      axis.key, grid.baseline));
+    }
+  }
   const auto presets = grid.presets.empty() ? std::vector<std::string>{""} : grid.presets;
   if (!grid.baseline.empty() && std::find(presets.begin(), presets.end(), grid.baseline) == presets.end()) {
     throw UsageError(fmt::format("the baseline {} is not among the presets; add it", grid.baseline));

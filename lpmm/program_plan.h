@@ -102,8 +102,7 @@ class PanelledWeight {
         compute_(compute),
         rows_(rows),
         width_(width),
-        panel_rows_(even_rows(rows, std::clamp<std::int64_t>(std::min(kPanel / width, most_rows), 1, rows))) {
-  }
+        panel_rows_(even_rows(rows, std::max<std::int64_t>(1, std::min(kPanel / width, most_rows)))) {}
 
   // Room for one decoded panel, and for the gradient of one.
   std::int64_t panel_bytes() const {
@@ -154,10 +153,10 @@ class PanelledWeight {
   // Panels of about the same size, at most `most` rows: products of few rows, or of odd numbers, are slow.
   static std::int64_t even_rows(std::int64_t rows, std::int64_t most) {
     constexpr std::int64_t kUnit = 64;
-    if (most < kUnit) return most;
+    if (rows <= most || most < kUnit) return std::min(rows, most);
     most = most / kUnit * kUnit;
     const std::int64_t panels = (rows + most - 1) / most;
-    return std::min(rows, ((rows + panels - 1) / panels + kUnit - 1) / kUnit * kUnit);
+    return ((rows + panels - 1) / panels + kUnit - 1) / kUnit * kUnit;
   }
 
   int tensor_;

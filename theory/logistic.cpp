@@ -29,9 +29,10 @@ LogisticProblem::LogisticProblem(double ridge, double narrowest, std::uint64_t s
   fill_normal({seed, 3, 0, stream}, noise);
   for (int s = 0; s < kSamples; ++s) {
     double z = static_cast<double>(noise[static_cast<std::size_t>(s)]);
+    const float* row = inputs.data() + std::ptrdiff_t{kSize} * s;
     for (int i = 0; i < kSize; ++i) {
       const double deviation = std::pow(narrowest, i / (kSize - 1.0));
-      const double x = deviation * static_cast<double>(inputs[static_cast<std::size_t>(s * kSize + i)]);
+      const double x = deviation * static_cast<double>(row[i]);
       margins_(s, i) = x;
       z += x * static_cast<double>(teacher[static_cast<std::size_t>(i)]) * 2 / std::sqrt(double{kSize});
     }

@@ -67,16 +67,44 @@ TEST_F(AdviseTest, MovesAsTheorySays) {
   EXPECT_GT(slow["floor_growth"], narrow["floor_growth"]);
   const auto cut = advise({"--preset", "lpmm-min", "--set", "train.microbatches=8"});
   EXPECT_GT(cut["fold_noise"], narrow["fold_noise"]);
-  // Nothing to say of parameters that are not packed.
+  // Nothing to say of parameters that are not packed, and of floors and folds with rn.
   const auto plain = advise({"--preset", "fp32"});
-  EXPECT_FALSE(plain.contains("underflow"));
+  EXPECT_TRUE(plain["underflow"].is_null());
   EXPECT_EQ(plain["fold_noise"], 0);
+  const auto nearest = advise({"--preset", "lpmm-min", "--rounding", "rn"});
+  EXPECT_GT(nearest["underflow"], narrow["underflow"]);
+  for (const char* key : {"floor_growth", "fold_noise"}) EXPECT_TRUE(nearest[key].is_null()) << key;
+  for (const char* key : {"most_microbatches", "least_learning_rate"})
+    EXPECT_TRUE(nearest["advice"][key].is_null()) << key;
+  EXPECT_EQ(nearest["advice"]["parameter"], narrow["advice"]["parameter"]);
+  EXPECT_TRUE(
+      advise({"--preset", "lpmm-min", "--set", "memory.error_feedback=true"})["floor_growth"].is_null());
+  // Updates well below a step: a grid that moves makes more noise.
+  const auto sticky = advise({"--preset", "lpmm", "--set", "memory.parameter=int4:block128:sr:sticky"});
+  const auto moving = advise({"--preset", "lpmm", "--set", "memory.parameter=int4:block128:sr:moving"});
+  EXPECT_GT(moving["floor_growth"], sticky["floor_growth"]);
+  // Tensors as overrides store them; exempt ones are not spoken of.
+  const std::string config =
+      write("override.toml",
+            read_file(kConfig) +
+                "\n[[memory.override]]\npattern = \"wte.*\"\nexempt = true\n[[memory.override]]\npattern = "
+                "\"h.0.mlp.*weight\"\nparameter = \"int3:block128:sr:sticky\"\n");
+  const Outcome out = run_lpmm({"advise", config, "--steps", "8", "--json", "--preset", "lpmm"});
+  ASSERT_EQ(out.code, 0) << out.err;
+  ASSERT_EQ(out.json()["tensors"].size(), 9U);
+  for (const auto& row : out.json()["tensors"]) {
+    EXPECT_EQ(row["underflow"].get<double>() > 0.2, row["name"].get<std::string>().starts_with("h.0.mlp"))
+        << row;
+  }
 }
 
 TEST_F(AdviseTest, BadInputIsRefused) {
   expect_failure(run_lpmm({"advise", path("none.toml")}), 2, {"none.toml"});
   expect_failure(run_lpmm({"advise", kConfig, "--steps", "3"}), 2, {"--steps"});
   expect_failure(run_lpmm({"advise", kConfig, "--set", "train.batch=5"}), 2, {"train.batch", "5"});
+  const std::string config = write(
+      "override.toml", read_file(kConfig) + "\n[[memory.override]]\npattern = \"nobody.*\"\nexempt = true\n");
+  expect_failure(run_lpmm({"advise", config, "--steps", "4"}), 2, {"nobody"});
   expect_failure(run_lpmm({"advise", kConfig, "--steps", "4", "--set", "optimizer.learning_rate=1e30"}), 1,
                  {"learning rate"});
 }

@@ -154,6 +154,32 @@ high = 0.0
   EXPECT_EQ(again.out, run.out);
 }
 
+// What has no number is not as expected, and a chart that cannot be drawn costs nothing else.
+TEST_F(ExperimentTest, DivergedRunsAreNotAsExpected) {
+  write("grid/part.toml", fmt::format(R"(
+configs = ["{}/gpt_tiny_embedded.toml"]
+set = ["train.steps=5", "checkpoint.final=false"]
+[axes]
+"optimizer.learning_rate" = ["1e-3", "1e30"]
+[[chart]]
+x = "optimizer.learning_rate"
+y = "test_loss"
+[[chart]]
+x = "step"
+y = "train/los"
+[[expected]]
+what = "high rates train"
+y = "test_loss"
+high = 100.0
+)",
+                                      kConfigs));
+  const Outcome run = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
+  EXPECT_NE(run.out.find("NOT as expected: high rates train"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("no number"), std::string::npos) << run.out;
+  EXPECT_NE(run.err.find("train/los"), std::string::npos) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(path("out/part.png")));
+}
+
 TEST_F(ExperimentTest, BadGridsAreRefused) {
   const std::string start = fmt::format(
       "configs = [\"{}/gpt_tiny_embedded.toml\"]\nset = [\"train.steps=2\", \"checkpoint.final=false\"]\n",
@@ -170,6 +196,15 @@ TEST_F(ExperimentTest, BadGridsAreRefused) {
           {"memory.parmeter", "memory.parameter"});
   refused("[[expected]]\nwhat = \"none\"\ny = \"test_loss\"\nonly = { preset = \"fp16\" }\n", {"none"});
   refused("[chart]\nx = \"step\"\n", {"[[chart]]"});
+  refused("[[chart]]\nx = \"step\"\ny = \"train/loss\"\nfront = true\n", {"front"});
+  refused(
+      "presets = [\"fp32\", \"lpmm\"]\nbaseline = \"fp32\"\n[axes]\n\"train.batch&memory.parameter\" = "
+      "[\"4&fp32\"]\n",
+      {"part.toml", "train.batch&memory.parameter"});
+  // A later part's mistake is found before the first one trains.
+  write("bad/another.toml", start);
+  refused("[[expected]]\nwhat = \"a\"\ny = \"test_lost\"\n", {"test_lost", "test_loss"});
+  EXPECT_FALSE(std::filesystem::exists(path("out")));
   refused("chrt = 1\n", {"chrt"});
   refused("[axes]\n\"train.batch&train.microbatches\" = [\"4\"]\n", {"train.batch&train.microbatches", "4"});
   write("bad/part.toml", start + "[quick]\naxes.\"train.batch\" = [\"4\"]\n");
