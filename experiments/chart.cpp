@@ -36,6 +36,15 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
         "unset logscale\nset autoscale\nset format\nset xtics auto\nset title {} noenhanced\n"
         "set xlabel {} noenhanced\nset ylabel {} noenhanced\n{}\n",
         quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label), chart.scales);
+    // As many lines of the key as its entries need, three in a line where they are short.
+    std::size_t entries = 0, longest = 0;
+    for (const ChartSeries& s : chart.series) {
+      entries += s.title.empty() || s.points.empty() ? 0 : 1;
+      longest = std::max(longest, s.title.size());
+    }
+    const std::size_t in_line = longest <= 12 ? 3 : 2, lines = (entries + in_line - 1) / in_line;
+    body += fmt::format("set key bmargin center maxrows {} samplen 2 width -1\nset bmargin {}\n",
+                        std::max<std::size_t>(1, lines), 4 + std::max<std::size_t>(2, lines));
     std::string plots;
     for (const ChartSeries& s : chart.series) {
       if (s.points.empty()) continue;
@@ -60,9 +69,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
     return fmt::format("set terminal {}\nset output {}\nset multiplot layout {},{}\n{}unset multiplot\n",
                        terminal, quoted(name + "." + extension), rows, columns, body);
   };
-  script +=
-      "set grid\nset key bmargin center maxrows 2 samplen 2 width -1\nset bmargin 6\nset xlabel offset "
-      "0,0.6\n";
+  script += "set grid\nset xlabel offset 0,0.6\n";
   script += page(fmt::format("png size {},{}", 560 * columns, 480 * rows).c_str(), "png");
   script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
                  "svg");
