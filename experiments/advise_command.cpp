@@ -36,9 +36,9 @@ double momentum_of(const OptimizerConfig& o) {
 }
 
 // Share of its updates that gradient noise makes; the rest is the way that all of them go.
-double noise_share(const TensorProbe& tensor, int microbatches, double momentum) {
+double noise_share(const TensorProbe& tensor, double momentum) {
   const double noise =
-      tensor.gradient_noise * tensor.gradient_noise / microbatches * (1 - momentum) / (1 + momentum);
+      tensor.gradient_noise * tensor.gradient_noise / tensor.microbatches * (1 - momentum) / (1 + momentum);
   const double drift = tensor.mean_gradient * tensor.mean_gradient;
   return noise + drift > 0 ? noise / (noise + drift) : 1;
 }
@@ -71,7 +71,7 @@ ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double m
     lost += n * theory::underflow_share(spec.rounding, step, spread);
     noise += n * (sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6);
   }
-  const double of_noise = squares * noise_share(tensor, tensor.microbatches, momentum);
+  const double of_noise = squares * noise_share(tensor, momentum);
   return {lost / elements, theory::floor_growth(noise, of_noise, momentum)};
 }
 

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "kernels/cpu/compute_backend.h"
-#include "kernels/cpu/compute_loops.h"
 
 namespace lpmm::kernels::backend {
 namespace {

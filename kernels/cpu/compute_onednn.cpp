@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "kernels/cpu/compute_backend.h"
-#include "kernels/cpu/compute_loops.h"
 
 namespace lpmm::kernels::backend {
 namespace {
@@ -189,7 +188,7 @@ bool has_bf16_instructions() {
   return (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kNeeded) == kNeeded;
 }
 
-void multiply_bf16(const MatrixArgs& g) {
+void run_product(const MatrixArgs& g) {
   thread_local std::map<Product::Shape, Product> products;
   const Product::Shape shape(g);
   products.try_emplace(shape, shape).first->second.run(g.a, g.b, g.c);
@@ -201,7 +200,7 @@ void matmul(const MatrixArgs& g) {
   const OneThread one;
   if (g.type == Compute::kBf16) {
     // Without the instructions the library has no bf16 at all: the same products in fp32, for tests.
-    return has_bf16_instructions() ? multiply_bf16(g) : multiply_bf16(Widened(g).args);
+    return has_bf16_instructions() ? run_product(g) : run_product(Widened(g).args);
   }
   const auto status = dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0F,
                                  static_cast<const float*>(g.a), g.a_stride, static_cast<const float*>(g.b),
