@@ -91,8 +91,9 @@ TEST_F(AdviseTest, MovesAsTheorySays) {
                 "\"h.0.mlp.*weight\"\nparameter = \"int3:block128:sr:sticky\"\n");
   const Outcome out = run_lpmm({"advise", config, "--steps", "8", "--json", "--preset", "lpmm"});
   ASSERT_EQ(out.code, 0) << out.err;
-  ASSERT_EQ(out.json()["tensors"].size(), 9U);
-  for (const auto& row : out.json()["tensors"]) {
+  const auto tensors = out.json()["tensors"];
+  ASSERT_EQ(tensors.size(), 9U);
+  for (const auto& row : tensors) {
     EXPECT_EQ(row["underflow"].get<double>() > 0.2, row["name"].get<std::string>().starts_with("h.0.mlp"))
         << row;
   }
