@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "experiments/chart.h"
 #include "experiments/plot.h"
@@ -16,7 +14,6 @@
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/spec.h"
-#include "lpmm/statistics.h"
 #include "lpmm/text.h"
 #include "theory/logistic.h"
 #include "theory/quadratic.h"
@@ -43,79 +40,6 @@ std::string_view mode_name(StepMode mode) {
 void write_csv(const AblationOptions& options, const char* name, const std::string& text) {
   write_text((fs::path(options.out) / name).string(), text);
   tell(fmt::format("ablation: wrote {}/{}\n", options.out, name));
-}
-
-// ---- network -------------------------------------------------------------------------------------------
-int run_network(const AblationOptions& options) {
-  SweepGrid grid = load_grid(options.grid);
-  if (grid.axes.size() != 1 || grid.axes[0].key != "memory.parameter") {
-    throw UsageError(options.grid + ": an ablation has one axis, memory.parameter");
-  }
-  if (options.quick) {
-    grid.axes[0].values.resize(1);
-    grid.settings.insert(grid.settings.end(),
-                         {"train.steps=2", "data.train_images=256", "data.test_images=64"});
-  }
-  const std::vector<SweepCell> cells = sweep_cells(grid);
-  const SweepResult result =
-      run_sweep(grid, {(fs::path(options.out) / "network").string(), options.jobs, options.threads});
-  if (result.interrupted) return 130;
-
-  struct Row {
-    Spec spec;
-    std::vector<double> loss, accuracy, underflow;
-  };
-  std::map<std::string, Row> rows;  // by spec
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const Json& cell = result.answer["cells"][i];
-    if (!cell.contains("summary")) continue;
-    const Spec spec = cells[i].config.policy.specs[static_cast<std::size_t>(Role::kParameter)];
-    Row& row = rows[to_string(spec)];
-    row.spec = spec;
-    const Json& summary = cell["summary"];
-    const auto number = [](const Json& value) { return value.is_number() ? value.get<double>() : NAN; };
-    row.loss.push_back(number(summary["final_loss"]));
-    row.accuracy.push_back(100 * number(summary["test_accuracy"]));
-    row.underflow.push_back(
-        summary["underflow"].contains("parameter") ? number(summary["underflow"]["parameter"]) : NAN);
-  }
-  std::string csv = "parameter,bits,rounding,step_mode,seeds,final_loss,test_accuracy_percent,underflow\n";
-  std::map<std::string, std::array<ChartSeries, 3>> lines;
-  for (const auto& [name, row] : rows) {
-    const double values[] = {mean_of(row.loss).mean, mean_of(row.accuracy).mean, mean_of(row.underflow).mean};
-    csv += fmt::format("{},{},{},{},{},{:.6g},{:.6g},{:.6g}\n", name, row.spec.format.bits,
-                       to_string(row.spec.rounding), mode_name(row.spec.step_mode), row.loss.size(),
-                       values[0], values[1], values[2]);
-    const bool is_packed = lpmm::is_packed(row.spec.format);
-    const std::string title =
-        is_packed ? fmt::format("{}, {}", to_string(row.spec.rounding), mode_name(row.spec.step_mode))
-                  : "fp32";
-    for (std::size_t v = 0; v < 3; ++v) {
-      ChartSeries& line = lines[title][v];
-      line.title = title;
-      line.style = is_packed ? fmt::format("linespoints lc '{}' pt {}",
-                                           kRunColours[row.spec.rounding == Rounding::kStochastic ? 0 : 1],
-                                           row.spec.step_mode == StepMode::kSticky ? 7 : 4)
-                             : "lines lc 'black'";
-      if (is_packed) {
-        line.points.emplace_back(row.spec.format.bits, values[v]);
-      } else if (v < 2) {
-        line.points = {{kBits[0], values[v]}, {kBits[std::size(kBits) - 1], values[v]}};
-      }
-    }
-  }
-  write_csv(options, "network.csv", csv);
-  const char* labels[] = {"final training loss", "test accuracy %", "underflow share of parameters"};
-  std::vector<Chart> charts;
-  for (std::size_t v = 0; v < 3; ++v) {
-    charts.push_back({labels[v], "parameter bits", "", v == 0 ? "set logscale y" : "", {}});
-    for (auto& [title, line] : lines) {
-      std::sort(line[v].points.begin(), line[v].points.end());
-      charts.back().series.push_back(line[v]);
-    }
-  }
-  draw_charts(options.out, "network", charts);
-  return result.failed == 0 ? 0 : 1;
 }
 
 // ---- quadratic -----------------------------------------------------------------------------------------
@@ -422,12 +346,8 @@ void run_variance(const AblationOptions& options) {
 
 int run_ablation(const AblationOptions& options) {
   fs::create_directories(options.out);
-  int code = 0;
   for (const std::string& part : options.parts) {
-    if (part == "network") {
-      code = run_network(options);
-      if (code == 130) return code;
-    } else if (part == "quadratic") {
+    if (part == "quadratic") {
       run_quadratic_part(options);
     } else if (part == "logistic") {
       run_logistic_part(options);
@@ -436,35 +356,27 @@ int run_ablation(const AblationOptions& options) {
     } else if (part == "variance") {
       run_variance(options);
     } else {
-      throw UsageError(
-          fmt::format("unknown part '{}': network, quadratic, logistic, steps or variance", part));
+      throw UsageError(fmt::format("unknown part '{}': quadratic, logistic, steps or variance", part));
     }
   }
-  return code;
+  return 0;
 }
 
 void add_ablate_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<AblationOptions>();
-  CLI::App* command = program.add_subcommand("ablate", "Measure what the presets rest on");
+  CLI::App* command = program.add_subcommand("ablate", "Measure what steps and averages in low precision do");
   command->add_option("--out", o->out, "folder of the tables and plots, made if missing")
       ->required()
       ->type_name("DIR");
-  command->add_option("--parts", o->parts, "network, quadratic, logistic, steps, variance")
+  command->add_option("--parts", o->parts, "quadratic, logistic, steps, variance")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--grid", o->grid, "sweep grid of the network part")->capture_default_str();
-  command
-      ->add_option("--threads", o->threads,
-                   "threads; 0: all processors, for a training of the network part its share of them")
+  command->add_option("--threads", o->threads, "threads; 0: all processors")
       ->check(CLI::Range(0, 1024).description(""))
-      ->capture_default_str();
-  command->add_option("--jobs", o->jobs, "trainings at a time")
-      ->check(CLI::Range(1, 64).description(""))
       ->capture_default_str();
   command->add_flag("--quick", o->quick, "a corner of each grid, to see that it works");
   command->footer(
       "Leaves a .csv of each part in DIR, with .png, .svg and the gnuplot script.\n"
-      "Finished trainings in DIR/network are not run again.\n"
       "Example:\n  lpmm ablate --out experiments/results/ablation");
   on_selected(*command, action, o, run_ablation);
 }

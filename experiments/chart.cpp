@@ -33,7 +33,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
   int block = 0;
   for (const Chart& chart : charts) {
     body += fmt::format(
-        "unset logscale\nset autoscale\nset format\nset xtics auto\nset title {} noenhanced\n"
+        "unset logscale\nset autoscale\nset format\nset xtics auto\nset ytics auto\nset title {} noenhanced\n"
         "set xlabel {} noenhanced\nset ylabel {} noenhanced\n{}\n",
         quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label), chart.scales);
     // As many lines of the key as its entries need, three in a line where they are short.
@@ -49,16 +49,21 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
     for (const ChartSeries& s : chart.series) {
       if (s.points.empty()) continue;
       script += fmt::format("$d{} << EOD\n", block);
-      const bool bounded = s.bounds.size() == s.points.size();
+      const bool bounded = s.bounds.size() == s.points.size(), hot = s.heat.size() == s.points.size();
       for (std::size_t i = 0; i < s.points.size(); ++i) {
         script += fmt::format("{:.6g} {:.6g}", s.points[i].first, s.points[i].second);
         if (bounded) script += fmt::format(" {:.6g} {:.6g}", s.bounds[i].first, s.bounds[i].second);
+        if (hot) script += fmt::format(" {:.6g}", s.heat[i]);
         script += "\n";
       }
       script += "EOD\n";
-      const char* columns = !bounded ? "1:2" : s.style.starts_with("filledcurves") ? "1:3:4" : "1:2:3:4";
+      const char* columns = hot                                   ? "1:2:(0.5):(0.5):3"
+                            : !bounded                            ? "1:2"
+                            : s.style.starts_with("filledcurves") ? "1:3:4"
+                                                                  : "1:2:3:4";
       plots += fmt::format("{}$d{} using {} with {} {}", plots.empty() ? "plot " : ", ", block, columns,
                            s.style, s.title.empty() ? "notitle" : "title " + quoted(s.title) + " noenhanced");
+      if (hot) plots += fmt::format(", $d{} using 1:2:(sprintf('%.3g',$3)) with labels notitle", block);
       ++block;
     }
     body += plots + "\n";

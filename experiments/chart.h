@@ -13,6 +13,9 @@ struct ChartSeries {
   std::vector<std::pair<double, double>> points;
   // Of each point, or none: the ends of its bar, or of the band between them (filledcurves).
   std::vector<std::pair<double, double>> bounds = {};
+  // Of each point, or none: the number that colours the unit square around it and stands in it. `style` is of
+  // the squares: "boxxyerror".
+  std::vector<double> heat = {};
 };
 struct Chart {
   std::string title, x_label, y_label;

@@ -38,8 +38,9 @@ struct Selection {
 };
 struct ChartRequest {
   Selection rows;
-  std::string title, x, log;
+  std::string title, x, log, heat;
   std::vector<std::string> lines, panels;
+  std::vector<double> limits;
   bool front = false;
 };
 struct Expectation {
@@ -81,6 +82,18 @@ class TableReader {
     for (const toml::node& item : *node->as_array()) {
       const auto value = item.value<std::string>();
       if (!value) refuse(fmt::format("{} holds text only", key));
+      out.push_back(*value);
+    }
+    return out;
+  }
+  std::vector<double> numbers(const char* key) {
+    std::vector<double> out;
+    const toml::node* node = find(key);
+    if (node == nullptr) return out;
+    if (!node->is_array()) refuse(fmt::format("{} is an array of numbers", key));
+    for (const toml::node& item : *node->as_array()) {
+      const auto value = item.value<double>();
+      if (!value || !std::isfinite(*value)) refuse(fmt::format("{} holds finite numbers only", key));
       out.push_back(*value);
     }
     return out;
@@ -128,11 +141,19 @@ ChartRequest read_chart(TableReader reader) {
   out.log = reader.text("log");
   out.lines = reader.texts("lines");
   out.panels = reader.texts("panels");
+  out.heat = reader.text("heat");
+  out.limits = reader.numbers("limits");
   out.front = reader.take("front", false, "true or false");
   reader.finish();
   if (out.x.empty()) reader.refuse("x names what y is shown over");
   if (out.x == "step" && (out.front || !out.rows.best.empty())) {
     reader.refuse("front and best are of results: x cannot be step");
+  }
+  if (!out.heat.empty() && (out.x == "step" || out.front || !out.lines.empty() || !out.log.empty())) {
+    reader.refuse("a heat map has x and heat, and neither lines, front, log nor steps");
+  }
+  if (!out.limits.empty() && (out.limits.size() != 2 || !(out.limits[0] < out.limits[1]))) {
+    reader.refuse("limits are the least and the largest number shown");
   }
   constexpr std::string_view kLogs[] = {"", "x", "y", "xy"};
   if (std::find(std::begin(kLogs), std::end(kLogs), out.log) == std::end(kLogs)) {
@@ -235,7 +256,8 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
     const bool varies = std::any_of(grid.axes.begin(), grid.axes.end(), [&](const SweepAxis& axis) {
-      return axis.key == key || axis.key.find(key + "&") == 0 || axis.key.find("&" + key) != axis.key.npos;
+      const std::vector<std::string> keys = keys_of(axis);
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
     });
     if (varies) out.try_emplace(key, setting.substr(equals + 1));
   }
@@ -253,11 +275,14 @@ Number number_of(std::span<const double> values) {
   return out;
 }
 
-// The mean over the run of what its log says of a role's rounding errors.
-void add_errors(const fs::path& folder, std::map<std::string, std::vector<double>>& values) {
+// The mean over the run of what its log says of a role's changes.
+void add_changes(const fs::path& folder, std::map<std::string, std::vector<double>>& values) {
   std::map<std::string, std::vector<double>> errors;
   for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
-    if (s.tag.starts_with("relative_error/")) errors["relative_error." + s.tag.substr(15)].push_back(s.value);
+    const std::size_t slash = s.tag.find('/');
+    const std::string kind = s.tag.substr(0, slash);
+    if (kind != "relative_error" && kind != "update_to_step") continue;
+    errors[kind + "." + s.tag.substr(slash + 1)].push_back(s.value);
   }
   for (const auto& [key, all] : errors) values[key].push_back(mean_of(all).mean);
 }
@@ -299,7 +324,7 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
       add("underflow." + role, number_in(object_in(summary, "underflow"), role));
     }
     rows[place].folders.push_back(out / cells[i].name);
-    add_errors(rows[place].folders.back(), values[place]);
+    add_changes(rows[place].folders.back(), values[place]);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
     for (const auto& [key, all] : values[i]) rows[i].values[key] = number_of(all);
@@ -361,7 +386,7 @@ class Names {
     if (!part.grid.baseline.empty()) values_.insert({"loss_gap", "test_loss_gap", "accuracy_gap"});
     for (std::size_t r = 0; r < kRoles; ++r) {
       const std::string role(to_string(static_cast<Role>(r)));
-      values_.insert({"underflow." + role, "relative_error." + role});
+      values_.insert({"underflow." + role, "relative_error." + role, "update_to_step." + role});
     }
   }
   void check_field(const std::string& name) const { check(fields_.contains(name), name, fields_); }
@@ -447,10 +472,11 @@ int mark(std::size_t line) {
   return line < std::size(kRunColours) ? 7 : 4;  // discs, then squares
 }
 
-// The place of each row on the x axis: its number, or where not all are numbers its rank of appearance.
+// The place of each row on an axis: its number, or where not all are numbers, or with `by_rank`, its rank of
+// appearance.
 class Axis {
  public:
-  Axis(const Rows& rows, const std::string& name) : name_(name) {
+  Axis(const Rows& rows, const std::string& name, bool by_rank = false) : name_(name), categories_(by_rank) {
     for (const Row* row : rows) {
       if (row->values.contains(name)) continue;
       const std::string& text = row->fields.at(name);
@@ -468,19 +494,19 @@ class Axis {
     if (!categories_) return std::strtod(text.c_str(), nullptr);
     return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
   }
-  // gnuplot's commands for it.
-  std::string scale(bool is_log) const {
-    if (!categories_) return is_log ? "set logscale x\n" : "";
-    std::string out;
+  // gnuplot's commands for it as the axis x or y.
+  std::string scale(char axis, bool is_log) const {
+    if (!categories_) return is_log ? fmt::format("set logscale {}\n", axis) : "";
+    std::string out = fmt::format("set {}tics (", axis);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
-      out += fmt::format("{}'{}' {}", i == 0 ? "set xtics (" : ", ", file_name(ranks_[i]), i);
+      out += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(ranks_[i]), i);
     }
     return out + ")\n";
   }
 
  private:
   std::string name_;
-  bool categories_ = false;  // else numbers
+  bool categories_;  // else numbers
   std::vector<std::string> ranks_;
 };
 
@@ -519,6 +545,23 @@ ChartSeries front_of(const Rows& rows, const Axis& axis, const ChartRequest& req
     out.points.emplace_back(axis.of(*row), sign * y);
   }
   return out;
+}
+
+// y as the colours of squares over x and the field `heat`.
+Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::string& title) {
+  const Axis x(rows, request.x, true), y(rows, request.heat, true);
+  ChartSeries squares{"", "boxxyerror fs solid noborder lc palette", {}};
+  for (const Row* row : rows) {
+    squares.points.emplace_back(x.of(*row), y.of(*row));
+    squares.heat.push_back(row->values.at(request.rows.y).mean);
+  }
+  std::string scales = x.scale('x', false) + y.scale('y', false);
+  const char *low = "#2166ac", *high = "#d6604d";  // blue is good
+  if (more_is_better(request.rows.y)) std::swap(low, high);
+  scales += fmt::format("set palette defined (0 '{}', 0.5 '#f7f7f7', 1 '{}')\n", low, high);
+  if (!request.limits.empty())
+    scales += fmt::format("set cbrange [{:g}:{:g}]\n", request.limits[0], request.limits[1]);
+  return {title, request.x, request.heat, scales, {std::move(squares)}};
 }
 
 // A tag of the logs over steps: the mean of the seeds, and a band from the lowest to the highest.
@@ -567,11 +610,17 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
   }
   std::vector<Chart> charts;
   for (const auto& [panel, in_panel] : split(selected, request.panels)) {
-    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
     std::string title = request.title.empty() ? request.rows.y : request.title;
     if (!panel.empty()) title += ": " + panel;
-    std::string scales = axis.scale(request.log.find('x') != request.log.npos);
+    if (!request.heat.empty()) {
+      charts.push_back(heat_map_of(in_panel, request, title));
+      continue;
+    }
+    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
+    std::string scales = axis.scale('x', request.log.find('x') != request.log.npos);
     if (request.log.ends_with('y')) scales += "set logscale y\n";
+    if (!request.limits.empty())
+      scales += fmt::format("set yrange [{:g}:{:g}]\n", request.limits[0], request.limits[1]);
     Chart chart{title, request.x, request.rows.y, scales, {}};
     std::size_t line = 0;
     for (const auto& [name, in_line] : split(in_panel, request.lines)) {
@@ -616,6 +665,10 @@ void check_names(const Part& part, std::span<const Row> rows, bool quick) {
     names.check_rows(chart.rows);
     for (const std::string& field : chart.lines) names.check_field(field);
     for (const std::string& field : chart.panels) names.check_field(field);
+    if (!chart.heat.empty()) {
+      names.check_field(chart.heat);
+      names.check_field(chart.x);
+    }
     if (chart.x == "step") continue;
     names.check_either(chart.x);
     names.check_value(chart.rows.y);

@@ -51,6 +51,7 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
         put("underflow/" + role, stored, "share");
         put("saturated/" + role, stored, "saturated");
         put("relative_error/" + role, stored, "relative_error");
+        put("update_to_step/" + role, stored, "update_to_step");
       }
     }
   }

@@ -21,7 +21,8 @@ const Json& object_in(const Json& record, std::string_view key);  // an empty on
 // A number that a log says at a step.
 struct Scalar {
   // train/KEY of step records, test/KEY of eval records; underflow/ROLE and saturated/ROLE (shares, 0...1),
-  // relative_error/ROLE (of the stored against the true change).
+  // relative_error/ROLE (of the stored against the true change), update_to_step/ROLE (mean size of a change,
+  // in gaps between codes).
   std::string tag;
   std::int64_t step = 0;
   double seconds = 0;  // trained until then

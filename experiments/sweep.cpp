@@ -455,6 +455,10 @@ std::optional<Json> finished_run(const std::string& path, const RunConfig& confi
   return last;
 }
 
+std::vector<std::string> keys_of(const SweepAxis& axis) {
+  return parts_of(axis.key);
+}
+
 SweepGrid load_grid(const std::string& path, std::span<const std::string_view> others) {
   constexpr std::string_view kKeys[] = {"configs", "presets", "seeds", "set", "baseline", "axes"};
   toml::table root;
@@ -501,7 +505,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
   if (grid.configs.empty())
     throw UsageError("a sweep needs at least one config (--config, or configs = [...])");
   for (const SweepAxis& axis : grid.axes) {
-    const std::vector<std::string> keys = parts_of(axis.key);
+    const std::vector<std::string> keys = keys_of(axis);
     const auto of_memory = std::count_if(keys.begin(), keys.end(),
                                          [](const std::string& key) { return key.starts_with("memory."); });
     if (!grid.baseline.empty() && of_memory > 0 && of_memory < std::ssize(keys)) {

@@ -21,6 +21,7 @@ struct SweepAxis {
   std::string key;
   std::vector<std::string> values;
 };
+std::vector<std::string> keys_of(const SweepAxis& axis);
 
 struct SweepGrid {
   std::vector<std::string> configs;   // TOML files, as seen from the current folder

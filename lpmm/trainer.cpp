@@ -233,11 +233,14 @@ double share(std::int64_t part, std::int64_t whole) {
 }
 
 Json stats_json(const kernels::ChangeStats& s) {
-  return {{"share", share(s.underflows, s.increments)},
-          {"increments", s.increments},
-          {"saturated", share(s.saturated, s.elements)},
-          {"relative_error",
-           s.true_change_squared > 0 ? std::sqrt(s.change_error_squared / s.true_change_squared) : 0.0}};
+  Json out = {{"share", share(s.underflows, s.increments)},
+              {"increments", s.increments},
+              {"saturated", share(s.saturated, s.elements)},
+              {"relative_error",
+               s.true_change_squared > 0 ? std::sqrt(s.change_error_squared / s.true_change_squared) : 0.0}};
+  if (s.packed_increments > 0)
+    out["update_to_step"] = s.change_in_gaps / static_cast<double>(s.packed_increments);
+  return out;
 }
 
 // Counts per role, of all tensors and of each one.

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <string_view>
@@ -213,6 +214,20 @@ bool is_end_code(Format f, std::uint32_t code) {
   return value >= code_limit(f.bits) || value <= -code_limit(f.bits);
 }
 
+// The distance from the entry of `code` to its neighbour on the side of `wanted`, or where it is the last one
+// there on the other side.
+double gap_beside(const TileView& t, std::uint32_t code, float step, float wanted) {
+  const Format f = t.codec.format;
+  const bool has_sign = has_signed_codes(f.map);
+  const std::int32_t number = has_sign ? sign_extend(code, f.bits) : static_cast<std::int32_t>(code);
+  const std::int32_t last = has_sign ? code_limit(f.bits) : t.table.entries - 1, first = has_sign ? -last : 0;
+  const float here = decode_code(f, t.table, code, step);
+  std::int32_t next = wanted >= here ? number + 1 : number - 1;
+  if (next > last || next < first) next = 2 * number - next;
+  const auto pattern = static_cast<std::uint32_t>(next) & ((1U << f.bits) - 1U);
+  return std::abs(static_cast<double>(decode_code(f, t.table, pattern, step)) - static_cast<double>(here));
+}
+
 void remember(const TileView& t, Scratch& s) {
   std::memcpy(s.old_codes.data(), t.codes, t.code_size());
   if (t.steps != nullptr) std::memcpy(s.old_steps.data(), t.steps, t.step_size());
@@ -239,6 +254,11 @@ ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
       const std::int64_t b = i / t.codec.block;
       same = code == load_code(old.codes, t.codec.format, i) && t.steps[b] == old.steps[b];
       stats.saturated += is_end_code(t.codec.format, code) ? 1 : 0;
+      const float step = bf16_to_float(t.steps[b]);
+      if (change != 0 && step != 0) {
+        ++stats.packed_increments;
+        stats.change_in_gaps += std::abs(change) / gap_beside(t, code, step, wanted[i]);
+      }
     }
     stats.increments += change != 0 ? 1 : 0;
     stats.underflows += change != 0 && same ? 1 : 0;

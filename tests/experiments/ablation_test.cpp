@@ -13,28 +13,21 @@ std::int64_t lines(const std::string& text) {
 }
 
 TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
-  const std::string grid = write("grid.toml", "configs = [\"" + config() +
-                                                  "\"]\npresets = [\"fp32\"]\n[axes]\n"
-                                                  "\"memory.parameter\" = [\"int8:block128:sr:sticky\"]\n");
-  const Outcome run = run_lpmm({"ablate", "--quick", "--grid", grid, "--out", path("out")});
+  const Outcome run = run_lpmm({"ablate", "--quick", "--out", path("out")});
   ASSERT_EQ(run.code, 0) << run.err;
-  for (const char* part : {"network", "quadratic", "logistic", "steps", "variance"}) {
+  for (const char* part : {"quadratic", "logistic", "steps", "variance"}) {
     for (const char* extension : {".csv", ".gp", ".png", ".svg"}) {
       EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
     }
   }
-  EXPECT_EQ(lines(read_file(path("out/network.csv"))), 2);
   EXPECT_EQ(lines(read_file(path("out/quadratic.csv"))), 11);
   EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
   EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 6);
 }
 
-TEST_F(AblationTest, BadPartsAndGridsAreRefused) {
-  expect_failure(run_lpmm({"ablate", "--parts", "all", "--out", path("out")}), 2, {"all", "network"});
-  const std::string grid = write("grid.toml", "configs = [\"" + config() + "\"]\n");
-  expect_failure(run_lpmm({"ablate", "--parts", "network", "--grid", grid, "--out", path("out")}), 2,
-                 {"grid.toml", "memory.parameter"});
+TEST_F(AblationTest, UnknownPartsAreRefused) {
+  expect_failure(run_lpmm({"ablate", "--parts", "all", "--out", path("out")}), 2, {"all", "quadratic"});
 }
 
 }  // namespace

@@ -105,6 +105,13 @@ log = "x"
 x = "step"
 y = "train/loss"
 lines = ["memory.parameter"]
+limits = [1, 8.5]
+[[chart]]
+title = "heat"
+x = "memory.parameter.bits"
+heat = "train.batch"
+y = "update_to_step.parameter"
+limits = [0.25, 2]
 [[chart]]
 x = "bits_per_parameter"
 y = "test_loss"
@@ -145,8 +152,16 @@ high = 0.0
                 cell(row, "memory.parameter.bits") == "4" ? "rn" : "sr");
       EXPECT_EQ(cell(row, "memory.parameter.steps"),
                 cell(row, "memory.parameter.bits") == "4" ? "sticky" : "moving");
+      // Far less than a step of 4 bits is still much of one of 12.
+      const double ratio = std::stod(cell(row, "update_to_step.parameter"));
+      EXPECT_GT(ratio, 0);
+      EXPECT_EQ(ratio > 1, cell(row, "memory.parameter.bits") == "12") << ratio;
     }
   }
+  const std::string drawn = read_file(path("out/part.gp"));
+  for (const char* says :
+       {"set yrange [1:8.5]", "set cbrange [0.25:2]", "set ytics ('4' 0, '8' 1)", "lc palette"})
+    EXPECT_NE(drawn.find(says), std::string::npos) << says;
   // A second run trains nothing and says the same.
   const Outcome again = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
   EXPECT_EQ(again.code, 0);
@@ -192,6 +207,12 @@ TEST_F(ExperimentTest, BadGridsAreRefused) {
   refused("[[chart]]\nx = \"step\"\n", {"part.toml:3", "y"});
   refused("[[chart]]\nx = \"step\"\ny = \"train/loss\"\nline = [\"preset\"]\n", {"line", "lines"});
   refused("[[chart]]\nx = \"step\"\ny = \"train/loss\"\nlog = \"z\"\n", {"log"});
+  const std::string heat = "[[chart]]\nx = \"preset\"\ny = \"test_loss\"\nheat = ";
+  refused(heat + "\"preset\"\nlines = [\"preset\"]\n", {"heat", "lines"});
+  refused(heat + "\"test_loss\"\n", {"part.toml", "test_loss", "preset"});
+  refused(heat + "\"preset\"\nlimits = [2, 1]\n", {"limits"});
+  refused(heat + "\"preset\"\nlimits = [1, \"2\"]\n", {"limits"});
+  refused(heat + "\"preset\"\nlimits = [1, nan]\n", {"limits"});
   refused("[[chart]]\nx = \"preset\"\ny = \"test_loss\"\nlines = [\"memory.parmeter\"]\n",
           {"memory.parmeter", "memory.parameter"});
   refused("[[expected]]\nwhat = \"none\"\ny = \"test_loss\"\nonly = { preset = \"fp16\" }\n", {"none"});

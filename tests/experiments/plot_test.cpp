@@ -223,7 +223,7 @@ TEST_F(PlotTest, EventFilesHoldEveryScalar) {
             "{\"type\":\"step\",\"step\":10,\"epoch\":0,\"loss\":1.5,\"seconds\":2.5}\n"
             "{\"type\":\"eval\",\"step\":300,\"loss\":1.25,\"accuracy\":0.5,\"seconds\":9}\n"
             "{\"type\":\"underflow\",\"step\":300,\"roles\":{\"parameter\":{\"share\":0.75,"
-            "\"saturated\":0.25,\"relative_error\":0.5}}}\n"
+            "\"saturated\":0.25,\"relative_error\":0.5,\"update_to_step\":0.125}}}\n"
             "{\"type\":\"step\",\"step\":-1,\"loss\":1}\n{\"type\":\"step\",\"step\":11,\"loss\":\"x\"}\n");
   const Outcome outcome = run_lpmm(
       {"plot", log, "--label=../a \"b\"", "--tensorboard", path("events"), "--csv", path("s.csv"), "--json"});
@@ -236,19 +236,21 @@ TEST_F(PlotTest, EventFilesHoldEveryScalar) {
             "\"../a \"\"b\"\"\",test/accuracy,300,2.5,0.5\n"
             "\"../a \"\"b\"\"\",underflow/parameter,300,2.5,0.75\n"
             "\"../a \"\"b\"\"\",saturated/parameter,300,2.5,0.25\n"
-            "\"../a \"\"b\"\"\",relative_error/parameter,300,2.5,0.5\n");
+            "\"../a \"\"b\"\"\",relative_error/parameter,300,2.5,0.5\n"
+            "\"../a \"\"b\"\"\",update_to_step/parameter,300,2.5,0.125\n");
   const std::string file = path("events/_._a__b_/events.out.tfevents.lpmm");
   EXPECT_EQ(outcome.json()["tensorboard"], nlohmann::json::array({file}));
   const auto events = read_events(file);
   const double start = 1767323045;  // of the system record's time
   using Scalars = std::vector<Scalar>;
-  EXPECT_EQ(events.size(), 7U);
+  EXPECT_EQ(events.size(), 8U);
   EXPECT_EQ(events.at("train/loss"), (Scalars{{start + 2.5, 10, 1.5F}}));
   EXPECT_EQ(events.at("train/epoch"), (Scalars{{start + 2.5, 10, 0.0F}}));
   EXPECT_EQ(events.at("test/loss"), (Scalars{{start + 2.5, 300, 1.25F}}));
   EXPECT_EQ(events.at("test/accuracy"), (Scalars{{start + 2.5, 300, 0.5F}}));
   EXPECT_EQ(events.at("underflow/parameter"), (Scalars{{start + 2.5, 300, 0.75F}}));
   EXPECT_EQ(events.at("relative_error/parameter"), (Scalars{{start + 2.5, 300, 0.5F}}));
+  EXPECT_EQ(events.at("update_to_step/parameter"), (Scalars{{start + 2.5, 300, 0.125F}}));
   // Two runs of one name would be one curve.
   expect_failure(run_lpmm({"plot", log, log, "--label", "a:b", "--label", "a-b", "--tensorboard", path("e")}),
                  2, {"--label", "a-b"});

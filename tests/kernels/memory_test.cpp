@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -320,6 +321,50 @@ TEST(Fold, CountsUnderflow) {
   EXPECT_EQ(stats.increments, 10);
   EXPECT_EQ(stats.underflows, 10);
   EXPECT_NEAR(stats.true_change_squared, 10e-8, 1e-10);
+  EXPECT_EQ(stats.packed_increments, 10);
+  EXPECT_NEAR(stats.change_in_gaps, 10 * 1e-4 / (1.0 / 127), 1e-3);  // the step is the 1.0 of before / 127
+}
+
+// Changes of a third of the gap that they fall into, up and down, from every code of every map but the last.
+TEST(Fold, MeasuresChangesInGaps) {
+  Pool pool(1);
+  for (const Format format : {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
+                              Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8}, Format{Map::kLinear, 2}}) {
+    const Codec codec = codec_of(format, 128, Rounding::kNearest);
+    const MapTable table = map_table(format);
+    const int limit = code_limit(format.bits);
+    std::vector<float> entries;
+    if (has_signed_codes(format.map)) {
+      for (int i = -limit; i <= limit; ++i) {
+        const auto pattern = static_cast<std::uint32_t>(i) & ((1U << format.bits) - 1U);
+        entries.push_back(decode_code(format, table, pattern, 1.0F));
+      }
+    } else {
+      entries.assign(table.values, table.values + table.entries);
+    }
+    const float most = *std::max_element(entries.begin(), entries.end());
+    const float least = *std::min_element(entries.begin(), entries.end());
+    for (std::size_t i = 0; i + 1 < entries.size(); ++i) {
+      for (const bool is_up : {true, false}) {
+        const float gap = entries[i + 1] - entries[i];
+        Packed a(codec, 128);
+        std::vector<float> g(128, 0.0F);
+        g[0] = is_up ? entries[i] : entries[i + 1];
+        g[1] = most, g[2] = least;
+        fold(pool, a.view(), 0, 128, g.data(), {});
+        ASSERT_EQ(decoded(pool, a)[0], g[0]);
+        std::fill(g.begin(), g.end(), 0.0F);
+        g[0] = (is_up ? gap : -gap) / 3;
+        ChangeStats stats;
+        FoldArgs args;
+        args.stats = &stats;
+        fold(pool, a.view(), 0, 128, g.data(), args);
+        EXPECT_EQ(stats.packed_increments, 1);
+        EXPECT_NEAR(stats.change_in_gaps, 1.0 / 3, 1e-3)
+            << name_of(format) << " entry " << i << " up " << is_up;
+      }
+    }
+  }
 }
 
 // ---- update ----------------------------------------------------------------------------------------------
@@ -499,6 +544,12 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
       EXPECT_LT(s.underflows, n);
       EXPECT_GT(s.underflows, n * 9 / 10);
       EXPECT_NEAR(moved / static_cast<double>(n), -1e-3, 1e-4);
+    }
+    EXPECT_EQ(s.packed_increments, n);
+    // Far below a gap, what is kept with sr is the ratio.
+    if (rounding == Rounding::kStochastic) {
+      const double kept = 1 - static_cast<double>(s.underflows) / static_cast<double>(n);
+      EXPECT_NEAR(s.change_in_gaps / static_cast<double>(n), kept, 2e-3);
     }
     EXPECT_EQ(stats[1].elements, 0);
   }

@@ -186,6 +186,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
             for (std::size_t r = 0; r < kRoles; ++r) {
               EXPECT_EQ(stats[r].underflows, expected_stats[r].underflows) << where;
               EXPECT_EQ(stats[r].change_error_squared, expected_stats[r].change_error_squared) << where;
+              EXPECT_EQ(stats[r].change_in_gaps, expected_stats[r].change_in_gaps) << where;
             }
           }
         }
