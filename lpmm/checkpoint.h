@@ -3,7 +3,8 @@
 //   state.json         where the run was, and the checksum of both files
 // named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps and not
 // saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones split in .codes
-// and .steps; buffers are NAME.buffer.
+// and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen: later programs read
+// it, and what it cannot say becomes another version (tests/golden/checkpoint_v1).
 #pragma once
 
 #include <cstdint>

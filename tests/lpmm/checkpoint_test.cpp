@@ -37,7 +37,9 @@ struct Trained {
 
   explicit Trained(const std::string& preset, int steps = 3, std::vector<TensorInfo> tensors = kTensors,
                    RuleName rule = RuleName::kAdamW)
-      : memory(std::move(tensors), make_policy(preset), optimizer(rule), 5, 1, pool) {
+      : Trained(make_policy(preset), steps, std::move(tensors), rule) {}
+  Trained(const Policy& policy, int steps, std::vector<TensorInfo> tensors, RuleName rule = RuleName::kAdamW)
+      : memory(std::move(tensors), policy, optimizer(rule), 5, 1, pool) {
     for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, values(i, 0));
     for (int step = 1; step <= steps; ++step) {
       memory.begin_step(static_cast<std::uint32_t>(step));
@@ -175,6 +177,52 @@ TEST(Checkpoint, RefusesAnotherVersion) {
   Trained into("lpmm", 0);
   const std::string said = load_error(path, into);
   EXPECT_NE(said.find("version 9"), std::string::npos) << said;
+}
+
+// Formats of version 1: parameter, momentum, variance of one tensor each.
+constexpr const char* kVersion1Specs[][3] = {
+    {"int12:block256:sr:sticky", "int8:block256:sr", "sqrt08:block128:sr:sticky"},
+    {"int8:block128:sr:sticky", "soft4:block128:sr", "sqrt04:block128:sr:sticky"},
+    {"int6:block64:sr:sticky", "int3:block128:sr", "de04:block64:sr:sticky"},
+    {"int5:block128:rn", "de8:block256:rn", "ude8:block256:rn"},
+    {"int16:block512:sr:moving", "de4:block128:sr", "lin04:block128:sr"},
+    {"bf16:sr", "bf16:rn", "lin08:block128:sr"},
+    {"fp32", "soft8:block128:sr", "de08:block128:rn"},
+    {"soft8:block128:sr", "int2:block128:sr", "ude4:block128:sr"},
+};
+
+// Checkpoints of version 1 are read for ever and written as they always were: what tests/golden/checkpoint_v1
+// holds was saved by this test when the format was frozen and is never made anew.
+TEST(Checkpoint, Version1IsFrozen) {
+  Policy policy = make_policy("lpmm");
+  std::vector<TensorInfo> tensors = {{"bias", {13}}};
+  for (const auto& specs : kVersion1Specs) {
+    tensors.push_back({fmt::format("layer{}.weight", tensors.size()), {3, 111}});
+    PolicyOverride o{.pattern = tensors.back().name, .specs = {}};
+    o.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec(specs[0]);
+    o.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec(specs[1]);
+    o.specs[static_cast<std::size_t>(Role::kVariance)] = parse_spec(specs[2]);
+    policy.overrides.push_back(o);
+  }
+  const std::string golden = LPMM_SOURCE_DIR "/tests/golden/checkpoint_v1";
+  Trained into(policy, 0, tensors);
+  const Json run = load_checkpoint(golden, "net", into.memory, into.buffers);
+  EXPECT_EQ(into.memory.updates(), 3);
+  const Scratch scratch;
+  const std::string again =
+      save_checkpoint(scratch / "checkpoints", 3, "net", into.memory, into.buffers, run, 1);
+  for (const char* file : {"/model.safetensors", "/state.json"}) {
+    EXPECT_TRUE(read_text(golden + file, 1 << 20) == read_text(again + file, 1 << 20)) << file;
+  }
+  // What the codes stand for.
+  const StoredWeights weights(golden);
+  std::string values;
+  for (const CheckpointTensor& t : weights.tensors()) {
+    weights.read(t, into.pool, [&](std::int64_t, std::span<const float> some) {
+      values.append(reinterpret_cast<const char*>(some.data()), some.size_bytes());
+    });
+  }
+  EXPECT_EQ(fmt::format("{:08x}", crc32(std::as_bytes(std::span(values)))), "0414d534");
 }
 
 TEST(Checkpoint, KeepsTheNewest) {
