@@ -68,7 +68,12 @@ bool format_exists(Format f) {
   if (f.map == Map::kLinear) return f.bits >= 2 && f.bits <= 16;
   if (f.map == Map::kBf16) return f.bits == 16;
   if (f.map == Map::kFp32) return f.bits == 32;
-  return f.bits == 4 || f.bits == 8;
+  return f.bits == 4 || f.bits == 8 || (f.bits == 3 && !is_dynamic(f.map));
+}
+
+int table_number(Format f) {
+  if (!is_packed(f) || f.map == Map::kLinear || !format_exists(f)) return -1;
+  return 3 * (static_cast<int>(f.map) - 1) + (f.bits == 3 ? 0 : f.bits == 4 ? 1 : 2);
 }
 
 namespace {
@@ -107,15 +112,19 @@ Tables build_tables(Format f) {
 
 MapTable map_table(Format f) {
   static const auto kTables = [] {
-    std::array<std::array<Tables, 2>, 7> tables;
-    for (int map = 0; map < 7; ++map) {
-      tables[static_cast<std::size_t>(map)] = {build_tables({static_cast<Map>(map), 4}),
-                                               build_tables({static_cast<Map>(map), 8})};
+    std::array<Tables, kTableMaps> tables;
+    for (int map = 0; map < static_cast<int>(Map::kBf16); ++map) {
+      for (const std::uint8_t bits : std::initializer_list<std::uint8_t>{3, 4, 8}) {
+        const Format format{static_cast<Map>(map), bits};
+        if (const int number = table_number(format); number >= 0)
+          tables[static_cast<std::size_t>(number)] = build_tables(format);
+      }
     }
     return tables;
   }();
-  if (!is_packed(f) || f.map == Map::kLinear || !format_exists(f)) return {};
-  const Tables& t = kTables[static_cast<std::size_t>(f.map)][f.bits == 8 ? 1 : 0];
+  const int number = table_number(f);
+  if (number < 0) return {};
+  const Tables& t = kTables[static_cast<std::size_t>(number)];
   return {t.values.data(), static_cast<int>(t.values.size()), t.zones.empty() ? nullptr : t.zones.data()};
 }
 

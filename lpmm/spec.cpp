@@ -28,7 +28,9 @@ constexpr std::array<MapName, 9> kMapNames = {{{Map::kLinear, "int"},
                                                {Map::kFp32, "fp"}}};
 constexpr int kSmallestBlock = 64, kLargestBlock = 4096;
 constexpr const char* kFormatChoices =
-    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin04, lin08, sqrt04, sqrt08, soft4, soft8, bf16, fp32";
+    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin03, lin04, lin08, sqrt03, sqrt04, sqrt08, soft3, "
+    "soft4, "
+    "soft8, bf16, fp32";
 constexpr const char* kPartChoices =
     "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn or sr; moving or sticky";
 

@@ -286,6 +286,9 @@ DecodeLoop linear_decode_loop(int bits, std::integer_sequence<int, kBits...>) {
 
 template <Map kMap>
 DecodeLoop table_decode_loop(int bits) {
+  if constexpr (!is_dynamic(kMap)) {
+    if (bits == 3) return decode_loop<kMap, 3>;
+  }
   return bits == 8 ? decode_loop<kMap, 8> : decode_loop<kMap, 4>;
 }
 

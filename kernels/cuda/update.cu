@@ -25,8 +25,7 @@ struct DeviceTable {
   float values[256];
   DynamicZone zones[kDynamicZones];
 };
-constexpr int kTableMaps = 7;
-__device__ DeviceTable device_tables[kTableMaps][2];
+__device__ DeviceTable device_tables[kTableMaps];
 
 // The tables' address on the current device; they are copied there at its first use.
 const DeviceTable* tables_here() {
@@ -38,12 +37,14 @@ const DeviceTable* tables_here() {
   const std::lock_guard lock(mutex);
   const DeviceTable*& address = addresses.at(static_cast<std::size_t>(device));
   if (address == nullptr) {
-    static DeviceTable host[kTableMaps][2];
-    for (int map = 0; map < kTableMaps; ++map) {
-      for (const int wide : {0, 1}) {
-        const MapTable table = map_table({static_cast<Map>(map), static_cast<std::uint8_t>(wide ? 8 : 4)});
-        DeviceTable& to = host[map][wide];
-        if (table.values != nullptr) std::copy_n(table.values, table.entries, to.values);
+    static DeviceTable host[kTableMaps];
+    for (int map = 0; map < static_cast<int>(Map::kBf16); ++map) {
+      for (const std::uint8_t bits : std::initializer_list<std::uint8_t>{3, 4, 8}) {
+        const Format format{static_cast<Map>(map), bits};
+        const MapTable table = map_table(format);
+        if (table.values == nullptr) continue;
+        DeviceTable& to = host[table_number(format)];
+        std::copy_n(table.values, table.entries, to.values);
         if (table.zones != nullptr) std::copy_n(table.zones, kDynamicZones, to.zones);
       }
     }
@@ -57,7 +58,7 @@ const DeviceTable* tables_here() {
 MapTable device_table(Format format) {
   const MapTable host = map_table(format);
   if (host.values == nullptr) return {};
-  const DeviceTable* table = tables_here() + 2 * static_cast<int>(format.map) + (format.bits == 8 ? 1 : 0);
+  const DeviceTable* table = tables_here() + table_number(format);
   return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones};
 }
 

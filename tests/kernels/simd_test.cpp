@@ -142,6 +142,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
   const std::vector<std::array<Codec, kRoles>> policies = {
       {i(12, sticky), i(8), i(8), t(Map::kSquareRoot, 8, sticky)},
       {i(8, sticky), i(4), t(Map::kSoftsign, 4), t(Map::kSquareRoot, 4, sticky)},
+      {i(6, sticky), i(3), t(Map::kSoftsign, 3), t(Map::kSquareRoot, 3, sticky)},
       {i(10, sticky), i(7), t(Map::kSoftsign, 8), t(Map::kLinearNoZero, 8, sticky)},
       {i(16, sticky), i(2), t(Map::kDynamic, 8), t(Map::kDynamicNoZero, 8)},
       {i(5), i(16), t(Map::kDynamic, 4), t(Map::kDynamicUnsigned, 4)},
