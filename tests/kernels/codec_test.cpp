@@ -147,7 +147,8 @@ TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
     const float step = bf16_to_float(float_to_bf16(0.37F));
     for (const float share : {-0.731F, -0.113F, 0.0719F, 0.351F, 0.613F, 0.9217F}) {
       if (!is_signed(f.map) && share < 0) continue;
-      if (is_zero_free(f.map) && share < table.values[0]) continue;  // below the smallest entry, which it takes
+      if (is_zero_free(f.map) && share < table.values[0])
+        continue;  // below the smallest entry, which it takes
       const float x = share * map_limit(f) * step;
       double sum = 0, square = 0, low = 1e30, high = -1e30;
       for (std::uint32_t draw = 0; draw < 65536; ++draw) {
