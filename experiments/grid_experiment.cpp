@@ -241,10 +241,9 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
   for (std::size_t r = 0; r < kRoles; ++r) {
     const Spec& spec = c.policy.specs[r];
     const std::string role = "memory." + std::string(to_string(static_cast<Role>(r)));
-    const std::string text = to_string(spec), format = to_string(spec.format);
-    out[role] = text;
+    out[role] = to_string(spec);
     out[role + ".bits"] = std::to_string(spec.format.bits);
-    out[role + ".map"] = format.substr(0, format.size() - std::to_string(spec.format.bits).size());
+    out[role + ".format"] = to_string(spec.format);
     out[role + ".block"] = is_packed(spec.format) ? std::to_string(spec.block) : "";
     out[role + ".rounding"] = is_packed(spec.format) ? std::string(to_string(spec.rounding)) : "";
     out[role + ".steps"] = !is_packed(spec.format)               ? ""
@@ -514,7 +513,7 @@ ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& requ
                     std::size_t line) {
   ChartSeries out{
       title,
-      fmt::format("{} pt {} lc '{}'", request.front ? "yerrorbars" : "yerrorlines", mark(line), colour(line)),
+      fmt::format("{} pt {} lc '{}'", request.front ? "points" : "yerrorlines", mark(line), colour(line)),
       {}};
   Rows sorted = rows;
   std::stable_sort(sorted.begin(), sorted.end(),
@@ -522,8 +521,25 @@ ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& requ
   for (const Row* row : sorted) {
     const Number& y = row->values.at(request.rows.y);
     out.points.emplace_back(axis.of(*row), y.mean);
-    out.bounds.emplace_back(y.low, y.high);
+    if (!request.front) out.bounds.emplace_back(y.low, y.high);
   }
+  return out;
+}
+
+// y of the best of these rows, from the least to the greatest x of the series.
+ChartSeries level_of(const Rows& rows, const ChartRequest& request, const std::string& title,
+                     std::span<const ChartSeries> series) {
+  ChartSeries out{title, "lines lw 2 lc '#808080'", {}};
+  const double sign = more_is_better(request.rows.y) ? -1 : 1;
+  double best = INFINITY, low = INFINITY, high = -INFINITY;
+  for (const Row* row : rows) best = std::min(best, sign * row->values.at(request.rows.y).mean);
+  for (const ChartSeries& s : series) {
+    for (const auto& [x, y] : s.points) {
+      low = std::min(low, x);
+      high = std::max(high, x);
+    }
+  }
+  if (std::isfinite(best) && low <= high) out.points = {{low, sign * best}, {high, sign * best}};
   return out;
 }
 
@@ -600,7 +616,8 @@ void add_curve(const Rows& rows, const std::string& tag, const std::string& titl
   chart.series.push_back(std::move(mean));
 }
 
-std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request) {
+std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request,
+                             const std::string& baseline) {
   const bool is_curve = request.x == "step";
   Rows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
   if (!is_curve) {  // a baseline has no gap to itself
@@ -616,21 +633,31 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
       charts.push_back(heat_map_of(in_panel, request, title));
       continue;
     }
-    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
+    Rows shown = in_panel, level;  // a front is drawn below or above what it is compared with
+    if (request.front && !baseline.empty()) {
+      const auto first = std::stable_partition(
+          shown.begin(), shown.end(), [&](const Row* row) { return row->fields.at("preset") != baseline; });
+      level.assign(first, shown.end());
+      shown.erase(first, shown.end());
+    }
+    const Axis axis(is_curve ? Rows{} : shown, request.x);
     std::string scales = axis.scale('x', request.log.find('x') != request.log.npos);
     if (request.log.ends_with('y')) scales += "set logscale y\n";
     if (!request.limits.empty())
       scales += fmt::format("set yrange [{:g}:{:g}]\n", request.limits[0], request.limits[1]);
     Chart chart{title, request.x, request.rows.y, scales, {}};
     std::size_t line = 0;
-    for (const auto& [name, in_line] : split(in_panel, request.lines)) {
+    for (const auto& [name, in_line] : split(shown, request.lines)) {
       if (is_curve) {
         add_curve(in_line, request.rows.y, name, line++, chart);
       } else {
         chart.series.push_back(line_of(in_line, axis, request, name, line++));
       }
     }
-    if (request.front) chart.series.push_back(front_of(in_panel, axis, request));
+    if (request.front) {
+      chart.series.push_back(front_of(shown, axis, request));
+      if (!level.empty()) chart.series.push_back(level_of(level, request, baseline, chart.series));
+    }
     charts.push_back(std::move(chart));
   }
   return charts;
@@ -702,7 +729,7 @@ Prepared prepare(Part part, const fs::path& file, bool quick) {
 bool draw(const GridExperiment& o, const Part& part, std::span<const Row> rows) {
   std::vector<Chart> charts;
   for (const ChartRequest& request : part.charts) {
-    for (Chart& chart : charts_of(rows, request)) {
+    for (Chart& chart : charts_of(rows, request, part.grid.baseline)) {
       const bool is_empty = std::all_of(chart.series.begin(), chart.series.end(),
                                         [](const ChartSeries& s) { return s.points.empty(); });
       if (is_empty) {

@@ -9,13 +9,14 @@
 //     panels = [fields]       one chart for each
 //     only = {field = value}  rows that are drawn
 //     best = axis             of rows that differ in it alone, the one with the best y
-//     log = "x", "y" or "xy"; front = true: points, and which of them no other beats in both x and y
+//     log = "x", "y" or "xy"; front = true: points, which of them no other beats in both x and
+//                             y, and the baseline's best y
 //     heat = field            y as colours over the fields x and heat
 //     limits = [low, high]    of the y axis or the colours
 //   [[expected]]              what, y, only, best, low, high: the band that every row's y should lie in
 //
 // Fields: preset, the axes, and of every run optimizer.learning_rate, train.batch, train.microbatches,
-// memory.error_feedback, memory.ROLE and memory.ROLE.bits, .map, .block, .rounding, .steps. Values:
+// memory.error_feedback, memory.ROLE and memory.ROLE.bits, .format, .block, .rounding, .steps. Values:
 // bits_per_parameter, final_loss, test_loss, accuracy (percent), and loss_gap, test_loss_gap, accuracy_gap
 // (points) to the baseline, underflow.ROLE, relative_error.ROLE and update_to_step.ROLE (means over the run).
 #pragma once
