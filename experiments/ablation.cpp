@@ -58,9 +58,9 @@ const char* motion_name(const QuadraticRun& run) {
 std::vector<QuadraticCell> quadratic_cells(bool quick) {
   std::vector<QuadraticCell> cells;
   for (const double momentum : {0.0, 0.9}) {
-    for (const Rounding rounding : {Rounding::kStochastic, Rounding::kNearest}) {
+    for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic, Rounding::kNearest}) {
       for (const int motion : {0, 1, 2}) {
-        if (rounding == Rounding::kNearest && motion == 1) continue;
+        if (rounding != Rounding::kStochastic && motion == 1) continue;
         for (const int bits : kBits) {
           for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
             if (quick && (bits != 6 || rate != 0.1)) continue;
@@ -110,19 +110,24 @@ void run_quadratic_part(const AblationOptions& options) {
       "underflow,predicted_underflow\n";
   std::vector<Chart> charts;
   for (const double momentum : {0.0, 0.9}) {
-    for (const char* motion : {"sticky", "moving", "moving-natural"}) {
-      Chart chart{fmt::format("{}, {} step, sr", momentum == 0 ? "SGD" : "SGDM 0.9", motion),
-                  "learning rate",
-                  "E (x - optimum)^2",
-                  "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
-                  {}};
+    constexpr std::pair<const char*, Rounding> kCharts[] = {{"sticky", Rounding::kStochastic},
+                                                            {"moving", Rounding::kStochastic},
+                                                            {"moving-natural", Rounding::kStochastic},
+                                                            {"sticky", Rounding::kQuasiStochastic}};
+    for (const auto& [motion, rounding] : kCharts) {
+      Chart chart{
+          fmt::format("{}, {} step, {}{}", momentum == 0 ? "SGD" : "SGDM 0.9", motion, to_string(rounding),
+                      rounding == Rounding::kStochastic ? "" : " over the prediction for sr"),
+          "learning rate",
+          "E (x - optimum)^2",
+          "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
+          {}};
       for (const int bits : kBits) {
         ChartSeries line{"", fmt::format("lines lc '{}'", colour(bits)), {}};
         ChartSeries points{fmt::format("int{}", bits), fmt::format("points pt 7 lc '{}'", colour(bits)), {}};
         for (const QuadraticCell& c : cells) {
           if (c.run.momentum != momentum || c.run.parameter.format.bits != bits ||
-              motion_name(c.run) != std::string_view(motion) ||
-              c.run.parameter.rounding != Rounding::kStochastic) {
+              motion_name(c.run) != std::string_view(motion) || c.run.parameter.rounding != rounding) {
             continue;
           }
           line.points.emplace_back(c.run.learning_rate, c.predicted.variance);

@@ -95,9 +95,8 @@ Stored stored(const Policy& policy, const TensorInfo& info) {
   Stored out{specs[static_cast<std::size_t>(Role::kParameter)],
              specs[static_cast<std::size_t>(Role::kAccumulator)], false, false, false};
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
-  out.has_growth =
-      out.has_underflow && out.parameter.rounding == Rounding::kStochastic && !policy.error_feedback;
-  out.has_folds = !is_packed(out.accumulator.format) || out.accumulator.rounding == Rounding::kStochastic;
+  out.has_growth = out.has_underflow && takes_draws(out.parameter.rounding) && !policy.error_feedback;
+  out.has_folds = !is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding);
   return out;
 }
 
@@ -277,8 +276,8 @@ void add_advise_command(CLI::App& program, Action& action) {
       R"(Of every tensor, at the peak learning rate and as the configuration stores it: underflow, the share
 of updates that will change no code (with sr no loss in itself: their mean is kept); floor growth, how
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
-accumulator adds to the gradient's own noise (variances). The last two are of sr, the floor without
-error feedback; elsewhere they are left out (null). Advice: the spec with the fewest bits, the smallest
+accumulator adds to the gradient's own noise (variances). The last two are of sr, and with qr upper
+bounds; with rn, and the floor with error feedback, they are left out (null). Advice: the spec with the fewest bits, the smallest
 learning rate and the most microbatches at which rounding at most doubles that noise, in the mean of all
 elements. A probe sees the start of a training: weights grow and gradients shrink later, and more bits
 are needed then. The formulas: theory/README.md 1.5, 2 and 4.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "experiments/process.h"
@@ -53,7 +54,10 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
       for (std::size_t i = 0; i < s.points.size(); ++i) {
         script += fmt::format("{:.6g} {:.6g}", s.points[i].first, s.points[i].second);
         if (bounded) script += fmt::format(" {:.6g} {:.6g}", s.bounds[i].first, s.bounds[i].second);
-        if (hot) script += fmt::format(" {:.6g}", s.heat[i]);
+        if (hot) {
+          const double size = std::abs(s.heat[i]);
+          script += fmt::format(" {:.6g} {:.{}f}", s.heat[i], s.heat[i], size < 1 ? 3 : size < 10 ? 2 : 0);
+        }
         script += "\n";
       }
       script += "EOD\n";
@@ -63,7 +67,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
                                                                   : "1:2:3:4";
       plots += fmt::format("{}$d{} using {} with {} {}", plots.empty() ? "plot " : ", ", block, columns,
                            s.style, s.title.empty() ? "notitle" : "title " + quoted(s.title) + " noenhanced");
-      if (hot) plots += fmt::format(", $d{} using 1:2:(sprintf('%.3g',$3)) with labels notitle", block);
+      if (hot) plots += fmt::format(", $d{} using 1:2:4 with labels notitle", block);
       ++block;
     }
     body += plots + "\n";

@@ -175,7 +175,7 @@ void add_quantize_command(CLI::App& program, Action& action) {
   command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
   command
       ->add_option("--spec", o->spec,
-                   "FORMAT[:blockN][:rn|sr][:moving|sticky]; `lpmm info` lists the formats")
+                   "FORMAT[:blockN][:rn|sr|qr][:moving|sticky]; `lpmm info` lists the formats")
       ->required();
   command->add_option("--seed", o->seed, "seed of the rounding noise")
       ->check(kUnsigned)

@@ -188,7 +188,7 @@ inline constexpr int kCurvedBits = 13;  // of the positions in softsign and dyna
 // `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only.
 LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, float x, float step,
                                    std::uint32_t draw) {
-  const bool stochastic = rounding == Rounding::kStochastic;
+  const bool stochastic = takes_draws(rounding);
   const std::uint32_t mask = (1U << f.bits) - 1U;
   const float levels = static_cast<float>(1 << f.bits);
   if (f.map == Map::kLinear) {

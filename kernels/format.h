@@ -33,7 +33,12 @@ enum class Map : std::uint8_t {
   kFp32,
 };
 
-enum class Rounding : std::uint8_t { kNearest, kStochastic };
+// rn, sr, qr: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make up for
+// one another from write to write (quasi_noise in kernels/noise.h).
+enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic };
+LPMM_HD constexpr bool takes_draws(Rounding rounding) {
+  return rounding != Rounding::kNearest;
+}
 
 // When a block's step may change on a write. Moving: chosen afresh each time. Sticky: kept until the block
 // overflows it or falls far below its range (kernels/codec.h), so that an untouched code stays exactly on its

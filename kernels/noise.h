@@ -51,11 +51,37 @@ struct Noise {
   std::uint32_t step = 0;
   std::uint32_t stream = 0;
   std::uint32_t first_group = 0;  // where only a part of a tensor is at hand: its groups before that part
+  std::uint32_t shift = 0;        // added to every draw, modulo 2^16
 };
 
 // Elements of the largest tensor: the counter's word for the call holds 16 * (element / 128).
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 35;
 
+// The noise of `qr`, given that of `sr`. The draws an element takes in the writes t = 0, 1, ... of a role are
+// a Weyl sequence (r0 + t * kWeylStep) mod 2^16 from a random start r0 of its own. Each draw is as uniform as
+// an independent one, but of any T successive ones the share in an interval is within O(log T) / T of its
+// length: rounding errors of a value that changes steadily cancel instead of adding up as a random walk
+// (theory/README.md 1.6). t counts steps; in the accumulator, which starts afresh at every step,
+// microbatches.
+// Odd, and the partial quotients of its continued fraction over 2^16 are at most 3: no stretch is uneven.
+inline constexpr std::uint32_t kWeylStep = 19463;
+LPMM_HD Noise quasi_noise(Noise n) {
+  constexpr std::uint32_t kMicrobatch = 0x3FFFU << 4;
+  std::uint32_t t = n.step;
+  if ((n.stream & 15U) == static_cast<std::uint32_t>(Role::kAccumulator)) {
+    t = (n.stream & kMicrobatch) >> 4;
+    n.stream &= ~kMicrobatch;
+  } else {
+    n.step = 0;
+  }
+  n.shift = t * kWeylStep & 0xFFFFU;
+  return n;
+}
+LPMM_HD Noise rounding_noise(Rounding rounding, const Noise& n) {
+  return rounding == Rounding::kQuasiStochastic ? quasi_noise(n) : n;
+}
+
+// Without the shift.
 LPMM_HD PhiloxWords noise_words(const Noise& n, std::uint32_t call) {
   return philox4x32_10({{call, n.tensor, n.step, n.stream}}, static_cast<std::uint32_t>(n.seed),
                        static_cast<std::uint32_t>(n.seed >> 32));
@@ -67,7 +93,7 @@ LPMM_HD std::uint32_t noise_draw(const Noise& n, std::int64_t element) {
   const auto lane = static_cast<std::uint32_t>(element % kGroup);
   const PhiloxWords w = noise_words(n, 16 * group + lane % 16);
   const std::uint32_t draw = lane / 16;
-  return w.x[draw / 2] >> (16 * (draw % 2)) & 0xFFFFU;
+  return ((w.x[draw / 2] >> (16 * (draw % 2))) + n.shift) & 0xFFFFU;
 }
 
 // The uniform number of a draw, (r + 1/2) / 2^16 in (0, 1).

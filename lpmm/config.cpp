@@ -188,8 +188,10 @@ class Reader {
       spec(to_string(static_cast<Role>(r)), given);
       if (given) out.specs[r] = *given;
     }
-    choice("rounding", rounding_,
-           Names<std::optional<Rounding>>{{"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}});
+    choice(
+        "rounding", rounding_,
+        Names<std::optional<Rounding>>{
+            {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}});
   }
   // Asked for by memory.rounding; applied when the overrides are known too.
   std::optional<Rounding> rounding() const { return rounding_; }

@@ -32,7 +32,7 @@ constexpr const char* kFormatChoices =
     "soft4, "
     "soft8, bf16, fp32";
 constexpr const char* kPartChoices =
-    "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn or sr; moving or sticky";
+    "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn, sr or qr; moving or sticky";
 
 // "bad spec: why\n  text\n     ^^^\n  expected ..."
 [[noreturn]] void fail(std::string_view text, std::size_t at, std::size_t length, const std::string& why,
@@ -58,7 +58,8 @@ std::string_view to_string(Role role) {
 }
 
 std::string_view to_string(Rounding rounding) {
-  return rounding == Rounding::kNearest ? "rn" : "sr";
+  constexpr std::array<std::string_view, 3> kNames = {"rn", "sr", "qr"};
+  return kNames[static_cast<std::size_t>(rounding)];
 }
 
 const std::vector<Format>& all_formats() {
@@ -97,7 +98,7 @@ Spec parse_spec(std::string_view text) {
     const auto once = [&](bool& seen, bool allowed, const char* what) {
       if (!allowed) {
         fail(text, at, length, fmt::format("{} has no {}", name, what),
-             spec.format.map == Map::kFp32 ? "nothing after fp32" : "rn or sr");
+             spec.format.map == Map::kFp32 ? "nothing after fp32" : "rn, sr or qr");
       }
       if (seen) fail(text, at, length, fmt::format("a second {}", what), "each part once");
       seen = true;
@@ -109,9 +110,11 @@ Spec parse_spec(std::string_view text) {
         if (part.substr(5) == std::to_string(block)) spec.block = block;
       }
       if (spec.block == 0) fail(text, at, length, fmt::format("no such block \"{}\"", part), kPartChoices);
-    } else if (part == "rn" || part == "sr") {
+    } else if (part == "rn" || part == "sr" || part == "qr") {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
-      spec.rounding = part == "rn" ? Rounding::kNearest : Rounding::kStochastic;
+      spec.rounding = part == "rn"   ? Rounding::kNearest
+                      : part == "sr" ? Rounding::kStochastic
+                                     : Rounding::kQuasiStochastic;
     } else if (part == "moving" || part == "sticky") {
       once(has_mode, is_packed(spec.format), "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;

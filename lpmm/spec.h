@@ -1,4 +1,4 @@
-// A spec says how one role is stored, as text: FORMAT[:blockN][:rn|sr][:moving|sticky], for example
+// A spec says how one role is stored, as text: FORMAT[:blockN][:rn|sr|qr][:moving|sticky], for example
 // "int12:block128:sr:sticky" or "ude8:block256:rn". bf16 takes a rounding only, fp32 nothing.
 #pragma once
 

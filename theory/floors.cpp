@@ -56,14 +56,14 @@ RoundingMoments rounding_moments(Format format, MapTable table, Rounding roundin
   const double y = x / step;
   const auto [low, high] = cell_of(format, table, y);
   const bool inside = y >= low && high > low;
-  if (inside && rounding == Rounding::kStochastic) return {0, (y - low) * (high - y) * step * step};
+  if (inside && takes_draws(rounding)) return {0, (y - low) * (high - y) * step * step};
   return {((inside && y > 0.5 * (low + high) ? high : low) - y) * step, 0};
 }
 
 double grid_error(Rounding rounding, double step, double spread) {
   if (step == 0 || spread == 0) return 0;
   const double r = spread / step;
-  const bool sr = rounding == Rounding::kStochastic;
+  const bool sr = takes_draws(rounding);
   // Below a tenth of a step the updates that cross a cell are beyond five deviations (rn) or ten (sr).
   if (r < 0.1) return sr ? step * spread * std::sqrt(2 / kPi) - spread * spread : spread * spread;
   double sum = 0;

@@ -164,7 +164,7 @@ void encode_plain(const TileView& t, const float* values, const std::uint32_t* w
   if (t.codec.format.map == Map::kFp32) {
     std::memcpy(t.codes, values, static_cast<std::size_t>(4 * t.count));
   } else {
-    tile_kernels().to_bf16(values, t.codec.rounding == Rounding::kStochastic ? words : nullptr, t.count,
+    tile_kernels().to_bf16(values, takes_draws(t.codec.rounding) ? words : nullptr, t.count,
                            reinterpret_cast<std::uint16_t*>(t.codes));
   }
 }
@@ -186,8 +186,9 @@ bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& 
     make_storable(values, t.padded);
     kernels.largest(values, t.padded, block, largest.data());
   }
-  if (t.codec.rounding == Rounding::kStochastic && t.codec.format.map != Map::kFp32) {
-    kernels.draw(noise, t.first / kGroup, t.padded / kGroup, s.words.data());
+  if (takes_draws(t.codec.rounding) && t.codec.format.map != Map::kFp32) {
+    kernels.draw(rounding_noise(t.codec.rounding, noise), t.first / kGroup, t.padded / kGroup,
+                 s.words.data());
   }
   if (!is_packed(t.codec.format)) {
     encode_plain(t, values, s.words.data());

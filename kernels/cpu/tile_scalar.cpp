@@ -9,7 +9,10 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std
     for (std::uint32_t lane = 0; lane < 16; ++lane) {
       const std::uint32_t group = noise.first_group + static_cast<std::uint32_t>(first_group + g);
       const PhiloxWords w = noise_words(noise, 16 * group + lane);
-      for (std::uint32_t i = 0; i < 4; ++i) words[64 * g + 16 * i + lane] = w.x[i];
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        const std::uint32_t low = (w.x[i] + noise.shift) & 0xFFFFU, high = (w.x[i] >> 16) + noise.shift;
+        words[64 * g + 16 * i + lane] = high << 16 | low;
+      }
     }
   }
 }
@@ -26,7 +29,7 @@ void encode(const Codec& codec, MapTable table, const float* values, const std::
             const std::uint32_t* words, std::int64_t count, std::uint8_t* codes) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float step = bf16_to_float(steps[i / codec.block]);
-    const std::uint32_t draw = codec.rounding == Rounding::kStochastic ? draw_of(words, i) : 0;
+    const std::uint32_t draw = takes_draws(codec.rounding) ? draw_of(words, i) : 0;
     store_code(codes, codec.format, i,
                step == 0.0F ? zero_code(codec.format)
                             : encode_value(codec.format, table, codec.rounding, values[i], step, draw));

@@ -98,6 +98,8 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
   const VU c1 = hn::Set(du, noise.tensor);
   const VU c2 = hn::Set(du, noise.step);
   const VU c3 = hn::Set(du, noise.stream);
+  const hn::Repartition<std::uint16_t, DU> d16;
+  const auto shift = hn::Set(d16, static_cast<std::uint16_t>(noise.shift));
   // All 16 calls of a group side by side: the multiplications' latency hides behind the other calls.
   constexpr std::int64_t kVectors = 2 * kRow / kLanes;
   auto call = (noise.first_group + static_cast<std::uint32_t>(first_group)) * 16U;
@@ -120,7 +122,9 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
     for (std::int64_t i = 0; i < kVectors; i += 2) {
       for (int w = 0; w < 4; ++w) {
         const VU odd = hn::BitCast(du, hn::ShiftLeft<32>(hn::BitCast(DU64(), x[i + 1][w])));
-        hn::Store(hn::OddEven(odd, x[i][w]), du, words + 64 * g + 16 * w + i / 2 * kLanes);
+        const VU both = hn::OddEven(odd, x[i][w]);
+        hn::Store(hn::BitCast(du, hn::Add(hn::BitCast(d16, both), shift)), du,
+                  words + 64 * g + 16 * w + i / 2 * kLanes);
       }
     }
   }
@@ -565,7 +569,7 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
 template <Map kMap, bool kWide = false>
 void encode_map(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
                 const std::uint32_t* words, std::int64_t count, std::uint8_t* codes) {
-  if (codec.rounding == Rounding::kStochastic) {
+  if (takes_draws(codec.rounding)) {
     encode_loop<kMap, true, kWide>(codec, table, values, steps, words, count, codes);
   } else {
     encode_loop<kMap, false, kWide>(codec, table, values, steps, words, count, codes);

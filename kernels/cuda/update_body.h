@@ -32,7 +32,12 @@ struct Slot {
 using TableOf = MapTable (*)(Format);  // the tables where the bodies run
 
 inline Slot make_slot(const RoleView& view, TableOf table_of, Noise noise) {
-  return {view.codec, table_of(view.codec.format), view.codes, view.steps, noise, false};
+  return {view.codec,
+          table_of(view.codec.format),
+          view.codes,
+          view.steps,
+          rounding_noise(view.codec.rounding, noise),
+          false};
 }
 
 LPMM_HD float load_value(const Slot& s, std::int64_t element) {
@@ -152,9 +157,9 @@ LPMM_HD std::uint8_t packed_byte(Format f, const std::uint32_t* codes, int valid
 }
 
 LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) {
-  const std::uint32_t draw = s.codec.rounding == Rounding::kStochastic ? noise_draw(s.noise, element) : 0U;
+  const std::uint32_t draw = takes_draws(s.codec.rounding) ? noise_draw(s.noise, element) : 0U;
   if (s.codec.format.map == Map::kBf16) {
-    return s.codec.rounding == Rounding::kStochastic ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
+    return takes_draws(s.codec.rounding) ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
   }
   const float step = bf16_to_float(s.steps[element / s.codec.block]);
   if (step == 0.0F) return zero_code(s.codec.format);

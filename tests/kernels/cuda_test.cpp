@@ -24,6 +24,7 @@ Codec table(Map map, int bits, int block, Rounding rounding) {
   return {{map, static_cast<std::uint8_t>(bits)}, block, rounding, StepMode::kMoving};
 }
 constexpr Rounding kSr = Rounding::kStochastic;
+constexpr Rounding kQr = Rounding::kQuasiStochastic;
 constexpr Rounding kRn = Rounding::kNearest;
 constexpr StepMode kSticky = StepMode::kSticky;
 constexpr StepMode kMoving = StepMode::kMoving;
@@ -250,6 +251,9 @@ std::vector<Case> cases() {
       {"8/4/4/4 with unlike blocks",
        {linear(8, 64, kSr, kSticky), linear(4, 256, kSr, kMoving), table(Map::kSoftsign, 4, 128, kSr),
         table(Map::kLinearNoZero, 4, 4096, kSr)}},
+      {"6/3/4/3 quasi-stochastic",
+       {linear(6, 128, kQr, kSticky), table(Map::kSoftsign, 3, 128, kQr), table(Map::kSoftsign, 4, 128, kQr),
+        table(Map::kSquareRoot, 3, 128, kQr)}},
       {"nearest, dynamic maps",
        {linear(7, 512, kRn, kMoving), linear(5, 64, kRn, kMoving), table(Map::kDynamic, 8, 256, kRn),
         table(Map::kDynamicUnsigned, 8, 256, kRn)}},

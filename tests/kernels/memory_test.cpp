@@ -555,5 +555,68 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
   }
 }
 
+// Small steady updates: with sr the stored value walks away from the true one as the root of their number,
+// with qr it stays beside it, as if the rounding error had been kept.
+TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
+  Pool pool(1);
+  constexpr std::int64_t kElements = 6400;
+  constexpr int kUpdates = 400;
+  for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic}) {
+    const Codec fp32 = codec_of({Map::kFp32, 32});
+    Roles roles({codec_of(linear(8), 128, rounding, StepMode::kSticky), fp32, fp32, fp32}, kElements);
+    std::vector<float> start(static_cast<std::size_t>(kElements), 0.0F);
+    for (std::size_t i = 0; i < start.size(); i += 128) start[i] = 1.0F;  // the block's largest
+    write(pool, roles.parameter, start);
+    const std::vector<float> before = decoded(pool, roles.parameter);
+    const double gap = bf16_to_float(roles.parameter.view().steps[0]);
+    const std::vector<float> change = normal_values(kElements, 3, static_cast<float>(gap / 20));
+    for (std::uint32_t step = 1; step <= kUpdates; ++step) {
+      write(pool, roles.accumulator, change);
+      EXPECT_TRUE(update(pool, momentum_sgd(0.0F, 1.0F), roles.args(step, false)));
+    }
+    const std::vector<float> after = decoded(pool, roles.parameter);
+    double square = 0, largest = 0;
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      if (i % 128 == 0) continue;
+      const double error = (after[i] - (before[i] - kUpdates * double{change[i]})) / gap;
+      square += error * error;
+      largest = std::max(largest, std::abs(error));
+    }
+    const double deviation = std::sqrt(square / kElements);
+    if (rounding == Rounding::kStochastic) {
+      EXPECT_GT(deviation, 3);
+    } else {
+      EXPECT_LT(deviation, 1);
+      EXPECT_LT(largest, 5);
+    }
+  }
+}
+
+TEST(Fold, QuasiStochasticRoundingFollowsEqualContributions) {
+  Pool pool(1);
+  constexpr std::int64_t kElements = 6400;
+  const auto deviation = [&](Rounding rounding) {
+    Packed a(codec_of(linear(8), 128, rounding), kElements);
+    std::vector<float> g = normal_values(kElements, 1, 1e-3F);
+    for (std::size_t i = 0; i < g.size(); i += 128) g[i] = 1.0F;
+    for (std::uint32_t m = 0; m < 64; ++m) {
+      FoldArgs args;
+      args.noise = {5, 1, 7, noise_stream(Role::kAccumulator, m)};
+      fold(pool, a.view(), 0, kElements, g.data(), args);
+      for (std::size_t i = 0; i < g.size(); i += 128) g[i] = 0.0F;  // the steps stay
+    }
+    const std::vector<float> sum = decoded(pool, a);
+    const double gap = bf16_to_float(a.view().steps[0]);
+    double square = 0;
+    for (std::size_t i = 0; i < sum.size(); ++i) {
+      if (i % 128 != 0) square += std::pow((sum[i] - 64 * double{g[i]}) / gap, 2);
+    }
+    return std::sqrt(square / kElements);
+  };
+  const double sr = deviation(Rounding::kStochastic), qr = deviation(Rounding::kQuasiStochastic);
+  EXPECT_GT(sr, 2.0);
+  EXPECT_LT(qr, 0.7);
+}
+
 }  // namespace
 }  // namespace lpmm::kernels

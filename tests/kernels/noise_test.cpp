@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <set>
+#include <vector>
 
 namespace lpmm {
 namespace {
@@ -61,6 +63,64 @@ TEST(Noise, IsUniform) {
   const double root = std::sqrt(static_cast<double>(kDraws));
   EXPECT_LT(std::abs(mean / kDraws), 4 * std::sqrt(1.0 / 12.0) / root);
   EXPECT_LT(std::abs(square / kDraws), 4 * std::sqrt(1.0 / 180.0) / root);
+}
+
+// Of the draws that an element takes in T steps, the share in an interval is its length to within O(log T) /
+// T; of independent ones, to within a root.
+TEST(Noise, QuasiDrawsOfAnElementFillTheIntervalEvenly) {
+  constexpr std::uint32_t kSteps = 1000;
+  for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
+    for (std::int64_t e = 0; e < 40; ++e) {
+      for (const double share : {0.01, 0.1, 0.3, 0.5, 0.9}) {
+        double high = 0, low = 0;
+        for (std::uint32_t t = 0; t < kSteps; ++t) {
+          const double u = uniform(quasi_noise({11, 2, t, noise_stream(role)}), 97 * e);
+          high += u >= 1 - share ? 1 : 0;
+          low += u < share ? 1 : 0;
+        }
+        EXPECT_NEAR(high, share * kSteps, 3) << "element " << e << " share " << share;
+        EXPECT_NEAR(low, share * kSteps, 3) << "element " << e << " share " << share;
+      }
+    }
+  }
+}
+
+// The discrepancy D(T) of theory/README.md 1.6: T times the largest difference between the share of draws
+// below a bound and that bound.
+TEST(Noise, WeylStepLeavesNoStretchUneven) {
+  for (const std::uint32_t steps : {3U, 10U, 31U, 100U, 317U, 1000U, 3001U, 10000U, 30000U}) {
+    std::vector<double> draws;
+    for (std::uint32_t t = 0; t < steps; ++t) draws.push_back(t * kWeylStep % 65536 / 65536.0);
+    std::sort(draws.begin(), draws.end());
+    for (std::size_t i = 0; i < draws.size(); ++i) {
+      const double expected = steps * draws[i], below = static_cast<double>(i);
+      ASSERT_LT(std::max(std::abs(below - expected), std::abs(below + 1 - expected)), 3.4) << steps;
+    }
+  }
+}
+
+// Microbatches of a step are a sequence, steps are independent: the accumulator starts afresh.
+TEST(Noise, QuasiDrawsOfTheAccumulatorCountMicrobatches) {
+  for (std::uint32_t m = 0; m < 70; ++m) {
+    const Noise n = quasi_noise({11, 2, 5, noise_stream(Role::kAccumulator, m, 3)});
+    const Noise first = {11, 2, 5, noise_stream(Role::kAccumulator, 0, 3)};
+    for (std::int64_t e = 0; e < 300; ++e) {
+      EXPECT_EQ(noise_draw(n, e), (noise_draw(first, e) + m * kWeylStep) % 65536);
+    }
+  }
+  const Noise next = quasi_noise({11, 2, 6, noise_stream(Role::kAccumulator, 0, 3)});
+  EXPECT_EQ(next.step, 6U);
+  EXPECT_EQ(next.shift, 0U);
+}
+
+// Over elements every step's draws are as uniform as those of sr.
+TEST(Noise, QuasiDrawsOfAStepAreUniformOverElements) {
+  for (const std::uint32_t t : {0U, 1U, 2U, 1000U}) {
+    const Noise n = quasi_noise({11, 2, t, noise_stream(Role::kParameter)});
+    double mean = 0;
+    for (std::int64_t e = 0; e < kDraws; ++e) mean += uniform(n, e) - 0.5;
+    EXPECT_LT(std::abs(mean / kDraws), 4 * std::sqrt(1.0 / 12.0 / kDraws)) << t;
+  }
 }
 
 TEST(Noise, IsUncorrelatedAcrossEverythingItIsKeyedBy) {

@@ -26,7 +26,8 @@ TEST(Spec, EverySpecRoundTrips) {
   for (const Format format : all_formats()) {
     EXPECT_TRUE(format_exists(format));
     for (int block = 64; block <= 4096; block *= 2) {
-      for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
+      for (const Rounding rounding :
+           {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic}) {
         for (const StepMode mode : {StepMode::kMoving, StepMode::kSticky}) {
           Spec spec{format, block, rounding, mode};
           if (!is_packed(format)) spec.block = 0, spec.step_mode = StepMode::kMoving;
@@ -37,7 +38,7 @@ TEST(Spec, EverySpecRoundTrips) {
       }
     }
   }
-  EXPECT_EQ(texts.size(), 30U * 7 * 2 * 2 + 2 + 1);  // and no two specs share a text
+  EXPECT_EQ(texts.size(), 30U * 7 * 3 * 2 + 3 + 1);  // and no two specs share a text
 }
 
 TEST(Spec, OmittedPartsHaveDefaults) {
@@ -61,8 +62,8 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
            Case{"de8x", "unknown format", "soft4, soft8", 1},
            Case{" int8", "unknown format", "bf16, fp32", 1},
            Case{"INT8", "unknown format", "bf16, fp32", 1},
-           Case{"int8:", "an empty part", "rn or sr", 6},
-           Case{"int8::rn", "an empty part", "rn or sr", 6},
+           Case{"int8:", "an empty part", "rn, sr or qr", 6},
+           Case{"int8::rn", "an empty part", "rn, sr or qr", 6},
            Case{"int8:block100", "no such block \"block100\"", "64, 128, 256", 6},
            Case{"int8:block32", "no such block", "64, 128, 256", 6},
            Case{"int8:block8192", "no such block", "64, 128, 256", 6},
@@ -74,8 +75,8 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
            Case{"int8:sr:rn", "a second rounding", "once", 9},
            Case{"int8:block64:block64", "a second block", "once", 14},
            Case{"int8:sticky:moving", "a second step", "once", 13},
-           Case{"bf16:block128", "bf16 has no block", "rn or sr", 6},
-           Case{"bf16:rn:sticky", "bf16 has no step", "rn or sr", 9},
+           Case{"bf16:block128", "bf16 has no block", "rn, sr or qr", 6},
+           Case{"bf16:rn:sticky", "bf16 has no step", "rn, sr or qr", 9},
            Case{"fp32:rn", "fp32 has no rounding", "nothing", 6},
        }) {
     const std::string error = error_of(c.text);
