@@ -140,7 +140,7 @@ void run_quadratic_part(const AblationOptions& options) {
     }
   }
   for (const QuadraticCell& c : cells) {
-    const bool sr = c.run.parameter.rounding == Rounding::kStochastic;
+    const bool is_predicted = takes_draws(c.run.parameter.rounding);  // of qr by what holds for sr
     csv += fmt::format("{},{},{},{},{:g},", c.run.momentum == 0 ? "sgd" : "sgdm", c.run.parameter.format.bits,
                        to_string(c.run.parameter.rounding), motion_name(c.run), c.run.learning_rate);
     if (c.leaves_range) {
@@ -149,10 +149,10 @@ void run_quadratic_part(const AblationOptions& options) {
     }
     csv += fmt::format("{:.5g},{:.4f},{:.4g},{:.2g},", c.measured.step, c.measured.moves, c.measured.variance,
                        c.measured.error);
-    csv += sr ? fmt::format("{:.4g},{:.3f},{:.4f},{:.4f}\n", c.predicted.variance,
-                            c.measured.variance / c.predicted.variance, c.measured.underflow,
-                            c.predicted.underflow)
-              : fmt::format(",,{:.4f},\n", c.measured.underflow);
+    csv += is_predicted ? fmt::format("{:.4g},{:.3f},{:.4f},{:.4f}\n", c.predicted.variance,
+                                      c.measured.variance / c.predicted.variance, c.measured.underflow,
+                                      c.predicted.underflow)
+                        : fmt::format(",,{:.4f},\n", c.measured.underflow);
   }
   write_csv(options, "quadratic.csv", csv);
   draw_charts(options.out, "quadratic", charts);

@@ -26,6 +26,17 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+// Short enough for a square.
+std::string heat_label(double value) {
+  const double size = std::abs(value);
+  if (size < 0.0005) return "0";
+  return size < 1000 ? fmt::format("{:.{}f}", value,
+                                   size < 1    ? 3
+                                   : size < 10 ? 2
+                                               : 1)
+                     : fmt::format("{:.2g}", value);
+}
+
 }  // namespace
 
 void draw_charts(const std::string& out, const std::string& name, const std::vector<Chart>& charts) {
@@ -55,8 +66,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
         script += fmt::format("{:.6g} {:.6g}", s.points[i].first, s.points[i].second);
         if (bounded) script += fmt::format(" {:.6g} {:.6g}", s.bounds[i].first, s.bounds[i].second);
         if (hot) {
-          const double size = std::abs(s.heat[i]);
-          script += fmt::format(" {:.6g} {:.{}f}", s.heat[i], s.heat[i], size < 1 ? 3 : size < 10 ? 2 : 0);
+          script += fmt::format(" {:.6g} {}", s.heat[i], heat_label(s.heat[i]));
         }
         script += "\n";
       }
@@ -84,7 +94,8 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
                  "svg");
   write_text((fs::path(out) / (name + ".gp")).string(), script);
   const std::string log = (fs::path(out) / (name + ".gnuplot.txt")).string();
-  const int code = wait_process(start_process({"gnuplot", "--default-settings", name + ".gp"}, {log, out}));
+  const int code =
+      wait_process(start_process({"gnuplot", "--default-settings", "./" + name + ".gp"}, {log, out}));
   if (code != 0) throw RunError(fmt::format("gnuplot failed on {}/{}.gp: see {}", out, name, log));
   fs::remove(log);
 }

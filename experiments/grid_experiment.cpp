@@ -86,10 +86,10 @@ class TableReader {
     }
     return out;
   }
-  std::vector<double> numbers(const char* key) {
-    std::vector<double> out;
+  std::optional<std::vector<double>> numbers(const char* key) {
     const toml::node* node = find(key);
-    if (node == nullptr) return out;
+    if (node == nullptr) return {};
+    std::vector<double> out;
     if (!node->is_array()) refuse(fmt::format("{} is an array of numbers", key));
     for (const toml::node& item : *node->as_array()) {
       const auto value = item.value<double>();
@@ -130,6 +130,9 @@ Selection read_selection(TableReader& reader) {
   Selection out{.y = reader.text("y"), .only = {}, .best = reader.text("best")};
   reader.each("only", [&](TableReader& fields, const char* key) { out.only[key] = fields.text(key); });
   if (out.y.empty()) reader.refuse("y names what is shown");
+  if (!out.best.empty() && out.y.ends_with("_gap")) {
+    reader.refuse("the best of gaps is where the baseline is worst: with best, show what the gap is of");
+  }
   return out;
 }
 
@@ -142,7 +145,7 @@ ChartRequest read_chart(TableReader reader) {
   out.lines = reader.texts("lines");
   out.panels = reader.texts("panels");
   out.heat = reader.text("heat");
-  out.limits = reader.numbers("limits");
+  const auto limits = reader.numbers("limits");
   out.front = reader.take("front", false, "true or false");
   reader.finish();
   if (out.x.empty()) reader.refuse("x names what y is shown over");
@@ -152,8 +155,11 @@ ChartRequest read_chart(TableReader reader) {
   if (!out.heat.empty() && (out.x == "step" || out.front || !out.lines.empty() || !out.log.empty())) {
     reader.refuse("a heat map has x and heat, and neither lines, front, log nor steps");
   }
-  if (!out.limits.empty() && (out.limits.size() != 2 || !(out.limits[0] < out.limits[1]))) {
-    reader.refuse("limits are the least and the largest number shown");
+  if (limits) {
+    if (limits->size() != 2 || !((*limits)[0] < (*limits)[1]))
+      reader.refuse("limits are the least and the largest number shown");
+    if (out.log.ends_with('y') && (*limits)[0] <= 0) reader.refuse("limits of a log axis are above 0");
+    out.limits = *limits;
   }
   constexpr std::string_view kLogs[] = {"", "x", "y", "xy"};
   if (std::find(std::begin(kLogs), std::end(kLogs), out.log) == std::end(kLogs)) {
@@ -214,6 +220,7 @@ Part load_part(const fs::path& path, bool quick) {
     const toml::table none;
     const toml::table* table = root["quick"].as_table();
     make_quick(TableReader(path.string(), table == nullptr ? none : *table), part.grid);
+    for (ChartRequest& chart : part.charts) chart.limits.clear();  // they are of whole runs
   }
   return part;
 }
@@ -471,11 +478,15 @@ int mark(std::size_t line) {
   return line < std::size(kRunColours) ? 7 : 4;  // discs, then squares
 }
 
-// The place of each row on an axis: its number, or where not all are numbers, or with `by_rank`, its rank of
-// appearance.
+double number_in(const std::string& text) {
+  return std::strtod(text.c_str(), nullptr);
+}
+
+// The place of each row on an axis: its number, or where not all are numbers its rank of appearance; with
+// `by_rank` always a rank, of numbers by size.
 class Axis {
  public:
-  Axis(const Rows& rows, const std::string& name, bool by_rank = false) : name_(name), categories_(by_rank) {
+  Axis(const Rows& rows, const std::string& name, bool by_rank = false) : name_(name) {
     for (const Row* row : rows) {
       if (row->values.contains(name)) continue;
       const std::string& text = row->fields.at(name);
@@ -483,14 +494,18 @@ class Axis {
       std::strtod(text.c_str(), &end);
       if (text.empty() || *end != '\0') categories_ = true;
     }
-    if (!categories_) return;
+    if (!categories_ && !by_rank) return;
     for (const auto& [text, some] : split(rows, {name})) ranks_.push_back(text);
+    if (categories_) return;
+    categories_ = true;
+    std::sort(ranks_.begin(), ranks_.end(),
+              [](const std::string& a, const std::string& b) { return number_in(a) < number_in(b); });
   }
   double of(const Row& row) const {
     const auto value = row.values.find(name_);
     if (value != row.values.end()) return value->second.mean;
     const std::string& text = row.fields.at(name_);
-    if (!categories_) return std::strtod(text.c_str(), nullptr);
+    if (!categories_) return number_in(text);
     return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
   }
   // gnuplot's commands for it as the axis x or y.
@@ -505,7 +520,7 @@ class Axis {
 
  private:
   std::string name_;
-  bool categories_;  // else numbers
+  bool categories_ = false;  // else numbers
   std::vector<std::string> ranks_;
 };
 
@@ -576,7 +591,7 @@ Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::stri
   if (more_is_better(request.rows.y)) std::swap(low, high);
   scales += fmt::format("set palette defined (0 '{}', 0.5 '#f7f7f7', 1 '{}')\n", low, high);
   if (!request.limits.empty())
-    scales += fmt::format("set cbrange [{:g}:{:g}]\n", request.limits[0], request.limits[1]);
+    scales += fmt::format("set cbrange [{}:{}]\n", request.limits[0], request.limits[1]);
   return {title, request.x, request.heat, scales, {std::move(squares)}};
 }
 
@@ -625,6 +640,16 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
       return !row->fields.contains(request.x) && !row->values.contains(request.x);
     });
   }
+  // A front is drawn below or above what it is compared with, where there is anything else.
+  Rows compared;
+  if (request.front && !baseline.empty()) {
+    const auto is_other = [&](const Row* row) { return row->fields.at("preset") != baseline; };
+    const auto first = std::stable_partition(selected.begin(), selected.end(), is_other);
+    if (first != selected.begin()) {
+      compared.assign(first, selected.end());
+      selected.erase(first, selected.end());
+    }
+  }
   std::vector<Chart> charts;
   for (const auto& [panel, in_panel] : split(selected, request.panels)) {
     std::string title = request.title.empty() ? request.rows.y : request.title;
@@ -633,21 +658,14 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
       charts.push_back(heat_map_of(in_panel, request, title));
       continue;
     }
-    Rows shown = in_panel, level;  // a front is drawn below or above what it is compared with
-    if (request.front && !baseline.empty()) {
-      const auto first = std::stable_partition(
-          shown.begin(), shown.end(), [&](const Row* row) { return row->fields.at("preset") != baseline; });
-      level.assign(first, shown.end());
-      shown.erase(first, shown.end());
-    }
-    const Axis axis(is_curve ? Rows{} : shown, request.x);
+    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
     std::string scales = axis.scale('x', request.log.find('x') != request.log.npos);
     if (request.log.ends_with('y')) scales += "set logscale y\n";
     if (!request.limits.empty())
-      scales += fmt::format("set yrange [{:g}:{:g}]\n", request.limits[0], request.limits[1]);
+      scales += fmt::format("set yrange [{}:{}]\n", request.limits[0], request.limits[1]);
     Chart chart{title, request.x, request.rows.y, scales, {}};
     std::size_t line = 0;
-    for (const auto& [name, in_line] : split(shown, request.lines)) {
+    for (const auto& [name, in_line] : split(in_panel, request.lines)) {
       if (is_curve) {
         add_curve(in_line, request.rows.y, name, line++, chart);
       } else {
@@ -655,7 +673,13 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
       }
     }
     if (request.front) {
-      chart.series.push_back(front_of(shown, axis, request));
+      chart.series.push_back(front_of(in_panel, axis, request));
+      Rows level = compared;
+      for (const std::string& field : request.panels) {
+        if (field == "preset" || field.starts_with("memory.")) continue;
+        std::erase_if(level,
+                      [&](const Row* row) { return row->fields.at(field) != in_panel[0]->fields.at(field); });
+      }
       if (!level.empty()) chart.series.push_back(level_of(level, request, baseline, chart.series));
     }
     charts.push_back(std::move(chart));
@@ -685,6 +709,23 @@ void judge(const Part& part, std::span<const Row> rows) {
   }
 }
 
+// That no two rows of a heat map have one place.
+void check_heat(const Part& part, const ChartRequest& chart, std::span<const Row> rows) {
+  std::vector<std::string> place = chart.panels;
+  place.insert(place.end(), {chart.x, chart.heat});
+  for (const auto& [name, together] : split(with_fields(rows, chart.rows.only), place)) {
+    for (const Row* row : together) {
+      for (const auto& [field, value] : row->fields) {
+        if (field == chart.rows.best || value == together[0]->fields.at(field)) continue;
+        throw UsageError(
+            fmt::format("{}.toml: runs of different {} have one place in the heat map over {} and {}; "
+                        "name it in panels or only",
+                        part.name, field, chart.x, chart.heat));
+      }
+    }
+  }
+}
+
 // That charts and expectations speak of what the runs will have.
 void check_names(const Part& part, std::span<const Row> rows, bool quick) {
   const Names names(part, rows);
@@ -695,6 +736,7 @@ void check_names(const Part& part, std::span<const Row> rows, bool quick) {
     if (!chart.heat.empty()) {
       names.check_field(chart.heat);
       names.check_field(chart.x);
+      check_heat(part, chart, rows);
     }
     if (chart.x == "step") continue;
     names.check_either(chart.x);

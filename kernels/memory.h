@@ -33,8 +33,8 @@ struct ChangeStats {
   std::int64_t saturated = 0;       // elements whose code is the largest or smallest one
   double true_change_squared = 0;   // sum of (wanted - old)^2
   double change_error_squared = 0;  // sum of (stored - wanted)^2
-  // Of increments of packed elements: their number, and the sum of |wanted - old| in gaps between the codes
-  // around `wanted`. Their quotient is the update-to-step ratio.
+  // Of increments of packed elements in blocks that hold anything but 0: their number, and the sum of
+  // |wanted - old| in gaps between the codes around `wanted`. Their quotient is the update-to-step ratio.
   std::int64_t packed_increments = 0;
   double change_in_gaps = 0;
   ChangeStats& operator+=(const ChangeStats& o) {

@@ -118,6 +118,11 @@ Spec parse_spec(std::string_view text) {
     } else if (part == "moving" || part == "sticky") {
       once(has_mode, is_packed(spec.format), "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
+      // A block whose largest element is stored as 0.5 would drop its step when it is written again.
+      if (spec.step_mode == StepMode::kSticky && spec.format == Format{Map::kSoftsign, 3}) {
+        fail(text, at, length, "soft3 has no sticky step: its second largest value is half its range",
+             "moving");
+      }
     } else {
       fail(text, at, length, part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part),
            kPartChoices);

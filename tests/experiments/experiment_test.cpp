@@ -96,7 +96,7 @@ set = ["train.steps=3", "log.underflow_every_steps=1", "checkpoint.final=false"]
 [[chart]]
 title = "it's a 'title'"
 x = "memory.parameter.bits"
-y = "test_loss_gap"
+y = "test_loss"
 lines = ["train.microbatches"]
 panels = ["preset"]
 best = "train.batch"
@@ -115,6 +115,7 @@ limits = [0.25, 2]
 [[chart]]
 x = "bits_per_parameter"
 y = "test_loss"
+panels = ["memory.parameter.rounding"]
 front = true
 [[expected]]
 what = "bits are bits"
@@ -159,8 +160,8 @@ high = 0.0
     }
   }
   const std::string drawn = read_file(path("out/part.gp"));
-  for (const char* says :
-       {"set yrange [1:8.5]", "set cbrange [0.25:2]", "set ytics ('4' 0, '8' 1)", "lc palette"})
+  for (const char* says : {"set yrange [1:8.5]", "set cbrange [0.25:2]", "set ytics ('4' 0, '8' 1)",
+                           "lc palette", "title 'fp32'"})
     EXPECT_NE(drawn.find(says), std::string::npos) << says;
   // A second run trains nothing and says the same.
   const Outcome again = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
@@ -211,6 +212,14 @@ TEST_F(ExperimentTest, BadGridsAreRefused) {
   refused(heat + "\"preset\"\nlines = [\"preset\"]\n", {"heat", "lines"});
   refused(heat + "\"test_loss\"\n", {"part.toml", "test_loss", "preset"});
   refused(heat + "\"preset\"\nlimits = [2, 1]\n", {"limits"});
+  refused(heat + "\"preset\"\nlimits = []\n", {"limits"});
+  refused("[[chart]]\nx = \"preset\"\ny = \"test_loss\"\nlog = \"y\"\nlimits = [0, 1]\n", {"limits", "log"});
+  refused("[axes]\n\"train.batch\" = [\"2\", \"4\"]\n" + heat + "\"preset\"\n", {"train.batch", "heat map"});
+  refused(
+      "presets = [\"fp32\", \"lpmm\"]\nbaseline = \"fp32\"\n[[expected]]\nwhat = \"a\"\ny = "
+      "\"test_loss_gap\"\nbest = "
+      "\"preset\"\n",
+      {"best", "gap"});
   refused(heat + "\"preset\"\nlimits = [1, \"2\"]\n", {"limits"});
   refused(heat + "\"preset\"\nlimits = [1, nan]\n", {"limits"});
   refused("[[chart]]\nx = \"preset\"\ny = \"test_loss\"\nlines = [\"memory.parmeter\"]\n",

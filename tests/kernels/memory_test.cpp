@@ -325,11 +325,15 @@ TEST(Fold, CountsUnderflow) {
   EXPECT_NEAR(stats.change_in_gaps, 10 * 1e-4 / (1.0 / 127), 1e-3);  // the step is the 1.0 of before / 127
 }
 
-// Changes of a third of the gap that they fall into, up and down, from every code of every map but the last.
+// Changes of a third of the gap that they fall into, up and down, from every code but the last, of maps with
+// and without sign and 0; and below the smallest entry, where the gap above it counts.
 TEST(Fold, MeasuresChangesInGaps) {
   Pool pool(1);
-  for (const Format format : {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
-                              Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8}, Format{Map::kLinear, 2}}) {
+  for (const Format format :
+       {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
+        Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8}, Format{Map::kLinear, 2},
+        Format{Map::kSoftsign, 3}, Format{Map::kSquareRoot, 3}, Format{Map::kSquareRoot, 4},
+        Format{Map::kLinearNoZero, 3}, Format{Map::kDynamicNoZero, 4}, Format{Map::kDynamicUnsigned, 8}}) {
     const Codec codec = codec_of(format, 128, Rounding::kNearest);
     const MapTable table = map_table(format);
     const int limit = code_limit(format.bits);
@@ -364,6 +368,18 @@ TEST(Fold, MeasuresChangesInGaps) {
             << name_of(format) << " entry " << i << " up " << is_up;
       }
     }
+    if (!is_zero_free(format.map)) continue;
+    Packed a(codec, 128);
+    std::vector<float> g(128, 0.0F);
+    g[0] = entries[0], g[1] = most;
+    fold(pool, a.view(), 0, 128, g.data(), {});
+    std::fill(g.begin(), g.end(), 0.0F);
+    g[0] = -entries[0] / 2;
+    ChangeStats stats;
+    FoldArgs args;
+    args.stats = &stats;
+    fold(pool, a.view(), 0, 128, g.data(), args);
+    EXPECT_NEAR(stats.change_in_gaps, entries[0] / 2 / (entries[1] - entries[0]), 1e-5) << name_of(format);
   }
 }
 

@@ -106,8 +106,11 @@ TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
 TEST(Oracle, NearestRounding) {
   for (const std::string_view preset : preset_names()) {
     Policy policy = make_policy(preset);
-    set_rounding(policy, Rounding::kNearest);
-    run_both(policy, optimizer(RuleName::kAdamW), 2, 2, std::string(preset) + " rn");
+    for (const Rounding rounding : {Rounding::kNearest, Rounding::kQuasiStochastic}) {
+      set_rounding(policy, rounding);
+      run_both(policy, optimizer(RuleName::kAdamW), 2, 2,
+               std::string(preset) + " " + std::string(to_string(rounding)));
+    }
   }
 }
 
