@@ -85,7 +85,7 @@ TEST(Cli, AnswersMayHoldAnyBytes) {
 class Answers : public ProgramTest {};
 
 TEST_F(Answers, PlanHasItsKeysAndAddsUp) {
-  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "states8"}) {
+  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8"}) {
     const Outcome outcome = run_lpmm({"plan", config(), "--preset", preset, "--json"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const json answer = outcome.json();

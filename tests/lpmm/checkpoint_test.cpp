@@ -100,7 +100,7 @@ std::string load_error(const std::string& path, Trained& into, const std::string
 }
 
 TEST(Checkpoint, BringsEveryByteBack) {
-  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "states8"}) {
+  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8"}) {
     const Scratch scratch;
     const Trained saved(preset);
     const std::string path = save(scratch, saved);
