@@ -276,10 +276,10 @@ void add_advise_command(CLI::App& program, Action& action) {
       R"(Of every tensor, at the peak learning rate and as the configuration stores it: underflow, the share
 of updates that will change no code (with sr no loss in itself: their mean is kept); floor growth, how
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
-accumulator adds to the gradient's own noise (variances). The last two are of sr, and with qr upper
-bounds; with rn, and the floor with error feedback, they are left out (null). Advice: the spec with the fewest bits, the smallest
-learning rate and the most microbatches at which rounding at most doubles that noise, in the mean of all
-elements. A probe sees the start of a training: weights grow and gradients shrink later, and more bits
+accumulator adds to the gradient's own noise (variances). The last two are of sr, and for qr taken to
+be the same, though its floor is lower; with rn, and the floor with error feedback, they are null.
+Advice: the spec with the fewest bits, the smallest learning rate and the most microbatches at which
+rounding at most doubles that noise, in the mean of all elements. A probe sees the start of a training: weights grow and gradients shrink later, and more bits
 are needed then. The formulas: theory/README.md 1.5, 2 and 4.
 Example:
   lpmm advise experiments/configs/gpt_tiny_embedded.toml --preset lpmm-min)");

@@ -55,6 +55,22 @@ $d6 << EOD
 64 0.486825 0.392876 0.580775
 EOD
 $d7 << EOD
+1 0.00460441 -0.165675 0.174884
+2 -0.00921416 -0.264135 0.245707
+4 0.0033422 -0.124167 0.130852
+8 0.0102413 -0.0559485 0.0764312
+16 0.0479346 -0.257123 0.352992
+64 0.0872979 0.00628468 0.168311
+EOD
+$d8 << EOD
+1 0.117548 0.0685975 0.166499
+2 0.156629 -0.133143 0.4464
+4 0.21477 0.0271417 0.402398
+8 0.284561 0.188614 0.380509
+16 0.330328 0.267503 0.393152
+64 0.398697 0.292212 0.505182
+EOD
+$d9 << EOD
 1 0.011932 0.00995774 0.0139063
 2 0.0170076 0.00251591 0.0314992
 4 0.0245982 0.0238078 0.0253885
@@ -62,7 +78,7 @@ $d7 << EOD
 16 0.0587841 -0.00574496 0.123313
 64 0.114889 0.03974 0.190039
 EOD
-$d8 << EOD
+$d10 << EOD
 1 0.190169 0.156859 0.22348
 2 0.266612 0.0699147 0.46331
 4 0.409834 0.30208 0.517587
@@ -70,7 +86,7 @@ $d8 << EOD
 16 0.751131 0.60486 0.897402
 64 1.35546 1.08352 1.62739
 EOD
-$d9 << EOD
+$d11 << EOD
 1 0.154842 0.106445 0.203239
 2 0.222926 0.196893 0.248958
 4 0.311855 0.233102 0.390607
@@ -78,7 +94,7 @@ $d9 << EOD
 16 0.664828 0.47166 0.857996
 64 1.17914 0.72013 1.63815
 EOD
-$d10 << EOD
+$d12 << EOD
 1 1.1281 0.855211 1.40099
 2 1.55367 1.34366 1.76369
 4 2.20722 2.11862 2.29582
@@ -86,7 +102,7 @@ $d10 << EOD
 16 4.39693 4.27149 4.52238
 64 8.93315 8.17138 9.69493
 EOD
-$d11 << EOD
+$d13 << EOD
 1 0.00819702 0.00813717 0.00825687
 2 0.0124004 0.0116018 0.0131989
 4 0.0184354 0.0128421 0.0240288
@@ -94,7 +110,7 @@ $d11 << EOD
 16 0.0406664 0.0108571 0.0704758
 64 0.083507 0.0169484 0.150066
 EOD
-$d12 << EOD
+$d14 << EOD
 1 0.130418 0.0388315 0.222004
 2 0.185482 0.154748 0.216216
 4 0.26758 0.140713 0.394447
@@ -102,7 +118,7 @@ $d12 << EOD
 16 0.449831 0.430685 0.468978
 64 0.650831 0.611489 0.690172
 EOD
-$d13 << EOD
+$d15 << EOD
 1 0.678833 0.570565 0.787101
 2 0.788748 0.780508 0.796988
 4 0.851685 0.78531 0.91806
@@ -110,7 +126,23 @@ $d13 << EOD
 16 0.973018 0.956021 0.990015
 64 1.04751 1.02515 1.06986
 EOD
-$d14 << EOD
+$d16 << EOD
+1 0.190169 0.156859 0.22348
+2 0.297824 0.119952 0.475697
+4 0.408758 0.222076 0.59544
+8 0.579919 0.474373 0.685465
+16 0.767195 0.75531 0.77908
+64 1.29652 0.919819 1.67323
+EOD
+$d17 << EOD
+1 1.1281 0.855211 1.40099
+2 1.63476 1.38137 1.88816
+4 2.30265 1.88949 2.71582
+8 3.26282 3.12252 3.40311
+16 4.5087 3.76952 5.24787
+64 9.27945 8.71454 9.84437
+EOD
+$d18 << EOD
 1 0.000240494 -0.00218403 0.00266502
 2 0.00108364 -0.00143802 0.00360529
 4 0.00370635 -0.00184684 0.00925955
@@ -118,7 +150,7 @@ $d14 << EOD
 16 0.0257884 -0.0238469 0.0754237
 64 0.0874349 0.00376318 0.171107
 EOD
-$d15 << EOD
+$d19 << EOD
 1 0.00113945 -0.00381429 0.00609319
 2 0.0124251 -0.0239404 0.0487906
 4 0.0406118 0.00302781 0.0781958
@@ -126,7 +158,7 @@ $d15 << EOD
 16 0.175303 0.116567 0.234039
 64 0.356589 0.20539 0.507787
 EOD
-$d16 << EOD
+$d20 << EOD
 1 0.00062674 -0.00238892 0.0036424
 2 0.00827816 0.00424016 0.0123162
 4 0.0307184 -0.0172917 0.0787284
@@ -134,7 +166,7 @@ $d16 << EOD
 16 0.122816 0.113388 0.132244
 64 0.278058 0.151225 0.40489
 EOD
-$d17 << EOD
+$d21 << EOD
 1 0 0 0
 2 0.000208755 -0.000219752 0.000637263
 4 0.000592756 -0.000808899 0.00199441
@@ -142,7 +174,7 @@ $d17 << EOD
 16 0.000757166 -0.000596872 0.0021112
 64 0.000232349 -0.000366044 0.000830741
 EOD
-$d18 << EOD
+$d22 << EOD
 1 0.00022368 -0.00197792 0.00242528
 2 0.0012412 -0.000346026 0.00282843
 4 0.004053 -0.00373195 0.011838
@@ -150,7 +182,7 @@ $d18 << EOD
 16 0.0253768 -0.00757231 0.0583259
 64 0.090667 0.0401844 0.14115
 EOD
-$d19 << EOD
+$d23 << EOD
 1 0.00121736 -0.00692636 0.00936108
 2 0.0128862 -0.0136203 0.0393926
 4 0.0442983 -0.027536 0.116133
@@ -158,13 +190,29 @@ $d19 << EOD
 16 0.202044 0.148497 0.25559
 64 0.39879 0.386116 0.411464
 EOD
-$d20 << EOD
+$d24 << EOD
 1 0.000524969 -0.00436198 0.00541191
 2 0.00623317 -0.00216786 0.0146342
 4 0.0218136 -0.040179 0.0838062
 8 0.0363453 -0.0264344 0.0991249
 16 0.0509597 -0.0169238 0.118843
 64 0.0853513 0.0632465 0.107456
+EOD
+$d25 << EOD
+1 0.00113945 -0.00381429 0.00609319
+2 0.0116696 -0.0186388 0.0419781
+4 0.0401446 -0.0353658 0.115655
+8 0.100539 -0.0676162 0.268694
+16 0.181426 0.0554351 0.307416
+64 0.386852 0.344478 0.429226
+EOD
+$d26 << EOD
+1 0 0 0
+2 9.63109e-05 -0.000139282 0.000331904
+4 0.000640953 -0.0032978 0.00457971
+8 0.000969589 -0.00300947 0.00494864
+16 0.00106601 -0.00252384 0.00465587
+64 0.000371387 -0.000252295 0.000995069
 EOD
 set grid
 set xlabel offset 0,0.6
@@ -175,39 +223,42 @@ unset logscale
 set autoscale
 set format
 set xtics auto
+set ytics auto
 set title 'validation loss above that of fp32 accumulators' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set logscale x
 
-set key bmargin center maxrows 4 samplen 2 width -1
-set bmargin 8
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set key bmargin center maxrows 5 samplen 2 width -1
+set bmargin 9
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
 set xtics auto
+set ytics auto
 set title 'rounding error of the sum, of its size' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'relative_error.accumulator' noenhanced
 set logscale x
 set logscale y
 
-set key bmargin center maxrows 4 samplen 2 width -1
-set bmargin 8
-plot $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set key bmargin center maxrows 5 samplen 2 width -1
+set bmargin 9
+plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
 set xtics auto
+set ytics auto
 set title 'share of contributions that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'underflow.accumulator' noenhanced
 set logscale x
 
-set key bmargin center maxrows 4 samplen 2 width -1
-set bmargin 8
-plot $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set key bmargin center maxrows 5 samplen 2 width -1
+set bmargin 9
+plot $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset multiplot
 set terminal svg size 1680,480 dynamic background 'white'
 set output 'fixed_update.svg'
@@ -216,37 +267,40 @@ unset logscale
 set autoscale
 set format
 set xtics auto
+set ytics auto
 set title 'validation loss above that of fp32 accumulators' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set logscale x
 
-set key bmargin center maxrows 4 samplen 2 width -1
-set bmargin 8
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set key bmargin center maxrows 5 samplen 2 width -1
+set bmargin 9
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
 set xtics auto
+set ytics auto
 set title 'rounding error of the sum, of its size' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'relative_error.accumulator' noenhanced
 set logscale x
 set logscale y
 
-set key bmargin center maxrows 4 samplen 2 width -1
-set bmargin 8
-plot $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set key bmargin center maxrows 5 samplen 2 width -1
+set bmargin 9
+plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
 set xtics auto
+set ytics auto
 set title 'share of contributions that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'underflow.accumulator' noenhanced
 set logscale x
 
-set key bmargin center maxrows 4 samplen 2 width -1
-set bmargin 8
-plot $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set key bmargin center maxrows 5 samplen 2 width -1
+set bmargin 9
+plot $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset multiplot

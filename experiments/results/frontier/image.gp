@@ -1,0 +1,160 @@
+$d0 << EOD
+17.1146 96.025
+EOD
+$d1 << EOD
+17.1146 97.375
+EOD
+$d2 << EOD
+13.0123 95.75
+EOD
+$d3 << EOD
+13.0123 96.8
+EOD
+$d4 << EOD
+13.0123 96.475
+EOD
+$d5 << EOD
+13.0123 96.8
+17.1146 97.375
+EOD
+$d6 << EOD
+13.0123 96.25
+17.1146 96.25
+EOD
+$d7 << EOD
+17.1146 0.205857
+EOD
+$d8 << EOD
+17.1146 0.130823
+EOD
+$d9 << EOD
+13.0123 0.200384
+EOD
+$d10 << EOD
+13.0123 0.173964
+EOD
+$d11 << EOD
+13.0123 0.164225
+EOD
+$d12 << EOD
+13.0123 0.164225
+17.1146 0.130823
+EOD
+$d13 << EOD
+13.0123 0.18162
+17.1146 0.18162
+EOD
+$d14 << EOD
+0.05 91.8 73.376 110.224
+0.1 95.225 82.2011 108.249
+0.2 96.25 90.5322 101.968
+EOD
+$d15 << EOD
+0.05 90.825 63.189 118.461
+0.1 95.45 90.3675 100.532
+0.2 96.025 73.4715 118.579
+EOD
+$d16 << EOD
+0.05 90.6 60.7404 120.46
+0.1 95.575 93.9867 97.1633
+0.2 97.375 91.3396 103.41
+EOD
+$d17 << EOD
+0.05 90.4 70.0701 110.73
+0.1 94.725 91.8661 97.5839
+0.2 95.75 84.9497 106.55
+EOD
+$d18 << EOD
+0.05 90.8 87.6234 93.9766
+0.1 95.75 91.3028 100.197
+0.2 96.8 84.7291 108.871
+EOD
+$d19 << EOD
+0.05 90.35 72.5613 108.139
+0.1 94.95 78.4319 111.468
+0.2 96.475 90.4396 102.51
+EOD
+set grid
+set xlabel offset 0,0.6
+set terminal png size 1680,480
+set output 'image.png'
+set multiplot layout 1,3
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'test accuracy against bits' noenhanced
+set xlabel 'bits_per_parameter' noenhanced
+set ylabel 'accuracy' noenhanced
+
+set key bmargin center maxrows 4 samplen 2 width -1
+set bmargin 8
+plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'final training loss' noenhanced
+set xlabel 'bits_per_parameter' noenhanced
+set ylabel 'final_loss' noenhanced
+
+set key bmargin center maxrows 4 samplen 2 width -1
+set bmargin 8
+plot $d7 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'test accuracy' noenhanced
+set xlabel 'optimizer.learning_rate' noenhanced
+set ylabel 'accuracy' noenhanced
+set yrange [89:98]
+
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32, fp32' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced
+unset multiplot
+set terminal svg size 1680,480 dynamic background 'white'
+set output 'image.svg'
+set multiplot layout 1,3
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'test accuracy against bits' noenhanced
+set xlabel 'bits_per_parameter' noenhanced
+set ylabel 'accuracy' noenhanced
+
+set key bmargin center maxrows 4 samplen 2 width -1
+set bmargin 8
+plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'final training loss' noenhanced
+set xlabel 'bits_per_parameter' noenhanced
+set ylabel 'final_loss' noenhanced
+
+set key bmargin center maxrows 4 samplen 2 width -1
+set bmargin 8
+plot $d7 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'test accuracy' noenhanced
+set xlabel 'optimizer.learning_rate' noenhanced
+set ylabel 'accuracy' noenhanced
+set yrange [89:98]
+
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32, fp32' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced
+unset multiplot
