@@ -214,7 +214,7 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   expect_keys(answer, {"version", "compiler", "simd", "compute_library", "cuda", "data_folder", "formats",
                        "presets"});
   EXPECT_EQ(answer["formats"].size(), 15 + 3 * 2 + 3 * 3 + 2);
-  EXPECT_EQ(answer["presets"].size(), 5);
+  EXPECT_EQ(answer["presets"].size(), 6);
 }
 
 // ---- quantize --------------------------------------------------------------------------------------------
