@@ -675,10 +675,10 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
     if (request.front) {
       chart.series.push_back(front_of(in_panel, axis, request));
       Rows level = compared;
+      const Row& shown = *in_panel[0];
       for (const std::string& field : request.panels) {
         if (field == "preset" || field.starts_with("memory.")) continue;
-        std::erase_if(level,
-                      [&](const Row* row) { return row->fields.at(field) != in_panel[0]->fields.at(field); });
+        std::erase_if(level, [&](const Row* row) { return row->fields.at(field) != shown.fields.at(field); });
       }
       if (!level.empty()) chart.series.push_back(level_of(level, request, baseline, chart.series));
     }
