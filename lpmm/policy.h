@@ -34,7 +34,8 @@ struct Policy {
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
 };
 
-// "fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8". Throws UsageError naming the nearest preset.
+// "fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8". Throws UsageError naming the nearest
+// preset.
 Policy make_policy(std::string_view preset);
 std::span<const std::string_view> preset_names();
 
