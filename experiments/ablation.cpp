@@ -9,7 +9,6 @@
 
 #include "experiments/chart.h"
 #include "experiments/plot.h"
-#include "experiments/sweep.h"
 #include "kernels/pool.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"

@@ -26,11 +26,11 @@ constexpr std::array<MapName, 9> kMapNames = {{{Map::kLinear, "int"},
                                                {Map::kSoftsign, "soft"},
                                                {Map::kBf16, "bf"},
                                                {Map::kFp32, "fp"}}};
+constexpr std::array<std::string_view, 3> kRoundingNames = {"rn", "sr", "qr"};  // by Rounding
 constexpr int kSmallestBlock = 64, kLargestBlock = 4096;
 constexpr const char* kFormatChoices =
-    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin03, lin04, lin08, sqrt03, sqrt04, sqrt08, soft3, "
-    "soft4, "
-    "soft8, bf16, fp32";
+    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin03, lin04, lin08, "
+    "sqrt03, sqrt04, sqrt08, soft3, soft4, soft8, bf16, fp32";
 constexpr const char* kPartChoices =
     "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn, sr or qr; moving or sticky";
 
@@ -58,8 +58,7 @@ std::string_view to_string(Role role) {
 }
 
 std::string_view to_string(Rounding rounding) {
-  constexpr std::array<std::string_view, 3> kNames = {"rn", "sr", "qr"};
-  return kNames[static_cast<std::size_t>(rounding)];
+  return kRoundingNames[static_cast<std::size_t>(rounding)];
 }
 
 const std::vector<Format>& all_formats() {
@@ -110,11 +109,10 @@ Spec parse_spec(std::string_view text) {
         if (part.substr(5) == std::to_string(block)) spec.block = block;
       }
       if (spec.block == 0) fail(text, at, length, fmt::format("no such block \"{}\"", part), kPartChoices);
-    } else if (part == "rn" || part == "sr" || part == "qr") {
+    } else if (const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
+               named != kRoundingNames.end()) {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
-      spec.rounding = part == "rn"   ? Rounding::kNearest
-                      : part == "sr" ? Rounding::kStochastic
-                                     : Rounding::kQuasiStochastic;
+      spec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
     } else if (part == "moving" || part == "sticky") {
       once(has_mode, is_packed(spec.format), "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;

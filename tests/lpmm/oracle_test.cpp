@@ -103,10 +103,10 @@ TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
   }
 }
 
-TEST(Oracle, NearestRounding) {
+TEST(Oracle, OtherRoundings) {
   for (const std::string_view preset : preset_names()) {
-    Policy policy = make_policy(preset);
     for (const Rounding rounding : {Rounding::kNearest, Rounding::kQuasiStochastic}) {
+      Policy policy = make_policy(preset);
       set_rounding(policy, rounding);
       run_both(policy, optimizer(RuleName::kAdamW), 2, 2,
                std::string(preset) + " " + std::string(to_string(rounding)));
