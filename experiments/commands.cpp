@@ -9,6 +9,7 @@
 
 #include "experiments/plot.h"
 #include "lpmm/error.h"
+#include "lpmm/policy.h"
 #include "lpmm/text.h"
 
 namespace lpmm {
@@ -21,9 +22,8 @@ RunConfig ConfigArguments::load() const {
 
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
   command.add_option("CONFIG", arguments.path, "TOML file of the run")->required();
-  command.add_option(
-      "--preset", arguments.options.preset,
-      "memory policy: fp32, lpmm, lpmm-compact, lpmm-min, lpmm-nano or states8 (default: the file's)");
+  command.add_option("--preset", arguments.options.preset,
+                     fmt::format("memory policy: {} (default: the file's)", join(preset_names())));
   command.add_option(
       "--rounding", arguments.options.rounding,
       "every role's rounding: sr (stochastic), qr (quasi-stochastic) or rn (nearest) (default: the "

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "experiments/commands.h"
+#include "lpmm/policy.h"
 
 namespace lpmm {
 
 struct MemoryExperiment {
   std::string out;
   std::string configs = "experiments/configs";  // folder of the shipped ones
-  std::vector<std::string> presets = {"fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min"};
+  std::vector<std::string> presets{preset_names().begin(), preset_names().end()};
   std::string models = "*";                          // pattern of the names of those that are planned
   std::vector<int> gigabytes = {6, 11, 16, 24, 80};  // to find the largest models for
   bool quick = false;                                // trains the small ones only, and 6 GB

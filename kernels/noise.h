@@ -57,14 +57,16 @@ struct Noise {
 // Elements of the largest tensor: the counter's word for the call holds 16 * (element / 128).
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 35;
 
+// Odd, and the partial quotients of its continued fraction over 2^16 are at most 3: no stretch of its
+// multiples is uneven.
+inline constexpr std::uint32_t kWeylStep = 19463;
+
 // The noise of `qr`, given that of `sr`. The draws an element takes in the writes t = 0, 1, ... of a role are
 // a Weyl sequence (r0 + t * kWeylStep) mod 2^16 from a random start r0 of its own. Each draw is as uniform as
 // an independent one, but of any T successive ones the share in an interval is within O(log T) / T of its
 // length: rounding errors of a value that changes steadily cancel instead of adding up as a random walk
 // (theory/README.md 1.6). t counts steps; in the accumulator, which starts afresh at every step,
 // microbatches.
-// Odd, and the partial quotients of its continued fraction over 2^16 are at most 3: no stretch is uneven.
-inline constexpr std::uint32_t kWeylStep = 19463;
 LPMM_HD Noise quasi_noise(Noise n) {
   constexpr std::uint32_t kMicrobatch = 0x3FFFU << 4;
   std::uint32_t t = n.step;

@@ -21,6 +21,7 @@ struct Preset {
 // and 16.61 with AdamW and GPT-2 124M.
 constexpr std::array<Preset, 6> kPresets = {{
     {"fp32", {"fp32", "fp32", "fp32", "fp32"}},
+    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn"}},
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky"}},
     {"lpmm-compact",
@@ -29,7 +30,6 @@ constexpr std::array<Preset, 6> kPresets = {{
      {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"}},
     {"lpmm-nano",
      {"int6:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt03:block128:sr:sticky"}},
-    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn"}},
 }};
 
 struct Resolved {

@@ -34,10 +34,10 @@ struct Policy {
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
 };
 
-// "fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8". Throws UsageError naming the nearest
-// preset.
-Policy make_policy(std::string_view preset);
+// From most bits to fewest.
 std::span<const std::string_view> preset_names();
+// One of them. Throws UsageError naming the nearest.
+Policy make_policy(std::string_view preset);
 
 // Turns every packed role to one rounding. With rn, variance steps follow the decay (moving).
 void set_rounding(Policy& policy, Rounding rounding);

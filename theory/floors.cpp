@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kernels/maps.h"
+#include "kernels/noise.h"
 #include "lpmm/error.h"
 
 namespace lpmm::theory {
@@ -16,6 +17,27 @@ constexpr double kPi = std::numbers::pi;
 
 double normal_density(double x) {
   return std::exp(-0.5 * x * x) / std::sqrt(2 * kPi);
+}
+
+// Mean of B(x + z), z ~ N(0, variance), for the polynomial B(y) = y^2 - y + 1/6 on [0, 1), repeated; that is
+// the sum over k >= 1 of exp(-2 pi^2 k^2 variance) cos(2 pi k x) / (pi k)^2. x in [0, 1).
+double smoothed_bernoulli(double x, double variance) {
+  const double parabola = x * x - x + 1.0 / 6;
+  if (variance == 0) return parabola;
+  if (variance > 0.02) {
+    double sum = 0;
+    for (int k = 1; k < 10; ++k) {
+      sum += std::exp(-2 * kPi * kPi * k * k * variance) * std::cos(2 * kPi * k * x) / (kPi * kPi * k * k);
+    }
+    return sum;
+  }
+  // The parabola's own mean, less what its kinks at 0 and 1 cut off.
+  const double deviation = std::sqrt(variance);
+  const auto beyond = [&](double distance) {
+    const double z = distance / deviation;
+    return deviation * (normal_density(z) - z * std::erfc(z / std::numbers::sqrt2) / 2);
+  };
+  return parabola + variance - 2 * (beyond(x) + beyond(1 - x));
 }
 
 // The stored neighbours of y = x / step.
@@ -50,6 +72,23 @@ double feedback_of(const QuadraticProblem& s) {
   return (1 / s.momentum - 1) / s.learning_rate;
 }
 
+// Sum over lags of the errors' covariance times that of how x answers to them, over the lag 0 alone: (14a).
+// Two updates share the momentum's memory of past gradients.
+double quasi_noise_kept(const QuadraticProblem& s, const Eigen::Matrix2d& a,
+                        const Eigen::Matrix2d& of_rounding, const Floor& floor) {
+  if (floor.rounding_noise == 0) return 1;
+  const double slowest = a.eigenvalues().cwiseAbs().maxCoeff();
+  const auto lags = static_cast<std::int64_t>(std::min(1e7, std::ceil(std::log(1e-6) / std::log(slowest))));
+  Eigen::Vector2d answer = of_rounding.col(0);
+  double correlation = 1, sum = floor.rounding_noise * answer(0);
+  for (std::int64_t lag = 1; lag <= lags; ++lag) {
+    answer = (a * answer).eval();
+    correlation *= s.momentum;
+    sum += 2 * quasi_covariance(s.step, floor.update_spread, correlation, lag) * answer(0);
+  }
+  return sum / (floor.rounding_noise * of_rounding(0, 0));
+}
+
 }  // namespace
 
 RoundingMoments rounding_moments(Format format, MapTable table, Rounding rounding, double x, double step) {
@@ -62,16 +101,19 @@ RoundingMoments rounding_moments(Format format, MapTable table, Rounding roundin
 
 double grid_error(Rounding rounding, double step, double spread) {
   if (step == 0 || spread == 0) return 0;
-  const double r = spread / step;
-  const bool sr = takes_draws(rounding);
-  // Below a tenth of a step the updates that cross a cell are beyond five deviations (rn) or ten (sr).
-  if (r < 0.1) return sr ? step * spread * std::sqrt(2 / kPi) - spread * spread : spread * spread;
-  double sum = 0;
-  for (int k = 1; k < 64; ++k) {
-    const double term = std::exp(-2 * kPi * kPi * k * k * r * r) / (k * k);
-    sum += sr ? -term : k % 2 == 0 ? term : -term;
-  }
-  return step * step * ((sr ? 1.0 / 6 : 1.0 / 12) + sum / (kPi * kPi));
+  const double variance = spread * spread / (step * step);
+  return step * step *
+         (takes_draws(rounding) ? 1.0 / 6 - smoothed_bernoulli(0, variance)
+                                : 1.0 / 12 + smoothed_bernoulli(0.5, variance));
+}
+
+double quasi_covariance(double step, double spread, double correlation, std::int64_t lag) {
+  if (step == 0 || spread == 0) return 0;
+  const double variance = spread * spread / (step * step);
+  const double apart = static_cast<double>(lag * kWeylStep % 65536) / 65536;
+  return step * step / 2 *
+         (smoothed_bernoulli(apart, 2 * variance * (1 - correlation)) + smoothed_bernoulli(apart, 0) -
+          2 * smoothed_bernoulli(apart, variance));
 }
 
 double map_error(Format format, MapTable table, Rounding rounding, double step, double spread) {
@@ -182,27 +224,32 @@ double floor_growth(double rounding_noise, double update_variance, double moment
 }
 
 Floor quadratic_floor(const QuadraticProblem& s) {
+  if (s.quasi && (s.moves > 0 || s.error_feedback)) {
+    throw UsageError("the floor of qr is known for a sticky step without error feedback");
+  }
   const double lr = s.learning_rate;
   Eigen::Matrix2d a;
   a << 1 - lr * s.curvature, -lr * s.momentum, s.curvature, s.momentum;
   const Eigen::Vector2d input(-lr, 1);
-  const Eigen::Matrix2d gradient =
+  Eigen::Matrix2d gradient =
       (s.gradient_noise * s.gradient_noise + s.accumulator_noise) * input * input.transpose();
+  gradient(1, 1) += s.momentum_noise;
   const Eigen::Vector2d rounding(1, feedback_of(s));
+  const Eigen::Matrix2d of_gradient = stationary_covariance(a, gradient);
+  const Eigen::Matrix2d of_rounding = stationary_covariance(a, rounding * rounding.transpose());
 
   Floor floor;
   floor.rounding_noise = s.step * s.step / 6;
   for (int i = 0; i < 200; ++i) {
     const double before = floor.rounding_noise;
-    Eigen::Matrix2d q = gradient + before * rounding * rounding.transpose();
-    q(1, 1) += s.momentum_noise;
-    const Eigen::MatrixXd p = stationary_covariance(a, q);
+    const Eigen::Matrix2d p = of_gradient + floor.noise_kept * before * of_rounding;
     floor.variance = p(0, 0);
     floor.momentum_spread = std::sqrt(p(1, 1) - s.momentum_noise);
     // The fresh momentum moves x: what rounding x gives back comes after.
     floor.update_spread = lr * std::sqrt(p(1, 1) - s.momentum_noise - before * rounding(1) * rounding(1));
     floor.rounding_noise = s.moves * s.step * s.step / 6 +
                            (1 - s.moves) * grid_error(Rounding::kStochastic, s.step, floor.update_spread);
+    if (s.quasi) floor.noise_kept = quasi_noise_kept(s, a, of_rounding, floor);
     if (std::abs(floor.rounding_noise - before) <= 1e-12 * before) break;
   }
   floor.loss = 0.5 * s.curvature * floor.variance;

@@ -24,6 +24,10 @@ RoundingMoments rounding_moments(Format format, MapTable table, Rounding roundin
 // step * E|x| - E x^2 (sr, small spread) and step^2/6 (sr), step^2/12 (rn) for a large one.
 double grid_error(Rounding rounding, double step, double spread);
 
+// Covariance of the errors that `qr` makes of one element in two writes `lag` apart, each from a grid point,
+// the updates N(0, spread^2) and correlated by `correlation`. Eq. (5b).
+double quasi_covariance(double step, double spread, double correlation, std::int64_t lag);
+
 // The same for x ~ N(0, spread^2) on any packed map, by quadrature; values beyond the range are left out.
 double map_error(Format format, MapTable table, Rounding rounding, double step, double spread);
 
@@ -58,7 +62,7 @@ double stuck_value(Format format, MapTable table, double decay);
 Eigen::MatrixXd stationary_covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& q);
 
 // Noise floor of x <- x - lr * m, m <- momentum * m + g, g = curvature * (x - optimum) + gradient_noise * xi,
-// xi ~ N(0, 1), parameter stored with sr on a linear grid. momentum = 0 is plain SGD.
+// xi ~ N(0, 1), parameter stored with sr or qr on a linear grid. momentum = 0 is plain SGD.
 struct QuadraticProblem {
   double curvature = 1;       // h
   double gradient_noise = 1;  // sigma
@@ -69,21 +73,24 @@ struct QuadraticProblem {
   double momentum_noise = 0;     // variance that storing the momentum adds at each write
   double accumulator_noise = 0;  // variance that storing the gradient adds at each step
   bool error_feedback = false;   // what rounding takes from x comes back through m; needs momentum
+  bool quasi = false;            // qr instead of sr; for steps that are sticky and without error feedback
 };
 
 struct Floor {
   double variance = 0;         // E[(x - optimum)^2], averaged over where the optimum lies in its cell
   double loss = 0;             // curvature * variance / 2
   double rounding_noise = 0;   // variance that storing the parameter adds at each write
+  double noise_kept = 1;       // of what that adds to `variance` with sr: below 1 where errors of qr cancel
   double update_spread = 0;    // standard deviation of lr * m
   double momentum_spread = 0;  // standard deviation of m as it is stored, without the noise of storing it
   double underflow = 0;        // share of updates that leave the stored parameter unchanged
 };
 
-// The Lyapunov equation of (x, m) with the parameter's rounding noise made self-consistent. Eq. (9) to (12).
+// The Lyapunov equation of (x, m) with the parameter's rounding noise made self-consistent. Eq. (9) to (12),
+// with qr (14a). Throws UsageError for what does not settle and what the formulas do not cover.
 Floor quadratic_floor(const QuadraticProblem& problem);
 
-// The variance of `quadratic_floor` in closed form, given the rounding noise. Eq. (13), (14).
+// The variance of `quadratic_floor` with sr in closed form, given the rounding noise. Eq. (13), (14).
 double floor_variance(const QuadraticProblem& problem, double rounding_noise);
 
 // How many times as high the noise floor is as without rounding the parameter, for learning rates that are

@@ -120,7 +120,8 @@ Floor predict(const QuadraticRun& run, const QuadraticResult& result) {
                            .momentum = run.momentum,
                            .step = result.step,
                            .moves = result.moves,
-                           .error_feedback = run.error_feedback};
+                           .error_feedback = run.error_feedback,
+                           .quasi = run.parameter.rounding == Rounding::kQuasiStochastic};
   const double gradient = std::sqrt(run.gradient_noise * run.gradient_noise +
                                     run.curvature * run.curvature * quadratic_floor(problem).variance);
   problem.accumulator_noise = state_noise(run.accumulator, map_table(run.accumulator.format), gradient);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/maps.h"
+#include "kernels/noise.h"
 #include "lpmm/error.h"
 #include "lpmm/model_memory.h"
 
@@ -68,6 +69,42 @@ TEST(Rounding, GridErrorAndUnderflowAreTheCodecsOnAGrid) {
       EXPECT_NEAR(static_cast<double>(kept) / kDraws, underflow_share(rounding, kStep, spread * kStep), 0.005)
           << spread;
     }
+  }
+}
+
+// Updates of two writes from grid points, with the draws that one element takes in them.
+TEST(Rounding, QuasiCovarianceIsTheCodecs) {
+  constexpr Format kFormat{Map::kLinear, 12};
+  constexpr double kStep = 0x1p-5;
+  constexpr int kDraws = 400'000;
+  std::mt19937 random(4);
+  std::normal_distribution<double> normal;
+  Noise first;
+  first.stream = noise_stream(Role::kParameter);
+  for (const double spread : {0.02, 0.3, 1.5}) {
+    for (const double correlation : {0.0, 0.5, 0.95}) {
+      for (const std::uint32_t lag : {1U, 2U, 3U, 7U, 64U}) {
+        Noise second = first;
+        second.step = first.step + lag;
+        double sum = 0;
+        for (int i = 0; i < kDraws; ++i) {
+          const double a = normal(random);
+          const double b = correlation * a + std::sqrt(1 - correlation * correlation) * normal(random);
+          const auto error = [&](double update, const Noise& noise) {
+            const double x = static_cast<float>(spread * kStep * update);
+            return stored(kFormat, Rounding::kQuasiStochastic, x, kStep, noise_draw(quasi_noise(noise), i)) -
+                   x;
+          };
+          sum += error(a, first) * error(b, second) / kDraws;
+        }
+        const double variance = grid_error(Rounding::kQuasiStochastic, kStep, spread * kStep);
+        EXPECT_NEAR(sum / variance, quasi_covariance(kStep, spread * kStep, correlation, lag) / variance,
+                    0.03)
+            << spread << " " << correlation << " " << lag;
+      }
+    }
+    EXPECT_NEAR(quasi_covariance(kStep, spread * kStep, 1, 0),
+                grid_error(Rounding::kStochastic, kStep, spread * kStep), 1e-12);
   }
 }
 
@@ -238,6 +275,22 @@ TEST(Floor, GrowthByRounding) {
     }
   }
   EXPECT_EQ(floor_growth(0, 0, 0.9), 1);
+}
+
+// Where updates are noise and far below a step, draws that keep their distance leave 1 / sqrt(2) of the
+// floor; with momentum less, as long as its memory outlasts the pause between two moves.
+TEST(Floor, OfQuasiStochasticRounding) {
+  QuadraticProblem p{.learning_rate = 1e-4, .step = 0.05};
+  const double independent = quadratic_floor(p).variance;
+  p.quasi = true;
+  EXPECT_NEAR(quadratic_floor(p).variance / independent, std::sqrt(0.5), 0.02);
+  p.momentum = 0.9;
+  EXPECT_LT(quadratic_floor(p).noise_kept, 0.65);
+  p.moves = 0.1;
+  EXPECT_THROW(quadratic_floor(p), UsageError);
+  p.moves = 0;
+  p.error_feedback = true;
+  EXPECT_THROW(quadratic_floor(p), UsageError);
 }
 
 // Independent simulations in double precision: h = 1, sigma = 1, step 0.05.

@@ -200,11 +200,11 @@ $d28 << EOD
 0.001 1.14942e-05
 EOD
 $d29 << EOD
-0.1 0.00819894
-0.03 0.00819894
-0.01 0.00819894
-0.003 0.00819894
-0.001 0.00819894
+0.1 0.00652776
+0.03 0.00645442
+0.01 0.00646228
+0.003 0.00649994
+0.001 0.00648282
 EOD
 $d30 << EOD
 0.1 0.00711585
@@ -214,11 +214,11 @@ $d30 << EOD
 0.001 0.00695183
 EOD
 $d31 << EOD
-0.1 0.00147223
-0.03 0.00147085
-0.01 0.00147085
-0.003 0.00147085
-0.001 0.00147085
+0.1 0.00112222
+0.03 0.00109841
+0.01 0.00109656
+0.003 0.00109671
+0.001 0.00109848
 EOD
 $d32 << EOD
 0.1 0.00113449
@@ -229,10 +229,10 @@ $d32 << EOD
 EOD
 $d33 << EOD
 0.1 0.000588548
-0.03 0.000343228
-0.01 0.000341716
-0.003 0.000341716
-0.001 0.000341716
+0.03 0.000258315
+0.01 0.000246617
+0.003 0.000246587
+0.001 0.000246525
 EOD
 $d34 << EOD
 0.1 0.000566935
@@ -244,9 +244,9 @@ EOD
 $d35 << EOD
 0.1 0.000530149
 0.03 0.000164608
-0.01 8.66172e-05
-0.003 8.37455e-05
-0.001 8.37455e-05
+0.01 6.90235e-05
+0.003 5.96221e-05
+0.001 5.96221e-05
 EOD
 $d36 << EOD
 0.1 0.000531471
@@ -259,8 +259,8 @@ $d37 << EOD
 0.1 0.000526555
 0.03 0.000153054
 0.01 5.25387e-05
-0.003 2.26139e-05
-0.001 2.0871e-05
+0.003 1.88567e-05
+0.001 1.47915e-05
 EOD
 $d38 << EOD
 0.1 0.000528628
@@ -471,11 +471,11 @@ $d67 << EOD
 0.0001 7.31048e-06
 EOD
 $d68 << EOD
-0.01 0.00787404
-0.003 0.00534244
-0.001 0.00456164
-0.0003 0.00428191
-0.0001 0.00420136
+0.01 0.0042137
+0.003 0.00332393
+0.001 0.00325463
+0.0003 0.00331173
+0.0001 0.00336713
 EOD
 $d69 << EOD
 0.01 0.00525567
@@ -485,11 +485,11 @@ $d69 << EOD
 0.0001 0.00416299
 EOD
 $d70 << EOD
-0.01 0.00121603
-0.003 0.000671098
-0.001 0.00050682
-0.0003 0.000448371
-0.0001 0.000431579
+0.01 0.000809039
+0.003 0.000427986
+0.001 0.000335566
+0.0003 0.000331922
+0.0001 0.000333076
 EOD
 $d71 << EOD
 0.01 0.000836347
@@ -499,11 +499,11 @@ $d71 << EOD
 0.0001 0.000353658
 EOD
 $d72 << EOD
-0.01 0.000602742
-0.003 0.000244344
-0.001 0.000137287
-0.0003 9.93027e-05
-0.0001 8.84005e-05
+0.01 0.000537096
+0.003 0.000185637
+0.001 9.05941e-05
+0.0003 6.38807e-05
+0.0001 6.19123e-05
 EOD
 $d73 << EOD
 0.01 0.000538729
@@ -513,11 +513,11 @@ $d73 << EOD
 0.0001 6.36366e-05
 EOD
 $d74 << EOD
-0.01 0.00050843
-0.003 0.000164655
-0.001 6.83229e-05
-0.0003 3.41847e-05
-0.0001 2.43886e-05
+0.01 0.000505309
+0.003 0.00015495
+0.001 5.616e-05
+0.0003 2.28932e-05
+0.0001 1.52377e-05
 EOD
 $d75 << EOD
 0.01 0.00050576
@@ -529,9 +529,9 @@ EOD
 $d76 << EOD
 0.01 0.000501764
 0.003 0.000151094
-0.001 5.24723e-05
-0.0003 1.91213e-05
-0.0001 9.5816e-06
+0.001 5.09222e-05
+0.0003 1.62892e-05
+0.0001 6.65738e-06
 EOD
 $d77 << EOD
 0.01 0.000501226
@@ -592,7 +592,7 @@ set autoscale
 set format
 set xtics auto
 set ytics auto
-set title 'SGD, sticky step, qr over the prediction for sr' noenhanced
+set title 'SGD, sticky step, qr' noenhanced
 set xlabel 'learning rate' noenhanced
 set ylabel 'E (x - optimum)^2' noenhanced
 set logscale xy
@@ -648,7 +648,7 @@ set autoscale
 set format
 set xtics auto
 set ytics auto
-set title 'SGDM 0.9, sticky step, qr over the prediction for sr' noenhanced
+set title 'SGDM 0.9, sticky step, qr' noenhanced
 set xlabel 'learning rate' noenhanced
 set ylabel 'E (x - optimum)^2' noenhanced
 set logscale xy
@@ -708,7 +708,7 @@ set autoscale
 set format
 set xtics auto
 set ytics auto
-set title 'SGD, sticky step, qr over the prediction for sr' noenhanced
+set title 'SGD, sticky step, qr' noenhanced
 set xlabel 'learning rate' noenhanced
 set ylabel 'E (x - optimum)^2' noenhanced
 set logscale xy
@@ -764,7 +764,7 @@ set autoscale
 set format
 set xtics auto
 set ytics auto
-set title 'SGDM 0.9, sticky step, qr over the prediction for sr' noenhanced
+set title 'SGDM 0.9, sticky step, qr' noenhanced
 set xlabel 'learning rate' noenhanced
 set ylabel 'E (x - optimum)^2' noenhanced
 set logscale xy
