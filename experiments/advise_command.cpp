@@ -46,7 +46,7 @@ double noise_share(const TensorProbe& tensor, double momentum) {
 // What storing a tensor's parameters does to its updates.
 struct ParameterForecast {
   double underflow = 0;  // share of updates that change no code
-  double growth = 1;     // of the noise floor; of sr alone
+  double growth = 1;     // of the noise floor
 };
 // Updates of `rate` times those of the probe. Linear maps only. Updates below a step are lost, and make
 // noise, by their mean size: theory's normal updates take that of the probe's.
@@ -69,7 +69,9 @@ ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double m
     const double spread = std::sqrt(std::numbers::pi / 2) * moves / n;
     elements += n;
     lost += n * theory::underflow_share(spec.rounding, step, spread);
-    noise += n * (sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6);
+    double added = sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6;
+    if (spec.rounding == Rounding::kQuasiStochastic) added *= theory::quasi_share(step, spread, momentum);
+    noise += n * added;
   }
   const double of_noise = squares * noise_share(tensor, momentum);
   return {lost / elements, theory::floor_growth(noise, of_noise, momentum)};
@@ -84,8 +86,8 @@ double fold_noise_share(const TensorProbe& tensor, const Spec& spec, int folds) 
          (noise * noise / folds);
 }
 
-// What can be said of a tensor as the configuration stores it. The theory of floors and folds is of sr; with
-// error feedback what rounding takes comes back.
+// What can be said of a tensor as the configuration stores it. The theory of floors and folds is of sr, that
+// of floors also of qr with sticky steps; with error feedback what rounding takes comes back.
 struct Stored {
   Spec parameter, accumulator;
   bool has_underflow, has_growth, has_folds;
@@ -95,7 +97,10 @@ Stored stored(const Policy& policy, const TensorInfo& info) {
   Stored out{specs[static_cast<std::size_t>(Role::kParameter)],
              specs[static_cast<std::size_t>(Role::kAccumulator)], false, false, false};
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
-  out.has_growth = out.has_underflow && takes_draws(out.parameter.rounding) && !policy.error_feedback;
+  out.has_growth = out.has_underflow && !policy.error_feedback &&
+                   (out.parameter.rounding == Rounding::kStochastic ||
+                    (out.parameter.rounding == Rounding::kQuasiStochastic &&
+                     out.parameter.step_mode == StepMode::kSticky));
   out.has_folds = !is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding);
   return out;
 }
@@ -276,11 +281,12 @@ void add_advise_command(CLI::App& program, Action& action) {
       R"(Of every tensor, at the peak learning rate and as the configuration stores it: underflow, the share
 of updates that will change no code (with sr no loss in itself: their mean is kept); floor growth, how
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
-accumulator adds to the gradient's own noise (variances). The last two are of sr, and for qr taken to
-be the same, though its floor is lower; with rn, and the floor with error feedback, they are null.
-Advice: the spec with the fewest bits, the smallest learning rate and the most microbatches at which
-rounding at most doubles that noise, in the mean of all elements. A probe sees the start of a training: weights grow and gradients shrink later, and more bits
-are needed then. The formulas: theory/README.md 1.5, 2 and 4.
+accumulator adds to the gradient's own noise (variances; folds with qr are taken to be those of sr).
+Null is what theory does not cover: both with rn, the floor with error feedback and of qr with moving
+steps. Advice: the spec with the fewest bits, the smallest learning rate and the most microbatches at
+which rounding at most doubles that noise, in the mean of all elements. A probe sees the start of a
+training: weights grow and gradients shrink later, and more bits are needed then. The formulas:
+theory/README.md 1.5, 1.6, 2 and 4.
 Example:
   lpmm advise experiments/configs/gpt_tiny_embedded.toml --preset lpmm-min)");
   on_selected(*command, action, o, run);

@@ -54,7 +54,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
       entries += s.title.empty() || s.points.empty() ? 0 : 1;
       longest = std::max(longest, s.title.size());
     }
-    const std::size_t in_line = longest <= 12 ? 3 : 2, lines = (entries + in_line - 1) / in_line;
+    const std::size_t in_line = longest <= 11 ? 3 : 2, lines = (entries + in_line - 1) / in_line;
     body += fmt::format("set key bmargin center maxrows {} samplen 2 width -1\nset bmargin {}\n",
                         std::max<std::size_t>(1, lines), 4 + std::max<std::size_t>(2, lines));
     std::string plots;

@@ -650,6 +650,12 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
       selected.erase(first, selected.end());
     }
   }
+  // A line keeps its colour in charts that lack others, as one of gaps lacks the baseline.
+  const auto named = split(with_fields(rows, request.rows.only), request.lines);
+  const auto place_of = [&](const std::string& name) {
+    const auto at = std::find_if(named.begin(), named.end(), [&](const auto& n) { return n.first == name; });
+    return static_cast<std::size_t>(at - named.begin());
+  };
   std::vector<Chart> charts;
   for (const auto& [panel, in_panel] : split(selected, request.panels)) {
     std::string title = request.title.empty() ? request.rows.y : request.title;
@@ -664,12 +670,11 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
     if (!request.limits.empty())
       scales += fmt::format("set yrange [{}:{}]\n", request.limits[0], request.limits[1]);
     Chart chart{title, request.x, request.rows.y, scales, {}};
-    std::size_t line = 0;
     for (const auto& [name, in_line] : split(in_panel, request.lines)) {
       if (is_curve) {
-        add_curve(in_line, request.rows.y, name, line++, chart);
+        add_curve(in_line, request.rows.y, name, place_of(name), chart);
       } else {
-        chart.series.push_back(line_of(in_line, axis, request, name, line++));
+        chart.series.push_back(line_of(in_line, axis, request, name, place_of(name)));
       }
     }
     if (request.front) {

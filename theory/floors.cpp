@@ -40,6 +40,12 @@ double smoothed_bernoulli(double x, double variance) {
   return parabola + variance - 2 * (beyond(x) + beyond(1 - x));
 }
 
+// How far apart the draws of `qr` are in two writes, as a share of their range.
+constexpr std::int64_t kDraws = 65536;
+double weyl(std::int64_t lag) {
+  return static_cast<double>(lag * kWeylStep % kDraws) / double{kDraws};
+}
+
 // The stored neighbours of y = x / step.
 struct Cell {
   double low, high;
@@ -73,20 +79,26 @@ double feedback_of(const QuadraticProblem& s) {
 }
 
 // Sum over lags of the errors' covariance times that of how x answers to them, over the lag 0 alone: (14a).
-// Two updates share the momentum's memory of past gradients.
+// Two updates share the momentum's memory of past gradients; without it all lags repeat after 2^16.
 double quasi_noise_kept(const QuadraticProblem& s, const Eigen::Matrix2d& a,
                         const Eigen::Matrix2d& of_rounding, const Floor& floor) {
   if (floor.rounding_noise == 0) return 1;
-  const double slowest = a.eigenvalues().cwiseAbs().maxCoeff();
-  const auto lags = static_cast<std::int64_t>(std::min(1e7, std::ceil(std::log(1e-6) / std::log(slowest))));
-  Eigen::Vector2d answer = of_rounding.col(0);
-  double correlation = 1, sum = floor.rounding_noise * answer(0);
-  for (std::int64_t lag = 1; lag <= lags; ++lag) {
+  const auto covariance = [&](double correlation, std::int64_t lag) {
+    return quasi_covariance(s.step, floor.update_spread, correlation, lag);
+  };
+  Eigen::Vector2d answer = of_rounding.col(0), period = Eigen::Vector2d::Zero();
+  double correlation = 1, by_momentum = 0;
+  for (std::int64_t lag = 1; lag <= kDraws; ++lag) {
     answer = (a * answer).eval();
     correlation *= s.momentum;
-    sum += 2 * quasi_covariance(s.step, floor.update_spread, correlation, lag) * answer(0);
+    const double alone = covariance(0, lag);
+    period += alone * answer;
+    if (correlation > 1e-9) by_momentum += (covariance(correlation, lag) - alone) * answer(0);
   }
-  return sum / (floor.rounding_noise * of_rounding(0, 0));
+  Eigen::Matrix2d over = a;
+  for (std::int64_t power = 1; power < kDraws; power *= 2) over = (over * over).eval();
+  const Eigen::Vector2d all = (Eigen::Matrix2d::Identity() - over).inverse() * period;
+  return 1 + 2 * (all(0) + by_momentum) / (floor.rounding_noise * of_rounding(0, 0));
 }
 
 }  // namespace
@@ -110,10 +122,23 @@ double grid_error(Rounding rounding, double step, double spread) {
 double quasi_covariance(double step, double spread, double correlation, std::int64_t lag) {
   if (step == 0 || spread == 0) return 0;
   const double variance = spread * spread / (step * step);
-  const double apart = static_cast<double>(lag * kWeylStep % 65536) / 65536;
+  const double apart = weyl(lag);
   return step * step / 2 *
          (smoothed_bernoulli(apart, 2 * variance * (1 - correlation)) + smoothed_bernoulli(apart, 0) -
           2 * smoothed_bernoulli(apart, variance));
+}
+
+double quasi_share(double step, double spread, double momentum) {
+  if (step == 0 || spread == 0) return 1;
+  const double v = spread * spread / (step * step);
+  const double alone = 1.0 / 6 - smoothed_bernoulli(0, v);
+  // What the draws alone make of all lags, cosines that sum to -1/2 each, and what momentum adds to them.
+  double sum = alone - (smoothed_bernoulli(0, 2 * v) + 1.0 / 6 - 2 * smoothed_bernoulli(0, v)) / 2;
+  double correlation = momentum;
+  for (std::int64_t lag = 1; correlation > 1e-4; ++lag, correlation *= momentum) {
+    sum += smoothed_bernoulli(weyl(lag), 2 * v * (1 - correlation)) - smoothed_bernoulli(weyl(lag), 2 * v);
+  }
+  return sum / alone;
 }
 
 double map_error(Format format, MapTable table, Rounding rounding, double step, double spread) {

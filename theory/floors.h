@@ -28,6 +28,10 @@ double grid_error(Rounding rounding, double step, double spread);
 // the updates N(0, spread^2) and correlated by `correlation`. Eq. (5b).
 double quasi_covariance(double step, double spread, double correlation, std::int64_t lag);
 
+// What is left of the rounding noise of sr with qr in the long run: (5b) summed over all lags, over that of
+// lag 0. Updates are correlated by momentum^lag. Eq. (5c).
+double quasi_share(double step, double spread, double momentum);
+
 // The same for x ~ N(0, spread^2) on any packed map, by quadrature; values beyond the range are left out.
 double map_error(Format format, MapTable table, Rounding rounding, double step, double spread);
 

@@ -79,6 +79,13 @@ TEST_F(AdviseTest, MovesAsTheorySays) {
   EXPECT_EQ(nearest["advice"]["parameter"], narrow["advice"]["parameter"]);
   EXPECT_TRUE(
       advise({"--preset", "lpmm-min", "--set", "memory.error_feedback=true"})["floor_growth"].is_null());
+  // Draws that keep their distance make less noise of the same grid.
+  const auto spread = advise({"--preset", "lpmm-min", "--set", "memory.parameter=int8:block128:qr:sticky"});
+  EXPECT_LT(spread["floor_growth"], narrow["floor_growth"]);
+  EXPECT_GT(spread["floor_growth"].get<double>(), 1);
+  EXPECT_TRUE(
+      advise({"--preset", "lpmm-min", "--set", "memory.parameter=int8:block128:qr:moving"})["floor_growth"]
+          .is_null());
   // Updates well below a step: a grid that moves makes more noise.
   const auto sticky = advise({"--preset", "lpmm", "--set", "memory.parameter=int4:block128:sr:sticky"});
   const auto moving = advise({"--preset", "lpmm", "--set", "memory.parameter=int4:block128:sr:moving"});

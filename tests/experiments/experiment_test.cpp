@@ -117,6 +117,10 @@ x = "bits_per_parameter"
 y = "test_loss"
 panels = ["memory.parameter.rounding"]
 front = true
+[[chart]]
+x = "bits_per_parameter"
+y = "test_loss_gap"
+lines = ["preset"]
 [[expected]]
 what = "bits are bits"
 y = "bits_per_parameter"
@@ -161,7 +165,7 @@ high = 0.0
   }
   const std::string drawn = read_file(path("out/part.gp"));
   for (const char* says : {"set yrange [1:8.5]", "set cbrange [0.25:2]", "set ytics ('4' 0, '8' 1)",
-                           "lc palette", "title 'fp32'"})
+                           "lc palette", "title 'fp32'", "lc '#D55E00' title 'lpmm'"})
     EXPECT_NE(drawn.find(says), std::string::npos) << says;
   // A second run trains nothing and says the same.
   const Outcome again = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});

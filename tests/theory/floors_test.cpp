@@ -284,8 +284,17 @@ TEST(Floor, OfQuasiStochasticRounding) {
   const double independent = quadratic_floor(p).variance;
   p.quasi = true;
   EXPECT_NEAR(quadratic_floor(p).variance / independent, std::sqrt(0.5), 0.02);
-  p.momentum = 0.9;
-  EXPECT_LT(quadratic_floor(p).noise_kept, 0.65);
+  for (const double momentum : {0.0, 0.9}) {
+    p.momentum = momentum;
+    p.learning_rate = 1e-5;
+    for (const double step : {1e-3, 1e-4, 2e-5}) {  // updates of a hundredth of a step to more than one
+      p.step = step;
+      const Floor f = quadratic_floor(p);
+      EXPECT_NEAR(quasi_share(step, f.update_spread, momentum), f.noise_kept, 0.02)
+          << momentum << " " << step;
+    }
+  }
+  EXPECT_LT(quasi_share(1, 0.1, 0.9), 0.35);
   p.moves = 0.1;
   EXPECT_THROW(quadratic_floor(p), UsageError);
   p.moves = 0;
