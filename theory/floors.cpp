@@ -87,8 +87,9 @@ double quasi_noise_kept(const QuadraticProblem& s, const Eigen::Matrix2d& a,
     return quasi_covariance(s.step, floor.update_spread, correlation, lag);
   };
   Eigen::Vector2d answer = of_rounding.col(0), period = Eigen::Vector2d::Zero();
+  const double forgotten = 1e-12 * answer.norm();
   double correlation = 1, by_momentum = 0;
-  for (std::int64_t lag = 1; lag <= kDraws; ++lag) {
+  for (std::int64_t lag = 1; lag <= kDraws && answer.norm() > forgotten; ++lag) {
     answer = (a * answer).eval();
     correlation *= s.momentum;
     const double alone = covariance(0, lag);
@@ -275,7 +276,7 @@ Floor quadratic_floor(const QuadraticProblem& s) {
     floor.rounding_noise = s.moves * s.step * s.step / 6 +
                            (1 - s.moves) * grid_error(Rounding::kStochastic, s.step, floor.update_spread);
     if (s.quasi) floor.noise_kept = quasi_noise_kept(s, a, of_rounding, floor);
-    if (std::abs(floor.rounding_noise - before) <= 1e-12 * before) break;
+    if (std::abs(floor.rounding_noise - before) <= 1e-10 * before) break;
   }
   floor.loss = 0.5 * s.curvature * floor.variance;
   floor.underflow = (1 - s.moves) * underflow_share(Rounding::kStochastic, s.step, floor.update_spread);

@@ -76,7 +76,7 @@ TEST(Rounding, GridErrorAndUnderflowAreTheCodecsOnAGrid) {
 TEST(Rounding, QuasiCovarianceIsTheCodecs) {
   constexpr Format kFormat{Map::kLinear, 12};
   constexpr double kStep = 0x1p-5;
-  constexpr int kDraws = 400'000;
+  constexpr int kDraws = 200'000;
   std::mt19937 random(4);
   std::normal_distribution<double> normal;
   Noise first;
