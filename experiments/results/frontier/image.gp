@@ -11,10 +11,10 @@ $d3 << EOD
 13.0123 96.8
 EOD
 $d4 << EOD
-13.0123 96.475
+13.0123 96.85
 EOD
 $d5 << EOD
-13.0123 96.8
+13.0123 96.85
 17.1146 97.375
 EOD
 $d6 << EOD
@@ -34,10 +34,10 @@ $d10 << EOD
 13.0123 0.173964
 EOD
 $d11 << EOD
-13.0123 0.164225
+13.0123 0.163989
 EOD
 $d12 << EOD
-13.0123 0.164225
+13.0123 0.163989
 17.1146 0.130823
 EOD
 $d13 << EOD
@@ -48,31 +48,37 @@ $d14 << EOD
 0.05 91.8 73.376 110.224
 0.1 95.225 82.2011 108.249
 0.2 96.25 90.5322 101.968
+0.4 90.025 -8.76574 188.816
 EOD
 $d15 << EOD
 0.05 90.825 63.189 118.461
 0.1 95.45 90.3675 100.532
 0.2 96.025 73.4715 118.579
+0.4 94.275 45.6738 142.876
 EOD
 $d16 << EOD
 0.05 90.6 60.7404 120.46
 0.1 95.575 93.9867 97.1633
 0.2 97.375 91.3396 103.41
+0.4 97 91.2822 102.718
 EOD
 $d17 << EOD
 0.05 90.4 70.0701 110.73
 0.1 94.725 91.8661 97.5839
 0.2 95.75 84.9497 106.55
+0.4 94.825 56.3887 133.261
 EOD
 $d18 << EOD
 0.05 90.8 87.6234 93.9766
 0.1 95.75 91.3028 100.197
 0.2 96.8 84.7291 108.871
+0.4 89.8 5.93905 173.661
 EOD
 $d19 << EOD
 0.05 90.35 72.5613 108.139
 0.1 94.95 78.4319 111.468
 0.2 96.475 90.4396 102.51
+0.4 96.85 93.6734 100.027
 EOD
 set grid
 set xlabel offset 0,0.6
@@ -90,7 +96,7 @@ set ylabel 'accuracy' noenhanced
 
 set key bmargin center maxrows 4 samplen 2 width -1
 set bmargin 8
-plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
 set autoscale
 set format
@@ -102,7 +108,7 @@ set ylabel 'final_loss' noenhanced
 
 set key bmargin center maxrows 4 samplen 2 width -1
 set bmargin 8
-plot $d7 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+plot $d7 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
 set autoscale
 set format
@@ -131,7 +137,7 @@ set ylabel 'accuracy' noenhanced
 
 set key bmargin center maxrows 4 samplen 2 width -1
 set bmargin 8
-plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
 set autoscale
 set format
@@ -143,7 +149,7 @@ set ylabel 'final_loss' noenhanced
 
 set key bmargin center maxrows 4 samplen 2 width -1
 set bmargin 8
-plot $d7 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#E69F00' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+plot $d7 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
 set autoscale
 set format
