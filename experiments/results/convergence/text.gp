@@ -2127,8 +2127,8 @@ set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d11 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
@@ -2139,8 +2139,8 @@ set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d15 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d17 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d21 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d23 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
@@ -2151,8 +2151,8 @@ set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot
 set terminal svg size 1680,480 dynamic background 'white'
@@ -2167,8 +2167,8 @@ set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d11 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
@@ -2179,8 +2179,8 @@ set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d15 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d17 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d21 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d23 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
@@ -2191,7 +2191,7 @@ set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot
