@@ -54,13 +54,6 @@ const char* motion_name(const QuadraticRun& run) {
   return run.motion == GridMotion::kShaken ? "moving" : "moving-natural";
 }
 
-// Nearest rounding has no floor; that of qr is known where the step is sticky.
-bool is_covered(const QuadraticRun& run) {
-  return run.parameter.rounding == Rounding::kStochastic ||
-         (run.parameter.rounding == Rounding::kQuasiStochastic &&
-          run.parameter.step_mode == StepMode::kSticky);
-}
-
 std::vector<QuadraticCell> quadratic_cells(bool quick) {
   std::vector<QuadraticCell> cells;
   for (const double momentum : {0.0, 0.9}) {
@@ -108,7 +101,8 @@ void run_quadratic_part(const AblationOptions& options) {
     }
     Pool one(1);
     cell.measured = theory::run_quadratic(cell.run, one);
-    if (is_covered(cell.run)) cell.predicted = theory::predict(cell.run, cell.measured);
+    if (theory::has_floor(cell.run.parameter.rounding, cell.run.parameter.step_mode))
+      cell.predicted = theory::predict(cell.run, cell.measured);
   });
 
   std::string csv =
@@ -153,10 +147,11 @@ void run_quadratic_part(const AblationOptions& options) {
     }
     csv += fmt::format("{:.5g},{:.4f},{:.4g},{:.2g},", c.measured.step, c.measured.moves, c.measured.variance,
                        c.measured.error);
-    csv += is_covered(c.run) ? fmt::format("{:.4g},{:.3f},{:.4f},{:.4f}\n", c.predicted.variance,
-                                           c.measured.variance / c.predicted.variance, c.measured.underflow,
-                                           c.predicted.underflow)
-                             : fmt::format(",,{:.4f},\n", c.measured.underflow);
+    csv += theory::has_floor(c.run.parameter.rounding, c.run.parameter.step_mode)
+               ? fmt::format("{:.4g},{:.3f},{:.4f},{:.4f}\n", c.predicted.variance,
+                             c.measured.variance / c.predicted.variance, c.measured.underflow,
+                             c.predicted.underflow)
+               : fmt::format(",,{:.4f},\n", c.measured.underflow);
   }
   write_csv(options, "quadratic.csv", csv);
   draw_charts(options.out, "quadratic", charts);

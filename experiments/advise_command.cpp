@@ -54,7 +54,7 @@ ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double m
   const auto unit = static_cast<std::size_t>(spec.block / TensorProbe::kUnit);
   const double limit = map_limit(spec.format);
   const bool sticky = spec.step_mode == StepMode::kSticky;
-  double lost = 0, elements = 0, squares = 0, noise = 0;
+  double lost = 0, elements = 0, squares = 0, noise = 0, steps = 0, spreads = 0;
   for (std::size_t first = 0; first < tensor.largest.size(); first += unit) {
     double largest = 0, moves = 0;
     const std::size_t last = std::min(tensor.largest.size(), first + unit);
@@ -69,9 +69,12 @@ ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double m
     const double spread = std::sqrt(std::numbers::pi / 2) * moves / n;
     elements += n;
     lost += n * theory::underflow_share(spec.rounding, step, spread);
-    double added = sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6;
-    if (spec.rounding == Rounding::kQuasiStochastic) added *= theory::quasi_share(step, spread, momentum);
-    noise += n * added;
+    noise += n * (sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6);
+    steps += n * step;
+    spreads += n * spread;
+  }
+  if (spec.rounding == Rounding::kQuasiStochastic && sticky) {
+    noise *= theory::quasi_share(steps / elements, spreads / elements, momentum);
   }
   const double of_noise = squares * noise_share(tensor, momentum);
   return {lost / elements, theory::floor_growth(noise, of_noise, momentum)};
@@ -98,9 +101,7 @@ Stored stored(const Policy& policy, const TensorInfo& info) {
              specs[static_cast<std::size_t>(Role::kAccumulator)], false, false, false};
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
   out.has_growth = out.has_underflow && !policy.error_feedback &&
-                   (out.parameter.rounding == Rounding::kStochastic ||
-                    (out.parameter.rounding == Rounding::kQuasiStochastic &&
-                     out.parameter.step_mode == StepMode::kSticky));
+                   theory::has_floor(out.parameter.rounding, out.parameter.step_mode);
   out.has_folds = !is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding);
   return out;
 }
@@ -282,8 +283,8 @@ void add_advise_command(CLI::App& program, Action& action) {
 of updates that will change no code (with sr no loss in itself: their mean is kept); floor growth, how
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
 accumulator adds to the gradient's own noise (variances; folds with qr are taken to be those of sr).
-Null is what theory does not cover: both with rn, the floor with error feedback and of qr with moving
-steps. Advice: the spec with the fewest bits, the smallest learning rate and the most microbatches at
+Null is what theory does not cover: parameters on maps that are not linear, floor growth with rn, error
+feedback or moving qr, fold noise of rn accumulators. Advice: the spec with the fewest bits, the smallest learning rate and the most microbatches at
 which rounding at most doubles that noise, in the mean of all elements. A probe sees the start of a
 training: weights grow and gradients shrink later, and more bits are needed then. The formulas:
 theory/README.md 1.5, 1.6, 2 and 4.

@@ -19,31 +19,30 @@ double normal_density(double x) {
   return std::exp(-0.5 * x * x) / std::sqrt(2 * kPi);
 }
 
-// Mean of B(x + z), z ~ N(0, variance), for the polynomial B(y) = y^2 - y + 1/6 on [0, 1), repeated; that is
-// the sum over k >= 1 of exp(-2 pi^2 k^2 variance) cos(2 pi k x) / (pi k)^2. x in [0, 1).
-double smoothed_bernoulli(double x, double variance) {
-  const double parabola = x * x - x + 1.0 / 6;
-  if (variance == 0) return parabola;
+// E B(x + z) - B(x), z ~ N(0, variance), for the polynomial B(y) = y^2 - y + 1/6 on [0, 1), repeated, which
+// is the sum over k >= 1 of cos(2 pi k y) / (pi k)^2. x in [0, 1).
+double smoothing(double x, double variance) {
+  if (variance == 0) return 0;
   if (variance > 0.02) {
-    double sum = 0;
+    double sum = x - x * x - 1.0 / 6;
     for (int k = 1; k < 10; ++k) {
       sum += std::exp(-2 * kPi * kPi * k * k * variance) * std::cos(2 * kPi * k * x) / (kPi * kPi * k * k);
     }
     return sum;
   }
-  // The parabola's own mean, less what its kinks at 0 and 1 cut off.
+  // What a parabola gains, less what its kinks at 0 and 1 cut off.
   const double deviation = std::sqrt(variance);
   const auto beyond = [&](double distance) {
     const double z = distance / deviation;
     return deviation * (normal_density(z) - z * std::erfc(z / std::numbers::sqrt2) / 2);
   };
-  return parabola + variance - 2 * (beyond(x) + beyond(1 - x));
+  return variance - 2 * (beyond(x) + beyond(1 - x));
 }
 
 // How far apart the draws of `qr` are in two writes, as a share of their range.
 constexpr std::int64_t kDraws = 65536;
 double weyl(std::int64_t lag) {
-  return static_cast<double>(lag * kWeylStep % kDraws) / double{kDraws};
+  return static_cast<double>(std::abs(lag) * kWeylStep % kDraws) / double{kDraws};
 }
 
 // The stored neighbours of y = x / step.
@@ -112,12 +111,15 @@ RoundingMoments rounding_moments(Format format, MapTable table, Rounding roundin
   return {((inside && y > 0.5 * (low + high) ? high : low) - y) * step, 0};
 }
 
+bool has_floor(Rounding rounding, StepMode steps) {
+  return rounding == Rounding::kStochastic ||
+         (rounding == Rounding::kQuasiStochastic && steps == StepMode::kSticky);
+}
+
 double grid_error(Rounding rounding, double step, double spread) {
   if (step == 0 || spread == 0) return 0;
   const double variance = spread * spread / (step * step);
-  return step * step *
-         (takes_draws(rounding) ? 1.0 / 6 - smoothed_bernoulli(0, variance)
-                                : 1.0 / 12 + smoothed_bernoulli(0.5, variance));
+  return step * step * (takes_draws(rounding) ? -smoothing(0, variance) : smoothing(0.5, variance));
 }
 
 double quasi_covariance(double step, double spread, double correlation, std::int64_t lag) {
@@ -125,19 +127,19 @@ double quasi_covariance(double step, double spread, double correlation, std::int
   const double variance = spread * spread / (step * step);
   const double apart = weyl(lag);
   return step * step / 2 *
-         (smoothed_bernoulli(apart, 2 * variance * (1 - correlation)) + smoothed_bernoulli(apart, 0) -
-          2 * smoothed_bernoulli(apart, variance));
+         (smoothing(apart, 2 * variance * (1 - correlation)) - 2 * smoothing(apart, variance));
 }
 
 double quasi_share(double step, double spread, double momentum) {
-  if (step == 0 || spread == 0) return 1;
-  const double v = spread * spread / (step * step);
-  const double alone = 1.0 / 6 - smoothed_bernoulli(0, v);
-  // What the draws alone make of all lags, cosines that sum to -1/2 each, and what momentum adds to them.
-  double sum = alone - (smoothed_bernoulli(0, 2 * v) + 1.0 / 6 - 2 * smoothed_bernoulli(0, v)) / 2;
+  if (momentum < 0 || momentum >= 1) throw UsageError("quasi_share: the momentum is at least 0 and below 1");
+  const double alone = grid_error(Rounding::kStochastic, step, spread);
+  if (alone == 0) return 1;
+  // What the draws alone leave, and what momentum takes from it.
+  double sum = grid_error(Rounding::kStochastic, step, std::numbers::sqrt2 * spread) / 2;
+  const double apart = 2 * spread * spread / (step * step);
   double correlation = momentum;
-  for (std::int64_t lag = 1; correlation > 1e-4; ++lag, correlation *= momentum) {
-    sum += smoothed_bernoulli(weyl(lag), 2 * v * (1 - correlation)) - smoothed_bernoulli(weyl(lag), 2 * v);
+  for (std::int64_t lag = 1; lag <= kDraws && correlation > 1e-4; ++lag, correlation *= momentum) {
+    sum += step * step * (smoothing(weyl(lag), apart * (1 - correlation)) - smoothing(weyl(lag), apart));
   }
   return sum / alone;
 }
@@ -267,8 +269,8 @@ Floor quadratic_floor(const QuadraticProblem& s) {
   Floor floor;
   floor.rounding_noise = s.step * s.step / 6;
   for (int i = 0; i < 200; ++i) {
-    const double before = floor.rounding_noise;
-    const Eigen::Matrix2d p = of_gradient + floor.noise_kept * before * of_rounding;
+    const double before = floor.rounding_noise, added = floor.noise_kept * before;
+    const Eigen::Matrix2d p = of_gradient + added * of_rounding;
     floor.variance = p(0, 0);
     floor.momentum_spread = std::sqrt(p(1, 1) - s.momentum_noise);
     // The fresh momentum moves x: what rounding x gives back comes after.
@@ -276,7 +278,7 @@ Floor quadratic_floor(const QuadraticProblem& s) {
     floor.rounding_noise = s.moves * s.step * s.step / 6 +
                            (1 - s.moves) * grid_error(Rounding::kStochastic, s.step, floor.update_spread);
     if (s.quasi) floor.noise_kept = quasi_noise_kept(s, a, of_rounding, floor);
-    if (std::abs(floor.rounding_noise - before) <= 1e-10 * before) break;
+    if (std::abs(floor.noise_kept * floor.rounding_noise - added) <= 1e-10 * added) break;
   }
   floor.loss = 0.5 * s.curvature * floor.variance;
   floor.underflow = (1 - s.moves) * underflow_share(Rounding::kStochastic, s.step, floor.update_spread);

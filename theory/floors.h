@@ -24,16 +24,16 @@ RoundingMoments rounding_moments(Format format, MapTable table, Rounding roundin
 // step * E|x| - E x^2 (sr, small spread) and step^2/6 (sr), step^2/12 (rn) for a large one.
 double grid_error(Rounding rounding, double step, double spread);
 
+// The same for x ~ N(0, spread^2) on any packed map, by quadrature; values beyond the range are left out.
+double map_error(Format format, MapTable table, Rounding rounding, double step, double spread);
+
 // Covariance of the errors that `qr` makes of one element in two writes `lag` apart, each from a grid point,
 // the updates N(0, spread^2) and correlated by `correlation`. Eq. (5b).
 double quasi_covariance(double step, double spread, double correlation, std::int64_t lag);
 
 // What is left of the rounding noise of sr with qr in the long run: (5b) summed over all lags, over that of
-// lag 0. Updates are correlated by momentum^lag. Eq. (5c).
+// lag 0. Updates are correlated by momentum^lag. Eq. (5c). Throws UsageError for a momentum outside [0, 1).
 double quasi_share(double step, double spread, double momentum);
-
-// The same for x ~ N(0, spread^2) on any packed map, by quadrature; values beyond the range are left out.
-double map_error(Format format, MapTable table, Rounding rounding, double step, double spread);
 
 // E[max^2] of `count` independent |N(0, 1)|: an abs-max block's step is about spread * sqrt(this) / limit.
 double expected_square_of_largest(int count);
@@ -62,6 +62,9 @@ DeadBand dead_band(Format format, MapTable table, double value, double decay, do
 double stuck_value(Format format, MapTable table, double decay);
 
 // ---- noise floor (README 3, 4) -------------------------------------------------------------------------
+// Whether the formulas below say where a run ends: not with rn, nor of qr on a grid that moves.
+bool has_floor(Rounding rounding, StepMode steps);
+
 // Solves P = A P A' + Q for a stable A (spectral radius < 1). Throws UsageError where A is not.
 Eigen::MatrixXd stationary_covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& q);
 

@@ -108,6 +108,16 @@ TEST(Rounding, QuasiCovarianceIsTheCodecs) {
   }
 }
 
+// However small updates are beside the step: step * E|x| - E x^2, and E x^2.
+TEST(Rounding, GridErrorOfTinyUpdates) {
+  for (const double spread : {1e-3, 1e-9, 1e-17}) {
+    const double mean = spread * std::sqrt(2 / std::numbers::pi);
+    EXPECT_NEAR(grid_error(Rounding::kStochastic, 1, spread) / (mean - spread * spread), 1, 1e-6) << spread;
+    EXPECT_NEAR(grid_error(Rounding::kNearest, 1, spread) / (spread * spread), 1, 1e-6) << spread;
+    EXPECT_NEAR(quasi_share(1, spread, 0), std::sqrt(0.5), 1e-3) << spread;
+  }
+}
+
 TEST(Rounding, MapErrorOfALinearMapIsTheGrids) {
   constexpr Format kInt8{Map::kLinear, 8};
   for (const Rounding rounding : kBoth) {
@@ -295,6 +305,15 @@ TEST(Floor, OfQuasiStochasticRounding) {
     }
   }
   EXPECT_LT(quasi_share(1, 0.1, 0.9), 0.35);
+  EXPECT_THROW(quasi_share(1, 0.1, 1), UsageError);
+  EXPECT_EQ(quasi_covariance(1, 0.3, 0.5, -3), quasi_covariance(1, 0.3, 0.5, 3));
+  // Updates beyond a step, whose noise stands still at once: what is kept of it is in the variance.
+  p = {.learning_rate = 0.1, .quasi = true};
+  const double without = quadratic_floor(p).variance;
+  p.step = 0.07;
+  const Floor f = quadratic_floor(p);
+  EXPECT_GT(f.update_spread, 1.2 * p.step);
+  EXPECT_NEAR(f.variance, without + f.noise_kept * f.rounding_noise / (2 * 0.1 - 0.01), 1e-9);
   p.moves = 0.1;
   EXPECT_THROW(quadratic_floor(p), UsageError);
   p.moves = 0;
