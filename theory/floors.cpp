@@ -136,10 +136,9 @@ double quasi_share(double step, double spread, double momentum) {
   if (alone == 0) return 1;
   // What the draws alone leave, and what momentum takes from it.
   double sum = grid_error(Rounding::kStochastic, step, std::numbers::sqrt2 * spread) / 2;
-  const double apart = 2 * spread * spread / (step * step);
   double correlation = momentum;
   for (std::int64_t lag = 1; lag <= kDraws && correlation > 1e-4; ++lag, correlation *= momentum) {
-    sum += step * step * (smoothing(weyl(lag), apart * (1 - correlation)) - smoothing(weyl(lag), apart));
+    sum += 2 * (quasi_covariance(step, spread, correlation, lag) - quasi_covariance(step, spread, 0, lag));
   }
   return sum / alone;
 }

@@ -11,6 +11,16 @@ Spec int_spec(int bits, StepMode mode) {
   return {{Map::kLinear, static_cast<std::uint8_t>(bits)}, 128, Rounding::kStochastic, mode};
 }
 
+// A short run at a rate that is `lr` without momentum and acts like it with one of 0.9.
+QuadraticRun short_run(int bits, StepMode mode, double lr, double momentum) {
+  QuadraticRun run;
+  run.parameter = int_spec(bits, mode);
+  run.blocks = 8;
+  run.learning_rate = momentum == 0 ? lr : lr / 10;
+  run.momentum = momentum;
+  return run;
+}
+
 std::string cell(const QuadraticRun& run, const QuadraticResult& r, const Floor& f) {
   return to_string(run.parameter) + " lr " + std::to_string(run.learning_rate) + " momentum " +
          std::to_string(run.momentum) + ": measured " + std::to_string(r.variance) + " +- " +
@@ -50,11 +60,7 @@ TEST(QuadraticTest, StickyStepIsPredicted) {
   for (const int bits : {4, 6, 8, 12}) {
     for (const double lr : {0.1, 0.01}) {
       for (const double momentum : {0.0, 0.9}) {
-        QuadraticRun run;
-        run.parameter = int_spec(bits, StepMode::kSticky);
-        run.blocks = 8;
-        run.learning_rate = momentum == 0 ? lr : lr / 10;
-        run.momentum = momentum;
+        const QuadraticRun run = short_run(bits, StepMode::kSticky, lr, momentum);
         // The two codes around the optimum are all there is here, so updates are not Gaussian.
         const bool lattice = bits == 4 && momentum != 0 && lr < 0.1;
         expect_predicted(run, lattice ? 0.2 : 0.1);
@@ -68,12 +74,8 @@ TEST(QuadraticTest, QuasiStochasticRoundingIsPredicted) {
     for (const double lr : {0.1, 0.01}) {
       for (const double momentum : {0.0, 0.9}) {
         if (bits == 4 && momentum != 0) continue;  // up to a third above: theory/README.md 5
-        QuadraticRun run;
-        run.parameter = int_spec(bits, StepMode::kSticky);
+        QuadraticRun run = short_run(bits, StepMode::kSticky, lr, momentum);
         run.parameter.rounding = Rounding::kQuasiStochastic;
-        run.blocks = 8;
-        run.learning_rate = momentum == 0 ? lr : lr / 10;
-        run.momentum = momentum;
         expect_predicted(run);
       }
     }
@@ -84,12 +86,8 @@ TEST(QuadraticTest, MovingStepIsPredicted) {
   for (const int bits : {6, 8, 12}) {
     for (const double lr : {0.1, 0.01}) {
       for (const double momentum : {0.0, 0.9}) {
-        QuadraticRun run;
-        run.parameter = int_spec(bits, StepMode::kMoving);
+        QuadraticRun run = short_run(bits, StepMode::kMoving, lr, momentum);
         run.motion = GridMotion::kShaken;
-        run.blocks = 8;
-        run.learning_rate = momentum == 0 ? lr : lr / 10;
-        run.momentum = momentum;
         expect_predicted(run);
       }
     }
