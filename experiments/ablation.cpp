@@ -50,34 +50,50 @@ struct QuadraticCell {
 };
 
 const char* motion_name(const QuadraticRun& run) {
+  if (run.error_feedback) return "sticky-feedback";
+  if (run.condition != 1) return "sticky-spectrum";
   if (run.parameter.step_mode == StepMode::kSticky) return "sticky";
   return run.motion == GridMotion::kShaken ? "moving" : "moving-natural";
 }
 
 std::vector<QuadraticCell> quadratic_cells(bool quick) {
+  struct Kind {
+    Rounding rounding;
+    StepMode steps;
+    GridMotion motion = GridMotion::kFixed;
+    double condition = 1;
+    bool error_feedback = false;
+  };
+  constexpr Rounding kSr = Rounding::kStochastic, kQr = Rounding::kQuasiStochastic, kRn = Rounding::kNearest;
+  constexpr StepMode kSticky = StepMode::kSticky, kMoving = StepMode::kMoving;
+  constexpr Kind kKinds[] = {{kSr, kSticky},
+                             {kSr, kMoving, GridMotion::kShaken},
+                             {kSr, kMoving, GridMotion::kNatural},
+                             {kQr, kSticky},
+                             {kQr, kMoving, GridMotion::kNatural},
+                             {kRn, kSticky},
+                             {kRn, kMoving, GridMotion::kNatural},
+                             {kSr, kSticky, GridMotion::kFixed, 16},
+                             {kSr, kSticky, GridMotion::kFixed, 1, true}};
   std::vector<QuadraticCell> cells;
   for (const double momentum : {0.0, 0.9}) {
-    for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic, Rounding::kNearest}) {
-      for (const int motion : {0, 1, 2}) {
-        if (rounding != Rounding::kStochastic && motion == 1) continue;
-        for (const int bits : kBits) {
-          for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
-            if (quick && (bits != 6 || rate != 0.1)) continue;
-            QuadraticRun run;
-            run.blocks = quick ? 2 : 16;
-            run.momentum = momentum;
-            run.learning_rate = rate * (1 - momentum);
-            // Nearest rounding has no floor: it stops on the way, so its runs start away from the optimum.
-            if (rounding == Rounding::kNearest) run.start = 0.5;
-            run.parameter = {{Map::kLinear, static_cast<std::uint8_t>(bits)},
-                             128,
-                             rounding,
-                             motion == 0 ? StepMode::kSticky : StepMode::kMoving};
-            run.motion = motion == 0   ? GridMotion::kFixed
-                         : motion == 1 ? GridMotion::kShaken
-                                       : GridMotion::kNatural;
-            cells.push_back({run, {}, {}, false});
-          }
+    for (const Kind& kind : kKinds) {
+      if (kind.error_feedback && momentum == 0) continue;  // it goes through the momentum
+      for (const int bits : kBits) {
+        for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
+          if (quick && (bits != 6 || rate != 0.1)) continue;
+          QuadraticRun run;
+          run.blocks = quick ? 2 : 16;
+          run.momentum = momentum;
+          run.learning_rate = rate * (1 - momentum);
+          run.condition = kind.condition;
+          run.curvature = std::sqrt(kind.condition);
+          run.error_feedback = kind.error_feedback;
+          // Nearest rounding has no floor: it stops on the way, so its runs start away from the optimum.
+          if (kind.rounding == kRn) run.start = 0.5;
+          run.parameter = {{Map::kLinear, static_cast<std::uint8_t>(bits)}, 128, kind.rounding, kind.steps};
+          run.motion = kind.motion;
+          cells.push_back({run, {}, {}, false});
         }
       }
     }
@@ -109,34 +125,45 @@ void run_quadratic_part(const AblationOptions& options) {
       "optimizer,bits,rounding,step_mode,learning_rate,step,moves,measured,deviation,predicted,ratio,"
       "underflow,predicted_underflow\n";
   std::vector<Chart> charts;
-  for (const double momentum : {0.0, 0.9}) {
-    constexpr std::pair<const char*, Rounding> kCharts[] = {{"sticky", Rounding::kStochastic},
-                                                            {"moving", Rounding::kStochastic},
-                                                            {"moving-natural", Rounding::kStochastic},
-                                                            {"sticky", Rounding::kQuasiStochastic}};
-    for (const auto& [motion, rounding] : kCharts) {
-      Chart chart{
-          fmt::format("{}, {} step, {}", momentum == 0 ? "SGD" : "SGDM 0.9", motion, to_string(rounding)),
-          "learning rate",
-          "E (x - optimum)^2",
-          "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
-          {}};
-      for (const int bits : kBits) {
-        ChartSeries line{"", fmt::format("lines lc '{}'", colour(bits)), {}};
-        ChartSeries points{fmt::format("int{}", bits), fmt::format("points pt 7 lc '{}'", colour(bits)), {}};
-        for (const QuadraticCell& c : cells) {
-          if (c.run.momentum != momentum || c.run.parameter.format.bits != bits ||
-              motion_name(c.run) != std::string_view(motion) || c.run.parameter.rounding != rounding) {
-            continue;
-          }
-          line.points.emplace_back(c.run.learning_rate, c.predicted.variance);
-          if (!c.leaves_range) points.points.emplace_back(c.run.learning_rate, c.measured.variance);
+  // Lines are predicted, points measured.
+  const auto add = [&](double momentum, std::string_view motion, Rounding rounding, Chart chart,
+                       double theory::Floor::*predicted, double theory::QuadraticResult::*measured) {
+    chart.title = fmt::format("{}{}, {} step, {}", chart.title, momentum == 0 ? "SGD" : "SGDM 0.9", motion,
+                              to_string(rounding));
+    for (const int bits : kBits) {
+      ChartSeries line{"", fmt::format("lines lc '{}'", colour(bits)), {}};
+      ChartSeries points{fmt::format("int{}", bits), fmt::format("points pt 7 lc '{}'", colour(bits)), {}};
+      for (const QuadraticCell& c : cells) {
+        if (c.run.momentum != momentum || c.run.parameter.format.bits != bits ||
+            motion_name(c.run) != motion || c.run.parameter.rounding != rounding) {
+          continue;
         }
-        chart.series.push_back(line);
-        chart.series.push_back(points);
+        line.points.emplace_back(c.run.learning_rate, c.predicted.*predicted);
+        if (!c.leaves_range) points.points.emplace_back(c.run.learning_rate, c.measured.*measured);
       }
-      charts.push_back(chart);
+      if (line.points.empty()) continue;
+      chart.series.push_back(std::move(line));
+      chart.series.push_back(std::move(points));
     }
+    if (!chart.series.empty()) charts.push_back(std::move(chart));
+  };
+  for (const double momentum : {0.0, 0.9}) {
+    constexpr std::pair<const char*, Rounding> kCharts[] = {
+        {"sticky", Rounding::kStochastic},          {"moving", Rounding::kStochastic},
+        {"moving-natural", Rounding::kStochastic},  {"sticky", Rounding::kQuasiStochastic},
+        {"sticky-spectrum", Rounding::kStochastic}, {"sticky-feedback", Rounding::kStochastic}};
+    for (const auto& [motion, rounding] : kCharts) {
+      add(momentum, motion, rounding,
+          {"",
+           "learning rate",
+           "E (x - optimum)^2",
+           "set logscale xy\nset yrange [1e-6:1e-1]\nset format '10^{%L}'",
+           {}},
+          &theory::Floor::variance, &theory::QuadraticResult::variance);
+    }
+    add(momentum, "sticky", Rounding::kStochastic,
+        {"updates lost, ", "learning rate", "share", "set logscale x", {}}, &theory::Floor::underflow,
+        &theory::QuadraticResult::underflow);
   }
   for (const QuadraticCell& c : cells) {
     csv += fmt::format("{},{},{},{},{:g},", c.run.momentum == 0 ? "sgd" : "sgdm", c.run.parameter.format.bits,

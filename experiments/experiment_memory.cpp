@@ -171,8 +171,13 @@ Largest find_largest(Planner& planner, int gigabytes, const std::string& rule, c
 // Models of o.models with all presets; those that fit are trained. Stops where the user asks for it.
 std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, Progress& progress) {
   constexpr std::int64_t kSmall = 130'000'000, kMost = 1'000'000'000;  // parameters of what is trained
-  std::vector<Subject> subjects = {
-      resnet("resnet20"), resnet("resnet110"), {"MLP 100M", "mlp_100m.toml", {}}};
+  std::vector<Subject> subjects;
+  for (const char* name : {"resnet8", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110"})
+    subjects.push_back(resnet(name));
+  subjects.push_back({"MLP 100M", "mlp_100m.toml", {}});
+  const Settings embedded = {"data.path=\"\""};  // the licence texts
+  subjects.push_back({"GPT characters 0.8M", "gpt_char_shakespeare.toml", embedded});
+  subjects.push_back({"GPT characters 11M", "gpt_char_shakespeare_384.toml", embedded});
   for (Subject& s : named_gpts()) subjects.push_back(std::move(s));
   std::vector<Row> rows;
   std::vector<std::string_view> names;
@@ -245,6 +250,32 @@ std::string largest_csv(std::span<const Largest> found) {
   return csv;
 }
 
+// Model memory of one model by role, stacked, a column for each preset.
+Chart roles_of(std::span<const Row> rows, const std::string& model, const MemoryExperiment& o) {
+  Chart chart{model + ", model memory", "", "bytes per parameter", "set boxwidth 0.8\nset xtics (", {}};
+  for (std::size_t i = 0; i < o.presets.size(); ++i)
+    chart.scales += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(o.presets[i]), i);
+  chart.scales += ") rotate by 30 right\nset yrange [0:*]\n";
+  // The whole column first; what lies below covers it.
+  for (std::size_t part = std::size(kMemoryParts); part-- > 0;) {
+    ChartSeries boxes{
+        kMemoryParts[part],
+        fmt::format("boxes fs solid noborder lc '{}'", kRunColours[part % std::size(kRunColours)]),
+        {}};
+    for (const Row& row : rows) {
+      const auto preset = std::find(o.presets.begin(), o.presets.end(), row.preset);
+      if (row.subject != model || preset == o.presets.end()) continue;
+      const auto bytes = model_memory_json(row.plan.ledger);
+      double below = 0;
+      for (std::size_t i = 0; i <= part; ++i) below += bytes[kMemoryParts[i]].get<double>();
+      boxes.points.emplace_back(static_cast<double>(preset - o.presets.begin()),
+                                below / static_cast<double>(row.plan.ledger.parameters));
+    }
+    chart.series.push_back(std::move(boxes));
+  }
+  return chart;
+}
+
 std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest> found,
                              const MemoryExperiment& o) {
   constexpr const char* kPowers = "set logscale x\nset format x '10^{%L}'";
@@ -264,7 +295,7 @@ std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest>
         ratio.series[i].points.emplace_back(planned, static_cast<double>(*row.measured) / planned);
     }
   }
-  std::vector<Chart> charts = {std::move(bits), std::move(ratio)};
+  std::vector<Chart> charts = {std::move(bits), std::move(ratio), roles_of(rows, "GPT-2 124M", o)};
   const std::string scales =
       fmt::format("set logscale xy\nset format y '10^{{%L}}'\nset xtics ({})", fmt::join(sizes_of(o), ", "));
   const std::pair<const char*, std::int64_t Largest::*> families[] = {

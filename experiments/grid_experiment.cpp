@@ -244,7 +244,7 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
                 {"optimizer.learning_rate", fmt::format("{:g}", c.optimizer.learning_rate)},
                 {"train.batch", std::to_string(c.train.batch)},
                 {"train.microbatches", std::to_string(c.train.microbatches)},
-                {"memory.error_feedback", c.policy.error_feedback ? "true" : "false"}};
+                {"memory.error_feedback", c.policy.error_feedback ? "feedback" : ""}};
   for (std::size_t r = 0; r < kRoles; ++r) {
     const Spec& spec = c.policy.specs[r];
     const std::string role = "memory." + std::string(to_string(static_cast<Role>(r)));

@@ -3,8 +3,9 @@
 //   state.json         where the run was, and the checksum of both files
 // named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps and not
 // saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones split in .codes
-// and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen: later programs read
-// it, and what it cannot say becomes another version (tests/golden/checkpoint_v1).
+// and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen (tests/golden): later
+// programs read it; new words for specs may join it, which programs before them refuse by name; anything else
+// that it cannot say becomes another version.
 #pragma once
 
 #include <cstdint>

@@ -214,6 +214,17 @@ double stuck_value(Format format, MapTable table, double decay) {
   return stuck;
 }
 
+double step_lengthening(double gap, double decay) {
+  // A write moves v = 1 by (1 - decay)(g^2 - 1); its rounding noise, by quadrature over g.
+  constexpr double kWidth = 1e-3;
+  double noise = 0;
+  for (double g = kWidth / 2; g < 8; g += kWidth) {
+    const double cells = (1 - decay) * std::abs(g * g - 1) / gap, share = cells - std::floor(cells);
+    noise += 2 * kWidth * normal_density(g) * share * (1 - share) * gap * gap;
+  }
+  return 1 + 0.375 * noise / (1 - decay * decay);
+}
+
 Eigen::MatrixXd stationary_covariance(const Eigen::MatrixXd& a, const Eigen::MatrixXd& q) {
   const Eigen::Index n = a.rows();
   if (a.cols() != n || q.rows() != n || q.cols() != n) {

@@ -61,6 +61,12 @@ DeadBand dead_band(Format format, MapTable table, double value, double decay, do
 // band. At the very edge of it an even code of a linear map stays.
 double stuck_value(Format format, MapTable table, double decay);
 
+// ---- Adam's steps (README 6) ---------------------------------------------------------------------------
+// E[1 / sqrt(v)] of a variance v stored with sr and a sticky step, times the root of its mean: how much
+// longer steps get. `gap` is the distance of v's neighbours on the map over its mean, `decay` is beta2;
+// gradients are normal. To second order in what rounding makes of v's spread. Eq. (15).
+double step_lengthening(double gap, double decay);
+
 // ---- noise floor (README 3, 4) -------------------------------------------------------------------------
 // Whether the formulas below say where a run ends: not with rn, nor of qr on a grid that moves.
 bool has_floor(Rounding rounding, StepMode steps);

@@ -12,10 +12,34 @@ namespace {
 
 constexpr int kBlock = 128;
 
+double curvature_of(const QuadraticRun& run, int block) {
+  return run.blocks == 1 ? run.curvature
+                         : run.curvature * std::pow(run.condition, -block / (run.blocks - 1.0));
+}
+
+Floor predict(const QuadraticRun& run, const QuadraticResult& result, double curvature) {
+  QuadraticProblem problem{.curvature = curvature,
+                           .gradient_noise = run.gradient_noise,
+                           .learning_rate = run.learning_rate,
+                           .momentum = run.momentum,
+                           .step = result.step,
+                           .moves = result.moves,
+                           .error_feedback = run.error_feedback,
+                           .quasi = run.parameter.rounding == Rounding::kQuasiStochastic};
+  const double gradient = std::sqrt(run.gradient_noise * run.gradient_noise +
+                                    curvature * curvature * quadratic_floor(problem).variance);
+  problem.accumulator_noise = state_noise(run.accumulator, map_table(run.accumulator.format), gradient);
+  if (run.momentum != 0) {
+    problem.momentum_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format),
+                                         quadratic_floor(problem).momentum_spread);
+  }
+  return quadratic_floor(problem);
+}
+
 }  // namespace
 
 double settling_steps(const QuadraticRun& run) {
-  const double pull = run.learning_rate * run.curvature;
+  const double pull = run.learning_rate * run.curvature / run.condition;
   const double beta = run.momentum;
   // The slowest pole of (x, m); its square is the variance's.
   const double trace = 1 - pull + beta;
@@ -56,11 +80,13 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   const auto blocks = static_cast<std::size_t>(blocks_of(view.elements, view.codec.block));
   std::vector<std::uint16_t> old_steps(view.steps, view.steps + blocks);
   std::vector<float> x(count), xi(count), gradient(count), pin_momentum(static_cast<std::size_t>(run.blocks));
-  const auto curvature = static_cast<float>(run.curvature);
+  std::vector<float> curvature(static_cast<std::size_t>(run.blocks));
+  for (std::size_t b = 0; b < curvature.size(); ++b)
+    curvature[b] = static_cast<float>(curvature_of(run, static_cast<int>(b)));
   const auto sigma = static_cast<float>(run.gradient_noise);
   const auto lr = static_cast<float>(run.learning_rate);
   QuadraticResult result;
-  double sum = 0, square = 0, step_square = 0;
+  double sum = 0, square = 0, loss = 0, step_square = 0;
   std::int64_t free = 0, moved = 0, writes = 0;
   for (std::uint32_t t = 1; t <= warm_up + measured; ++t) {
     const bool measure = t > warm_up;
@@ -69,10 +95,12 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
     for (std::size_t i = 0; i < count; ++i) {
       const bool pin = pinned && i % kBlock == 0;
       const float distance = x[i] - optimum[i];
-      gradient[i] = pin ? 0.0F : curvature * distance + sigma * xi[i];
+      const float h = curvature[i / kBlock];
+      gradient[i] = pin ? 0.0F : h * distance + sigma * xi[i];
       if (measure && !pin) {
         sum += distance;
         square += static_cast<double>(distance) * distance;
+        loss += 0.5 * h * distance * distance;
         ++free;
       }
     }
@@ -102,6 +130,7 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
       memory.take_stats().at(0).role[static_cast<std::size_t>(Role::kParameter)];
   const auto n = static_cast<double>(free);
   result.variance = square / n;
+  result.loss = loss / n;
   result.bias = sum / n;
   result.step = writes > 0 ? std::sqrt(step_square / static_cast<double>(writes)) : 0;
   result.moves = writes > 0 ? static_cast<double>(moved) / static_cast<double>(writes) : 0;
@@ -114,22 +143,18 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
 }
 
 Floor predict(const QuadraticRun& run, const QuadraticResult& result) {
-  QuadraticProblem problem{.curvature = run.curvature,
-                           .gradient_noise = run.gradient_noise,
-                           .learning_rate = run.learning_rate,
-                           .momentum = run.momentum,
-                           .step = result.step,
-                           .moves = result.moves,
-                           .error_feedback = run.error_feedback,
-                           .quasi = run.parameter.rounding == Rounding::kQuasiStochastic};
-  const double gradient = std::sqrt(run.gradient_noise * run.gradient_noise +
-                                    run.curvature * run.curvature * quadratic_floor(problem).variance);
-  problem.accumulator_noise = state_noise(run.accumulator, map_table(run.accumulator.format), gradient);
-  if (run.momentum != 0) {
-    problem.momentum_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format),
-                                         quadratic_floor(problem).momentum_spread);
+  if (run.condition == 1) return predict(run, result, run.curvature);
+  constexpr double Floor::*kFields[] = {
+      &Floor::variance,  &Floor::loss,          &Floor::rounding_noise,  &Floor::noise_kept,
+      &Floor::underflow, &Floor::update_spread, &Floor::momentum_spread,
+  };
+  Floor mean;
+  for (const auto field : kFields) mean.*field = 0;
+  for (int b = 0; b < run.blocks; ++b) {
+    const Floor floor = predict(run, result, curvature_of(run, b));
+    for (const auto field : kFields) mean.*field += floor.*field / run.blocks;
   }
-  return quadratic_floor(problem);
+  return mean;
 }
 
 }  // namespace lpmm::theory

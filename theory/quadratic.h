@@ -1,5 +1,6 @@
 // Real packed training on a diagonal quadratic, to hold the predictions of floors.h against: a ModelMemory of
 // `blocks` blocks of 128 parameters, gradient curvature * (x - optimum) + gradient_noise * xi from Philox.
+// The curvatures of the blocks fall from `curvature` to `curvature / condition` by equal factors.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ enum class GridMotion : std::uint8_t {
 
 struct QuadraticRun {
   double curvature = 1;
+  double condition = 1;
   double gradient_noise = 0.1;
   double learning_rate = 0.01;
   double momentum = 0;
@@ -33,6 +35,7 @@ struct QuadraticRun {
 
 struct QuadraticResult {
   double variance = 0;   // E[(x - optimum)^2] over the free elements and the measured steps
+  double loss = 0;       // E[curvature * (x - optimum)^2 / 2]
   double bias = 0;       // E[x - optimum]
   double step = 0;       // root mean square of the blocks' steps
   double moves = 0;      // share of writes at which a block's step changed
@@ -40,12 +43,12 @@ struct QuadraticResult {
   double error = 0;      // about one standard deviation of `variance`, by the number of independent samples
 };
 
-// Steps until the variance is within e^-1 of its stationary value.
+// Steps until the variance is within e^-1 of its stationary value, for the smallest curvature.
 double settling_steps(const QuadraticRun& run);
 
 QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool);
 
-// What the floor formulas say about a run whose step is known (from its result).
+// What the floor formulas say about a run whose step is known (from its result): means over the blocks.
 Floor predict(const QuadraticRun& run, const QuadraticResult& result);
 
 }  // namespace lpmm::theory

@@ -1,13 +1,25 @@
 #include "theory/variance_study.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
+#include "kernels/maps.h"
 #include "kernels/memory.h"
 #include "lpmm/model_memory.h"
 #include "theory/draws.h"
 
 namespace lpmm::theory {
+namespace {
+
+// Between the map's values on both sides of y; at its ends, between the last two.
+double gap_around(MapTable table, double y) {
+  const float* above =
+      std::upper_bound(table.values + 1, table.values + table.entries - 1, static_cast<float>(y));
+  return above[0] - above[-1];
+}
+
+}  // namespace
 
 VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
   constexpr int kBlock = 128, kMeasured = 200;
@@ -27,7 +39,9 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
 
   // The first gradients are forgotten to a part in 400.
   const auto warm_up = static_cast<std::uint32_t>(std::ceil(6 / (1 - study.beta2)));
-  double stored_step = 0, exact_step = 0, stored_value = 0, exact_value = 0;
+  const MapTable table = map_table(study.variance.format);
+  const kernels::RoleView view = memory.view(0, Role::kVariance);
+  double stored_step = 0, exact_step = 0, stored_value = 0, exact_value = 0, gaps = 0;
   for (std::uint32_t t = 1; t <= warm_up + kMeasured; ++t) {
     fill_normal({study.seed, 2, t, stream}, gradient);
     for (std::size_t i = 0; i < count; ++i) {
@@ -38,17 +52,21 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
     memory.fold(0, 0, gradient, 0);
     memory.commit(1e-6);
     if (t <= warm_up) continue;
-    kernels::decode(pool, memory.view(0, Role::kVariance), 0, static_cast<std::int64_t>(count),
-                    stored.data());
+    kernels::decode(pool, view, 0, static_cast<std::int64_t>(count), stored.data());
     for (std::size_t i = 0; i < count; ++i) {
       const double s = static_cast<double>(deviation[i]) * deviation[i];
       stored_step += std::sqrt(s / stored[i]);
       exact_step += std::sqrt(s / exact[i]);
       stored_value += stored[i] / s;
       exact_value += exact[i] / s;
+      if (table.entries > 1) {
+        const double step = bf16_to_float(view.steps[i / static_cast<std::size_t>(view.codec.block)]);
+        gaps += gap_around(table, exact[i] / step) * step / s;
+      }
     }
   }
-  return {stored_step / exact_step, stored_value / exact_value};
+  const double n = static_cast<double>(count) * kMeasured;
+  return {stored_step / exact_step, stored_value / exact_value, gaps / n};
 }
 
 }  // namespace lpmm::theory

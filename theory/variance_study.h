@@ -24,6 +24,7 @@ struct VarianceStudy {
 struct VarianceStudyResult {
   double step_ratio = 1;   // mean of sqrt(s / v), stored over exact
   double value_ratio = 1;  // mean of v / s, stored over exact
+  double gap = 0;          // mean distance of the map's values around the exact v, over s; 0 without a map
 };
 
 VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool);

@@ -20,7 +20,7 @@ TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
       EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
     }
   }
-  EXPECT_EQ(lines(read_file(path("out/quadratic.csv"))), 15);
+  EXPECT_EQ(lines(read_file(path("out/quadratic.csv"))), 18);
   EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
   EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 6);

@@ -1,5 +1,6 @@
 // `lpmm advise`: its forecasts against what a packed run then does, and bad input.
 #include <cmath>
+#include <map>
 #include <sstream>
 
 #include "tests/experiments/program.h"
@@ -17,17 +18,27 @@ std::vector<std::string> with(std::vector<std::string> a, const std::vector<std:
   return a;
 }
 
-// Mean share of parameter updates that a run of the same steps lost, while the rate was at its peak.
-double measured_underflow(const std::string& folder, int from) {
+// Mean share of parameter updates that a run of the same steps lost, while the rate was at its peak: of all,
+// and of each tensor.
+struct Underflow {
+  double all = 0;
+  std::map<std::string, double> tensors;
+};
+Underflow measured_underflow(const std::string& folder, int from) {
   std::istringstream lines(read_file(folder + "/log.jsonl"));
-  double sum = 0, count = 0;
+  Underflow sum;
+  double count = 0;
   for (std::string line; std::getline(lines, line);) {
     const auto record = nlohmann::json::parse(line);
     if (record["type"] != "underflow" || record["step"].get<int>() <= from) continue;
-    sum += record["roles"]["parameter"]["share"].get<double>();
+    sum.all += record["roles"]["parameter"]["share"].get<double>();
+    for (const auto& [name, roles] : record["tensors"].items())
+      sum.tensors[name] += roles["parameter"]["share"].get<double>();
     count += 1;
   }
-  return sum / count;
+  sum.all /= count;
+  for (auto& [name, share] : sum.tensors) share /= count;
+  return sum;
 }
 
 TEST_F(AdviseTest, UnderflowIsWhatARunThenShows) {
@@ -44,7 +55,14 @@ TEST_F(AdviseTest, UnderflowIsWhatARunThenShows) {
                        "log.underflow_every_steps=5", "--set", "checkpoint.final=false"},
                       common));
     ASSERT_EQ(run.code, 0) << run.err;
-    EXPECT_NEAR(advice.json()["underflow"].get<double>(), measured_underflow(out, 100), 0.02) << spec;
+    const auto forecast = advice.json();
+    const Underflow measured = measured_underflow(out, 100);
+    EXPECT_NEAR(forecast["underflow"].get<double>(), measured.all, 0.02) << spec;
+    ASSERT_EQ(forecast["tensors"].size(), measured.tensors.size());
+    for (const auto& row : forecast["tensors"]) {
+      const auto name = row["name"].get<std::string>();
+      EXPECT_NEAR(row["underflow"].get<double>(), measured.tensors.at(name), 0.05) << spec << " " << name;
+    }
   }
 }
 

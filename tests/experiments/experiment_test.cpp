@@ -63,10 +63,10 @@ TEST_F(ExperimentTest, MemoryPlansMeasuresAndFills) {
 TEST_F(ExperimentTest, ShippedGridsRun) {
   if (kSanitized) GTEST_SKIP() << "slow under sanitizers; AGridBecomesATable runs there";
   const std::pair<const char*, std::vector<std::string>> shipped[] = {
-      {"underflow", {"image", "text", "text_feedback"}},
+      {"underflow", {"characters", "image", "resnet20", "text"}},
       {"microbatch", {"fixed_microbatch", "fixed_samples", "fixed_update"}},
       {"convergence", {"image", "text"}},
-      {"frontier", {"image", "text"}},
+      {"frontier", {"characters", "characters_qr", "image", "text"}},
   };
   for (const auto& [name, parts] : shipped) {
     SCOPED_TRACE(name);

@@ -85,17 +85,21 @@ TEST(Noise, QuasiDrawsOfAnElementFillTheIntervalEvenly) {
   }
 }
 
-// The discrepancy D(T) of theory/README.md 1.6: T times the largest difference between the share of draws
-// below a bound and that bound.
+// The discrepancy D(T) of theory/README.md 1.6: T times the largest difference between the share of draws in
+// an interval, wherever it starts, and its length. 48,220 is where it is largest of all T up to the period.
 TEST(Noise, WeylStepLeavesNoStretchUneven) {
-  for (const std::uint32_t steps : {3U, 10U, 31U, 100U, 317U, 1000U, 3001U, 10000U, 30000U}) {
+  for (const std::uint32_t steps :
+       {3U, 10U, 31U, 100U, 317U, 1000U, 3001U, 10000U, 20138U, 30000U, 48220U, 65535U}) {
     std::vector<double> draws;
     for (std::uint32_t t = 0; t < steps; ++t) draws.push_back(t * kWeylStep % 65536 / 65536.0);
     std::sort(draws.begin(), draws.end());
+    double most = 0, fewest = 0;  // draws below a bound, above and below their share
     for (std::size_t i = 0; i < draws.size(); ++i) {
       const double expected = steps * draws[i], below = static_cast<double>(i);
-      ASSERT_LT(std::max(std::abs(below - expected), std::abs(below + 1 - expected)), 3.4) << steps;
+      most = std::max(most, below + 1 - expected);
+      fewest = std::max(fewest, expected - below);
     }
+    EXPECT_LT(most + fewest, 6.3) << steps;
   }
 }
 

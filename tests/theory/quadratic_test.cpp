@@ -69,6 +69,27 @@ TEST(QuadraticTest, StickyStepIsPredicted) {
   }
 }
 
+// Curvatures from 4 to a quarter: flat directions make most of the variance, the loss is of all.
+TEST(QuadraticTest, ASpectrumOfCurvaturesIsPredicted) {
+  Pool pool(2);
+  for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic}) {
+    for (const int bits : {6, 8}) {
+      for (const double momentum : {0.0, 0.9}) {
+        QuadraticRun run = short_run(bits, StepMode::kSticky, 0.05, momentum);
+        run.parameter.rounding = rounding;
+        run.curvature = 4;
+        run.condition = 16;
+        run.gradient_noise = 0.2;
+        const QuadraticResult r = run_quadratic(run, pool);
+        const Floor f = predict(run, r);
+        EXPECT_NEAR(r.variance / f.variance, 1, 0.1) << cell(run, r, f);
+        EXPECT_NEAR(r.loss / f.loss, 1, 0.1) << cell(run, r, f);
+        EXPECT_NEAR(r.underflow, f.underflow, 0.02) << cell(run, r, f);
+      }
+    }
+  }
+}
+
 TEST(QuadraticTest, QuasiStochasticRoundingIsPredicted) {
   for (const int bits : {4, 6, 8, 12}) {
     for (const double lr : {0.1, 0.01}) {

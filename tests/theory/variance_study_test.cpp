@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "lpmm/spec.h"
+#include "theory/floors.h"
 
 namespace lpmm::theory {
 namespace {
@@ -27,6 +28,21 @@ TEST(VarianceStudyTest, FewBitsLengthenSteps) {
   EXPECT_NEAR(eight.step_ratio, 1, 5e-3);
   EXPECT_GT(four.step_ratio, 1.05);
   EXPECT_LT(four.step_ratio, 1.3);
+}
+
+// Where blocks are nearly alike, so that one gap stands for all: to second order, and below 1e-3 to what
+// chance leaves.
+TEST(VarianceStudyTest, StepsAreAsLongAsPredicted) {
+  Pool pool(2);
+  for (const char* spec :
+       {"sqrt04:block128:sr:sticky", "lin04:block128:sr:sticky", "sqrt08:block128:sr:sticky"}) {
+    for (const double beta2 : {0.95, 0.99}) {
+      const VarianceStudyResult r = run_variance_study(
+          {.variance = parse_spec(spec), .beta2 = beta2, .spread = 0.1, .blocks = 16}, pool);
+      const double predicted = step_lengthening(r.gap, beta2) - 1;
+      EXPECT_NEAR(r.step_ratio - 1, predicted, 0.3 * predicted + 2e-4) << spec << " " << beta2;
+    }
+  }
 }
 
 }  // namespace
