@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Draws the figures of the READMEs again from the logs under experiments/results/: unpacks them and trains nothing
+# (the memory experiment plans again). Wants build/lpmm; minutes on 2 cores.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+lpmm=build/lpmm results=experiments/results
+[[ -x $lpmm ]] || { echo "figures.sh: $lpmm is missing; build it: README.md, or bash experiments/quickstart.sh" >&2; exit 2; }
+
+find "$results" -name '*.tar.xz' -print0 | while IFS= read -r -d '' archive; do
+  tar -xJf "$archive" -C "$(dirname "$archive")" --skip-old-files
+done
+for name in underflow microbatch convergence frontier memory; do
+  $lpmm experiment "$name" --out "$results/$name"
+done
+
+# figure FOLDER/NAME RUN... : CONFIG__PRESET__..., each called by its preset
+figure() {
+  local prefix=$1 labels=() run name
+  shift
+  for run in "$@"; do
+    name=$(basename "$run")
+    name=${name#*__}
+    labels+=(--label "${name%%__*}")
+  done
+  $lpmm plot "$@" "${labels[@]}" --out "$results/$prefix"
+}
+figure cifar10/convergence $results/cifar10/resnet20_cifar10__{fp32,lpmm,lpmm-compact}__seed1
+figure gpt_char/convergence $results/gpt_char/gpt_char_shakespeare__{fp32,lpmm,lpmm-compact,lpmm-min}__optimizer.learning_rate=2e-3__seed1
+figure gpt_char_384/convergence $results/gpt_char_384/gpt_char_shakespeare_384__{fp32,lpmm,lpmm-min}__seed1
+for name in quickstart quickstart_cifar10; do
+  $lpmm plot $results/$name/{fp32,compact_sr,compact_rn}.jsonl --label fp32 --label "lpmm-compact, sr" \
+    --label "lpmm-compact, rn" --out "$results/$name/convergence"
+done
