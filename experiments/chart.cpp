@@ -65,9 +65,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
       for (std::size_t i = 0; i < s.points.size(); ++i) {
         script += fmt::format("{:.6g} {:.6g}", s.points[i].first, s.points[i].second);
         if (bounded) script += fmt::format(" {:.6g} {:.6g}", s.bounds[i].first, s.bounds[i].second);
-        if (hot) {
-          script += fmt::format(" {:.6g} {}", s.heat[i], heat_label(s.heat[i]));
-        }
+        if (hot) script += fmt::format(" {} {}", s.heat[i].second, heat_label(s.heat[i].first));
         script += "\n";
       }
       script += "EOD\n";
@@ -89,7 +87,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
                        terminal, quoted(name + "." + extension), rows, columns, body);
   };
   script += "set grid\nset xlabel offset 0,0.6\n";
-  script += page(fmt::format("png size {},{}", 560 * columns, 480 * rows).c_str(), "png");
+  script += page(fmt::format("pngcairo font 'sans,11' size {},{}", 560 * columns, 480 * rows).c_str(), "png");
   script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
                  "svg");
   write_text((fs::path(out) / (name + ".gp")).string(), script);

@@ -1,6 +1,7 @@
 // Charts of numbers, drawn by gnuplot from a script that holds its data.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,9 +14,9 @@ struct ChartSeries {
   std::vector<std::pair<double, double>> points;
   // Of each point, or none: the ends of its bar, or of the band between them (filledcurves).
   std::vector<std::pair<double, double>> bounds = {};
-  // Of each point, or none: the number that colours the unit square around it and stands in it. `style` is of
-  // the squares: "boxxyerror".
-  std::vector<double> heat = {};
+  // Of each point, or none: the number in the unit square around it and the square's colour, 0xRRGGBB.
+  // `style` is of the squares: "boxxyerror lc rgb variable".
+  std::vector<std::pair<double, std::uint32_t>> heat = {};
 };
 struct Chart {
   std::string title, x_label, y_label;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws the figures of the READMEs again from the logs under experiments/results/: unpacks them and trains nothing
-# (the memory experiment plans again). Wants build/lpmm; minutes on 2 cores.
+# (the memory experiment plans again). Wants build/lpmm, and tinyshakespeare: `build/lpmm data get tinyshakespeare`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 lpmm=build/lpmm results=experiments/results

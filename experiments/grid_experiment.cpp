@@ -578,21 +578,38 @@ ChartSeries front_of(const Rows& rows, const Axis& axis, const ChartRequest& req
   return out;
 }
 
+// Blue at 0, which is good, by white to red at 1.
+std::uint32_t heat_colour(double place) {
+  constexpr int kGood[] = {0x21, 0x66, 0xac}, kMiddle[] = {0xf7, 0xf7, 0xf7}, kBad[] = {0xd6, 0x60, 0x4d};
+  const double t = 2 * std::clamp(place, 0.0, 1.0) - 1;
+  std::uint32_t out = 0;
+  for (int i = 0; i < 3; ++i) {
+    const double part = kMiddle[i] + std::abs(t) * ((t < 0 ? kGood[i] : kBad[i]) - kMiddle[i]);
+    out = out << 8 | static_cast<std::uint32_t>(std::lround(part));
+  }
+  return out;
+}
+
 // y as the colours of squares over x and the field `heat`.
 Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::string& title) {
   const Axis x(rows, request.x, true), y(rows, request.heat, true);
-  ChartSeries squares{"", "boxxyerror fs solid noborder lc palette", {}};
+  const auto value = [&](const Row* row) { return row->values.at(request.rows.y).mean; };
+  double low = INFINITY, high = -INFINITY;
   for (const Row* row : rows) {
-    squares.points.emplace_back(x.of(*row), y.of(*row));
-    squares.heat.push_back(row->values.at(request.rows.y).mean);
+    low = std::min(low, value(row));
+    high = std::max(high, value(row));
   }
-  std::string scales = x.scale('x', false) + y.scale('y', false);
-  const char *low = "#2166ac", *high = "#d6604d";  // blue is good
-  if (more_is_better(request.rows.y)) std::swap(low, high);
-  scales += fmt::format("set palette defined (0 '{}', 0.5 '#f7f7f7', 1 '{}')\n", low, high);
-  if (!request.limits.empty())
-    scales += fmt::format("set cbrange [{}:{}]\n", request.limits[0], request.limits[1]);
-  return {title, request.x, request.heat, scales, {std::move(squares)}};
+  if (!request.limits.empty()) {
+    low = request.limits[0];
+    high = request.limits[1];
+  }
+  ChartSeries squares{"", "boxxyerror fs solid noborder lc rgb variable", {}};
+  for (const Row* row : rows) {
+    const double place = high > low ? (value(row) - low) / (high - low) : 0.5;
+    squares.points.emplace_back(x.of(*row), y.of(*row));
+    squares.heat.emplace_back(value(row), heat_colour(more_is_better(request.rows.y) ? 1 - place : place));
+  }
+  return {title, request.x, request.heat, x.scale('x', false) + y.scale('y', false), {std::move(squares)}};
 }
 
 // A tag of the logs over steps: the mean of the seeds, and a band from the lowest to the highest.
@@ -666,7 +683,7 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
     }
     const Axis axis(is_curve ? Rows{} : in_panel, request.x);
     std::string scales = axis.scale('x', request.log.find('x') != request.log.npos);
-    if (request.log.ends_with('y')) scales += "set logscale y\n";
+    if (request.log.ends_with('y')) scales += "set logscale y\nset format y '%g'\n";
     if (!request.limits.empty())
       scales += fmt::format("set yrange [{}:{}]\n", request.limits[0], request.limits[1]);
     Chart chart{title, request.x, request.rows.y, scales, {}};

@@ -31,6 +31,14 @@ $d3 << EOD
 64 2.53431 2.52181 2.5468
 EOD
 $d4 << EOD
+1 2.68058 2.3818 2.97936
+2 2.62017 2.46575 2.77459
+4 2.53835 2.45653 2.62017
+8 2.37718 2.10732 2.64704
+16 2.22351 2.17328 2.27374
+64 2.00594 1.98427 2.0276
+EOD
+$d5 << EOD
 1 2.70462 2.22468 3.18456
 2 2.61535 2.47426 2.75643
 4 2.54868 1.84328 3.25409
@@ -38,7 +46,15 @@ $d4 << EOD
 16 2.29711 1.65267 2.94154
 64 2.24007 1.99021 2.48992
 EOD
-$d5 << EOD
+$d6 << EOD
+1 2.68605 2.42141 2.95069
+2 2.64137 2.39095 2.89179
+4 2.63012 2.48122 2.77903
+8 2.62279 2.4817 2.76388
+16 2.61763 2.60323 2.63203
+64 2.62117 2.61578 2.62657
+EOD
+$d7 << EOD
 1 -0.00841438 -0.138745 0.121916
 2 -0.00520254 -0.0702323 0.0598272
 4 0.00169422 -0.1546 0.157988
@@ -46,7 +62,7 @@ $d5 << EOD
 16 -0.0101483 -0.259047 0.23875
 64 -0.00189294 -0.0894373 0.0856514
 EOD
-$d6 << EOD
+$d8 << EOD
 1 0.00765383 -0.202998 0.218306
 2 -0.0163096 -0.0235522 -0.00906702
 4 0.00947362 -0.399839 0.418786
@@ -54,7 +70,7 @@ $d6 << EOD
 16 0.0386207 0.0271925 0.0500489
 64 0.0676568 -0.212404 0.347718
 EOD
-$d7 << EOD
+$d9 << EOD
 1 -0.0213429 -0.0789435 0.0362578
 2 -0.0162538 -0.259384 0.226876
 4 0.0619689 -0.0895853 0.213523
@@ -62,7 +78,15 @@ $d7 << EOD
 16 0.342981 0.216715 0.469246
 64 0.528901 0.45796 0.599842
 EOD
-$d8 << EOD
+$d10 << EOD
+1 -0.0191518 -0.121015 0.0827114
+2 -0.00082938 -0.0343892 0.0327304
+4 0.00643613 -0.087214 0.100086
+8 0.00527184 -0.0864697 0.0970133
+16 0.0136763 -0.0134515 0.0408041
+64 0.000532692 -0.104566 0.105632
+EOD
+$d11 << EOD
 1 0.00488767 -0.278129 0.287905
 2 -0.00565284 -0.0525439 0.0412382
 4 0.0167674 -0.700471 0.734006
@@ -70,7 +94,15 @@ $d8 << EOD
 16 0.0872712 -0.479806 0.654348
 64 0.234663 0.0682398 0.401086
 EOD
-$d9 << EOD
+$d12 << EOD
+1 -0.013684 -0.0814064 0.0540385
+2 0.0203669 -0.0420755 0.0828094
+4 0.09821 -0.0625238 0.258944
+8 0.25088 0.213855 0.287906
+16 0.407796 0.316041 0.499551
+64 0.615768 0.526938 0.704597
+EOD
+$d13 << EOD
 1 0.0109157 0.0102503 0.0115811
 2 0.0144271 0.0111049 0.0177493
 4 0.019784 0.0128701 0.0266979
@@ -78,7 +110,7 @@ $d9 << EOD
 16 0.0587841 -0.00574496 0.123313
 64 0.167948 0.154463 0.181433
 EOD
-$d10 << EOD
+$d14 << EOD
 1 0.185641 0.156259 0.215023
 2 0.248321 0.173268 0.323373
 4 0.336379 0.282743 0.390014
@@ -86,7 +118,7 @@ $d10 << EOD
 16 0.751131 0.60486 0.897402
 64 1.64837 1.51423 1.7825
 EOD
-$d11 << EOD
+$d15 << EOD
 1 1.1969 0.979918 1.41388
 2 1.64877 1.57414 1.72341
 4 2.19437 2.17781 2.21093
@@ -94,13 +126,29 @@ $d11 << EOD
 16 4.39693 4.27149 4.52238
 64 9.33668 8.44848 10.2249
 EOD
-$d12 << EOD
+$d16 << EOD
+1 0.00773323 0.00723055 0.0082359
+2 0.0102561 0.00922174 0.0112905
+4 0.0138797 0.00831324 0.0194461
+8 0.0226451 0.0166935 0.0285967
+16 0.0406664 0.0108571 0.0704758
+64 0.116669 0.0379819 0.195356
+EOD
+$d17 << EOD
 1 0.132987 0.0917179 0.174257
 2 0.174 0.150048 0.197952
 4 0.228068 0.191268 0.264869
 8 0.333243 0.29795 0.368535
 16 0.449831 0.430685 0.468978
 64 0.678913 0.67139 0.686435
+EOD
+$d18 << EOD
+1 0.709176 0.704855 0.713498
+2 0.798997 0.791632 0.806361
+4 0.872282 0.703337 1.04123
+8 0.918882 0.891414 0.94635
+16 0.973018 0.956021 0.990015
+64 1.03287 0.992398 1.07334
 EOD
 set grid
 set xlabel offset 0,0.6
@@ -117,9 +165,9 @@ set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss' noenhanced
 set logscale x
 
-set key bmargin center maxrows 3 samplen 2 width -1
-set bmargin 7
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int4:block128:rn' noenhanced
+set key bmargin center maxrows 4 samplen 2 width -1
+set bmargin 8
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
 unset logscale
 set autoscale
 set format
@@ -130,9 +178,9 @@ set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set logscale x
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int4:block128:rn' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
 unset logscale
 set autoscale
 set format
@@ -144,9 +192,9 @@ set ylabel 'relative_error.accumulator' noenhanced
 set logscale x
 set logscale y
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int4:block128:rn' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int8:block128:rn' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int4:block128:rn' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int2:block128:rn' noenhanced
 unset multiplot
 set terminal svg size 1680,480 dynamic background 'white'
 set output 'fixed_microbatch.svg'
@@ -161,9 +209,9 @@ set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss' noenhanced
 set logscale x
 
-set key bmargin center maxrows 3 samplen 2 width -1
-set bmargin 7
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int4:block128:rn' noenhanced
+set key bmargin center maxrows 4 samplen 2 width -1
+set bmargin 8
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
 unset logscale
 set autoscale
 set format
@@ -174,9 +222,9 @@ set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set logscale x
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int4:block128:rn' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
 unset logscale
 set autoscale
 set format
@@ -188,7 +236,7 @@ set ylabel 'relative_error.accumulator' noenhanced
 set logscale x
 set logscale y
 
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int4:block128:rn' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int8:block128:rn' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int4:block128:rn' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int2:block128:rn' noenhanced
 unset multiplot
