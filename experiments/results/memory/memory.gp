@@ -1,7 +1,13 @@
 $d0 << EOD
+75290 96.204
 269722 96.1632
+464154 96.1566
+658586 96.1539
+853018 96.1525
 1.72796e+06 96.1499
 9.99096e+07 96
+812544 128
+1.07789e+07 128
 1.2444e+08 128
 3.54823e+08 128
 7.7403e+08 128
@@ -12,9 +18,15 @@ $d0 << EOD
 1.74604e+11 128
 EOD
 $d1 << EOD
+75290 72.431
 269722 72.3512
+464154 72.3382
+658586 72.3329
+853018 72.33
 1.72796e+06 72.3251
 9.99096e+07 72.0667
+812544 80.5323
+1.07789e+07 80.2614
 1.2444e+08 80.1717
 3.54823e+08 80.1684
 7.7403e+08 80.1622
@@ -25,9 +37,15 @@ $d1 << EOD
 1.74604e+11 80.1292
 EOD
 $d2 << EOD
+75290 28.9252
 269722 28.7698
+464154 28.7446
+658586 28.7343
+853018 28.7287
 1.72796e+06 28.7191
 9.99096e+07 28.2618
+812544 37.1544
+1.07789e+07 36.6361
 1.2444e+08 36.4643
 3.54823e+08 36.458
 7.7403e+08 36.4462
@@ -38,9 +56,15 @@ $d2 << EOD
 1.74604e+11 36.3831
 EOD
 $d3 << EOD
+75290 25.0711
 269722 24.9135
+464154 24.888
+658586 24.8775
+853018 24.8718
 1.72796e+06 24.8621
 9.99096e+07 24.3875
+812544 33.3124
+1.07789e+07 32.7722
 1.2444e+08 32.5931
 3.54823e+08 32.5865
 7.7403e+08 32.5742
@@ -51,9 +75,15 @@ $d3 << EOD
 1.74604e+11 32.5084
 EOD
 $d4 << EOD
+75290 17.1146
 269722 16.9523
+464154 16.9259
+658586 16.9151
+853018 16.9093
 1.72796e+06 16.8992
 9.99096e+07 16.3889
+812544 21.4145
+1.07789e+07 20.8064
 1.2444e+08 20.6048
 3.54823e+08 20.5974
 7.7403e+08 20.5836
@@ -64,9 +94,15 @@ $d4 << EOD
 1.74604e+11 20.5095
 EOD
 $d5 << EOD
+75290 14.131
 269722 13.9668
+464154 13.9402
+658586 13.9293
+853018 13.9233
 1.72796e+06 13.9131
 9.99096e+07 13.3894
+812544 17.4485
+1.07789e+07 16.8178
 1.2444e+08 16.6087
 3.54823e+08 16.601
 7.7403e+08 16.5867
@@ -77,215 +113,299 @@ $d5 << EOD
 1.74604e+11 16.5098
 EOD
 $d6 << EOD
+4.44152e+07 0.877756
 7.61193e+07 0.9342
+1.07823e+08 0.953956
+1.39527e+08 0.96538
+1.71231e+08 0.972286
 3.139e+08 0.987216
 1.23315e+09 0.995643
+4.36274e+07 0.977635
+1.62902e+09 0.988648
 2.02746e+09 1.00146
 5.72736e+09 1.0004
 1.24496e+10 1.00022
 EOD
 $d7 << EOD
+4.41915e+07 0.877844
 7.53165e+07 0.932901
+1.06441e+08 0.951795
+1.37566e+08 0.964105
+1.68691e+08 0.971994
 3.08754e+08 0.986889
 9.34253e+08 0.996054
+3.88062e+07 0.987423
+1.5647e+09 0.988645
 1.28349e+09 1.00192
 3.60589e+09 1.00075
 7.82114e+09 1.00043
 EOD
 $d8 << EOD
+4.3782e+07 0.87202
 7.38471e+07 0.931495
+1.03912e+08 0.952337
+1.33977e+08 0.964925
+1.64042e+08 0.970976
 2.99335e+08 0.986839
 3.87187e+08 0.986511
+3.44004e+07 0.974814
+1.50592e+09 0.979559
 6.03627e+08 1.00186
 1.66721e+09 1.00713
 3.59145e+09 1.00033
 EOD
 $d9 << EOD
+4.37458e+07 0.878548
 7.37171e+07 0.930916
+1.03688e+08 0.952772
+1.3366e+08 0.962957
+1.63631e+08 0.970588
 2.98502e+08 0.986217
 3.38802e+08 0.988149
+3.40101e+07 0.957938
+1.50072e+09 0.969668
 5.4341e+08 1.00692
 1.4955e+09 1.00597
 3.21682e+09 1.00065
 EOD
 $d10 << EOD
+4.36709e+07 0.875646
 7.34487e+07 0.9298
+1.03226e+08 0.952235
+1.33004e+08 0.963145
+1.62782e+08 0.971599
 2.96782e+08 0.986716
 2.3891e+08 0.980189
+3.28017e+07 1.03581
+1.4846e+09 0.969623
 3.56933e+08 1.00631
 9.63748e+08 1.00244
 2.05668e+09 1.00167
 EOD
 $d11 << EOD
+4.36428e+07 0.877805
 7.3348e+07 0.931132
+1.03053e+08 0.953358
+1.32758e+08 0.964065
+1.62464e+08 0.971133
 2.96137e+08 0.986776
 2.0145e+08 0.97511
+3.23989e+07 1.02859
+1.47922e+09 0.969236
 2.94773e+08 1.00952
 7.86497e+08 1.01689
 1.66996e+09 1.00808
 EOD
 $d12 << EOD
+0 16
+1 10.0215
+2 4.55804
+3 4.07414
+4 2.5756
+5 2.07609
+EOD
+$d13 << EOD
+0 16
+1 10.0215
+2 4.55804
+3 4.07414
+4 2.5756
+5 2.07609
+EOD
+$d14 << EOD
+0 15.9844
+1 10.0059
+2 4.54244
+3 4.05854
+4 2.56
+5 2.06049
+EOD
+$d15 << EOD
+0 11.9883
+1 8.99903
+2 3.52781
+3 3.0439
+4 2.04488
+5 1.67024
+EOD
+$d16 << EOD
+0 7.9922
+1 7.9922
+2 2.52098
+3 2.02927
+4 1.52976
+5 1.15512
+EOD
+$d17 << EOD
+0 3.9961
+1 3.9961
+2 1.50634
+3 1.01463
+4 1.01463
+5 0.764878
+EOD
+$d18 << EOD
 6 4.20322e+08
 11 7.64356e+08
 16 1.26767e+09
 24 1.96212e+09
 80 6.0663e+09
 EOD
-$d13 << EOD
+$d19 << EOD
 6 6.33553e+08
 11 1.08024e+09
 16 1.70744e+09
 24 2.547e+09
 80 8.66594e+09
 EOD
-$d14 << EOD
+$d20 << EOD
 6 1.47635e+09
 11 2.87955e+09
 16 4.05182e+09
 24 6.6584e+09
 80 2.20685e+10
 EOD
-$d15 << EOD
+$d21 << EOD
 6 1.70744e+09
 11 3.24042e+09
 16 4.99064e+09
 24 7.28826e+09
 80 2.49149e+10
 EOD
-$d16 << EOD
+$d22 << EOD
 6 2.547e+09
 11 4.99064e+09
 16 7.28826e+09
 24 1.10451e+10
 80 3.87545e+10
 EOD
-$d17 << EOD
+$d23 << EOD
 6 3.24042e+09
 11 6.0663e+09
 16 9.41613e+09
 24 1.38277e+10
 80 4.72787e+10
 EOD
-$d18 << EOD
+$d24 << EOD
 6 3.3701e+08
 11 6.87697e+08
 16 9.9024e+08
 24 1.54718e+09
 80 5.39062e+09
 EOD
-$d19 << EOD
+$d25 << EOD
 6 4.40155e+08
 11 8.32093e+08
 16 1.25324e+09
 24 1.98723e+09
 80 7.04073e+09
 EOD
-$d20 << EOD
+$d26 << EOD
 6 8.32093e+08
 11 1.65204e+09
 16 2.48227e+09
 24 3.96052e+09
 80 1.3923e+10
 EOD
-$d21 << EOD
+$d27 << EOD
 6 9.09448e+08
 11 1.76033e+09
 16 2.75042e+09
 24 4.29742e+09
 80 1.55129e+10
 EOD
-$d22 << EOD
+$d28 << EOD
 6 1.07447e+09
 11 2.22787e+09
 16 3.32797e+09
 24 5.39062e+09
 80 1.93132e+10
 EOD
-$d23 << EOD
+$d29 << EOD
 6 1.16214e+09
 11 2.48227e+09
 16 3.79722e+09
 24 5.78252e+09
 80 2.15615e+10
 EOD
-$d24 << EOD
+$d30 << EOD
 6 3.35535e+08
 11 6.33553e+08
 16 9.12857e+08
 24 1.47635e+09
 80 4.99064e+09
 EOD
-$d25 << EOD
+$d31 << EOD
 6 5.19268e+08
 11 1.08024e+09
 16 1.47635e+09
 24 2.24158e+09
 80 7.95704e+09
 EOD
-$d26 << EOD
+$d32 << EOD
 6 1.26767e+09
 11 2.24158e+09
 16 3.24042e+09
 24 4.99064e+09
 80 1.70457e+10
 EOD
-$d27 << EOD
+$d33 << EOD
 6 1.26767e+09
 11 2.547e+09
 16 3.63078e+09
 24 5.51077e+09
 80 1.94485e+10
 EOD
-$d28 << EOD
+$d34 << EOD
 6 2.24158e+09
 11 4.05182e+09
 16 6.0663e+09
 24 8.66594e+09
 80 2.96299e+10
 EOD
-$d29 << EOD
+$d35 << EOD
 6 2.547e+09
 11 4.99064e+09
 16 7.28826e+09
 24 1.10451e+10
 80 3.67975e+10
 EOD
-$d30 << EOD
+$d36 << EOD
 6 2.47615e+08
 11 4.96884e+08
 16 7.58176e+08
 24 1.25324e+09
 80 4.29742e+09
 EOD
-$d31 << EOD
+$d37 << EOD
 6 3.86864e+08
 11 7.58176e+08
 16 1.16214e+09
 24 1.76033e+09
 80 6.39615e+09
 EOD
-$d32 << EOD
+$d38 << EOD
 6 6.87697e+08
 11 1.44576e+09
 16 2.10583e+09
 24 3.32797e+09
 80 1.18415e+10
 EOD
-$d33 << EOD
+$d39 << EOD
 6 7.58176e+08
 11 1.54718e+09
 16 2.22787e+09
 24 3.63737e+09
 80 1.27129e+10
 EOD
-$d34 << EOD
+$d40 << EOD
 6 9.9024e+08
 11 1.98723e+09
 16 3.03232e+09
 24 4.64807e+09
 80 1.71888e+10
 EOD
-$d35 << EOD
+$d41 << EOD
 6 1.07447e+09
 11 2.22787e+09
 16 3.32797e+09
@@ -294,9 +414,9 @@ $d35 << EOD
 EOD
 set grid
 set xlabel offset 0,0.6
-set terminal png size 1680,960
+set terminal pngcairo font 'sans,11' size 1680,1440
 set output 'memory.png'
-set multiplot layout 2,3
+set multiplot layout 3,3
 unset logscale
 set autoscale
 set format
@@ -307,8 +427,8 @@ set xlabel 'parameters' noenhanced
 set ylabel 'all of model memory' noenhanced
 set logscale x
 set format x '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d5 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
@@ -320,9 +440,24 @@ set xlabel 'planned bytes' noenhanced
 set ylabel '' noenhanced
 set logscale x
 set format x '10^{%L}'
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d6 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'GPT-2 124M, model memory' noenhanced
+set xlabel '' noenhanced
+set ylabel 'bytes per parameter' noenhanced
+set boxwidth 0.8
+set xtics ('fp32' 0, 'states8' 1, 'lpmm' 2, 'lpmm-compact' 3, 'lpmm-min' 4, 'lpmm-nano' 5) rotate by 30 right
+set yrange [0:*]
+
 set key bmargin center maxrows 2 samplen 2 width -1
 set bmargin 6
-plot $d6 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d12 using 1:2 with boxes fs solid noborder lc '#56B4E9' title 'buffers' noenhanced, $d13 using 1:2 with boxes fs solid noborder lc '#E69F00' title 'exempt' noenhanced, $d14 using 1:2 with boxes fs solid noborder lc '#CC79A7' title 'variance' noenhanced, $d15 using 1:2 with boxes fs solid noborder lc '#009E73' title 'momentum' noenhanced, $d16 using 1:2 with boxes fs solid noborder lc '#D55E00' title 'accumulator' noenhanced, $d17 using 1:2 with boxes fs solid noborder lc '#0072B2' title 'parameter' noenhanced
 unset logscale
 set autoscale
 set format
@@ -334,9 +469,9 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d12 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d14 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d15 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d16 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d18 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
@@ -348,9 +483,9 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d18 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d24 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d25 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d26 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d27 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d29 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
@@ -362,9 +497,9 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d24 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d25 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d26 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d27 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d29 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d30 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d31 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d32 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d33 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d34 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d35 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
@@ -376,13 +511,13 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d30 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d31 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d32 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d33 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d34 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d35 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d36 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d37 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d38 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d39 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d40 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d41 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot
-set terminal svg size 1680,960 dynamic background 'white'
+set terminal svg size 1680,1440 dynamic background 'white'
 set output 'memory.svg'
-set multiplot layout 2,3
+set multiplot layout 3,3
 unset logscale
 set autoscale
 set format
@@ -393,8 +528,8 @@ set xlabel 'parameters' noenhanced
 set ylabel 'all of model memory' noenhanced
 set logscale x
 set format x '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
 plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d5 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
@@ -406,9 +541,24 @@ set xlabel 'planned bytes' noenhanced
 set ylabel '' noenhanced
 set logscale x
 set format x '10^{%L}'
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d6 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto
+set ytics auto
+set title 'GPT-2 124M, model memory' noenhanced
+set xlabel '' noenhanced
+set ylabel 'bytes per parameter' noenhanced
+set boxwidth 0.8
+set xtics ('fp32' 0, 'states8' 1, 'lpmm' 2, 'lpmm-compact' 3, 'lpmm-min' 4, 'lpmm-nano' 5) rotate by 30 right
+set yrange [0:*]
+
 set key bmargin center maxrows 2 samplen 2 width -1
 set bmargin 6
-plot $d6 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d12 using 1:2 with boxes fs solid noborder lc '#56B4E9' title 'buffers' noenhanced, $d13 using 1:2 with boxes fs solid noborder lc '#E69F00' title 'exempt' noenhanced, $d14 using 1:2 with boxes fs solid noborder lc '#CC79A7' title 'variance' noenhanced, $d15 using 1:2 with boxes fs solid noborder lc '#009E73' title 'momentum' noenhanced, $d16 using 1:2 with boxes fs solid noborder lc '#D55E00' title 'accumulator' noenhanced, $d17 using 1:2 with boxes fs solid noborder lc '#0072B2' title 'parameter' noenhanced
 unset logscale
 set autoscale
 set format
@@ -420,9 +570,9 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d12 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d14 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d15 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d16 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d18 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
@@ -434,9 +584,9 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d18 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d24 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d25 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d26 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d27 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d29 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
@@ -448,9 +598,9 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d24 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d25 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d26 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d27 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d29 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d30 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d31 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d32 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d33 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d34 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d35 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
@@ -462,7 +612,7 @@ set ylabel 'parameters' noenhanced
 set logscale xy
 set format y '10^{%L}'
 set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d30 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d31 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d32 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d33 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d34 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d35 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 3 samplen 2 width -1
+set bmargin 7
+plot $d36 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d37 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d38 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d39 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d40 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d41 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot
