@@ -2099,99 +2099,195 @@ $d23 << EOD
 5000 1.63171
 EOD
 $d24 << EOD
-80.5336 -0.00422193 -0.00974455 0.00130069
+1307 0.42386 0.418314 0.42732
+2614 0.47258 0.468104 0.474975
+3921 0.504679 0.503077 0.506727
+5000 0.51744 0.516073 0.518639
 EOD
 $d25 << EOD
-37.157 0.00164303 -0.00413383 0.0074199
+1307 0.42386
+2614 0.47258
+3921 0.504679
+5000 0.51744
 EOD
 $d26 << EOD
-33.3151 -0.00168129 -0.0192145 0.0158519
+1307 0.421531 0.413417 0.427041
+2614 0.475429 0.473028 0.477612
+3921 0.504296 0.504009 0.504566
+5000 0.51761 0.517177 0.517921
 EOD
 $d27 << EOD
-21.4175 -0.012042 -0.0196169 -0.00446719
+1307 0.421531
+2614 0.475429
+3921 0.504296
+5000 0.51761
 EOD
 $d28 << EOD
+1307 0.423292 0.417049 0.430432
+2614 0.473531 0.472472 0.4751
+3921 0.504362 0.502485 0.506359
+5000 0.516519 0.514916 0.518495
+EOD
+$d29 << EOD
+1307 0.423292
+2614 0.473531
+3921 0.504362
+5000 0.516519
+EOD
+$d30 << EOD
+1307 0.422186 0.416233 0.426503
+2614 0.473516 0.471791 0.47563
+3921 0.504542 0.502547 0.50618
+5000 0.517503 0.515858 0.518926
+EOD
+$d31 << EOD
+1307 0.422186
+2614 0.473516
+3921 0.504542
+5000 0.517503
+EOD
+$d32 << EOD
+1307 0.426716 0.42366 0.428611
+2614 0.477788 0.474482 0.481828
+3921 0.508533 0.507875 0.509633
+5000 0.520564 0.518621 0.52281
+EOD
+$d33 << EOD
+1307 0.426716
+2614 0.477788
+3921 0.508533
+5000 0.520564
+EOD
+$d34 << EOD
+1307 0.42842 0.425597 0.43132
+2614 0.475331 0.472185 0.477038
+3921 0.503728 0.501749 0.505884
+5000 0.514244 0.513401 0.515374
+EOD
+$d35 << EOD
+1307 0.42842
+2614 0.475331
+3921 0.503728
+5000 0.514244
+EOD
+$d36 << EOD
+80.5336 -0.00422193 -0.00974455 0.00130069
+EOD
+$d37 << EOD
+37.157 0.00164303 -0.00413383 0.0074199
+EOD
+$d38 << EOD
+33.3151 -0.00168129 -0.0192145 0.0158519
+EOD
+$d39 << EOD
+21.4175 -0.012042 -0.0196169 -0.00446719
+EOD
+$d40 << EOD
 17.4516 0.0127384 0.000385485 0.0250914
 EOD
 set grid
 set xlabel offset 0,0.6
-set terminal png size 1680,480
+set terminal pngcairo font 'sans,11' size 1680,960
 set output 'text.png'
-set multiplot layout 1,3
+set multiplot layout 2,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d11 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d15 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d17 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d21 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d23 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
+set ytics auto
+set title 'validation accuracy' noenhanced
+set xlabel 'step' noenhanced
+set ylabel 'test/accuracy' noenhanced
+
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
+plot $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d25 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d27 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d29 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d30 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d31 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d32 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d33 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d34 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d35 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
 set ytics auto
 set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d36 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d37 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d38 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d39 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d40 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
+set terminal svg size 1680,960 dynamic background 'white'
 set output 'text.svg'
-set multiplot layout 1,3
+set multiplot layout 2,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d11 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d15 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d17 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d21 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d23 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
+set ytics auto
+set title 'validation accuracy' noenhanced
+set xlabel 'step' noenhanced
+set ylabel 'test/accuracy' noenhanced
+
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
+plot $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d25 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d27 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d29 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d30 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d31 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d32 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d33 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d34 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d35 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
 set ytics auto
 set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d36 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d37 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d38 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d39 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d40 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot

@@ -45,32 +45,32 @@ $d10 << EOD
 EOD
 set grid
 set xlabel offset 0,0.6
-set terminal png size 1120,480
+set terminal pngcairo font 'sans,11' size 1120,480
 set output 'characters_qr.png'
 set multiplot layout 1,2
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss against bits, at the best rate' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
-plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr' noenhanced, $d4 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d5 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr' noenhanced, $d4 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d5 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'test_loss' noenhanced
 set yrange [1.74:1.82]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8, qr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, qr' noenhanced
 unset multiplot
@@ -80,26 +80,26 @@ set multiplot layout 1,2
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss against bits, at the best rate' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
-plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'int8, sr' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'int8, qr' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'int6, sr' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, qr' noenhanced, $d4 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d5 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr' noenhanced, $d4 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d5 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'test_loss' noenhanced
 set yrange [1.74:1.82]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8, qr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, qr' noenhanced
 unset multiplot

@@ -91,13 +91,13 @@ $d12 << EOD
 EOD
 set grid
 set xlabel offset 0,0.6
-set terminal png size 1680,480
+set terminal pngcairo font 'sans,11' size 1680,480
 set output 'fixed_samples.png'
 set multiplot layout 1,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss, the same samples in all' noenhanced
 set xlabel 'train.microbatches' noenhanced
@@ -105,13 +105,13 @@ set ylabel 'test_loss' noenhanced
 set logscale x
 set yrange [1.8:3.4]
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss above that of fp32 parameters' noenhanced
 set xlabel 'train.microbatches' noenhanced
@@ -119,13 +119,13 @@ set ylabel 'test_loss_gap' noenhanced
 set logscale x
 set yrange [-0.3:0.8]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
-plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr:sticky' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:rn:sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6:block128:sr:sticky' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:rn:sticky' noenhanced
+plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'share of updates that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
@@ -133,7 +133,7 @@ set ylabel 'underflow.parameter' noenhanced
 set logscale x
 set yrange [0:1]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr:sticky' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:rn:sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6:block128:sr:sticky' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:rn:sticky' noenhanced
 unset multiplot
@@ -143,7 +143,7 @@ set multiplot layout 1,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss, the same samples in all' noenhanced
 set xlabel 'train.microbatches' noenhanced
@@ -151,13 +151,13 @@ set ylabel 'test_loss' noenhanced
 set logscale x
 set yrange [1.8:3.4]
 
-set key bmargin center maxrows 3 samplen 2 width -1
+set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss above that of fp32 parameters' noenhanced
 set xlabel 'train.microbatches' noenhanced
@@ -165,13 +165,13 @@ set ylabel 'test_loss_gap' noenhanced
 set logscale x
 set yrange [-0.3:0.8]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
-plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr:sticky' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:rn:sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6:block128:sr:sticky' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:rn:sticky' noenhanced
+plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'share of updates that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
@@ -179,7 +179,7 @@ set ylabel 'underflow.parameter' noenhanced
 set logscale x
 set yrange [0:1]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr:sticky' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:rn:sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6:block128:sr:sticky' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:rn:sticky' noenhanced
 unset multiplot

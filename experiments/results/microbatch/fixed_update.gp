@@ -216,47 +216,48 @@ $d26 << EOD
 EOD
 set grid
 set xlabel offset 0,0.6
-set terminal png size 1680,480
+set terminal pngcairo font 'sans,11' size 1680,480
 set output 'fixed_update.png'
 set multiplot layout 1,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss above that of fp32 accumulators' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set logscale x
 
-set key bmargin center maxrows 5 samplen 2 width -1
+set key bmargin center maxrows 5 samplen 2 width 1
 set bmargin 9
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int2:block128:rn' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int4:block128:qr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#D55E00' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'rounding error of the sum, of its size' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'relative_error.accumulator' noenhanced
 set logscale x
 set logscale y
+set format y '%g'
 
-set key bmargin center maxrows 5 samplen 2 width -1
+set key bmargin center maxrows 5 samplen 2 width 1
 set bmargin 9
 plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'share of contributions that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'underflow.accumulator' noenhanced
 set logscale x
 
-set key bmargin center maxrows 5 samplen 2 width -1
+set key bmargin center maxrows 5 samplen 2 width 1
 set bmargin 9
 plot $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset multiplot
@@ -266,41 +267,42 @@ set multiplot layout 1,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss above that of fp32 accumulators' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set logscale x
 
-set key bmargin center maxrows 5 samplen 2 width -1
+set key bmargin center maxrows 5 samplen 2 width 1
 set bmargin 9
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'soft4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int2:block128:rn' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int4:block128:qr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#D55E00' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'rounding error of the sum, of its size' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'relative_error.accumulator' noenhanced
 set logscale x
 set logscale y
+set format y '%g'
 
-set key bmargin center maxrows 5 samplen 2 width -1
+set key bmargin center maxrows 5 samplen 2 width 1
 set bmargin 9
 plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'share of contributions that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'underflow.accumulator' noenhanced
 set logscale x
 
-set key bmargin center maxrows 5 samplen 2 width -1
+set key bmargin center maxrows 5 samplen 2 width 1
 set bmargin 9
 plot $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'soft4:block128:sr' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'int4:block128:qr' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'int2:block128:qr' noenhanced
 unset multiplot

@@ -408,32 +408,32 @@ set multiplot layout 2,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss above fp32' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'share of parameter updates lost' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'underflow.parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -441,31 +441,31 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d12 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d16 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d17 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d18 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d20 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset multiplot
@@ -475,32 +475,32 @@ set multiplot layout 2,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'validation loss above fp32' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'share of parameter updates lost' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'underflow.parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -508,31 +508,31 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d12 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d16 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d17 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d18 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d20 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset multiplot

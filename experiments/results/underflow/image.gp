@@ -464,7 +464,7 @@ set multiplot layout 7,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -472,13 +472,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -486,13 +486,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -500,13 +500,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -514,13 +514,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -528,13 +528,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -542,13 +542,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -556,13 +556,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -570,13 +570,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -584,13 +584,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -598,13 +598,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -612,13 +612,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -626,13 +626,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.03' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -640,13 +640,13 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.1' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -654,37 +654,37 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d20 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d24 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d25 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d26 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d28 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio, sr sticky' noenhanced
 set xlabel 'step' noenhanced
@@ -692,31 +692,31 @@ set ylabel 'update_to_step/parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d29 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d30 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d31 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d32 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d33 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'changes lost, by bits of the momentum' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/momentum' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d34 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d35 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'folds lost, by bits of the accumulator' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/accumulator' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset multiplot
@@ -726,7 +726,7 @@ set multiplot layout 7,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -734,13 +734,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -748,13 +748,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -762,13 +762,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 8 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -776,13 +776,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -790,13 +790,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -804,13 +804,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -818,13 +818,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'test accuracy, 4 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -832,13 +832,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -846,13 +846,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -860,13 +860,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -874,13 +874,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -888,13 +888,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.03' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -902,13 +902,13 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.1' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -916,37 +916,37 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d20 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d24 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d25 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d26 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d28 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio, sr sticky' noenhanced
 set xlabel 'step' noenhanced
@@ -954,31 +954,31 @@ set ylabel 'update_to_step/parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d29 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d30 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d31 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d32 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d33 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'changes lost, by bits of the momentum' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/momentum' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d34 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d35 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'folds lost, by bits of the accumulator' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/accumulator' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset multiplot

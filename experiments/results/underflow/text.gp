@@ -1016,7 +1016,7 @@ set multiplot layout 8,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1024,13 +1024,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1038,13 +1038,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1052,13 +1052,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1066,13 +1066,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1080,13 +1080,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1094,13 +1094,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1108,13 +1108,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1122,13 +1122,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1136,13 +1136,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1150,13 +1150,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1164,13 +1164,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1178,52 +1178,52 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: 0.001' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: 0.003' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: 0.01' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.001' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1231,13 +1231,13 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.003' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1245,13 +1245,13 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d29 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.01' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1259,37 +1259,37 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d34 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d35 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d38 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d39 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d40 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d41 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d42 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d43 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d44 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio, sr sticky' noenhanced
 set xlabel 'step' noenhanced
@@ -1297,43 +1297,43 @@ set ylabel 'update_to_step/parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d45 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d46 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d47 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d48 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d49 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'changes lost, by bits of the momentum' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/momentum' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d50 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d51 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'folds lost, by bits of the accumulator' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/accumulator' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d52 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d53 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'changes of the variance lost' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/variance' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d54 using 1:2 with lines lw 2 lc '#0072B2' title 'sqrt08' noenhanced
 unset multiplot
@@ -1343,7 +1343,7 @@ set multiplot layout 8,3
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1351,13 +1351,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1365,13 +1365,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1379,13 +1379,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1393,13 +1393,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1407,13 +1407,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1421,13 +1421,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1435,13 +1435,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 4 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1449,13 +1449,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1463,13 +1463,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1477,13 +1477,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1491,13 +1491,13 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'updates lost: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1505,52 +1505,52 @@ set ylabel 'optimizer.learning_rate' noenhanced
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: 0.001' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: 0.003' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'loss above fp32, 8 bits: 0.01' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 set yrange [-0.1:0.5]
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.001' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1558,13 +1558,13 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.003' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1572,13 +1572,13 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d29 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio of parameters: 0.01' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
@@ -1586,37 +1586,37 @@ set ylabel 'update_to_step.parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d34 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d35 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d38 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d39 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d40 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d41 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d42 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d43 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d44 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'update-to-step ratio, sr sticky' noenhanced
 set xlabel 'step' noenhanced
@@ -1624,43 +1624,43 @@ set ylabel 'update_to_step/parameter' noenhanced
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width -1
+set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 plot $d45 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d46 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d47 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d48 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d49 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'changes lost, by bits of the momentum' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/momentum' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d50 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d51 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'folds lost, by bits of the accumulator' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/accumulator' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d52 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d53 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset logscale
 set autoscale
 set format
-set xtics auto
+set xtics auto norotate
 set ytics auto
 set title 'changes of the variance lost' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/variance' noenhanced
 
-set key bmargin center maxrows 1 samplen 2 width -1
+set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
 plot $d54 using 1:2 with lines lw 2 lc '#0072B2' title 'sqrt08' noenhanced
 unset multiplot
