@@ -45,7 +45,8 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
   int block = 0;
   for (const Chart& chart : charts) {
     body += fmt::format(
-        "unset logscale\nset autoscale\nset format\nset xtics auto norotate\nset ytics auto\nset title {} noenhanced\n"
+        "unset logscale\nset autoscale\nset format\nset xtics auto norotate\nset ytics auto\nset title {} "
+        "noenhanced\n"
         "set xlabel {} noenhanced\nset ylabel {} noenhanced\n{}\n",
         quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label), chart.scales);
     // As many lines of the key as its entries need, three in a line where they are short.
