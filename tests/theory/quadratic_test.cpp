@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 
 namespace lpmm::theory {
 namespace {
@@ -141,6 +142,27 @@ TEST(QuadraticTest, ErrorFeedbackIsPredicted) {
       expect_predicted(run, bits == 4 ? 0.15 : 0.1);  // at 4 bits updates are lattice noise, not Gaussian
     }
   }
+}
+
+// What is fed back fills the momentum where the rate is small. In eight bits that is as predicted; in four,
+// where it makes most of the floor, less: errors that are fed back are far from normal, many small and few
+// large.
+TEST(QuadraticTest, ErrorFeedbackGainsAtSmallRates) {
+  Pool pool(2);
+  const auto floor_with = [&](const char* momentum, bool error_feedback) {
+    QuadraticRun run = short_run(8, StepMode::kSticky, 1e-3, 0.9);
+    run.momentum_state = parse_spec(momentum);
+    run.error_feedback = error_feedback;
+    const QuadraticResult r = run_quadratic(run, pool);
+    return std::pair(r.variance, r.variance / predict(run, r).variance);
+  };
+  const auto plain = floor_with("soft4:block128:sr", false);
+  const auto eight = floor_with("int8:block128:sr", true), four = floor_with("soft4:block128:sr", true);
+  EXPECT_NEAR(plain.second, 1, 0.1);
+  EXPECT_NEAR(eight.second, 1, 0.1);
+  EXPECT_LT(eight.first, plain.first / 4);
+  EXPECT_LT(four.second, 0.6);
+  EXPECT_LT(four.first, 0.75 * plain.first);
 }
 
 // The theorems bound what real runs do, and by no more than the worst case of the rounding in them.
