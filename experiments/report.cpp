@@ -37,6 +37,7 @@ pre { background: var(--soft); padding: .7rem .9rem; border-radius: 6px; margin:
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
 th, td { padding: .28rem .75rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
 th:first-child, td:first-child { text-align: left; padding-left: .2rem; }
+td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 16em; }
 td.word, th.word { text-align: left; }
 th { font-weight: 600; color: var(--quiet); vertical-align: bottom; white-space: normal; }
 th button { all: unset; cursor: pointer; }
@@ -53,8 +54,8 @@ svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
 .line { display: inline-block; width: 1.6em; height: .6em; margin-right: .4em; stroke-width: 4; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .45em; }
 .bar { display: flex; height: 1.1rem; min-width: 2px; border-radius: 3px; overflow: hidden; }
-.bars { display: grid; grid-template-columns: max-content 1fr max-content; gap: .4rem .8rem; align-items: center;
-  margin: .6rem 0 1rem; }
+.bars { display: grid; grid-template-columns: fit-content(26em) 1fr max-content; gap: .4rem .8rem;
+  align-items: center; overflow-wrap: anywhere; margin: .6rem 0 1rem; }
 @media (max-width: 44rem) {
   body { padding: 1rem; }
   .bars { grid-template-columns: 1fr; gap: 0; }
