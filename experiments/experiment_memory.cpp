@@ -177,7 +177,8 @@ std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, P
   subjects.push_back({"MLP 100M", "mlp_100m.toml", {}});
   const Settings embedded = {"data.path=\"\""};  // the licence texts
   subjects.push_back({"GPT characters 0.8M", "gpt_char_shakespeare.toml", embedded});
-  subjects.push_back({"GPT characters 11M", "gpt_char_shakespeare_384.toml", embedded});
+  subjects.push_back(
+      {"GPT characters 11M", "gpt_char_shakespeare_384.toml", with(embedded, {"train.batch=16"})});
   for (Subject& s : named_gpts()) subjects.push_back(std::move(s));
   std::vector<Row> rows;
   std::vector<std::string_view> names;
