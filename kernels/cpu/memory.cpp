@@ -282,16 +282,15 @@ bool feeds_back(const Rule& rule) {
 
 // The parameter's rounding error goes into the momentum that is stored next.
 void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
-  float* stored = s.stored_values.data();
-  decode_tile(parameter, stored);
-  std::visit(
-      [&](const auto& r) {
-        const float *wanted = s.values[0].data(), *v = s.values[3].data();
-        float* m = s.values[2].data();
-        for (std::int64_t i = 0; i < parameter.count; ++i)
-          m[i] = r.feed_back(wanted[i] - stored[i], m[i], v[i]);
-      },
-      rule);
+  const float *wanted = s.values[0].data(), *stored = s.stored_values.data();
+  float* m = s.values[2].data();
+  decode_tile(parameter, s.stored_values.data());
+  if (const Sgd* sgd = std::get_if<Sgd>(&rule)) {
+    tile_kernels().feed_back_sgd(*sgd, wanted, stored, m, parameter.padded);
+  } else {
+    tile_kernels().feed_back_adam(std::get<Adam>(rule), wanted, stored, m, s.values[3].data(),
+                                  parameter.padded);
+  }
 }
 
 void empty_tile(const TileView& t) {

@@ -735,13 +735,36 @@ void apply_adam(const Adam& rule, float* HWY_RESTRICT p, const float* HWY_RESTRI
   }
 }
 
+void feed_back_sgd(const Sgd& rule, const float* HWY_RESTRICT wanted, const float* HWY_RESTRICT stored,
+                   float* HWY_RESTRICT m, std::int64_t count) {
+  const DF df;
+  const Sgd constants = rule;
+  const Number none(0.0F);
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const Number error = Number(hn::Load(df, wanted + i)) - Number(hn::Load(df, stored + i));
+    hn::Store(constants.feed_back(error, Number(hn::Load(df, m + i)), none).v, df, m + i);
+  }
+}
+
+void feed_back_adam(const Adam& rule, const float* HWY_RESTRICT wanted, const float* HWY_RESTRICT stored,
+                    float* HWY_RESTRICT m, const float* HWY_RESTRICT v, std::int64_t count) {
+  const DF df;
+  const Adam constants = rule;
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    const Number error = Number(hn::Load(df, wanted + i)) - Number(hn::Load(df, stored + i));
+    hn::Store(constants.feed_back(error, Number(hn::Load(df, m + i)), Number(hn::Load(df, v + i))).v, df,
+              m + i);
+  }
+}
+
 const TileKernels* tile_kernels() {
   static constexpr const char* kName = HWY_TARGET == HWY_AVX3   ? "avx512"
                                        : HWY_TARGET == HWY_AVX2 ? "avx2"
                                        : HWY_TARGET == HWY_SSE4 ? "sse4"
                                                                 : "ssse3";
-  static constexpr TileKernels kKernels = {kName,      draw,    decode,    encode,    largest,   add_scaled,
-                                           square_sum, to_bf16, from_bf16, apply_sgd, apply_adam};
+  static constexpr TileKernels kKernels = {kName,      draw,          decode,        encode,    largest,
+                                           add_scaled, square_sum,    to_bf16,       from_bf16, apply_sgd,
+                                           apply_adam, feed_back_sgd, feed_back_adam};
   return &kKernels;
 }
 

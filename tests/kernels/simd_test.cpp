@@ -167,7 +167,11 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
   adam.one_minus_beta2 = 0.001F;
   adam.variance_scale = 3.0F;
   adam.decay_factor = 0.999F;
-  for (const Rule& rule : {Rule(sgd), Rule(adam)}) {
+  Sgd fed_sgd = sgd;
+  fed_sgd.feedback = 2.5F;
+  Adam fed_adam = adam;
+  fed_adam.feedback = 11.0F;
+  for (const Rule& rule : {Rule(sgd), Rule(adam), Rule(fed_sgd), Rule(fed_adam)}) {
     const bool with_variance = std::holds_alternative<Adam>(rule);
     for (const auto& policy : policies) {
       for (const std::int64_t n : {1, 70, 2000, 9001}) {
