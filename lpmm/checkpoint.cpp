@@ -255,6 +255,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
                   {"model", model},
                   {"step", step},
                   {"updates", memory.updates()}};
+    if (const double rate = memory.last_learning_rate(); std::isfinite(rate)) state["learning_rate"] = rate;
     for (int i = 0; i < memory.tensors(); ++i) state["ordinals"].push_back(memory.info(i).name);
     state["files"][kModelFile] = {{"bytes", written.bytes}, {"crc32", hex(written.crc32)}};
     state["run"] = run;
@@ -416,9 +417,14 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
       throw RunError(
           fmt::format("{}/{}: is not what was saved: step {}, {} updates", path, kStateFile, step, updates));
     }
+    // Programs before error feedback was in presets did not save it.
+    const double rate = opened.state.value("learning_rate", kNoLearningRate);
+    if (!(rate >= 0)) {
+      throw RunError(fmt::format("{}/{}: is not what was saved: learning rate {}", path, kStateFile, rate));
+    }
     Json run = opened.state.at("run");
     for (const Slot& slot : slots) opened.file.read(*opened.file.find(slot.name), 0, slot.bytes);
-    memory.set_progress(static_cast<std::uint32_t>(step), updates);
+    memory.set_progress(static_cast<std::uint32_t>(step), updates, rate);
     return run;
   } catch (const Json::exception& e) {
     throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));

@@ -87,6 +87,7 @@ struct ModelMemory::State {
   bool stepping = false, want_stats = false, failed = false, broken = false;
   std::string failure;
   std::int64_t updates = 0;
+  double last_learning_rate = kNoLearningRate;
 
   const kernels::RoleView& view(int tensor, Role role) const {
     return tensors.at(static_cast<std::size_t>(tensor)).view[static_cast<std::size_t>(role)];
@@ -351,7 +352,7 @@ StepReport ModelMemory::commit(double learning_rate) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
     if (is_frozen(i)) continue;
     const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor,
-                                s.policy.error_feedback);
+                                s.policy.error_feedback, s.last_learning_rate);
     const kernels::UpdateArgs args{t.view[0],     t.view[1],
                                    t.view[2],     t.view[3],
                                    s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};
@@ -364,6 +365,7 @@ StepReport ModelMemory::commit(double learning_rate) {
     }
     for (std::size_t r = 0; r < kRoles; ++r) t.stats.role[r] += t.step_stats.role[r];
   }
+  s.last_learning_rate = learning_rate;
   report.applied = true;
   return report;
 }
@@ -371,9 +373,13 @@ StepReport ModelMemory::commit(double learning_rate) {
 std::int64_t ModelMemory::updates() const {
   return state_->updates;
 }
-void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates) {
+double ModelMemory::last_learning_rate() const {
+  return state_->last_learning_rate;
+}
+void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate) {
   state_->step = step;
   state_->updates = updates;
+  state_->last_learning_rate = last_learning_rate;
   state_->stepping = state_->broken = false;
 }
 

@@ -77,8 +77,11 @@ class ModelMemory {
   StepReport commit(double learning_rate);
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;
-  // What a checkpoint restores beside codes and steps: the last step begun, and the updates applied.
-  void set_progress(std::uint32_t step, std::int64_t updates);
+  // Of the last update; kNoLearningRate where there was none. Saved in checkpoints.
+  double last_learning_rate() const;
+  // What a checkpoint restores beside codes and steps: the last step begun, the updates applied, and the
+  // learning rate of the last.
+  void set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate);
 
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();

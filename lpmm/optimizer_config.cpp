@@ -81,7 +81,7 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
 }
 
 Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learning_rate, std::int64_t t,
-               double clip, bool error_feedback) {
+               double clip, bool error_feedback, double last_learning_rate) {
   constexpr double kLeastMoved = 1e-30;  // its inverse is an fp32 number
   double decay = c.weight_decay, scale = 1;
   for (const ParameterGroup& g : c.groups) {
@@ -90,10 +90,12 @@ Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learn
     decay = g.weight_decay < 0 ? c.weight_decay : g.weight_decay;
   }
   const double lr = learning_rate * scale;
+  const bool rises = error_feedback && learning_rate > last_learning_rate;
+  const double kept = rises ? std::max(0.0, last_learning_rate) / learning_rate : 1;  // of the momentum
   if (c.rule == RuleName::kSgd) {
     Sgd sgd;
     sgd.learning_rate = static_cast<float>(lr);
-    sgd.momentum = static_cast<float>(c.momentum);
+    sgd.momentum = static_cast<float>(c.momentum * kept);
     sgd.gradient_weight = t <= 1 ? 1.0F : static_cast<float>(1 - c.dampening);
     sgd.coupled_decay = c.decoupled_decay ? 0.0F : static_cast<float>(decay);
     sgd.decay_factor = c.decoupled_decay ? static_cast<float>(1 - lr * decay) : 1.0F;
@@ -108,7 +110,7 @@ Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learn
   const auto updates = static_cast<double>(t);
   Adam adam;
   adam.step_size = static_cast<float>(lr / (1 - std::pow(c.beta1, updates)));
-  adam.beta1 = static_cast<float>(c.beta1);
+  adam.beta1 = static_cast<float>(c.beta1 * kept);
   adam.one_minus_beta1 = static_cast<float>(1 - c.beta1);
   adam.beta2 = static_cast<float>(c.beta2);
   adam.one_minus_beta2 = static_cast<float>(1 - c.beta2);

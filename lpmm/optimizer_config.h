@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,11 +55,16 @@ void check_optimizer(const OptimizerConfig& config);
 // Throws UsageError for a group that matches none of the tensors, and where all tensors are frozen.
 void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors);
 
+// Of the last update where there was none.
+inline constexpr double kNoLearningRate = std::numeric_limits<double>::infinity();
+
 // Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
 // `learning_rate` has the schedule applied; `clip` is the gradient factor. With `error_feedback` the factor
-// is such that momentum brings the whole error back in time, at a constant rate (ECO, arXiv 2601.22101).
+// is such that momentum brings the whole error back in time, at a constant rate (ECO, arXiv 2601.22101);
+// where the rate rises above that of the last update, momentum keeps the speed it gave the parameter, not its
+// own size, as what was fed back at a small rate would return multiplied.
 Rule make_rule(const OptimizerConfig& config, const std::string& tensor, double learning_rate, std::int64_t t,
-               double clip, bool error_feedback);
+               double clip, bool error_feedback, double last_learning_rate = kNoLearningRate);
 bool uses_momentum(const OptimizerConfig& config);
 bool uses_variance(const OptimizerConfig& config);
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor);

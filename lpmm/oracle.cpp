@@ -187,8 +187,8 @@ StepReport Oracle::commit(double learning_rate) {
         v[r] = decode_all(t.roles[r]);
         v[r].resize(v[0].size());
       }
-      const Rule rule =
-          make_rule(optimizer_, t.name, learning_rate, updates_, report.clip_factor, error_feedback_);
+      const Rule rule = make_rule(optimizer_, t.name, learning_rate, updates_, report.clip_factor,
+                                  error_feedback_, last_learning_rate_);
       std::visit(
           [&](const auto& r) {
             for (std::size_t e = 0; e < v[0].size(); ++e) r(v[0][e], v[1][e], v[2][e], v[3][e]);
@@ -211,6 +211,7 @@ StepReport Oracle::commit(double learning_rate) {
             rule);
       }
     }
+    last_learning_rate_ = learning_rate;
   }
   for (Tensor& t : tensors_) empty(t.roles[static_cast<std::size_t>(Role::kAccumulator)]);
   return report;

@@ -48,6 +48,7 @@ class Oracle {
   int microbatches_;
   std::uint32_t step_ = 0;
   std::int64_t updates_ = 0;
+  double last_learning_rate_ = kNoLearningRate;
   std::string failed_tensor_;
   std::vector<Tensor> tensors_;
 };

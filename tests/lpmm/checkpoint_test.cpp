@@ -111,6 +111,7 @@ TEST(Checkpoint, BringsEveryByteBack) {
     EXPECT_EQ(run["note"], "hello");
     EXPECT_TRUE(fresh.bytes() == saved.bytes()) << preset;
     EXPECT_EQ(fresh.memory.updates(), 3);
+    EXPECT_EQ(fresh.memory.last_learning_rate(), saved.memory.last_learning_rate());
   }
 }
 
@@ -402,16 +403,25 @@ TEST(Checkpoint, RefusesContentThatLies) {
   const std::string good = read_text(file, 1 << 24);
   const std::string state = read_text(path + "/state.json", 1 << 20);
   Trained into("lpmm", 0);
-  const auto lie = [&](const std::string& bad, const std::string& why) {
-    std::ofstream(file, std::ios::binary) << bad;
-    Json j = Json::parse(state);
-    j["files"]["model.safetensors"] = {{"bytes", bad.size()},
-                                       {"crc32", fmt::format("{:08x}", file_crc32(file))}};
+  const auto write_state = [&](Json j) {
     j["crc32"] = "00000000";
     std::string text = j.dump(1) + "\n";
     const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
     text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
     std::ofstream(path + "/state.json", std::ios::binary) << text;
+  };
+  for (const Json& rate : {Json(-1.0), Json("fast"), Json()}) {
+    Json j = Json::parse(state);
+    j["learning_rate"] = rate;
+    write_state(j);
+    EXPECT_NE(load_error(path, into).find("state.json: is not what was saved"), std::string::npos) << rate;
+  }
+  const auto lie = [&](const std::string& bad, const std::string& why) {
+    std::ofstream(file, std::ios::binary) << bad;
+    Json j = Json::parse(state);
+    j["files"]["model.safetensors"] = {{"bytes", bad.size()},
+                                       {"crc32", fmt::format("{:08x}", file_crc32(file))}};
+    write_state(j);
     const std::string said = load_error(path, into);
     EXPECT_NE(said.find(why), std::string::npos) << said << "\n lacks " << why;
     EXPECT_NE(said.find("model.safetensors"), std::string::npos) << said;

@@ -384,6 +384,37 @@ TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
   }
 }
 
+// An error of a code's width that was made at a small rate waits in the momentum as a large number. A rate
+// that rises brings it back as it was, not multiplied.
+TEST(ModelMemory, ErrorFeedbackOutlivesARateThatRises) {
+  Pool pool(1);
+  for (const RuleName rule : {RuleName::kSgd, RuleName::kAdamW}) {
+    OptimizerConfig optimizer;
+    optimizer.rule = rule;
+    optimizer.momentum = rule == RuleName::kSgd ? 0.9 : 0;
+    ModelMemory memory({{"w", {40, 50}}}, coarse(Rounding::kStochastic, true), optimizer, 1, 1, pool);
+    memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
+    std::uint32_t step = 0;
+    const auto commit = [&](double rate, float gradient, int steps) {
+      for (int i = 0; i < steps; ++i) {
+        memory.begin_step(++step);
+        memory.fold(0, 0, normal_values(2000, 10 + step, gradient), 0);
+        EXPECT_TRUE(memory.commit(rate).applied) << rate;
+      }
+    };
+    std::vector<float> before(2000), after(2000);
+    for (const double tiny : {1e-8, 1e-29, 1e-31, 0.0, 1e-8}) commit(tiny, 0.1F, 2);
+    commit(1e-4, 0.1F, 30);
+    EXPECT_EQ(memory.last_learning_rate(), 1e-4);
+    memory.decode(0, 0, before);
+    commit(rule == RuleName::kSgd ? 0.1 : 1e-3, 1e-4F, 10);
+    memory.decode(0, 0, after);
+    float most = 0;
+    for (std::size_t i = 0; i < after.size(); ++i) most = std::max(most, std::abs(after[i] - before[i]));
+    EXPECT_LT(most, 0.05F) << static_cast<int>(rule);  // a step is about 0.01
+  }
+}
+
 // Updates of a hundredth of a step: lost to nearest rounding, not where their errors come back. Up to half a
 // step times mu / (1 - mu) then waits in the momentum.
 TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
@@ -426,7 +457,7 @@ TEST(ModelMemory, AnUpdateThatFailsHalfWayEndsIt) {
   memory.fold(1, 0, std::vector<float>(128, 1e30F), 0);
   EXPECT_THROW(memory.commit(1e30), RunError);
   EXPECT_THROW(memory.begin_step(2), UsageError);
-  memory.set_progress(7, 3);
+  memory.set_progress(7, 3, 0.1);
   EXPECT_EQ(memory.updates(), 3);
   EXPECT_THROW(memory.begin_step(7), UsageError);  // its noise was used before the checkpoint
   EXPECT_NO_THROW(memory.begin_step(8));

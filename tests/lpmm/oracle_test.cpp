@@ -76,7 +76,7 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
       }
     }
     expect_equal(memory, oracle, what + " after the folds of step " + std::to_string(step));
-    const double lr = 0.1 / step;
+    const double lr = step == 3 ? 1e-8 : 0.1 / step;  // it rises as well
     const StepReport a = memory.commit(lr), b = oracle.commit(lr);
     EXPECT_TRUE(a.applied && b.applied);
     EXPECT_EQ(a.gradient_norm, b.gradient_norm) << what;

@@ -135,10 +135,10 @@ TEST(Trainer, ThreadsDoNotChangeTheRun) {
   }
 }
 
-TEST(Trainer, ResumesAfterAnyStepWithTheSameBytes) {
+void expect_same_bytes_after_any_stop(const std::vector<std::string>& settings) {
   const Scratch scratch;
   const std::string whole = scratch / "whole";
-  run(whole, tiny_config());
+  run(whole, tiny_config(settings));
   for (int stop = 1; stop <= 10; ++stop) {
     // What a run that was killed after step `stop` leaves behind: later checkpoints never were.
     const std::string part = scratch / std::to_string(stop);
@@ -149,11 +149,23 @@ TEST(Trainer, ResumesAfterAnyStepWithTheSameBytes) {
     fs::create_directories(part + "/checkpoints/.step_00000099.tmp/half");
     const std::string log = read_text(part + "/log.jsonl", 1 << 20);
     write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"") + 20));  // the summary was cut off
-    run(part, tiny_config({fmt::format("train.threads={}", 1 + stop % 3)}), true);
+    std::vector<std::string> with_threads = settings;
+    with_threads.push_back(fmt::format("train.threads={}", 1 + stop % 3));
+    run(part, tiny_config(with_threads), true);
     EXPECT_TRUE(story(part) == story(whole)) << "stopped after " << stop;
     EXPECT_TRUE(model_bytes(part, 11) == model_bytes(whole, 11)) << "stopped after " << stop;
     EXPECT_FALSE(fs::exists(part + "/checkpoints/.step_00000099.tmp"));
   }
+}
+
+TEST(Trainer, ResumesAfterAnyStepWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({});
+}
+
+// With a rate that rises, an update depends on that of the one before.
+TEST(Trainer, ResumesErrorFeedbackWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "schedule.warmup_steps=9",
+                                    "memory.error_feedback=true"});
 }
 
 TEST(Trainer, ResumesFromNothing) {
