@@ -225,6 +225,7 @@ int run(const Options& o) {
                         {"fold_noise", number(over([&](const TensorProbe& t) { return folded(t, folds); }))}};
   };
   ordered_json answer = {{"preset", config.policy.preset},
+                         {"error_feedback", config.policy.error_feedback},
                          {"microbatches", folds},
                          {"learning_rate", config.optimizer.learning_rate},
                          {"probe_steps", o.steps}};
@@ -286,7 +287,7 @@ accumulator adds to the gradient's own noise (variances; folds with qr are taken
 Null is what theory does not cover: parameters on maps that are not linear, floor growth with rn, error
 feedback or moving qr, fold noise of rn accumulators. Advice: the spec with the fewest bits, the
 smallest learning rate and the most microbatches at which rounding at most doubles that noise, in the
-mean of all elements. A probe sees the start of a training: weights grow and gradients shrink later, and
+mean of all elements; the parameter's is for a run without error feedback. A probe sees the start of a training: weights grow and gradients shrink later, and
 more bits are needed then. The formulas: theory/README.md 1.5, 1.6, 2 and 4.
 Example:
   lpmm advise experiments/configs/gpt_tiny_embedded.toml --preset lpmm-min)");

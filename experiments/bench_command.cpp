@@ -68,13 +68,11 @@ void add_train(CLI::App& bench, Action& action) {
 
 struct UpdateArguments {
   UpdateBenchOptions bench;
-  std::string preset = "lpmm";
   bool json = false;
 };
 
 int run_update(const UpdateArguments& o) {
-  UpdateBenchOptions options = o.bench;
-  options.specs = make_policy(o.preset).specs;
+  const UpdateBenchOptions& options = o.bench;
   const UpdateBenchResult result = bench_update(options);
   print_answer({{"elements_per_second", result.elements_per_second},
                 {"packed_bytes_per_element", result.packed_bytes_per_element},
@@ -82,7 +80,7 @@ int run_update(const UpdateArguments& o) {
                 {"fp32_roofline_ratio", result.fp32_roofline_ratio},
                 {"peak_extra_bytes", result.peak_extra_bytes},
                 {"optimizer", options.optimizer},
-                {"preset", o.preset},
+                {"preset", options.preset},
                 {"elements", options.elements}},
                o.json);
   return 0;
@@ -91,12 +89,13 @@ int run_update(const UpdateArguments& o) {
 void add_update(CLI::App& bench, Action& action) {
   auto o = std::make_shared<UpdateArguments>();
   o->bench.optimizer = "sgd";
+  o->bench.preset = "lpmm";
   o->bench.elements = std::int64_t{1} << 26;
   CLI::App* command =
       bench.add_subcommand("update", "The packed optimizer step against what fp32 could reach");
   command->add_option("--optimizer", o->bench.optimizer, "sgd (momentum 0.9), adam or adamw")
       ->capture_default_str();
-  command->add_option("--preset", o->preset, "memory policy")->capture_default_str();
+  command->add_option("--preset", o->bench.preset, "memory policy")->capture_default_str();
   command->add_option("--elements", o->bench.elements, "parameters of the one tensor")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();

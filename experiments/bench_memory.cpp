@@ -168,7 +168,8 @@ double copy_bandwidth_in_child(int threads) {
 
 UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
-  const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1, false);
+  const Policy policy = make_policy(options.preset, optimizer);
+  const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1, policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
   const bool with_variance = uses_variance(optimizer);
@@ -178,9 +179,9 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
 
   std::vector<Tensor> tensors;
   for (std::size_t r = 0; r < (with_variance ? 4U : 3U); ++r) {
-    tensors.emplace_back(options.specs[r], n);
+    tensors.emplace_back(policy.specs[r], n);
     result.packed_bytes_per_element +=
-        static_cast<double>(code_bytes(options.specs[r].format, n) + step_bytes(options.specs[r], n)) /
+        static_cast<double>(code_bytes(policy.specs[r].format, n) + step_bytes(policy.specs[r], n)) /
         static_cast<double>(n);
   }
   kernels::UpdateArgs args;

@@ -1,7 +1,6 @@
 // Benchmarks of the packed model memory, for `lpmm bench update`, `bench codec` and the hidden `bench copy`.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,8 +18,8 @@ double run_copy_benchmark(int threads);
 double copy_bandwidth_in_child(int threads);
 
 struct UpdateBenchOptions {
-  std::string optimizer;            // "sgd" (momentum 0.9), "adam" or "adamw"
-  std::array<Codec, kRoles> specs;  // by Role
+  std::string optimizer;  // "sgd" (momentum 0.9), "adam" or "adamw"
+  std::string preset;     // its specs and, where it has that with this optimizer, its error feedback
   std::int64_t elements = 0;
   int threads = 0;  // 0: all processors
 };
@@ -32,7 +31,7 @@ struct UpdateBenchResult {
   std::int64_t peak_extra_bytes = 0;  // of resident memory during the updates, above the tensors
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
-// optimizer or no elements.
+// optimizer or preset, or no elements.
 UpdateBenchResult bench_update(const UpdateBenchOptions& options);
 
 struct CodecBenchRow {

@@ -10,6 +10,7 @@
 #include "kernels/memory.h"
 #include "lpmm/data.h"
 #include "lpmm/host.h"
+#include "lpmm/optimizer_config.h"
 #include "lpmm/policy.h"
 #include "lpmm/spec.h"
 #include "lpmm/text.h"
@@ -49,10 +50,11 @@ ordered_json format_row(Format format) {
 ordered_json presets() {
   ordered_json all = ordered_json::object();
   for (const std::string_view name : preset_names()) {
-    const Policy policy = make_policy(name);
+    const Policy policy = make_policy(name, {.momentum = 0.9});
     for (std::size_t role = 0; role < kRoles; ++role) {
       all[std::string(name)][std::string(to_string(static_cast<Role>(role)))] = to_string(policy.specs[role]);
     }
+    all[std::string(name)]["error_feedback"] = policy.error_feedback ? "with SGD and momentum" : "no";
   }
   return all;
 }

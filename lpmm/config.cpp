@@ -100,7 +100,7 @@ void visit(Visitor& v, Config& c) {
   v.number("gamma", c.schedule.gamma, 0, kAny);
 
   v.section("memory");
-  v.policy(c.policy);
+  v.policy(c.policy, c.optimizer);
   v.boolean("error_feedback", c.policy.error_feedback);
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern);
@@ -178,20 +178,24 @@ class Reader {
       guard(*n, key, [&] { out = parse_spec(text); });
     }
   }
-  void policy(Policy& out) {
+  void policy(Policy& out, const OptimizerConfig& optimizer) {
     if (toml::node* n = take("preset")) {
       const auto preset = value<std::string>(*n, "preset", "a string");
-      guard(*n, "preset", [&] { out = make_policy(preset); });
+      guard(*n, "preset", [&] { out = make_policy(preset, optimizer); });
     }
+    // Error feedback is the preset's where the parameter is.
     for (std::size_t r = 0; r < kRoles; ++r) {
       std::optional<Spec> given;
       spec(to_string(static_cast<Role>(r)), given);
       if (given) out.specs[r] = *given;
+      if (given && static_cast<Role>(r) == Role::kParameter) out.error_feedback = false;
     }
     choice(
         "rounding", rounding_,
         Names<std::optional<Rounding>>{
             {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}});
+    const Spec& parameter = out.specs[static_cast<std::size_t>(Role::kParameter)];
+    if (rounding_ && *rounding_ != parameter.rounding) out.error_feedback = false;
   }
   // Asked for by memory.rounding; applied when the overrides are known too.
   std::optional<Rounding> rounding() const { return rounding_; }
@@ -364,7 +368,7 @@ class Writer {
   void spec(std::string_view key, const std::optional<Spec>& v) {
     if (v) add(key, toml_string(to_string(*v)));
   }
-  void policy(const Policy& policy) {
+  void policy(const Policy& policy, const OptimizerConfig&) {
     text("preset", policy.preset);
     for (std::size_t r = 0; r < kRoles; ++r) spec(to_string(static_cast<Role>(r)), policy.specs[r]);
   }
@@ -464,7 +468,7 @@ void check(const RunConfig& c, const Reader& reader) {
     if (c.policy.error_feedback && (o.rule == RuleName::kSgd ? o.momentum : o.beta1) == 0) {
       throw UsageError(
           "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, "
-          "or beta1 of adam");
+          "or beta1 of adam, or turn it off");
     }
   } catch (const UsageError& e) {
     refuse("", e.what());
@@ -481,6 +485,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   if (!options.preset.empty()) {
     if (toml::table* memory = root["memory"].as_table()) {
       for (std::size_t r = 0; r < kRoles; ++r) memory->erase(to_string(static_cast<Role>(r)));
+      memory->erase("error_feedback");
     }
     set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
   }

@@ -10,8 +10,8 @@ namespace lpmm {
 PackedVector::PackedVector(std::span<const float> values, std::string_view preset,
                            const OptimizerConfig& optimizer, std::uint64_t seed, int threads)
     : pool_(threads),
-      memory_({{"weights", {1, static_cast<std::int64_t>(values.size())}}}, make_policy(preset), optimizer,
-              seed, 1, pool_) {
+      memory_({{"weights", {1, static_cast<std::int64_t>(values.size())}}}, make_policy(preset, optimizer),
+              optimizer, seed, 1, pool_) {
   memory_.initialize(0, 0, values);
 }
 

@@ -14,8 +14,8 @@ namespace lpmm {
 
 class PackedVector {
  public:
-  // Packs `values` by a preset of make_policy. Throws UsageError or RunError as ModelMemory does. Threads as
-  // in Pool; the result does not depend on them.
+  // Packs `values` by a preset of make_policy, error feedback included. Throws UsageError or RunError as
+  // ModelMemory does. Threads as in Pool; the result does not depend on them.
   PackedVector(std::span<const float> values, std::string_view preset, const OptimizerConfig& optimizer,
                std::uint64_t seed = 1, int threads = 0);
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "lpmm/error.h"
+#include "lpmm/optimizer_config.h"
 #include "lpmm/text.h"
 
 namespace lpmm {
@@ -14,6 +15,7 @@ namespace {
 struct Preset {
   std::string_view name;
   std::array<std::string_view, kRoles> specs;  // parameter, accumulator, momentum, variance
+  bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
 };
 
 // Everything the presets decide. Everything included, a parameter takes 28.77 (lpmm), 24.91
@@ -25,12 +27,24 @@ constexpr std::array<Preset, 6> kPresets = {{
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky"}},
     {"lpmm-compact",
-     {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky"}},
+     {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky"},
+     true},
     {"lpmm-min",
-     {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"}},
+     {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"},
+     true},
     {"lpmm-nano",
      {"int6:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt03:block128:sr:sticky"}},
 }};
+
+const Preset& find_preset(std::string_view preset) {
+  const auto found =
+      std::find_if(kPresets.begin(), kPresets.end(), [&](const Preset& p) { return p.name == preset; });
+  if (found == kPresets.end()) {
+    throw UsageError(fmt::format("unknown preset \"{}\"; did you mean \"{}\"? There are {}", preset,
+                                 nearest_name(preset, preset_names()), join(preset_names())));
+  }
+  return *found;
+}
 
 struct Resolved {
   RoleSpecs specs;
@@ -94,15 +108,17 @@ std::span<const std::string_view> preset_names() {
 }
 
 Policy make_policy(std::string_view preset) {
-  const auto found =
-      std::find_if(kPresets.begin(), kPresets.end(), [&](const Preset& p) { return p.name == preset; });
-  if (found == kPresets.end()) {
-    throw UsageError(fmt::format("unknown preset \"{}\"; did you mean \"{}\"? There are {}", preset,
-                                 nearest_name(preset, preset_names()), join(preset_names())));
-  }
+  const Preset& found = find_preset(preset);
   Policy policy;
   policy.preset = preset;
-  std::transform(found->specs.begin(), found->specs.end(), policy.specs.begin(), parse_spec);
+  std::transform(found.specs.begin(), found.specs.end(), policy.specs.begin(), parse_spec);
+  return policy;
+}
+
+Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
+  Policy policy = make_policy(preset);
+  policy.error_feedback =
+      find_preset(preset).feedback_with_sgd && optimizer.rule == RuleName::kSgd && uses_momentum(optimizer);
   return policy;
 }
 

@@ -13,6 +13,8 @@
 
 namespace lpmm {
 
+struct OptimizerConfig;
+
 struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
@@ -36,8 +38,10 @@ struct Policy {
 
 // From most bits to fewest.
 std::span<const std::string_view> preset_names();
-// One of them. Throws UsageError naming the nearest.
+// One of them, without error feedback. Throws UsageError naming the nearest.
 Policy make_policy(std::string_view preset);
+// The same for this optimizer: with SGD and momentum, lpmm-compact and lpmm-min feed rounding errors back.
+Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer);
 
 // Turns every packed role to one rounding. With rn, variance steps follow the decay (moving).
 void set_rounding(Policy& policy, Rounding rounding);

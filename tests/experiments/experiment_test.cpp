@@ -65,8 +65,8 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
   const std::pair<const char*, std::vector<std::string>> shipped[] = {
       {"underflow", {"characters", "image", "resnet20", "text"}},
       {"microbatch", {"fixed_microbatch", "fixed_samples", "fixed_update"}},
-      {"convergence", {"image", "image_rounding", "text"}},
-      {"frontier", {"characters", "characters_qr", "image", "text"}},
+      {"convergence", {"image", "image_feedback", "image_rounding", "text"}},
+      {"frontier", {"characters", "characters_qr", "image", "resnet20", "text"}},
   };
   for (const auto& [name, parts] : shipped) {
     SCOPED_TRACE(name);

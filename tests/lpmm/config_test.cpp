@@ -116,6 +116,34 @@ TEST(Config, CommandLineWinsInOrder) {
   EXPECT_EQ(c.schedule.milestones.size(), 2U);
 }
 
+TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
+  const std::string sgdm = "[optimizer]\nrule = 'sgd'\nmomentum = 0.9\n";
+  const auto feeds_back = [](const std::string& text, const ConfigOptions& options) {
+    return parse(text, options).policy.error_feedback;
+  };
+  for (const std::string_view preset : preset_names()) {
+    const ConfigOptions options{.preset = std::string(preset), .rounding = {}, .settings = {}};
+    EXPECT_EQ(feeds_back(sgdm, options), preset == "lpmm-compact" || preset == "lpmm-min") << preset;
+    EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'sgd'\n", options)) << preset;
+    EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'adamw'\n", options)) << preset;
+  }
+  // What is said wins over the preset of the file, in any order of sections, and --preset over the file.
+  const std::string min = "[memory]\npreset = 'lpmm-min'\n";
+  EXPECT_TRUE(feeds_back(min + sgdm, {}));
+  EXPECT_FALSE(feeds_back(min + "error_feedback = false\n" + sgdm, {}));
+  EXPECT_TRUE(feeds_back("[memory]\nerror_feedback = false\n" + sgdm, {"lpmm-min", "", {}}));
+  EXPECT_FALSE(feeds_back(sgdm, {"lpmm-min", "", {"memory.error_feedback=false"}}));
+  EXPECT_TRUE(feeds_back(sgdm, {"lpmm", "", {"memory.error_feedback=true"}}));
+  EXPECT_FALSE(feeds_back("[memory]\nerror_feedback = true\n" + sgdm, {"lpmm", "", {}}));
+  // It goes with the preset's own parameter: configs from before presets had it name all roles.
+  EXPECT_TRUE(feeds_back(min + "momentum = 'int8'\n" + sgdm, {}));
+  EXPECT_FALSE(feeds_back(min + "parameter = 'int8:block128:sr:sticky'\n" + sgdm, {}));
+  EXPECT_TRUE(feeds_back(min + "parameter = 'int6'\nerror_feedback = true\n" + sgdm, {}));
+  EXPECT_FALSE(feeds_back(min + sgdm, {"", "rn", {}}));
+  EXPECT_TRUE(feeds_back(min + sgdm, {"", "sr", {}}));
+  EXPECT_TRUE(feeds_back(min + sgdm, {"", "rn", {"memory.error_feedback=true"}}));
+}
+
 TEST(Config, PrintsWhatItReads) {
   const RunConfig c = parse_config(
       "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nmomentum=0.9\nweight_decay=1e-4\nepsilon="
