@@ -1,0 +1,469 @@
+$d0 << EOD
+0.05 67.94 67.94 67.94
+0.1 71.05 71.05 71.05
+0.2 67.1 67.1 67.1
+EOD
+$d1 << EOD
+0.05 67.37 67.37 67.37
+0.1 70.88 70.88 70.88
+0.2 67.71 67.71 67.71
+EOD
+$d2 << EOD
+0.05 67.39 67.39 67.39
+0.1 67.53 67.53 67.53
+0.2 65.28 65.28 65.28
+EOD
+$d3 << EOD
+0.05 0.947664 0.947664 0.947664
+0.1 0.883101 0.883101 0.883101
+0.2 1.03503 1.03503 1.03503
+EOD
+$d4 << EOD
+0.05 0.977672 0.977672 0.977672
+0.1 0.913859 0.913859 0.913859
+0.2 1.00467 1.00467 1.00467
+EOD
+$d5 << EOD
+0.05 1.004 1.004 1.004
+0.1 0.990524 0.990524 0.990524
+0.2 1.07443 1.07443 1.07443
+EOD
+$d6 << EOD
+10 2.45499
+20 2.18947
+30 2.08713
+40 1.98584
+50 1.92228
+60 1.89367
+70 1.85289
+80 1.78631
+90 1.77915
+100 1.70988
+110 1.69389
+120 1.70107
+130 1.65698
+140 1.68134
+150 1.68833
+160 1.66248
+170 1.62287
+180 1.61342
+190 1.56874
+200 1.60744
+210 1.55777
+220 1.57632
+230 1.50019
+240 1.48385
+250 1.51347
+260 1.51014
+270 1.50356
+280 1.4729
+290 1.40396
+300 1.41704
+310 1.40132
+320 1.4482
+330 1.3878
+340 1.38198
+350 1.35008
+360 1.34145
+370 1.36743
+380 1.30617
+390 1.31898
+400 1.27377
+410 1.2739
+420 1.25348
+430 1.23901
+440 1.27004
+450 1.22866
+460 1.21348
+470 1.22298
+480 1.23179
+490 1.1754
+500 1.16306
+510 1.16682
+520 1.19178
+530 1.17151
+540 1.15329
+550 1.08917
+560 1.05752
+570 1.15362
+580 1.02217
+590 1.09437
+600 1.02285
+610 1.04079
+620 1.0451
+630 1.07776
+640 1.0492
+650 1.01588
+660 1.0772
+670 1.03096
+680 1.05681
+690 1.0371
+700 1.00271
+710 1.06285
+720 0.993344
+730 0.936912
+740 1.07087
+750 0.928487
+760 0.95861
+770 0.988699
+780 1.00217
+790 0.913414
+800 0.945976
+810 0.924152
+820 0.927962
+830 0.926308
+840 0.922751
+850 0.911945
+860 0.875179
+870 0.905914
+880 0.919368
+890 0.945619
+900 0.897249
+910 0.914548
+920 0.892648
+930 0.960048
+940 0.901837
+950 0.849948
+960 0.887693
+970 0.875827
+980 0.913287
+990 0.88948
+1000 0.863018
+1010 0.890248
+1020 0.856775
+1030 0.88714
+1040 0.848461
+1050 0.85756
+1060 0.850387
+1070 0.81164
+1080 0.833385
+1090 0.888552
+1100 0.854872
+1110 0.865287
+1120 0.865082
+1130 0.847986
+1140 0.829034
+1150 0.839379
+1160 0.805985
+1170 0.844979
+EOD
+$d7 << EOD
+10 2.48588
+20 2.31701
+30 2.15522
+40 2.03972
+50 1.99689
+60 1.97074
+70 1.87429
+80 1.83695
+90 1.77419
+100 1.71178
+110 1.67759
+120 1.66852
+130 1.65452
+140 1.6425
+150 1.64241
+160 1.60931
+170 1.6183
+180 1.60295
+190 1.51019
+200 1.59483
+210 1.5368
+220 1.52393
+230 1.49161
+240 1.45854
+250 1.48715
+260 1.47493
+270 1.46668
+280 1.42099
+290 1.41603
+300 1.38754
+310 1.36738
+320 1.40938
+330 1.36355
+340 1.34166
+350 1.34354
+360 1.34343
+370 1.37809
+380 1.27812
+390 1.32806
+400 1.3139
+410 1.26893
+420 1.23996
+430 1.21673
+440 1.27478
+450 1.19257
+460 1.17227
+470 1.21552
+480 1.20769
+490 1.18592
+500 1.14107
+510 1.16119
+520 1.18048
+530 1.15738
+540 1.17478
+550 1.1506
+560 1.05993
+570 1.12589
+580 1.0167
+590 1.09
+600 1.02939
+610 1.06937
+620 1.08361
+630 1.10234
+640 1.06262
+650 1.05369
+660 1.10444
+670 1.03624
+680 1.07091
+690 1.05595
+700 1.03686
+710 1.0629
+720 1.02891
+730 0.985118
+740 1.08772
+750 0.958147
+760 0.97975
+770 1.01763
+780 0.981473
+790 0.929481
+800 0.973445
+810 0.940916
+820 0.995084
+830 0.950121
+840 0.981694
+850 0.960483
+860 0.934095
+870 0.944054
+880 0.925685
+890 0.960817
+900 0.916474
+910 0.940323
+920 0.922777
+930 0.958704
+940 0.948141
+950 0.913931
+960 0.92896
+970 0.906533
+980 0.955024
+990 0.902236
+1000 0.878319
+1010 0.903045
+1020 0.902241
+1030 0.916376
+1040 0.874263
+1050 0.874416
+1060 0.876504
+1070 0.857506
+1080 0.896753
+1090 0.911542
+1100 0.889503
+1110 0.900477
+1120 0.84922
+1130 0.880683
+1140 0.86499
+1150 0.851805
+1160 0.848284
+1170 0.875604
+EOD
+$d8 << EOD
+10 2.49941
+20 2.34812
+30 2.22193
+40 2.03995
+50 1.97719
+60 1.94464
+70 1.91139
+80 1.90835
+90 1.86122
+100 1.79114
+110 1.75213
+120 1.77229
+130 1.72547
+140 1.71327
+150 1.72685
+160 1.72282
+170 1.68822
+180 1.70325
+190 1.61879
+200 1.69751
+210 1.59441
+220 1.63172
+230 1.58269
+240 1.51054
+250 1.58846
+260 1.54435
+270 1.48146
+280 1.51611
+290 1.51522
+300 1.44126
+310 1.46275
+320 1.49398
+330 1.50526
+340 1.44808
+350 1.40946
+360 1.4132
+370 1.42659
+380 1.37435
+390 1.36373
+400 1.36129
+410 1.33763
+420 1.35251
+430 1.34432
+440 1.34398
+450 1.29954
+460 1.27688
+470 1.30804
+480 1.26502
+490 1.27239
+500 1.23318
+510 1.27387
+520 1.30206
+530 1.23906
+540 1.24668
+550 1.24766
+560 1.1592
+570 1.23434
+580 1.12615
+590 1.18467
+600 1.12848
+610 1.1485
+620 1.13632
+630 1.13544
+640 1.13833
+650 1.14397
+660 1.19475
+670 1.13419
+680 1.15223
+690 1.14545
+700 1.09491
+710 1.13767
+720 1.10556
+730 1.02792
+740 1.17383
+750 1.01146
+760 1.05567
+770 1.09563
+780 1.07076
+790 1.01623
+800 1.04711
+810 1.02663
+820 1.06238
+830 1.02451
+840 1.05435
+850 1.02464
+860 1.01356
+870 0.988425
+880 1.04138
+890 1.06677
+900 1.01434
+910 1.02022
+920 0.984722
+930 1.03693
+940 1.00874
+950 0.934847
+960 0.967913
+970 0.987014
+980 1.02366
+990 0.97473
+1000 0.958938
+1010 0.969429
+1020 0.983677
+1030 1.00955
+1040 0.961063
+1050 0.955531
+1060 0.98402
+1070 0.930141
+1080 0.950844
+1090 0.9862
+1100 0.977387
+1110 0.974394
+1120 0.943131
+1130 0.967524
+1140 0.956423
+1150 0.937845
+1160 0.922195
+1170 0.943062
+EOD
+set grid
+set xlabel offset 0,0.6
+set terminal pngcairo font 'sans,11' size 1680,480
+set output 'resnet20.png'
+set multiplot layout 1,3
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'test accuracy' noenhanced
+set xlabel 'optimizer.learning_rate' noenhanced
+set ylabel 'accuracy' noenhanced
+
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'final training loss' noenhanced
+set xlabel 'optimizer.learning_rate' noenhanced
+set ylabel 'final_loss' noenhanced
+
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'training loss at 0.1' noenhanced
+set xlabel 'step' noenhanced
+set ylabel 'train/loss' noenhanced
+
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d6 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with lines lw 2 lc '#D55E00' title 'int6' noenhanced, $d8 using 1:2 with lines lw 2 lc '#009E73' title 'int6, feedback' noenhanced
+unset multiplot
+set terminal svg size 1680,480 dynamic background 'white'
+set output 'resnet20.svg'
+set multiplot layout 1,3
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'test accuracy' noenhanced
+set xlabel 'optimizer.learning_rate' noenhanced
+set ylabel 'accuracy' noenhanced
+
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'final training loss' noenhanced
+set xlabel 'optimizer.learning_rate' noenhanced
+set ylabel 'final_loss' noenhanced
+
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'training loss at 0.1' noenhanced
+set xlabel 'step' noenhanced
+set ylabel 'train/loss' noenhanced
+
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d6 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with lines lw 2 lc '#D55E00' title 'int6' noenhanced, $d8 using 1:2 with lines lw 2 lc '#009E73' title 'int6, feedback' noenhanced
+unset multiplot
