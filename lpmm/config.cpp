@@ -179,23 +179,24 @@ class Reader {
     }
   }
   void policy(Policy& out, const OptimizerConfig& optimizer) {
+    constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
+    constexpr auto kMomentum = static_cast<std::size_t>(Role::kMomentum);
     if (toml::node* n = take("preset")) {
       const auto preset = value<std::string>(*n, "preset", "a string");
       guard(*n, "preset", [&] { out = make_policy(preset, optimizer); });
     }
-    // Error feedback is the preset's where the parameter is.
+    // Error feedback is the preset's where the parameter and what carries its errors are.
     for (std::size_t r = 0; r < kRoles; ++r) {
       std::optional<Spec> given;
       spec(to_string(static_cast<Role>(r)), given);
       if (given) out.specs[r] = *given;
-      if (given && static_cast<Role>(r) == Role::kParameter) out.error_feedback = false;
+      if (given && (r == kParameter || r == kMomentum)) out.error_feedback = false;
     }
     choice(
         "rounding", rounding_,
         Names<std::optional<Rounding>>{
             {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}});
-    const Spec& parameter = out.specs[static_cast<std::size_t>(Role::kParameter)];
-    if (rounding_ && *rounding_ != parameter.rounding) out.error_feedback = false;
+    if (rounding_ && *rounding_ != out.specs[kParameter].rounding) out.error_feedback = false;
   }
   // Asked for by memory.rounding; applied when the overrides are known too.
   std::optional<Rounding> rounding() const { return rounding_; }

@@ -135,8 +135,9 @@ TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
   EXPECT_FALSE(feeds_back(sgdm, {"lpmm-min", "", {"memory.error_feedback=false"}}));
   EXPECT_TRUE(feeds_back(sgdm, {"lpmm", "", {"memory.error_feedback=true"}}));
   EXPECT_FALSE(feeds_back("[memory]\nerror_feedback = true\n" + sgdm, {"lpmm", "", {}}));
-  // It goes with the preset's own parameter: configs from before presets had it name all roles.
-  EXPECT_TRUE(feeds_back(min + "momentum = 'int8'\n" + sgdm, {}));
+  // It goes with the preset's own parameter and momentum: configs from before presets had it name all roles.
+  EXPECT_TRUE(feeds_back(min + "accumulator = 'int8'\n" + sgdm, {}));
+  EXPECT_FALSE(feeds_back(min + "momentum = 'int3'\n" + sgdm, {}));
   EXPECT_FALSE(feeds_back(min + "parameter = 'int8:block128:sr:sticky'\n" + sgdm, {}));
   EXPECT_TRUE(feeds_back(min + "parameter = 'int6'\nerror_feedback = true\n" + sgdm, {}));
   EXPECT_FALSE(feeds_back(min + sgdm, {"", "rn", {}}));
