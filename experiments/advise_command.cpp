@@ -287,8 +287,9 @@ accumulator adds to the gradient's own noise (variances; folds with qr are taken
 Null is what theory does not cover: parameters on maps that are not linear, floor growth with rn, error
 feedback or moving qr, fold noise of rn accumulators. Advice: the spec with the fewest bits, the
 smallest learning rate and the most microbatches at which rounding at most doubles that noise, in the
-mean of all elements; the parameter's is for a run without error feedback. A probe sees the start of a training: weights grow and gradients shrink later, and
-more bits are needed then. The formulas: theory/README.md 1.5, 1.6, 2 and 4.
+mean of all elements; the parameter's is for a run without error feedback. A probe sees the start of a
+training: weights grow and gradients shrink later, and more bits are needed then. The formulas:
+theory/README.md 1.5, 1.6, 2 and 4.
 Example:
   lpmm advise experiments/configs/gpt_tiny_embedded.toml --preset lpmm-min)");
   on_selected(*command, action, o, run);

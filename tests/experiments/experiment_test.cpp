@@ -66,7 +66,8 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
       {"underflow", {"characters", "image", "resnet20", "text"}},
       {"microbatch", {"fixed_microbatch", "fixed_samples", "fixed_update"}},
       {"convergence", {"image", "image_feedback", "image_rounding", "text"}},
-      {"frontier", {"characters", "characters_qr", "image", "resnet20", "text"}},
+      {"frontier",
+       {"characters", "characters_qr", "characters_seeds", "image", "resnet20", "resnet20_long", "text"}},
   };
   for (const auto& [name, parts] : shipped) {
     SCOPED_TRACE(name);
