@@ -67,7 +67,8 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
       {"microbatch", {"fixed_microbatch", "fixed_samples", "fixed_update"}},
       {"convergence", {"image", "image_feedback", "image_rounding", "text"}},
       {"frontier",
-       {"characters", "characters_qr", "characters_seeds", "image", "resnet20", "resnet20_long", "text"}},
+       {"characters", "characters_qr", "characters_seeds", "image", "resnet20", "resnet20_long",
+        "resnet20_roles", "text"}},
   };
   for (const auto& [name, parts] : shipped) {
     SCOPED_TRACE(name);
