@@ -102,7 +102,8 @@ Stored stored(const Policy& policy, const TensorInfo& info) {
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
   out.has_growth = out.has_underflow && !policy.error_feedback &&
                    theory::has_floor(out.parameter.rounding, out.parameter.step_mode);
-  out.has_folds = !is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding);
+  out.has_folds = !policy.accumulate_in_momentum &&
+                  (!is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding));
   return out;
 }
 

@@ -248,6 +248,12 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
   for (std::size_t r = 0; r < kRoles; ++r) {
     const Spec& spec = c.policy.specs[r];
     const std::string role = "memory." + std::string(to_string(static_cast<Role>(r)));
+    if (static_cast<Role>(r) == Role::kAccumulator && c.policy.accumulate_in_momentum) {
+      out[role] = out[role + ".format"] = kInMomentum;
+      out[role + ".bits"] = "0";
+      for (const char* part : {".block", ".rounding", ".steps"}) out[role + part] = "";
+      continue;
+    }
     out[role] = to_string(spec);
     out[role + ".bits"] = std::to_string(spec.format.bits);
     out[role + ".format"] = to_string(spec.format);

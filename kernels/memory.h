@@ -64,8 +64,8 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
                  std::int64_t count, float* dst);
 
 struct FoldArgs {
-  float scale = 1;  // 1/K
-  Noise noise;      // stream: role accumulator | microbatch | contribution
+  float scale = 1;  // 1/K, or what the momentum takes
+  Noise noise;      // stream: role | microbatch | contribution
   bool want_square_sum = false;
   ChangeStats* stats = nullptr;
 };
@@ -75,6 +75,8 @@ struct FoldResult {
   double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
 };
 // accumulator[first..] += scale * contribution. An empty accumulator has all steps 0 (fp32, bf16: all zeros).
+// Where gradients are accumulated in the momentum, that is the accumulator; the noise is of its stream, and
+// its steps are chosen as in an update.
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args);
 
@@ -90,9 +92,10 @@ double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int6
 void clear(Pool& pool, const RoleView& accumulator);
 
 struct UpdateArgs {
-  RoleView parameter, accumulator, momentum, variance;  // unused roles have null codes
-  Noise noise;                                          // its stream is set per role by the kernel
-  ChangeStats* stats = nullptr;                         // null, or kRoles of them
+  // Unused roles have null codes; without an accumulator the rule's gradient is 0.
+  RoleView parameter, accumulator, momentum, variance;
+  Noise noise;                   // its stream is set per role by the kernel
+  ChangeStats* stats = nullptr;  // null, or kRoles of them
 };
 // One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator.
 // Returns false where a new value was not storable.

@@ -45,6 +45,11 @@ LPMM_HD std::uint32_t noise_stream(Role role, std::uint32_t microbatch = 0, std:
   return static_cast<std::uint32_t>(role) | (microbatch & 0x3FFFU) << 4 | (contribution & 0x3FFFU) << 18;
 }
 
+// False for the other uses.
+LPMM_HD bool is_stream_of(std::uint32_t stream, Role role) {
+  return (stream & 15U) == static_cast<std::uint32_t>(role);
+}
+
 struct Noise {
   std::uint64_t seed = 0;
   std::uint32_t tensor = 0;
@@ -70,7 +75,7 @@ inline constexpr std::uint32_t kWeylStep = 19463;
 LPMM_HD Noise quasi_noise(Noise n) {
   constexpr std::uint32_t kMicrobatch = 0x3FFFU << 4;
   std::uint32_t t = n.step;
-  if ((n.stream & 15U) == static_cast<std::uint32_t>(Role::kAccumulator)) {
+  if (is_stream_of(n.stream, Role::kAccumulator)) {
     t = (n.stream & kMicrobatch) >> 4;
     n.stream &= ~kMicrobatch;
   } else {

@@ -181,6 +181,7 @@ class Reader {
   void policy(Policy& out, const OptimizerConfig& optimizer) {
     constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
     constexpr auto kMomentum = static_cast<std::size_t>(Role::kMomentum);
+    constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
     if (toml::node* n = take("preset")) {
       const auto preset = value<std::string>(*n, "preset", "a string");
       guard(*n, "preset", [&] { out = make_policy(preset, optimizer); });
@@ -188,7 +189,12 @@ class Reader {
     // Error feedback is the preset's where the parameter and what carries its errors are.
     for (std::size_t r = 0; r < kRoles; ++r) {
       std::optional<Spec> given;
+      if (r == kAccumulator && take_word("accumulator", kInMomentum)) {
+        out.accumulate_in_momentum = true;
+        continue;
+      }
       spec(to_string(static_cast<Role>(r)), given);
+      if (given && r == kAccumulator) out.accumulate_in_momentum = false;
       if (given) out.specs[r] = *given;
       if (given && (r == kParameter || r == kMomentum)) out.error_feedback = false;
     }
@@ -255,6 +261,11 @@ class Reader {
     toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
     if (node != nullptr) places_[full] = place(node->source(), name_);
     return node;
+  }
+  // Takes the key where its value is this string.
+  bool take_word(std::string_view key, std::string_view word) {
+    const toml::node* node = table_ == nullptr ? nullptr : table_->get(key);
+    return node != nullptr && node->value_exact<std::string>() == word && take(key) != nullptr;
   }
   [[noreturn]] void fail(const toml::node& node, const std::string& what) const {
     throw UsageError(fmt::format("{}: {}", place(node.source(), name_), what));
@@ -371,7 +382,14 @@ class Writer {
   }
   void policy(const Policy& policy, const OptimizerConfig&) {
     text("preset", policy.preset);
-    for (std::size_t r = 0; r < kRoles; ++r) spec(to_string(static_cast<Role>(r)), policy.specs[r]);
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const Role role = static_cast<Role>(r);
+      if (role == Role::kAccumulator && policy.accumulate_in_momentum) {
+        text(to_string(role), std::string(kInMomentum));
+      } else {
+        spec(to_string(role), policy.specs[r]);
+      }
+    }
   }
   template <class T, class Body>
   void list(std::string_view key, const std::vector<T>& items, const Body& body) {
@@ -465,12 +483,7 @@ void check(const RunConfig& c, const Reader& reader) {
   try {
     check_optimizer(c.optimizer);
     check_policy(c.policy, {});
-    const OptimizerConfig& o = c.optimizer;
-    if (c.policy.error_feedback && (o.rule == RuleName::kSgd ? o.momentum : o.beta1) == 0) {
-      throw UsageError(
-          "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, "
-          "or beta1 of adam, or turn it off");
-    }
+    check_momentum(c.policy, c.optimizer);
   } catch (const UsageError& e) {
     refuse("", e.what());
   }

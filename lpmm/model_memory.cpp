@@ -14,7 +14,7 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr int kMostMicrobatches = 1 << 14;  // bits of the noise stream
+constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and one for the update
 
 // A running offset that refuses to overflow.
 struct Layout {
@@ -57,7 +57,7 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
     add_to(ledger, t, is_exempt(policy, t), [&](std::size_t r) {
-      return has_role(optimizer, t.name, static_cast<Role>(r)) ? &specs[r] : nullptr;
+      return has_role(policy, optimizer, t.name, static_cast<Role>(r)) ? &specs[r] : nullptr;
     });
   }
   return ledger;
@@ -127,7 +127,7 @@ void ModelMemory::State::allocate() {
     const Role role = static_cast<Role>(r);
     std::vector<Tensor*> owners;
     for (Tensor& t : tensors) {
-      if (has_role(optimizer, t.info.name, role)) owners.push_back(&t);
+      if (has_role(policy, optimizer, t.info.name, role)) owners.push_back(&t);
     }
     if (owners.empty()) continue;
     // All codes first, then all steps: only codes need the alignment.
@@ -151,6 +151,10 @@ void ModelMemory::State::allocate() {
       v.codes = data + codes[i];
       if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
     }
+  }
+  if (!policy.accumulate_in_momentum) return;
+  for (Tensor& t : tensors) {
+    t.view[static_cast<std::size_t>(Role::kAccumulator)] = t.view[static_cast<std::size_t>(Role::kMomentum)];
   }
 }
 
@@ -189,6 +193,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
                          std::uint64_t seed, int microbatches, Pool& pool) {
   check_policy(policy, tensors);
   check_optimizer(optimizer);
+  check_momentum(policy, optimizer);
   check_groups(optimizer, tensors);
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
@@ -244,8 +249,10 @@ kernels::RoleView ModelMemory::view(int tensor, Role role) const {
 Ledger ModelMemory::ledger() const {
   Ledger ledger;
   for (const State::Tensor& t : state_->tensors) {
-    add_to(ledger, t.info, t.exempt,
-           [&](std::size_t r) { return t.view[r].codes != nullptr ? &t.view[r].codec : nullptr; });
+    add_to(ledger, t.info, t.exempt, [&](std::size_t r) {
+      const bool counts = has_role(state_->policy, state_->optimizer, t.info.name, static_cast<Role>(r));
+      return counts ? &t.view[r].codec : nullptr;
+    });
   }
   return ledger;
 }
@@ -308,9 +315,8 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   const auto count = static_cast<std::int64_t>(gradient.size());
   const bool want_sum = s.optimizer.clip_norm > 0 && is_last && microbatch == s.microbatches - 1;
   kernels::FoldArgs args;
-  args.scale = static_cast<float>(1.0 / s.microbatches);
-  args.noise = s.noise(tensor, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(microbatch),
-                                            static_cast<std::uint32_t>(contribution)));
+  args.scale = static_cast<float>(fold_weight(s.policy, s.optimizer, s.updates + 1, s.microbatches));
+  args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
   args.want_square_sum = want_sum;
   if (s.want_stats) args.stats = &t.step_stats.role[static_cast<std::size_t>(Role::kAccumulator)];
   const kernels::FoldResult result = kernels::fold(s.pool, v, first, count, gradient.data(), args);
@@ -353,9 +359,9 @@ StepReport ModelMemory::commit(double learning_rate) {
     if (is_frozen(i)) continue;
     const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor,
                                 s.policy.error_feedback, s.last_learning_rate);
-    const kernels::UpdateArgs args{t.view[0],     t.view[1],
-                                   t.view[2],     t.view[3],
-                                   s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};
+    kernels::UpdateArgs args{t.view[0], t.view[1],     t.view[2],
+                             t.view[3], s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};
+    if (s.policy.accumulate_in_momentum) args.accumulator = {};
     if (!kernels::update(s.pool, rule, args)) {
       s.broken = true;
       throw RunError(

@@ -141,10 +141,41 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
   return frozen;
 }
 
-bool has_role(const OptimizerConfig& config, const std::string& tensor, Role role) {
+bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role) {
   if (role != Role::kParameter && is_frozen(config, tensor)) return false;
+  if (role == Role::kAccumulator) return !policy.accumulate_in_momentum;
   if (role == Role::kMomentum) return uses_momentum(config);
   return role != Role::kVariance || uses_variance(config);
+}
+
+void check_momentum(const Policy& policy, const OptimizerConfig& config) {
+  if (policy.error_feedback && (config.rule == RuleName::kSgd ? config.momentum : config.beta1) == 0) {
+    throw UsageError(
+        "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, or "
+        "beta1 of adam, or turn it off");
+  }
+  if (!policy.accumulate_in_momentum) return;
+  const auto require = [](bool ok, const char* what) {
+    if (ok) return;
+    throw UsageError(fmt::format(
+        "memory.accumulator is \"momentum\", which {}; or give the accumulator a spec of its own", what));
+  };
+  require(config.rule == RuleName::kSgd && config.momentum > 0,
+          "takes optimizer.rule = \"sgd\" with a momentum above 0");
+  require(!config.nesterov, "does not know the gradient by itself: set optimizer.nesterov = false");
+  require(config.clip_norm == 0, "does not know the gradient's norm: set optimizer.clip_norm = 0");
+  require(!policy.error_feedback, "holds gradients before the update: set memory.error_feedback = false");
+}
+
+double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {
+  if (!policy.accumulate_in_momentum) return 1.0 / microbatches;
+  return (t <= 1 ? 1 : 1 - config.dampening) / (microbatches * config.momentum);
+}
+
+std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution) {
+  const auto m = static_cast<std::uint32_t>(microbatch), c = static_cast<std::uint32_t>(contribution);
+  return policy.accumulate_in_momentum ? noise_stream(Role::kMomentum, m + 1, c)
+                                       : noise_stream(Role::kAccumulator, m, c);
 }
 
 }  // namespace lpmm

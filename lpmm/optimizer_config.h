@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/noise.h"
 #include "kernels/rules.h"
 #include "lpmm/policy.h"
 
@@ -69,6 +70,14 @@ bool uses_momentum(const OptimizerConfig& config);
 bool uses_variance(const OptimizerConfig& config);
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
 // What a tensor has memory for: frozen ones have the parameter alone.
-bool has_role(const OptimizerConfig& config, const std::string& tensor, Role role);
+bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role);
+
+// Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
+void check_momentum(const Policy& policy, const OptimizerConfig& config);
+// The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which
+// the update then multiplies by mu, 1/mu of that.
+double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches);
+// The noise of a contribution there, apart from the update's own.
+std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution);
 
 }  // namespace lpmm

@@ -105,17 +105,14 @@ void empty(Stored& s) {
 
 Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const OptimizerConfig& optimizer,
                std::uint64_t seed, int microbatches)
-    : optimizer_(optimizer),
-      error_feedback_(policy.error_feedback),
-      seed_(seed),
-      microbatches_(microbatches) {
+    : optimizer_(optimizer), policy_(policy), seed_(seed), microbatches_(microbatches) {
   for (const TensorInfo& info : tensors) {
     Tensor& t = tensors_.emplace_back();
     t.name = info.name;
     const RoleSpecs specs = specs_for(policy, info);
     for (std::size_t r = 0; r < kRoles; ++r) {
       const Role role = static_cast<Role>(r);
-      if (!has_role(optimizer, info.name, role)) continue;
+      if (!has_role(policy, optimizer, info.name, role)) continue;
       const std::int64_t n = info.elements();
       t.roles[r] = {specs[r], n,
                     std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[r].format, n))),
@@ -124,8 +121,13 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
   }
 }
 
+std::size_t Oracle::place_of(Role role) const {
+  if (role == Role::kAccumulator && policy_.accumulate_in_momentum) role = Role::kMomentum;
+  return static_cast<std::size_t>(role);
+}
+
 const Stored& Oracle::stored(int tensor, Role role) const {
-  return tensors_.at(static_cast<std::size_t>(tensor)).roles[static_cast<std::size_t>(role)];
+  return tensors_.at(static_cast<std::size_t>(tensor)).roles[place_of(role)];
 }
 
 Values Oracle::decode(int tensor, Role role) const {
@@ -149,17 +151,17 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
                   bool is_last) {
   if (!failed_tensor_.empty()) return;
   Tensor& t = tensors_.at(static_cast<std::size_t>(tensor));
-  Stored& accumulator = t.roles[static_cast<std::size_t>(Role::kAccumulator)];
+  Stored& accumulator = t.roles[place_of(Role::kAccumulator)];
   if (accumulator.codes.empty()) return;  // frozen
   Values sum = decode_all(accumulator);
-  const auto scale = static_cast<float>(1.0 / microbatches_);
+  const auto scale = static_cast<float>(fold_weight(policy_, optimizer_, updates_ + 1, microbatches_));
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
   if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum, accumulator.codec.block);
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), step_,
-                    noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(microbatch),
-                                 static_cast<std::uint32_t>(contribution))};
+                    fold_stream(policy_, microbatch, contribution)};
   const bool storable = encode_all(accumulator, sum, noise, [&](float largest, std::uint16_t old) {
-    return next_accumulator_step(accumulator.codec, largest, old);
+    return policy_.accumulate_in_momentum ? next_step(accumulator.codec, largest, old)
+                                          : next_accumulator_step(accumulator.codec, largest, old);
   });
   if (!storable) failed_tensor_ = t.name;
 }
@@ -181,14 +183,14 @@ StepReport Oracle::commit(double learning_rate) {
     }
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       Tensor& t = tensors_[i];
-      if (t.roles[static_cast<std::size_t>(Role::kAccumulator)].codes.empty()) continue;
+      if (t.roles[place_of(Role::kAccumulator)].codes.empty()) continue;
       std::array<Values, kRoles> v;
       for (std::size_t r = 0; r < kRoles; ++r) {
         v[r] = decode_all(t.roles[r]);
         v[r].resize(v[0].size());
       }
       const Rule rule = make_rule(optimizer_, t.name, learning_rate, updates_, report.clip_factor,
-                                  error_feedback_, last_learning_rate_);
+                                  policy_.error_feedback, last_learning_rate_);
       std::visit(
           [&](const auto& r) {
             for (std::size_t e = 0; e < v[0].size(); ++e) r(v[0][e], v[1][e], v[2][e], v[3][e]);
@@ -213,7 +215,8 @@ StepReport Oracle::commit(double learning_rate) {
     }
     last_learning_rate_ = learning_rate;
   }
-  for (Tensor& t : tensors_) empty(t.roles[static_cast<std::size_t>(Role::kAccumulator)]);
+  if (policy_.accumulate_in_momentum && report.applied) return report;
+  for (Tensor& t : tensors_) empty(t.roles[place_of(Role::kAccumulator)]);
   return report;
 }
 

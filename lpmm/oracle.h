@@ -42,8 +42,11 @@ class Oracle {
     double square_sum = -1;  // of the accumulated gradient; negative: not known from a last fold
   };
 
+  // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
+  std::size_t place_of(Role role) const;
+
   OptimizerConfig optimizer_;
-  bool error_feedback_;
+  Policy policy_;
   std::uint64_t seed_;
   int microbatches_;
   std::uint32_t step_ = 0;

@@ -60,6 +60,10 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
   }
+  if (policy.accumulate_in_momentum) {
+    r.specs[static_cast<std::size_t>(Role::kAccumulator)] =
+        r.specs[static_cast<std::size_t>(Role::kMomentum)];
+  }
   if (r.exempt) r.specs = {};  // a default Codec is fp32
   return r;
 }
@@ -171,6 +175,12 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
     if (o.exempt == changes) {
       throw UsageError(
           fmt::format("illegal policy: override \"{}\" must either be exempt or give specs", o.pattern));
+    }
+    if (policy.accumulate_in_momentum && o.specs[static_cast<std::size_t>(Role::kAccumulator)]) {
+      throw UsageError(fmt::format(
+          "illegal policy: override \"{}\" gives an accumulator, but gradients are accumulated in "
+          "the momentum; give a momentum",
+          o.pattern));
     }
     if (matches_any(o.pattern, tensors)) continue;
     throw UsageError(fmt::format("illegal policy: override \"{}\" matches no tensor; the nearest is \"{}\"",

@@ -29,11 +29,17 @@ struct PolicyOverride {
   bool exempt = false;                            // or: all roles fp32
 };
 
+// What a config gives in place of an accumulator's spec.
+inline constexpr std::string_view kInMomentum = "momentum";
+
 struct Policy {
   std::string preset;
   RoleSpecs specs;
   std::vector<PolicyOverride> overrides;  // later ones win
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
+  // Gradients are folded straight into the momentum of SGD and there is no accumulator. What the policy says
+  // of accumulators is not read.
+  bool accumulate_in_momentum = false;
 };
 
 // From most bits to fewest.

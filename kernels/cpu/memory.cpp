@@ -367,6 +367,7 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
 
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args) {
+  const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const Cut cut(count, accumulator.codec.block);
   const auto runs = static_cast<std::size_t>(cut.runs());
   std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(cut.tiles) : 0);
@@ -386,7 +387,7 @@ FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std
     if (args.want_square_sum) squares[cut.index(at - first)] = kernels.square_sum(sum, t.padded);
     if (args.stats != nullptr) remember(t, s);
     const auto choose = [&](float largest, std::uint16_t old) {
-      return next_accumulator_step(t.codec, largest, old);
+      return in_momentum ? next_step(t.codec, largest, old) : next_accumulator_step(t.codec, largest, old);
     };
     if (!encode_tile(t, sum, args.noise, s, choose)) finite.store(false, std::memory_order_relaxed);
     if (args.stats != nullptr) stats[run] += count_changes(t, sum, s);
@@ -433,7 +434,10 @@ bool update(Pool& pool, const Rule& rule, const UpdateArgs& args) {
     std::array<TileView, kRoles> views;
     const std::int64_t padded = groups_of(n) * kGroup;
     for (std::size_t r = 0; r < kRoles; ++r) {
-      if (roles[r]->codes == nullptr) continue;  // the rule does not read it
+      if (roles[r]->codes == nullptr) {  // the rule does not read it, but for the gradient
+        if (r == accumulator) std::fill_n(s.values[r].data(), padded, 0.0F);
+        continue;
+      }
       views[r] = tile_of(*roles[r], at, n);
       prefetch_next(*roles[r], at, n);
       decode_tile(views[r], s.values[r].data());

@@ -98,8 +98,10 @@ struct UpdateJob : Job {
     float p = load_value(slots[0], element);
     float m = momentum < 0 ? 0.0F : load_value(slots[momentum], element);
     float v = variance < 0 ? 0.0F : load_value(slots[variance], element);
-    rule(p, load_value(accumulator, element), m, v);
-    if (accumulator.codec.format.map == Map::kFp32) {
+    rule(p, accumulator.codes == nullptr ? 0.0F : load_value(accumulator, element), m, v);
+    if (accumulator.codes == nullptr) {
+      // gradients are in the momentum
+    } else if (accumulator.codec.format.map == Map::kFp32) {
       reinterpret_cast<float*>(accumulator.codes)[element] = 0.0F;
     } else if (accumulator.codec.format.map == Map::kBf16) {
       reinterpret_cast<std::uint16_t*>(accumulator.codes)[element] = 0;
@@ -278,7 +280,7 @@ inline FoldJob make_fold(const RoleView& accumulator, std::int64_t first, std::i
                          TableOf table_of) {
   FoldJob job;
   job.slots[0] = make_slot(accumulator, table_of, noise);
-  job.slots[0].is_accumulator = true;
+  job.slots[0].is_accumulator = !is_stream_of(noise.stream, Role::kMomentum);
   job.first = first;
   job.end = first + count;
   job.unit = unit_of({&accumulator});

@@ -125,6 +125,20 @@ TEST(Oracle, ErrorFeedback) {
   }
 }
 
+TEST(Oracle, GradientsInTheMomentum) {
+  for (const char* momentum :
+       {"soft4:block64:qr", "int8:sr:sticky", "soft3:block256:rn", "bf16:sr", "fp32"}) {
+    Policy policy = odd_policy("int8:block128:qr:sticky", "fp32", momentum, "fp32");
+    policy.accumulate_in_momentum = true;
+    for (const int k : {1, 2, 4}) {
+      OptimizerConfig sgd = optimizer(RuleName::kSgd);
+      sgd.dampening = k == 2 ? 0.3 : 0;
+      sgd.decoupled_decay = k == 4;
+      run_both(policy, sgd, k, 1 + k % 3, std::string(momentum) + " K " + std::to_string(k));
+    }
+  }
+}
+
 TEST(Oracle, OddPolicies) {
   run_both(
       odd_policy("int5:block64:sr:sticky", "int7:block4096", "soft8:block64:sticky", "lin04:block512:sticky"),

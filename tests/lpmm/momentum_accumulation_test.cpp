@@ -1,0 +1,170 @@
+// Gradients that are accumulated in the momentum of SGD: no accumulator, and the same algorithm.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "lpmm/error.h"
+#include "lpmm/model_memory.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+const std::vector<TensorInfo> kTensors = {{"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}};
+
+OptimizerConfig sgd() {
+  OptimizerConfig o;
+  o.learning_rate = 0.05;
+  o.momentum = 0.9;
+  o.weight_decay = 0.01;
+  return o;
+}
+
+Policy in_momentum(Policy policy) {
+  policy.accumulate_in_momentum = true;
+  return policy;
+}
+Policy packed() {
+  Policy policy = in_momentum(make_policy("fp32"));
+  policy.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec("int8:block128:qr:sticky");
+  policy.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec("soft4:block64:qr");
+  return policy;
+}
+
+std::vector<float> gradient_of(const ModelMemory& memory, int tensor, std::uint32_t step, int microbatch) {
+  const std::uint64_t seed = 100 * step + 10 * static_cast<std::uint64_t>(microbatch);
+  return normal_values(memory.info(tensor).elements(), seed + static_cast<std::uint64_t>(tensor), 0.1F);
+}
+
+void initialize(ModelMemory& memory) {
+  for (int i = 0; i < memory.tensors(); ++i) {
+    memory.initialize(i, 0, normal_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F));
+  }
+}
+
+void run_step(ModelMemory& memory, std::uint32_t step) {
+  memory.begin_step(step);
+  for (int k = 0; k < memory.microbatches(); ++k) {
+    for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, step, k), k);
+  }
+  ASSERT_TRUE(memory.commit(0.05 / step).applied);
+}
+
+std::vector<float> decoded(const ModelMemory& memory, int tensor, Role role) {
+  const kernels::RoleView v = memory.view(tensor, role);
+  std::vector<float> values(static_cast<std::size_t>(v.elements));
+  kernels::decode(memory.pool(), v, 0, v.elements, values.data());
+  return values;
+}
+
+// In fp32 it is SGD with momentum as before, to fp32 rounding; what is stored is the momentum itself.
+TEST(MomentumAccumulation, IsTheSameAlgorithm) {
+  Pool pool(2);
+  for (const double dampening : {0.0, 0.4}) {
+    for (const bool decoupled : {false, true}) {
+      OptimizerConfig o = sgd();
+      o.dampening = dampening;
+      o.decoupled_decay = decoupled;
+      ModelMemory apart(kTensors, make_policy("fp32"), o, 3, 3, pool);
+      ModelMemory together(kTensors, in_momentum(make_policy("fp32")), o, 3, 3, pool);
+      for (ModelMemory* m : {&apart, &together}) {
+        initialize(*m);
+        for (std::uint32_t step = 1; step <= 20; ++step) run_step(*m, step);
+      }
+      for (int i = 0; i < apart.tensors(); ++i) {
+        for (const Role role : {Role::kParameter, Role::kMomentum}) {
+          const auto a = decoded(apart, i, role), b = decoded(together, i, role);
+          for (std::size_t e = 0; e < a.size(); ++e) {
+            ASSERT_NEAR(a[e], b[e], 1e-6) << to_string(role) << " " << e << ", dampening " << dampening;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
+  Pool pool(1);
+  OptimizerConfig o = sgd();
+  ParameterGroup frozen;
+  frozen.pattern = "a.*";
+  frozen.frozen = true;
+  for (const bool freeze : {false, true}) {
+    if (freeze) o.groups = {frozen};
+    const ModelMemory memory(kTensors, packed(), o, 3, 2, pool);
+    const Ledger ledger = memory.ledger(), planned = memory_ledger(kTensors, packed(), o);
+    EXPECT_EQ(ledger.model_memory(), planned.model_memory());
+    constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
+    EXPECT_EQ(ledger.role_codes[kAccumulator] + ledger.role_steps[kAccumulator], 0);
+    EXPECT_EQ(ledger.exempt, 70 * 2 * 4);  // parameter and momentum of the bias
+    EXPECT_EQ(memory.view(1, Role::kAccumulator).codes, memory.view(1, Role::kMomentum).codes);
+    EXPECT_EQ(memory.is_frozen(0), freeze);
+  }
+}
+
+// The momentum has taken part of the gradients already: it starts afresh, the parameters stay.
+TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    Pool pool(2);
+    ModelMemory memory(kTensors, packed(), sgd(), 3, 2, pool);
+    initialize(memory);
+    run_step(memory, 1);
+    std::vector<std::vector<float>> before;
+    for (int i = 0; i < memory.tensors(); ++i) before.push_back(decoded(memory, i, Role::kParameter));
+    memory.begin_step(2);
+    for (int k = 0; k < 2; ++k) {
+      for (int i = 0; i < memory.tensors(); ++i) {
+        auto gradient = gradient_of(memory, i, 2, k);
+        if (k == 1 && i == 1) gradient[99] = bad;
+        memory.fold(i, 0, gradient, k);
+      }
+    }
+    const StepReport report = memory.commit(0.05);
+    EXPECT_FALSE(report.applied);
+    EXPECT_EQ(report.failed_tensor, "b.weight");
+    for (int i = 0; i < memory.tensors(); ++i) {
+      EXPECT_EQ(decoded(memory, i, Role::kParameter), before[static_cast<std::size_t>(i)]);
+      for (const float m : decoded(memory, i, Role::kMomentum)) ASSERT_EQ(m, 0);
+    }
+    run_step(memory, 3);
+    EXPECT_EQ(memory.updates(), 2);
+  }
+}
+
+TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
+  Pool pool(1);
+  const auto error = [&](const std::function<void(Policy&, OptimizerConfig&)>& change, int microbatches = 1) {
+    Policy policy = packed();
+    OptimizerConfig o = sgd();
+    change(policy, o);
+    try {
+      const ModelMemory memory(kTensors, policy, o, 3, microbatches, pool);
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}), "no error");
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = RuleName::kAdamW; }).find("\"sgd\""),
+            std::string::npos);
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.momentum = 0; }).find("above 0"), std::string::npos);
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.nesterov = true; }).find("nesterov"),
+            std::string::npos);
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.clip_norm = 1; }).find("clip_norm"), std::string::npos);
+  EXPECT_NE(error([](Policy& p, OptimizerConfig&) { p.error_feedback = true; }).find("error_feedback"),
+            std::string::npos);
+  EXPECT_NE(error([](Policy& p, OptimizerConfig&) {
+              PolicyOverride o;
+              o.pattern = "a.*";
+              o.specs[static_cast<std::size_t>(Role::kAccumulator)] = parse_spec("int8");
+              p.overrides.push_back(o);
+            }).find("give a momentum"),
+            std::string::npos);
+  EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}, (1 << 14) - 1), "no error");
+  EXPECT_NE(error([](Policy&, OptimizerConfig&) {}, 1 << 14).find("16383"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace lpmm
