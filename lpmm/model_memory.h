@@ -3,7 +3,7 @@
 //
 //   memory.begin_step(step);
 //   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
-//   memory.commit(learning_rate);   // nothing, where a gradient was not finite
+//   memory.commit(learning_rate);   // no update, where a gradient was not finite
 #pragma once
 
 #include <array>
@@ -21,7 +21,9 @@
 namespace lpmm {
 
 struct StepReport {
-  bool applied = false;       // false: a gradient was NaN or Inf; nothing persistent changed
+  // False: a gradient was NaN or Inf. Nothing persistent changed; but where gradients are accumulated in the
+  // momentum, that had some of them already and is emptied.
+  bool applied = false;
   std::string failed_tensor;  // the first tensor whose gradient failed
   double gradient_norm = 0;   // global, of the accumulated gradient, before clipping (0 if not asked for)
   double clip_factor = 1;
@@ -50,7 +52,8 @@ class ModelMemory {
   const OptimizerConfig& optimizer() const;
   int microbatches() const;
   Pool& pool() const;
-  // Null codes where the rule has no such state, or the tensor is frozen.
+  // Null codes where the rule has no such state, or the tensor is frozen. The accumulator is the momentum
+  // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   Ledger ledger() const;             // activations, buffers and workspace are 0 here

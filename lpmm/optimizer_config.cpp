@@ -164,7 +164,6 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
           "takes optimizer.rule = \"sgd\" with a momentum above 0");
   require(!config.nesterov, "does not know the gradient by itself: set optimizer.nesterov = false");
   require(config.clip_norm == 0, "does not know the gradient's norm: set optimizer.clip_norm = 0");
-  require(!policy.error_feedback, "holds gradients before the update: set memory.error_feedback = false");
 }
 
 double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {

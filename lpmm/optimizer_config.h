@@ -63,7 +63,8 @@ inline constexpr double kNoLearningRate = std::numeric_limits<double>::infinity(
 // `learning_rate` has the schedule applied; `clip` is the gradient factor. With `error_feedback` the factor
 // is such that momentum brings the whole error back in time, at a constant rate (ECO, arXiv 2601.22101);
 // where the rate rises above that of the last update, momentum keeps the speed it gave the parameter, not its
-// own size, as what was fed back at a small rate would return multiplied.
+// own size, as what was fed back at a small rate would return multiplied. (Gradients that were accumulated in
+// it shrink with it in that one update.)
 Rule make_rule(const OptimizerConfig& config, const std::string& tensor, double learning_rate, std::int64_t t,
                double clip, bool error_feedback, double last_learning_rate = kNoLearningRate);
 bool uses_momentum(const OptimizerConfig& config);

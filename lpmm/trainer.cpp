@@ -463,7 +463,8 @@ bool Run::step() {
     ++state_.failed_in_row;
     log_->write(
         {{"type", "step"}, {"step", state_.step}, {"epoch", epoch}, {"failed", report.failed_tensor}});
-    progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}", state_.step, report.failed_tensor));
+    progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}{}", state_.step, report.failed_tensor,
+                               config_.policy.accumulate_in_momentum ? "; momentum starts afresh" : ""));
     return false;
   }
   buffers_.commit();

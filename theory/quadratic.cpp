@@ -26,6 +26,14 @@ Floor predict(const QuadraticRun& run, const QuadraticResult& result, double cur
                            .moves = result.moves,
                            .error_feedback = run.error_feedback,
                            .quasi = run.parameter.rounding == Rounding::kQuasiStochastic};
+  if (run.accumulate_in_momentum) {
+    // The fold's rounding error is part of what moves x, and as large as a momentum's that holds such errors.
+    for (int i = 0; i < 50; ++i) {
+      problem.accumulator_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format),
+                                              quadratic_floor(problem).momentum_spread);
+    }
+    return quadratic_floor(problem);
+  }
   const double gradient = std::sqrt(run.gradient_noise * run.gradient_noise +
                                     curvature * curvature * quadratic_floor(problem).variance);
   problem.accumulator_noise = state_noise(run.accumulator, map_table(run.accumulator.format), gradient);
@@ -59,6 +67,7 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   policy.specs[static_cast<std::size_t>(Role::kAccumulator)] = run.accumulator;
   policy.specs[static_cast<std::size_t>(Role::kMomentum)] = run.momentum_state;
   policy.error_feedback = run.error_feedback;
+  policy.accumulate_in_momentum = run.accumulate_in_momentum;
   ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, 1, pool);
 
   // Optima in +-[0.2, 0.6] with the range of a block at 1.

@@ -26,6 +26,7 @@ struct QuadraticRun {
   Spec parameter;                    // block 128
   Spec accumulator, momentum_state;  // fp32 unless given
   bool error_feedback = false;
+  bool accumulate_in_momentum = false;  // then `accumulator` is not read
   GridMotion motion = GridMotion::kFixed;
   double start = 1;  // free elements start at this share of their optimum
   int blocks = 32;

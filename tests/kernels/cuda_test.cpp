@@ -295,13 +295,23 @@ void compare(const Backend& expected, const Backend& tested) {
   fed_sgd.feedback = 2.5F;
   Adam fed_adam = adam;
   fed_adam.feedback = 11.0F;
+  struct Kind {
+    Rule rule;
+    bool in_momentum = false;  // gradients are accumulated there
+  };
+  Sgd accumulating = sgd;
+  accumulating.nesterov = 0;
   for (const Case& c : cases()) {
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
-      for (const Rule& rule : {Rule{sgd}, Rule{plain}, Rule{adam}, Rule{fed_sgd}, Rule{fed_adam}}) {
+      for (const auto& [rule, in_momentum] :
+           {Kind{sgd}, Kind{plain}, Kind{adam}, Kind{fed_sgd}, Kind{fed_adam}, Kind{accumulating, true}}) {
         const bool is_adam = std::holds_alternative<Adam>(rule);
         const bool momentum = is_adam || std::get<Sgd>(rule).momentum != 0;
         State a = make_state(c, elements, momentum, is_adam);
-        State b = make_state(c, elements, momentum, is_adam);
+        if (in_momentum) a.roles[1] = Host();
+        State b = a;
+        const std::size_t folded = in_momentum ? 2 : 1;
+        const Rule& of_rule = rule;
         const auto both = [&](const auto& call) {
           call(expected, a);
           call(tested, b);
@@ -312,11 +322,11 @@ void compare(const Backend& expected, const Backend& tested) {
         });
         for (std::uint32_t step = 1; step <= 3; ++step) {
           for (std::uint32_t micro = 0; micro < 2; ++micro) {
-            const Noise noise{7, 3, step, noise_stream(Role::kAccumulator, micro)};
+            const Noise noise{7, 3, step, noise_stream(static_cast<Role>(folded), micro + 1)};
             const auto gradient = values(elements, 10 * step + micro, false);
-            both([&](const Backend& on, State& s) { on.fold(s, 1, 0, gradient, noise); });
+            both([&](const Backend& on, State& s) { on.fold(s, folded, 0, gradient, noise); });
           }
-          both([&](const Backend& on, State& s) { on.update(s, rule, {7, 3, step, 0}); });
+          both([&](const Backend& on, State& s) { on.update(s, of_rule, {7, 3, step, 0}); });
         }
         for (std::size_t r = 0; r < kRoles; ++r) {
           if (a.roles[r].codes.empty()) continue;

@@ -145,6 +145,31 @@ TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
   EXPECT_TRUE(feeds_back(min + sgdm, {"", "rn", {"memory.error_feedback=true"}}));
 }
 
+TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
+  const std::string sgdm = "[optimizer]\nrule = 'sgd'\nmomentum = 0.9\n";
+  const std::string memory = "[memory]\npreset = 'lpmm'\naccumulator = 'momentum'\n";
+  const auto in_momentum = [](const std::string& text, const ConfigOptions& options) {
+    return parse(text, options).policy.accumulate_in_momentum;
+  };
+  EXPECT_FALSE(in_momentum(sgdm, {"lpmm", "", {}}));
+  EXPECT_TRUE(in_momentum(memory + sgdm, {}));
+  EXPECT_TRUE(in_momentum(sgdm, {"lpmm", "", {"memory.accumulator=momentum"}}));
+  // --preset replaces what the file says of it, a spec as well.
+  EXPECT_FALSE(in_momentum(memory + sgdm, {"lpmm", "", {}}));
+  EXPECT_FALSE(in_momentum(memory + sgdm, {"", "", {"memory.accumulator=int8"}}));
+  const std::string text = to_toml(parse(memory + sgdm));
+  EXPECT_NE(text.find("accumulator = \"momentum\""), std::string::npos);
+  EXPECT_TRUE(parse_config(text, "again.toml", {}).policy.accumulate_in_momentum);
+
+  const std::string run = "[train]\nepochs=1\n";
+  expect_says(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "above 0"});
+  expect_says(run + memory + sgdm + "nesterov = true\n", {"optimizer.nesterov = false"});
+  expect_says(run + memory + sgdm + "clip_norm = 1\n", {"optimizer.clip_norm = 0"});
+  expect_says(run + "[memory]\nmomentum = 'momentum'\n", {"run.toml:4", "memory.momentum"});
+  expect_says(run + memory + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'int8'\n",
+              {"give a momentum"});
+}
+
 TEST(Config, PrintsWhatItReads) {
   const RunConfig c = parse_config(
       "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nmomentum=0.9\nweight_decay=1e-4\nepsilon="

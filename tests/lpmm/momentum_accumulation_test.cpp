@@ -153,8 +153,6 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.nesterov = true; }).find("nesterov"),
             std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.clip_norm = 1; }).find("clip_norm"), std::string::npos);
-  EXPECT_NE(error([](Policy& p, OptimizerConfig&) { p.error_feedback = true; }).find("error_feedback"),
-            std::string::npos);
   EXPECT_NE(error([](Policy& p, OptimizerConfig&) {
               PolicyOverride o;
               o.pattern = "a.*";

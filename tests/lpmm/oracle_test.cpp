@@ -134,6 +134,7 @@ TEST(Oracle, GradientsInTheMomentum) {
       OptimizerConfig sgd = optimizer(RuleName::kSgd);
       sgd.dampening = k == 2 ? 0.3 : 0;
       sgd.decoupled_decay = k == 4;
+      policy.error_feedback = k == 4;
       run_both(policy, sgd, k, 1 + k % 3, std::string(momentum) + " K " + std::to_string(k));
     }
   }

@@ -168,6 +168,11 @@ TEST(Trainer, ResumesErrorFeedbackWithTheSameBytes) {
                                     "memory.error_feedback=true"});
 }
 
+TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0",
+                                    "memory.accumulator=momentum"});
+}
+
 TEST(Trainer, ResumesFromNothing) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());
