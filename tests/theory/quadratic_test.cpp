@@ -140,7 +140,7 @@ TEST(QuadraticTest, GradientsInTheMomentumArePredicted) {
     run.momentum = 0.9;
     run.momentum_state = parse_spec(state);
     run.accumulate_in_momentum = true;
-    expect_predicted(run, 0.1, run.momentum_state.format.bits == 4 ? 0.1 : 0.02);
+    expect_predicted(run, 0.05, run.momentum_state.format.bits == 4 ? 0.1 : 0.02);
   }
 }
 
