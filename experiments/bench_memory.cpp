@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <limits>
 #include <memory>
 #include <new>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -172,23 +174,24 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
   const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1, policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
-  const bool with_variance = uses_variance(optimizer);
+  const bool with_variance = uses_variance(optimizer), with_accumulator = !policy.accumulate_in_momentum;
   Pool pool(options.threads);
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth_in_child(pool.threads());
 
-  std::vector<Tensor> tensors;
-  for (std::size_t r = 0; r < (with_variance ? 4U : 3U); ++r) {
-    tensors.emplace_back(policy.specs[r], n);
+  std::array<std::optional<Tensor>, kRoles> tensors;
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    if (!has_role(policy, optimizer, "", static_cast<Role>(r))) continue;
+    tensors[r].emplace(policy.specs[r], n);
     result.packed_bytes_per_element +=
         static_cast<double>(code_bytes(policy.specs[r].format, n) + step_bytes(policy.specs[r], n)) /
         static_cast<double>(n);
   }
   kernels::UpdateArgs args;
-  args.parameter = tensors[0].view;
-  args.accumulator = tensors[1].view;
-  args.momentum = tensors[2].view;
-  if (with_variance) args.variance = tensors[3].view;
+  args.parameter = tensors[0]->view;
+  if (with_accumulator) args.accumulator = tensors[1]->view;
+  args.momentum = tensors[2]->view;
+  if (with_variance) args.variance = tensors[3]->view;
   const auto encode = [&](const kernels::RoleView& role) {
     return [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::encode(pool, role, at, count, values, {1, 0, 0, 0});
@@ -205,8 +208,8 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
     fill(n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::FoldArgs fold_args;
       fold_args.noise = args.noise;
-      fold_args.noise.stream = noise_stream(Role::kAccumulator);
-      kernels::fold(pool, args.accumulator, at, count, values, fold_args);
+      fold_args.noise.stream = fold_stream(policy, 0, 0);
+      kernels::fold(pool, with_accumulator ? args.accumulator : args.momentum, at, count, values, fold_args);
     });
     reset_peak();
     const std::int64_t before = rss_bytes();

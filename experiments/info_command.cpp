@@ -50,11 +50,17 @@ ordered_json format_row(Format format) {
 ordered_json presets() {
   ordered_json all = ordered_json::object();
   for (const std::string_view name : preset_names()) {
-    const Policy policy = make_policy(name, {.momentum = 0.9});
+    const Policy policy = make_policy(name), sgd = make_policy(name, {.momentum = 0.9});
+    ordered_json& preset = all[std::string(name)];
     for (std::size_t role = 0; role < kRoles; ++role) {
-      all[std::string(name)][std::string(to_string(static_cast<Role>(role)))] = to_string(policy.specs[role]);
+      preset[std::string(to_string(static_cast<Role>(role)))] = to_string(policy.specs[role]);
     }
-    all[std::string(name)]["error_feedback"] = policy.error_feedback ? "with SGD and momentum" : "no";
+    preset["error_feedback"] = sgd.error_feedback ? "with SGD and momentum" : "no";
+    if (sgd.accumulate_in_momentum) {
+      preset["sgd_parameter"] = to_string(sgd.specs[static_cast<std::size_t>(Role::kParameter)]);
+      preset["sgd_accumulator"] = kInMomentum;
+      preset["sgd_momentum"] = to_string(sgd.specs[static_cast<std::size_t>(Role::kMomentum)]);
+    }
   }
   return all;
 }

@@ -154,16 +154,17 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
         "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, or "
         "beta1 of adam, or turn it off");
   }
-  if (!policy.accumulate_in_momentum) return;
-  const auto require = [](bool ok, const char* what) {
-    if (ok) return;
-    throw UsageError(fmt::format(
-        "memory.accumulator is \"momentum\", which {}; or give the accumulator a spec of its own", what));
-  };
-  require(config.rule == RuleName::kSgd && config.momentum > 0,
-          "takes optimizer.rule = \"sgd\" with a momentum above 0");
-  require(!config.nesterov, "does not know the gradient by itself: set optimizer.nesterov = false");
-  require(config.clip_norm == 0, "does not know the gradient's norm: set optimizer.clip_norm = 0");
+  if (!policy.accumulate_in_momentum || can_accumulate(config)) return;
+  throw UsageError(fmt::format(
+      "memory.accumulator is \"momentum\", which takes {}; or give the accumulator a spec of its own",
+      config.rule != RuleName::kSgd || config.momentum == 0
+          ? "optimizer.rule = \"sgd\" with a momentum above 0"
+      : config.nesterov ? "optimizer.nesterov = false"
+                        : "optimizer.clip_norm = 0"));
+}
+
+bool can_accumulate(const OptimizerConfig& config) {
+  return config.rule == RuleName::kSgd && config.momentum > 0 && !config.nesterov && config.clip_norm == 0;
 }
 
 double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {

@@ -73,6 +73,9 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
 // What a tensor has memory for: frozen ones have the parameter alone.
 bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role);
 
+// Whether its momentum can take gradients before the update: SGD's, without Nesterov and clipping, which know
+// the gradient by itself and its norm.
+bool can_accumulate(const OptimizerConfig& config);
 // Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
 void check_momentum(const Policy& policy, const OptimizerConfig& config);
 // The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which

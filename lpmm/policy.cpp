@@ -16,6 +16,8 @@ struct Preset {
   std::string_view name;
   std::array<std::string_view, kRoles> specs;  // parameter, accumulator, momentum, variance
   bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
+  // Where gradients can be accumulated in the momentum, they are, with these and error feedback; empty: not.
+  std::string_view sgd_parameter = {}, sgd_momentum = {};
 };
 
 // Everything the presets decide. Everything included, a parameter takes 28.77 (lpmm), 24.91
@@ -33,7 +35,10 @@ constexpr std::array<Preset, 6> kPresets = {{
      {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"},
      true},
     {"lpmm-nano",
-     {"int6:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt03:block128:sr:sticky"}},
+     {"int6:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt03:block128:sr:sticky"},
+     false,
+     "int7:block128:sr:sticky",
+     "int5:block64:sr"},
 }};
 
 const Preset& find_preset(std::string_view preset) {
@@ -120,9 +125,15 @@ Policy make_policy(std::string_view preset) {
 }
 
 Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
+  const Preset& found = find_preset(preset);
   Policy policy = make_policy(preset);
   policy.error_feedback =
-      find_preset(preset).feedback_with_sgd && optimizer.rule == RuleName::kSgd && uses_momentum(optimizer);
+      found.feedback_with_sgd && optimizer.rule == RuleName::kSgd && uses_momentum(optimizer);
+  if (!found.sgd_momentum.empty() && can_accumulate(optimizer)) {
+    policy.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec(found.sgd_parameter);
+    policy.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec(found.sgd_momentum);
+    policy.accumulate_in_momentum = policy.error_feedback = true;
+  }
   return policy;
 }
 

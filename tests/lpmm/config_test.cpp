@@ -123,7 +123,8 @@ TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
   };
   for (const std::string_view preset : preset_names()) {
     const ConfigOptions options{.preset = std::string(preset), .rounding = {}, .settings = {}};
-    EXPECT_EQ(feeds_back(sgdm, options), preset == "lpmm-compact" || preset == "lpmm-min") << preset;
+    const bool feeds = preset == "lpmm-compact" || preset == "lpmm-min" || preset == "lpmm-nano";
+    EXPECT_EQ(feeds_back(sgdm, options), feeds) << preset;
     EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'sgd'\n", options)) << preset;
     EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'adamw'\n", options)) << preset;
   }
@@ -160,6 +161,18 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   const std::string text = to_toml(parse(memory + sgdm));
   EXPECT_NE(text.find("accumulator = \"momentum\""), std::string::npos);
   EXPECT_TRUE(parse_config(text, "again.toml", {}).policy.accumulate_in_momentum);
+
+  // lpmm-nano does where it can, with specs of its own.
+  const auto nano = [](const std::string& text) { return parse(text, {"lpmm-nano", "", {}}).policy; };
+  EXPECT_TRUE(nano(sgdm).accumulate_in_momentum && nano(sgdm).error_feedback);
+  EXPECT_EQ(nano(sgdm).specs[0].format.bits, 7);
+  EXPECT_EQ(nano(sgdm).specs[2].format.bits, 5);
+  for (const std::string& other : {std::string("[optimizer]\nrule = 'adamw'\n"), std::string("[optimizer]\n"),
+                                   sgdm + "nesterov = true\n", sgdm + "clip_norm = 1\n"}) {
+    EXPECT_FALSE(nano(other).accumulate_in_momentum || nano(other).error_feedback) << other;
+    EXPECT_EQ(nano(other).specs[0].format.bits, 6);
+  }
+  EXPECT_FALSE(parse(sgdm, {"lpmm-nano", "", {"memory.accumulator=int8"}}).policy.accumulate_in_momentum);
 
   const std::string run = "[train]\nepochs=1\n";
   expect_says(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "above 0"});
