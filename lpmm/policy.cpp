@@ -21,7 +21,7 @@ struct Preset {
 };
 
 // Everything the presets decide. Everything included, a parameter takes 28.77 (lpmm), 24.91
-// (lpmm-compact), 16.95 (lpmm-min) and 13.97 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60
+// (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60
 // and 16.61 with AdamW and GPT-2 124M.
 constexpr std::array<Preset, 6> kPresets = {{
     {"fp32", {"fp32", "fp32", "fp32", "fp32"}},
