@@ -184,6 +184,85 @@ void run_quadratic_part(const AblationOptions& options) {
   draw_charts(options.out, "quadratic", charts);
 }
 
+// ---- momentum ------------------------------------------------------------------------------------------
+// Floors of SGDM with gradients accumulated in the momentum, beside the floor of fp32.
+void run_momentum(const AblationOptions& options) {
+  struct Cell {
+    const char *parameter, *momentum;
+    bool error_feedback;
+    QuadraticRun run = {};
+    theory::QuadraticResult measured = {};
+  };
+  constexpr Cell kPolicies[] = {{"fp32", "fp32", false},
+                                {"int7:block128:sr:sticky", "int5:block64:sr", false},
+                                {"int7:block128:qr:sticky", "int5:block64:qr", false},
+                                {"int7:block128:sr:sticky", "int5:block64:sr", true},
+                                {"int7:block128:sr:sticky", "int5:block64:qr", true},
+                                {"int7:block128:qr:sticky", "int5:block64:sr", true},
+                                {"int7:block128:qr:sticky", "int5:block64:qr", true},
+                                {"int6:block128:qr:sticky", "int6:block128:qr", true},
+                                {"int8:block128:qr:sticky", "soft4:block64:qr", true}};
+  std::vector<Cell> cells;
+  for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
+    for (Cell cell : kPolicies) {
+      if (options.quick && rate != 0.1) continue;
+      cell.run.curvature = 0.1;
+      cell.run.gradient_noise = 0.05;
+      cell.run.learning_rate = rate;
+      cell.run.momentum = 0.9;
+      cell.run.parameter = parse_spec(cell.parameter);
+      cell.run.momentum_state = parse_spec(cell.momentum);
+      cell.run.error_feedback = cell.error_feedback;
+      cell.run.accumulate_in_momentum = true;
+      cell.run.blocks = 8;
+      cell.run.steps = options.quick ? 200 : 20000;
+      cells.push_back(cell);
+    }
+  }
+  tell(fmt::format("ablation: {} quadratic runs with gradients in the momentum\n", cells.size()));
+  Pool pool(options.threads);
+  pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
+    Cell& cell = cells[static_cast<std::size_t>(item)];
+    Pool one(1);
+    cell.measured = theory::run_quadratic(cell.run, one);
+  });
+  std::string csv =
+      "parameter,momentum,error_feedback,learning_rate,step_over_move,measured,deviation,over_fp32\n";
+  const auto chart = [](const char* title) {
+    return Chart{title,
+                 "learning rate",
+                 "E (x - optimum)^2 over that of fp32",
+                 "set logscale xy\nset xrange [8e-4:0.12]\nset yrange [1:10]",
+                 {}};
+  };
+  std::vector<Chart> charts = {chart("gradients in the momentum"), chart("the same with error feedback")};
+  double fp32 = 1;  // of the same rate
+  for (const Cell& c : cells) {
+    const Spec &parameter = c.run.parameter, &momentum = c.run.momentum_state;
+    const bool packed = is_packed(parameter.format);
+    if (!packed) fp32 = c.measured.variance;
+    const double rate = c.run.learning_rate, ratio = c.measured.variance / fp32;
+    csv += fmt::format("{},{},{},{:g},{:.3g},{:.4g},{:.2g},{:.4f}\n", c.parameter, c.momentum,
+                       c.error_feedback, rate,
+                       packed ? c.measured.step / (rate * c.run.gradient_noise) : 0.0, c.measured.variance,
+                       c.measured.error, ratio);
+    if (!packed) continue;
+    const std::string title =
+        fmt::format("{} {}, {} {}", to_string(parameter.format), to_string(parameter.rounding),
+                    to_string(momentum.format), to_string(momentum.rounding));
+    std::vector<ChartSeries>& series = charts[c.error_feedback ? 1 : 0].series;
+    auto line = std::find_if(series.begin(), series.end(),
+                             [&](const ChartSeries& s) { return s.title == title; });
+    if (line == series.end()) {
+      const char* next = kRunColours[series.size() % std::size(kRunColours)];
+      line = series.insert(line, {title, fmt::format("linespoints pt 7 lc '{}'", next), {}});
+    }
+    line->points.emplace_back(rate, ratio);
+  }
+  write_csv(options, "momentum.csv", csv);
+  draw_charts(options.out, "momentum", charts);
+}
+
 // ---- logistic ------------------------------------------------------------------------------------------
 void run_logistic_part(const AblationOptions& options) {
   struct Cell {
@@ -380,6 +459,8 @@ int run_ablation(const AblationOptions& options) {
   for (const std::string& part : options.parts) {
     if (part == "quadratic") {
       run_quadratic_part(options);
+    } else if (part == "momentum") {
+      run_momentum(options);
     } else if (part == "logistic") {
       run_logistic_part(options);
     } else if (part == "steps") {
@@ -387,7 +468,7 @@ int run_ablation(const AblationOptions& options) {
     } else if (part == "variance") {
       run_variance(options);
     } else {
-      throw UsageError(fmt::format("unknown part '{}': quadratic, logistic, steps or variance", part));
+      throw UsageError(fmt::format("unknown part '{}': quadratic, momentum, logistic, steps or variance", part));
     }
   }
   return 0;
@@ -399,7 +480,7 @@ void add_ablate_command(CLI::App& program, Action& action) {
   command->add_option("--out", o->out, "folder of the tables and plots, made if missing")
       ->required()
       ->type_name("DIR");
-  command->add_option("--parts", o->parts, "quadratic, logistic, steps, variance")
+  command->add_option("--parts", o->parts, "quadratic, momentum, logistic, steps, variance")
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--threads", o->threads, "threads; 0: all processors")

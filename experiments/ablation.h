@@ -1,5 +1,6 @@
 // The measurements behind the presets (`lpmm ablate`), each a CSV file and a plot in one folder:
 //   quadratic  noise floors of SGD and SGDM, measured on packed runs and predicted by theory/floors.h
+//   momentum   the same floors with gradients accumulated in the momentum, beside that of fp32
 //   logistic   noise floors and lost updates of logistic regression: theory/logistic.h
 //   steps      the constants of sticky steps, and the block: theory/step_study.h
 //   variance   Adam's steps with a packed variance: theory/variance_study.h
@@ -14,7 +15,7 @@ namespace lpmm {
 
 struct AblationOptions {
   std::string out;
-  std::vector<std::string> parts = {"quadratic", "logistic", "steps", "variance"};
+  std::vector<std::string> parts = {"quadratic", "momentum", "logistic", "steps", "variance"};
   int threads = 0;
   bool quick = false;  // a corner of each grid, to see that it works
 };

@@ -15,12 +15,13 @@ std::int64_t lines(const std::string& text) {
 TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   const Outcome run = run_lpmm({"ablate", "--quick", "--out", path("out")});
   ASSERT_EQ(run.code, 0) << run.err;
-  for (const char* part : {"quadratic", "logistic", "steps", "variance"}) {
+  for (const char* part : {"quadratic", "momentum", "logistic", "steps", "variance"}) {
     for (const char* extension : {".csv", ".gp", ".png", ".svg"}) {
       EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
     }
   }
   EXPECT_EQ(lines(read_file(path("out/quadratic.csv"))), 18);
+  EXPECT_EQ(lines(read_file(path("out/momentum.csv"))), 10);
   EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
   EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 6);

@@ -1,0 +1,122 @@
+$d0 << EOD
+0.1 1.07059
+0.03 1.23276
+0.01 1.68173
+0.003 3.21161
+0.001 7.70352
+EOD
+$d1 << EOD
+0.1 1.03789
+0.03 1.08003
+0.01 1.25481
+0.003 2.13128
+0.001 5.03816
+EOD
+$d2 << EOD
+0.1 1.07279
+0.03 1.10635
+0.01 1.15207
+0.003 1.34667
+0.001 2.42951
+EOD
+$d3 << EOD
+0.1 1.04835
+0.03 1.08262
+0.01 1.12066
+0.003 1.25808
+0.001 1.9385
+EOD
+$d4 << EOD
+0.1 1.06438
+0.03 1.07291
+0.01 1.10453
+0.003 1.27893
+0.001 2.30588
+EOD
+$d5 << EOD
+0.1 1.04076
+0.03 1.05333
+0.01 1.08988
+0.003 1.25417
+0.001 2.63923
+EOD
+$d6 << EOD
+0.1 1.05503
+0.03 1.09088
+0.01 1.19327
+0.003 1.61849
+0.001 3.50791
+EOD
+$d7 << EOD
+0.1 1.10826
+0.03 1.16014
+0.01 1.14171
+0.003 1.27296
+0.001 3.26184
+EOD
+set grid
+set xlabel offset 0,0.6
+set terminal pngcairo font 'sans,11' size 1120,480
+set output 'momentum.png'
+set multiplot layout 1,2
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'gradients in the momentum' noenhanced
+set xlabel 'learning rate' noenhanced
+set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
+set logscale xy
+set xrange [8e-4:0.12]
+set yrange [1:10]
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
+plot $d0 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d1 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 qr, int5 qr' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'the same with error feedback' noenhanced
+set xlabel 'learning rate' noenhanced
+set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
+set logscale xy
+set xrange [8e-4:0.12]
+set yrange [1:10]
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
+plot $d2 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d5 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d7 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
+unset multiplot
+set terminal svg size 1120,480 dynamic background 'white'
+set output 'momentum.svg'
+set multiplot layout 1,2
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'gradients in the momentum' noenhanced
+set xlabel 'learning rate' noenhanced
+set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
+set logscale xy
+set xrange [8e-4:0.12]
+set yrange [1:10]
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
+plot $d0 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d1 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 qr, int5 qr' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'the same with error feedback' noenhanced
+set xlabel 'learning rate' noenhanced
+set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
+set logscale xy
+set xrange [8e-4:0.12]
+set yrange [1:10]
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
+plot $d2 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d5 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d7 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
+unset multiplot
