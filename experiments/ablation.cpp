@@ -243,16 +243,15 @@ void run_momentum(const AblationOptions& options) {
     if (!packed) fp32 = c.measured.variance;
     const double rate = c.run.learning_rate, ratio = c.measured.variance / fp32;
     csv += fmt::format("{},{},{},{:g},{:.3g},{:.4g},{:.2g},{:.4f}\n", c.parameter, c.momentum,
-                       c.error_feedback, rate,
-                       packed ? c.measured.step / (rate * c.run.gradient_noise) : 0.0, c.measured.variance,
-                       c.measured.error, ratio);
+                       c.error_feedback, rate, packed ? c.measured.step / (rate * c.run.gradient_noise) : 0.0,
+                       c.measured.variance, c.measured.error, ratio);
     if (!packed) continue;
     const std::string title =
         fmt::format("{} {}, {} {}", to_string(parameter.format), to_string(parameter.rounding),
                     to_string(momentum.format), to_string(momentum.rounding));
     std::vector<ChartSeries>& series = charts[c.error_feedback ? 1 : 0].series;
-    auto line = std::find_if(series.begin(), series.end(),
-                             [&](const ChartSeries& s) { return s.title == title; });
+    auto line =
+        std::find_if(series.begin(), series.end(), [&](const ChartSeries& s) { return s.title == title; });
     if (line == series.end()) {
       const char* next = kRunColours[series.size() % std::size(kRunColours)];
       line = series.insert(line, {title, fmt::format("linespoints pt 7 lc '{}'", next), {}});
@@ -468,7 +467,8 @@ int run_ablation(const AblationOptions& options) {
     } else if (part == "variance") {
       run_variance(options);
     } else {
-      throw UsageError(fmt::format("unknown part '{}': quadratic, momentum, logistic, steps or variance", part));
+      throw UsageError(
+          fmt::format("unknown part '{}': quadratic, momentum, logistic, steps or variance", part));
     }
   }
   return 0;

@@ -235,9 +235,12 @@ int run(const Options& o) {
   advice["parameter"] = least(parameter_candidates(), elements_of(tensors), [&](const Spec& spec) {
     return growth_of(tensors, spec, momentum) <= kMostGrowth;
   });
-  advice["accumulator"] = least(accumulator_candidates(), elements_of(tensors), [&](const Spec& spec) {
-    return fold_noise_of(tensors, spec, folds) <= kMostFoldNoise;
-  });
+  advice["accumulator"] = nullptr;
+  if (!config.policy.accumulate_in_momentum) {
+    advice["accumulator"] = least(accumulator_candidates(), elements_of(tensors), [&](const Spec& spec) {
+      return fold_noise_of(tensors, spec, folds) <= kMostFoldNoise;
+    });
+  }
   advice["most_microbatches"] = most_microbatches(config.train.batch, [&](int k) {
     return mean_over(tensors, [&](const TensorProbe& t) { return folded(t, k); });
   });
@@ -286,7 +289,7 @@ of updates that will change no code (with sr no loss in itself: their mean is ke
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
 accumulator adds to the gradient's own noise (variances; folds with qr are taken to be those of sr).
 Null is what theory does not cover: parameters on maps that are not linear, floor growth with rn, error
-feedback or moving qr, fold noise of rn accumulators. Advice: the spec with the fewest bits, the
+feedback or moving qr, fold noise of rn accumulators and of gradients in the momentum. Advice: the spec with the fewest bits, the
 smallest learning rate and the most microbatches at which rounding at most doubles that noise, in the
 mean of all elements; the parameter's is for a run without error feedback. A probe sees the start of a
 training: weights grow and gradients shrink later, and more bits are needed then. The formulas:

@@ -55,7 +55,10 @@ ordered_json presets() {
     for (std::size_t role = 0; role < kRoles; ++role) {
       preset[std::string(to_string(static_cast<Role>(role)))] = to_string(policy.specs[role]);
     }
-    preset["error_feedback"] = sgd.error_feedback ? "with SGD and momentum" : "no";
+    preset["error_feedback"] = !sgd.error_feedback ? "no"
+                               : sgd.accumulate_in_momentum
+                                   ? "with SGD and momentum, but not Nesterov or clipping"
+                                   : "with SGD and momentum";
     if (sgd.accumulate_in_momentum) {
       preset["sgd_parameter"] = to_string(sgd.specs[static_cast<std::size_t>(Role::kParameter)]);
       preset["sgd_accumulator"] = kInMomentum;

@@ -1,12 +1,12 @@
 // Checkpoints: a folder of two files,
 //   model.safetensors  codes as U8, steps as BF16, fp32 tensors and buffers as F32, the specs as metadata
 //   state.json         where the run was, and the checksum of both files
-// named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps and not
-// saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones split in .codes
-// and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen (tests/golden): later
-// programs read it; new words for specs may join it, which programs before them refuse by name, and numbers
-// in state.json that a program may do without (learning_rate, of the last update); anything else that it
-// cannot say becomes another version.
+// named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps, or the
+// momentum, and not saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones
+// split in .codes and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen
+// (tests/golden): later programs read it; new words for specs may join it, which programs before them refuse
+// by name, and numbers in state.json that a program may do without (learning_rate, of the last update);
+// anything else that it cannot say becomes another version.
 #pragma once
 
 #include <cstdint>

@@ -60,7 +60,7 @@ void visit(Visitor& v, Config& c) {
   v.integer("steps", c.train.steps, 0, kMostSteps);
   v.text("init", c.train.init);
   v.integer("batch", c.train.batch, 1, 1 << 20);
-  v.integer("microbatches", c.train.microbatches, 1, 1 << 14);
+  v.integer("microbatches", c.train.microbatches, 1, kMostMicrobatches);
   v.integer("seed", c.train.seed, 0, std::numeric_limits<std::int64_t>::max());
   v.choice("compute", c.train.compute, Names<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}});
   v.integer("threads", c.train.threads, 0, 1024);
@@ -175,6 +175,10 @@ class Reader {
   void spec(std::string_view key, std::optional<Spec>& out) {
     if (toml::node* n = take(key)) {
       const auto text = value<std::string>(*n, key, "a string");
+      if (key == "accumulator" && text == kInMomentum) {
+        fail(*n,
+             "gradients are accumulated in the momentum for all tensors, by memory.accumulator, or for none");
+      }
       guard(*n, key, [&] { out = parse_spec(text); });
     }
   }

@@ -14,7 +14,7 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
-constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and one for the update
+constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
 
 // A running offset that refuses to overflow.
 struct Layout {
@@ -306,7 +306,7 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
   if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
   if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||
-      contribution >= kMostMicrobatches) {
+      contribution >= kMostContributions) {
     throw UsageError(fmt::format("tensor {}: microbatch {}, contribution {} of a step of {} microbatches",
                                  info(tensor).name, microbatch, contribution, s.microbatches));
   }

@@ -137,7 +137,8 @@ class EmbeddingOp : public Op {
   static constexpr std::int64_t kWindow = 64 * kernels::kTile;
   std::int64_t window_rows() const { return std::min(kWindow / width_ + 2, rows_); }
 
-  // What no token touches adds 0, which changes no code.
+  // What no token touches adds 0, which changes no code of an accumulator. A momentum that gradients are
+  // accumulated in is rounded there, without bias, where its block's step is chosen anew.
   void fold_groups(RunState& run, const Backward& b, std::int64_t groups) const {
     const kernels::RoleView accumulator = run.memory.view(tokens_, Role::kAccumulator);
     const std::int64_t unit = std::max<std::int64_t>(kGroup, accumulator.codec.block);

@@ -83,6 +83,7 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
 Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learning_rate, std::int64_t t,
                double clip, bool error_feedback, double last_learning_rate) {
   constexpr double kLeastMoved = 1e-30;  // its inverse is an fp32 number
+  constexpr double kLeastKept = 1e-30;   // above 0, which would mean a rule without momentum
   double decay = c.weight_decay, scale = 1;
   for (const ParameterGroup& g : c.groups) {
     if (!matches_pattern(g.pattern, tensor)) continue;
@@ -91,7 +92,8 @@ Rule make_rule(const OptimizerConfig& c, const std::string& tensor, double learn
   }
   const double lr = learning_rate * scale;
   const bool rises = error_feedback && learning_rate > last_learning_rate;
-  const double kept = rises ? std::max(0.0, last_learning_rate) / learning_rate : 1;  // of the momentum
+  const double kept =
+      rises ? std::max(last_learning_rate / learning_rate, kLeastKept) : 1;  // of the momentum
   if (c.rule == RuleName::kSgd) {
     Sgd sgd;
     sgd.learning_rate = static_cast<float>(lr);
@@ -157,14 +159,15 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   if (!policy.accumulate_in_momentum || can_accumulate(config)) return;
   throw UsageError(fmt::format(
       "memory.accumulator is \"momentum\", which takes {}; or give the accumulator a spec of its own",
-      config.rule != RuleName::kSgd || config.momentum == 0
-          ? "optimizer.rule = \"sgd\" with a momentum above 0"
+      config.rule != RuleName::kSgd || config.momentum < kLeastMomentum
+          ? fmt::format("optimizer.rule = \"sgd\" with a momentum of {} or more", kLeastMomentum)
       : config.nesterov ? "optimizer.nesterov = false"
                         : "optimizer.clip_norm = 0"));
 }
 
 bool can_accumulate(const OptimizerConfig& config) {
-  return config.rule == RuleName::kSgd && config.momentum > 0 && !config.nesterov && config.clip_norm == 0;
+  return config.rule == RuleName::kSgd && config.momentum >= kLeastMomentum && !config.nesterov &&
+         config.clip_norm == 0;
 }
 
 double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {

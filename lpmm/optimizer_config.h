@@ -73,6 +73,8 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
 // What a tensor has memory for: frozen ones have the parameter alone.
 bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role);
 
+inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
+inline constexpr double kLeastMomentum = 1e-6;           // that gradients are divided by
 // Whether its momentum can take gradients before the update: SGD's, without Nesterov and clipping, which know
 // the gradient by itself and its norm.
 bool can_accumulate(const OptimizerConfig& config);

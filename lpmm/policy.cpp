@@ -16,7 +16,8 @@ struct Preset {
   std::string_view name;
   std::array<std::string_view, kRoles> specs;  // parameter, accumulator, momentum, variance
   bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
-  // Where gradients can be accumulated in the momentum, they are, with these and error feedback; empty: not.
+  // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
+  // and error feedback; empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};
 };
 

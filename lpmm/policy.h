@@ -46,8 +46,9 @@ struct Policy {
 std::span<const std::string_view> preset_names();
 // One of them, without error feedback. Throws UsageError naming the nearest.
 Policy make_policy(std::string_view preset);
-// The same for this optimizer: with SGD and momentum, lpmm-compact, lpmm-min and lpmm-nano feed rounding
-// errors back, and lpmm-nano accumulates gradients in the momentum where it can.
+// The same for this optimizer: with SGD and momentum, lpmm-compact and lpmm-min feed rounding errors back,
+// and lpmm-nano, where can_accumulate says that it can, accumulates gradients in the momentum and feeds back
+// as well, with specs of its own.
 Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer);
 
 // Turns every packed role to one rounding. With rn, variance steps follow the decay (moving).

@@ -97,6 +97,10 @@ TEST_F(AdviseTest, MovesAsTheorySays) {
   EXPECT_EQ(nearest["advice"]["parameter"], narrow["advice"]["parameter"]);
   EXPECT_TRUE(
       advise({"--preset", "lpmm-min", "--set", "memory.error_feedback=true"})["floor_growth"].is_null());
+  const auto folded =
+      advise({"--preset", "fp32", "--set", "optimizer.rule=sgd", "--set", "optimizer.momentum=0.9", "--set",
+              "optimizer.clip_norm=0", "--set", "memory.accumulator=momentum"});
+  EXPECT_TRUE(folded["fold_noise"].is_null() && folded["advice"]["accumulator"].is_null());
   // Draws that keep their distance make less noise of the same grid.
   const auto spread = advise({"--preset", "lpmm-min", "--set", "memory.parameter=int8:block128:qr:sticky"});
   EXPECT_LT(spread["floor_growth"], narrow["floor_growth"]);

@@ -175,10 +175,15 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_FALSE(parse(sgdm, {"lpmm-nano", "", {"memory.accumulator=int8"}}).policy.accumulate_in_momentum);
 
   const std::string run = "[train]\nepochs=1\n";
-  expect_says(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "above 0"});
+  expect_says(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "1e-06 or more"});
+  expect_says(run + memory + "[optimizer]\nmomentum = 1e-40\n", {"1e-06 or more"});
+  EXPECT_FALSE(nano("[optimizer]\nmomentum = 1e-40\n").accumulate_in_momentum);
+  expect_says("[train]\nepochs=1\nbatch=16384\nmicrobatches=16384\n", {"run.toml:4", "16383"});
   expect_says(run + memory + sgdm + "nesterov = true\n", {"optimizer.nesterov = false"});
   expect_says(run + memory + sgdm + "clip_norm = 1\n", {"optimizer.clip_norm = 0"});
   expect_says(run + "[memory]\nmomentum = 'momentum'\n", {"run.toml:4", "memory.momentum"});
+  expect_says(run + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'momentum'\n",
+              {"run.toml:", "for all tensors"});
   expect_says(run + memory + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'int8'\n",
               {"give a momentum"});
 }

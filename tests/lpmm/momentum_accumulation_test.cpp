@@ -104,11 +104,34 @@ TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
   }
 }
 
+// Error feedback keeps the speed that the momentum gave the parameter where the rate rises. Here the momentum
+// holds the step's gradients by then, and they shrink with it in that one update.
+TEST(MomentumAccumulation, ShrinksGradientsWhereTheRateRisesWithFeedback) {
+  Pool pool(1);
+  for (const bool feedback : {false, true}) {
+    Policy policy = in_momentum(make_policy("fp32"));
+    policy.error_feedback = feedback;
+    ModelMemory memory(kTensors, policy, sgd(), 3, 1, pool);
+    initialize(memory);
+    const std::vector<float> ones(2000, 1.0F);
+    for (const double rate : {0.01, 0.02}) {
+      memory.begin_step(rate == 0.01 ? 1 : 2);
+      memory.fold(0, 0, ones, 0);
+      ASSERT_TRUE(memory.commit(rate).applied);
+    }
+    const float decay = 0.01F * 2;  // of parameters within 0.5, in two steps
+    const float expected = feedback ? 0.5F * (0.9F + 1) : 0.9F + 1;
+    for (const float m : decoded(memory, 0, Role::kMomentum)) ASSERT_NEAR(m, expected, decay);
+  }
+}
+
 // The momentum has taken part of the gradients already: it starts afresh, the parameters stay.
 TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Pool pool(2);
-    ModelMemory memory(kTensors, packed(), sgd(), 3, 2, pool);
+    Policy policy = packed();
+    policy.error_feedback = true;
+    ModelMemory memory(kTensors, policy, sgd(), 3, 2, pool);
     initialize(memory);
     run_step(memory, 1);
     std::vector<std::vector<float>> before;
@@ -149,7 +172,8 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
   EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}), "no error");
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = RuleName::kAdamW; }).find("\"sgd\""),
             std::string::npos);
-  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.momentum = 0; }).find("above 0"), std::string::npos);
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.momentum = 0; }).find("1e-06 or more"),
+            std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.nesterov = true; }).find("nesterov"),
             std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.clip_norm = 1; }).find("clip_norm"), std::string::npos);

@@ -97,6 +97,21 @@ TEST(Optimizer, LaterGroupsWin) {
   EXPECT_EQ(rule("a.bias").coupled_decay, 0.5F);
 }
 
+// With feedback momentum keeps the speed it gave the parameter; after an update that moved nothing that is
+// none of it, but the rule still has a momentum.
+TEST(Optimizer, FeedbackShrinksTheMomentumWhereTheRateRises) {
+  OptimizerConfig c;
+  c.momentum = 0.9;
+  const auto momentum = [&](double rate, double last) {
+    return std::get<Sgd>(make_rule(c, "a", rate, 2, 1, true, last)).momentum;
+  };
+  EXPECT_FLOAT_EQ(momentum(0.1, kNoLearningRate), 0.9F);
+  EXPECT_FLOAT_EQ(momentum(0.1, 0.2), 0.9F);
+  EXPECT_FLOAT_EQ(momentum(0.2, 0.1), 0.45F);
+  EXPECT_GT(momentum(0.1, 0), 0);
+  EXPECT_LT(momentum(0.1, 0), 1e-20F);
+}
+
 // One parameter through `updates` steps of the rule.
 struct Element {
   float p = 0, m = 0, v = 0;

@@ -170,7 +170,8 @@ TEST(Trainer, ResumesErrorFeedbackWithTheSameBytes) {
 
 TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0",
-                                    "memory.accumulator=momentum"});
+                                    "schedule.warmup_steps=9", "memory.accumulator=momentum",
+                                    "memory.error_feedback=true"});
 }
 
 TEST(Trainer, ResumesFromNothing) {
