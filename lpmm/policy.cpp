@@ -38,8 +38,8 @@ constexpr std::array<Preset, 6> kPresets = {{
     {"lpmm-nano",
      {"int6:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt03:block128:sr:sticky"},
      false,
-     "int7:block128:qr:sticky",
-     "int5:block64:qr"},
+     "int7:block128:sr:sticky",
+     "int5:block64:sr"},
 }};
 
 const Preset& find_preset(std::string_view preset) {
