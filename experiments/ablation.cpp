@@ -203,20 +203,24 @@ void run_momentum(const AblationOptions& options) {
                                 {"int6:block128:qr:sticky", "int6:block128:qr", true},
                                 {"int8:block128:qr:sticky", "soft4:block64:qr", true}};
   std::vector<Cell> cells;
-  for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
-    for (Cell cell : kPolicies) {
+  for (const int microbatches : {1, 2}) {
+    for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
       if (options.quick && rate != 0.1) continue;
-      cell.run.curvature = 0.1;
-      cell.run.gradient_noise = 0.05;
-      cell.run.learning_rate = rate;
-      cell.run.momentum = 0.9;
-      cell.run.parameter = parse_spec(cell.parameter);
-      cell.run.momentum_state = parse_spec(cell.momentum);
-      cell.run.error_feedback = cell.error_feedback;
-      cell.run.accumulate_in_momentum = true;
-      cell.run.blocks = 8;
-      cell.run.steps = options.quick ? 200 : 20000;
-      cells.push_back(cell);
+      for (Cell cell : kPolicies) {
+        cell.run.parameter = parse_spec(cell.parameter);
+        if (microbatches != 1 && is_packed(cell.run.parameter.format) && !cell.error_feedback) continue;
+        cell.run.momentum_state = parse_spec(cell.momentum);
+        cell.run.curvature = 0.1;
+        cell.run.gradient_noise = 0.05;
+        cell.run.learning_rate = rate;
+        cell.run.momentum = 0.9;
+        cell.run.error_feedback = cell.error_feedback;
+        cell.run.accumulate_in_momentum = true;
+        cell.run.microbatches = microbatches;
+        cell.run.blocks = 8;
+        cell.run.steps = options.quick ? 200 : 20000;
+        cells.push_back(cell);
+      }
     }
   }
   tell(fmt::format("ablation: {} quadratic runs with gradients in the momentum\n", cells.size()));
@@ -227,7 +231,8 @@ void run_momentum(const AblationOptions& options) {
     cell.measured = theory::run_quadratic(cell.run, one);
   });
   std::string csv =
-      "parameter,momentum,error_feedback,learning_rate,step_over_move,measured,deviation,over_fp32\n";
+      "parameter,momentum,error_feedback,microbatches,learning_rate,step_over_move,measured,deviation,"
+      "over_fp32\n";
   const auto chart = [](const char* title) {
     return Chart{title,
                  "learning rate",
@@ -235,21 +240,24 @@ void run_momentum(const AblationOptions& options) {
                  "set logscale xy\nset xrange [8e-4:0.12]\nset yrange [1:10]",
                  {}};
   };
-  std::vector<Chart> charts = {chart("gradients in the momentum"), chart("the same with error feedback")};
-  double fp32 = 1;  // of the same rate
+  std::vector<Chart> charts = {chart("gradients in the momentum"), chart("the same with error feedback"),
+                               chart("the same with two microbatches")};
+  double fp32 = 1;  // of the same rate and microbatches
   for (const Cell& c : cells) {
     const Spec &parameter = c.run.parameter, &momentum = c.run.momentum_state;
     const bool packed = is_packed(parameter.format);
     if (!packed) fp32 = c.measured.variance;
     const double rate = c.run.learning_rate, ratio = c.measured.variance / fp32;
-    csv += fmt::format("{},{},{},{:g},{:.3g},{:.4g},{:.2g},{:.4f}\n", c.parameter, c.momentum,
-                       c.error_feedback, rate, packed ? c.measured.step / (rate * c.run.gradient_noise) : 0.0,
-                       c.measured.variance, c.measured.error, ratio);
+    csv += fmt::format("{},{},{},{},{:g},{:.3g},{:.4g},{:.2g},{:.4f}\n", c.parameter, c.momentum,
+                       c.error_feedback, c.run.microbatches, rate,
+                       packed ? c.measured.step / (rate * c.run.gradient_noise) : 0.0, c.measured.variance,
+                       c.measured.error, ratio);
     if (!packed) continue;
     const std::string title =
         fmt::format("{} {}, {} {}", to_string(parameter.format), to_string(parameter.rounding),
                     to_string(momentum.format), to_string(momentum.rounding));
-    std::vector<ChartSeries>& series = charts[c.error_feedback ? 1 : 0].series;
+    std::vector<ChartSeries>& series =
+        charts[c.error_feedback ? static_cast<std::size_t>(c.run.microbatches) : 0].series;
     auto line =
         std::find_if(series.begin(), series.end(), [&](const ChartSeries& s) { return s.title == title; });
     if (line == series.end()) {

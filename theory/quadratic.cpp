@@ -27,9 +27,13 @@ Floor predict(const QuadraticRun& run, const QuadraticResult& result, double cur
                            .error_feedback = run.error_feedback,
                            .quasi = run.parameter.rounding == Rounding::kQuasiStochastic};
   if (run.accumulate_in_momentum) {
-    // The fold's rounding error is part of what moves x, and as large as a momentum's that holds such errors.
+    // A fold's rounding error is part of what moves x, and as large as a momentum's that holds such errors.
+    // Before the first fold its variance is beta^2 of that after the last.
+    const double folds = run.microbatches;
+    const double share = 1 - (1 - run.momentum * run.momentum) * (folds - 1) / (2 * folds);
     for (int i = 0; i < 50; ++i) {
-      problem.accumulator_noise = state_noise(run.momentum_state, map_table(run.momentum_state.format),
+      problem.accumulator_noise = folds * share *
+                                  state_noise(run.momentum_state, map_table(run.momentum_state.format),
                                               quadratic_floor(problem).momentum_spread);
     }
     return quadratic_floor(problem);
@@ -68,7 +72,7 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   policy.specs[static_cast<std::size_t>(Role::kMomentum)] = run.momentum_state;
   policy.error_feedback = run.error_feedback;
   policy.accumulate_in_momentum = run.accumulate_in_momentum;
-  ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, 1, pool);
+  ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, run.microbatches, pool);
 
   // Optima in +-[0.2, 0.6] with the range of a block at 1.
   const auto stream = static_cast<std::uint32_t>(Stream::kTest);
@@ -88,11 +92,12 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   const kernels::RoleView view = memory.view(0, Role::kParameter);
   const auto blocks = static_cast<std::size_t>(blocks_of(view.elements, view.codec.block));
   std::vector<std::uint16_t> old_steps(view.steps, view.steps + blocks);
-  std::vector<float> x(count), xi(count), gradient(count), pin_momentum(static_cast<std::size_t>(run.blocks));
-  std::vector<float> curvature(static_cast<std::size_t>(run.blocks));
+  std::vector<float> x(count), xi(count), gradient(count), pin_momentum(count / kBlock),
+      pin_gradient(count / kBlock);
+  std::vector<float> curvature(count / kBlock);
   for (std::size_t b = 0; b < curvature.size(); ++b)
     curvature[b] = static_cast<float>(curvature_of(run, static_cast<int>(b)));
-  const auto sigma = static_cast<float>(run.gradient_noise);
+  const auto sigma = static_cast<float>(run.gradient_noise * std::sqrt(run.microbatches));
   const auto lr = static_cast<float>(run.learning_rate);
   QuadraticResult result;
   double sum = 0, square = 0, loss = 0, step_square = 0;
@@ -100,30 +105,35 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   for (std::uint32_t t = 1; t <= warm_up + measured; ++t) {
     const bool measure = t > warm_up;
     memory.decode(0, 0, x);
-    fill_normal({run.seed, 2, t, stream}, xi);
     for (std::size_t i = 0; i < count; ++i) {
       const bool pin = pinned && i % kBlock == 0;
       const float distance = x[i] - optimum[i];
-      const float h = curvature[i / kBlock];
-      gradient[i] = pin ? 0.0F : h * distance + sigma * xi[i];
       if (measure && !pin) {
         sum += distance;
         square += static_cast<double>(distance) * distance;
-        loss += 0.5 * h * distance * distance;
+        loss += 0.5 * curvature[i / kBlock] * distance * distance;
         ++free;
       }
     }
     if (run.motion == GridMotion::kShaken) {
-      for (std::size_t b = 0; b < static_cast<std::size_t>(run.blocks); ++b) {
+      for (std::size_t b = 0; b < pin_gradient.size(); ++b) {
         const float target =
             1 + 0.4F * uniforms({run.seed, 3, t, stream}, static_cast<std::uint32_t>(b)).u[0];
         const float wanted = (x[b * kBlock] - target) / lr;  // the momentum that moves it there
-        gradient[b * kBlock] = wanted - static_cast<float>(run.momentum) * pin_momentum[b];
+        pin_gradient[b] = wanted - static_cast<float>(run.momentum) * pin_momentum[b];
         pin_momentum[b] = wanted;
       }
     }
     memory.begin_step(t, measure);
-    memory.fold(0, 0, gradient, 0);
+    for (int k = 0; k < run.microbatches; ++k) {
+      fill_normal({run.seed, 2, t, stream | static_cast<std::uint32_t>(k) << 4}, xi);
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool pin = pinned && i % kBlock == 0;
+        gradient[i] =
+            pin ? pin_gradient[i / kBlock] : curvature[i / kBlock] * (x[i] - optimum[i]) + sigma * xi[i];
+      }
+      memory.fold(0, 0, gradient, k);
+    }
     memory.commit(run.learning_rate);
     for (std::size_t b = 0; b < blocks; ++b) {
       const double step = bf16_to_float(view.steps[b]);

@@ -27,6 +27,7 @@ struct QuadraticRun {
   Spec accumulator, momentum_state;  // fp32 unless given
   bool error_feedback = false;
   bool accumulate_in_momentum = false;  // then `accumulator` is not read
+  int microbatches = 1;  // noise of their mean as of one; predict() knows several in the momentum alone
   GridMotion motion = GridMotion::kFixed;
   double start = 1;  // free elements start at this share of their optimum
   int blocks = 32;

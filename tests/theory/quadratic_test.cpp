@@ -23,11 +23,11 @@ QuadraticRun short_run(int bits, StepMode mode, double lr, double momentum) {
 }
 
 std::string cell(const QuadraticRun& run, const QuadraticResult& r, const Floor& f) {
-  return to_string(run.parameter) + " lr " + std::to_string(run.learning_rate) + " momentum " +
-         std::to_string(run.momentum) + ": measured " + std::to_string(r.variance) + " +- " +
-         std::to_string(r.error) + ", predicted " + std::to_string(f.variance) + ", underflow " +
-         std::to_string(r.underflow) + " and " + std::to_string(f.underflow) + ", moves " +
-         std::to_string(r.moves);
+  return to_string(run.parameter) + ", " + to_string(run.momentum_state) + " lr " +
+         std::to_string(run.learning_rate) + " momentum " + std::to_string(run.momentum) + ": measured " +
+         std::to_string(r.variance) + " +- " + std::to_string(r.error) + ", predicted " +
+         std::to_string(f.variance) + ", underflow " + std::to_string(r.underflow) + " and " +
+         std::to_string(f.underflow) + ", moves " + std::to_string(r.moves);
 }
 
 // `underflow`: how near its share is.
@@ -133,14 +133,17 @@ TEST(QuadraticTest, PackedMomentumAndAccumulatorArePredicted) {
 // What moves x is as it is stored: with few codes many updates are exactly 0, which counts as none.
 TEST(QuadraticTest, GradientsInTheMomentumArePredicted) {
   for (const char* state : {"int4:block128:sr", "int8:block128:sr", "soft4:block128:sr", "fp32"}) {
-    QuadraticRun run;
-    run.parameter = int_spec(8, StepMode::kSticky);
-    run.blocks = 8;
-    run.learning_rate = 0.02;
-    run.momentum = 0.9;
-    run.momentum_state = parse_spec(state);
-    run.accumulate_in_momentum = true;
-    expect_predicted(run, 0.05, run.momentum_state.format.bits == 4 ? 0.1 : 0.02);
+    for (const int microbatches : {1, 2}) {
+      QuadraticRun run;
+      run.parameter = int_spec(8, StepMode::kSticky);
+      run.blocks = 8;
+      run.learning_rate = 0.02;
+      run.momentum = 0.9;
+      run.momentum_state = parse_spec(state);
+      run.accumulate_in_momentum = true;
+      run.microbatches = microbatches;
+      expect_predicted(run, 0.05, run.momentum_state.format.bits == 4 ? 0.1 : 0.02);
+    }
   }
 }
 

@@ -54,11 +54,53 @@ $d7 << EOD
 0.003 1.27296
 0.001 3.26184
 EOD
+$d8 << EOD
+0.1 1.10054
+0.03 1.14223
+0.01 1.21241
+0.003 1.52055
+0.001 3.2336
+EOD
+$d9 << EOD
+0.1 1.06282
+0.03 1.10095
+0.01 1.15009
+0.003 1.34758
+0.001 2.4135
+EOD
+$d10 << EOD
+0.1 1.0912
+0.03 1.10223
+0.01 1.14523
+0.003 1.39852
+0.001 2.99529
+EOD
+$d11 << EOD
+0.1 1.05468
+0.03 1.06852
+0.01 1.1093
+0.003 1.31689
+0.001 3.08771
+EOD
+$d12 << EOD
+0.1 1.05811
+0.03 1.09563
+0.01 1.20164
+0.003 1.66328
+0.001 3.94526
+EOD
+$d13 << EOD
+0.1 1.17014
+0.03 1.23182
+0.01 1.22062
+0.003 1.4951
+0.001 4.81275
+EOD
 set grid
 set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
+set terminal pngcairo font 'sans,11' size 1680,480
 set output 'momentum.png'
-set multiplot layout 1,2
+set multiplot layout 1,3
 unset logscale
 set autoscale
 set format
@@ -87,10 +129,24 @@ set yrange [1:10]
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d2 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d5 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d7 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'the same with two microbatches' noenhanced
+set xlabel 'learning rate' noenhanced
+set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
+set logscale xy
+set xrange [8e-4:0.12]
+set yrange [1:10]
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
+plot $d8 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d9 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d10 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d11 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d12 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
+set terminal svg size 1680,480 dynamic background 'white'
 set output 'momentum.svg'
-set multiplot layout 1,2
+set multiplot layout 1,3
 unset logscale
 set autoscale
 set format
@@ -119,4 +175,18 @@ set yrange [1:10]
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d2 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d5 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d7 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
+unset logscale
+set autoscale
+set format
+set xtics auto norotate
+set ytics auto
+set title 'the same with two microbatches' noenhanced
+set xlabel 'learning rate' noenhanced
+set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
+set logscale xy
+set xrange [8e-4:0.12]
+set yrange [1:10]
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
+plot $d8 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d9 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d10 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d11 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d12 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
 unset multiplot
