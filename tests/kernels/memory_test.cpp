@@ -325,6 +325,65 @@ TEST(Fold, CountsUnderflow) {
   EXPECT_NEAR(stats.change_in_gaps, 10 * 1e-4 / (1.0 / 127), 1e-3);  // the step is the 1.0 of before / 127
 }
 
+// Against counts made code by code, in every format and with a last group that is not full.
+TEST(Fold, CountsEveryElement) {
+  Pool pool(1);
+  const std::int64_t n = 1500;
+  std::vector<Format> formats = {{Map::kBf16, 16}, {Map::kFp32, 32}};
+  for (int bits = 2; bits <= 16; ++bits) formats.push_back(linear(bits));
+  for (const Map map : {Map::kSoftsign, Map::kSquareRoot, Map::kLinearNoZero}) {
+    for (const int bits : {3, 4, 8}) formats.push_back({map, static_cast<std::uint8_t>(bits)});
+  }
+  for (const Map map : {Map::kDynamic, Map::kDynamicUnsigned, Map::kDynamicNoZero}) {
+    for (const int bits : {4, 8}) formats.push_back({map, static_cast<std::uint8_t>(bits)});
+  }
+  for (const Format format : formats) {
+    const bool packed = is_packed(format);
+    const bool has_sign = !packed || has_signed_codes(format.map) || format.map == Map::kDynamic;
+    const MapTable table = packed ? map_table(format) : MapTable{};
+    Packed before(codec_of(format, 64), n), a(codec_of(format, 64), n);
+    std::vector<float> g = normal_values(n, 3);
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      if (!has_sign) g[i] = std::abs(g[i]);
+      if (i < 64) g[i] = 0.0F;  // a block of step 0
+    }
+    FoldArgs args;
+    args.noise = {1, 0, 1, noise_stream(Role::kAccumulator)};
+    fold(pool, before.view(), 0, n, g.data(), args);
+    fold(pool, a.view(), 0, n, g.data(), args);
+    const std::vector<float> old = decoded(pool, a);
+    for (std::size_t i = 0; i < g.size(); ++i) g[i] = i % 3 == 0 ? 0.0F : g[i] * 0.01F;
+    ChangeStats stats;
+    args.noise.step = 2;
+    args.stats = &stats;
+    fold(pool, a.view(), 0, n, g.data(), args);
+    const std::vector<float> stored = decoded(pool, a);
+    std::int64_t increments = 0, underflows = 0, saturated = 0, in_gaps = 0;
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto e = static_cast<std::size_t>(i);
+      const bool is_changed = old[e] + g[e] != old[e];
+      bool same = stored[e] == old[e];
+      if (packed) {
+        const std::uint32_t code = load_code(a.view().codes, format, i);
+        const std::uint16_t step = a.view().steps[i / 64];
+        same = code == load_code(before.view().codes, format, i) && step == before.view().steps[i / 64];
+        const std::int32_t number = sign_extend(code, format.bits);
+        const auto index = static_cast<std::int32_t>(code);
+        saturated += has_signed_codes(format.map) ? std::abs(number) >= code_limit(format.bits)
+                                                  : index == 0 || index == table.entries - 1;
+        in_gaps += is_changed && step != 0;
+      }
+      increments += is_changed;
+      underflows += is_changed && same;
+    }
+    EXPECT_EQ(stats.increments, increments) << name_of(format);
+    EXPECT_EQ(stats.underflows, underflows) << name_of(format);
+    EXPECT_EQ(stats.saturated, saturated) << name_of(format);
+    EXPECT_EQ(stats.packed_increments, in_gaps) << name_of(format);
+    EXPECT_GT(increments, 0) << name_of(format);
+  }
+}
+
 // Changes of a third of the gap that they fall into, up and down, from every code but the last, of maps with
 // and without sign and 0; and below the smallest entry, where the gap above it counts.
 TEST(Fold, MeasuresChangesInGaps) {
