@@ -486,6 +486,7 @@ void add_ablate_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<AblationOptions>();
   CLI::App* command = program.add_subcommand("ablate", "Measure what steps and averages in low precision do");
   command->add_option("--out", o->out, "folder of the tables and plots, made if missing")
+      ->check(kNotEmpty)
       ->required()
       ->type_name("DIR");
   command->add_option("--parts", o->parts, "quadratic, momentum, logistic, steps, variance")

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "experiments/process.h"
-#include "lpmm/error.h"
+#include "experiments/gnuplot.h"
 #include "lpmm/files.h"
 
 namespace lpmm {
@@ -92,11 +91,7 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
   script += page(fmt::format("svg size {},{} dynamic background 'white'", 560 * columns, 480 * rows).c_str(),
                  "svg");
   write_text((fs::path(out) / (name + ".gp")).string(), script);
-  const std::string log = (fs::path(out) / (name + ".gnuplot.txt")).string();
-  const int code =
-      wait_process(start_process({"gnuplot", "--default-settings", "./" + name + ".gp"}, {log, out}));
-  if (code != 0) throw RunError(fmt::format("gnuplot failed on {}/{}.gp: see {}", out, name, log));
-  fs::remove(log);
+  draw_with_gnuplot(script, name, (fs::path(out) / name).string());
 }
 
 }  // namespace lpmm

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiments/plot.h"
@@ -42,8 +43,8 @@ const CLI::Validator kUnsigned(
     [](std::string& text) {
       std::uint64_t value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      const bool whole = error == std::errc() && end == text.data() + text.size();
-      return whole ? std::string() : text + " is not a whole number from 0 to 2^64 - 1";
+      const bool whole = error == std::errc() && end == text.data() + text.size() && value >> 63 == 0;
+      return whole ? std::string() : text + " is not a whole number from 0 to 2^63 - 1";
     },
     "", "unsigned");
 
@@ -55,6 +56,18 @@ std::vector<NamedRun> RunArguments::named() const {
   std::vector<NamedRun> out;
   for (std::size_t i = 0; i < paths.size(); ++i) out.push_back({paths[i], labels.empty() ? "" : labels[i]});
   return out;
+}
+
+void RunArguments::keep_from(const std::string& output) const {
+  namespace fs = std::filesystem;
+  const fs::path target = fs::weakly_canonical(output);
+  for (const std::string& path : paths) {
+    const fs::path log = fs::weakly_canonical(log_path(path)), folder = log.parent_path();
+    const fs::path inside = target.lexically_relative(folder);
+    if (target != log && inside != "config.toml" && (inside.empty() || *inside.begin() != "checkpoints"))
+      continue;
+    throw UsageError(fmt::format("{} is part of the run {}; name another file", output, folder.string()));
+  }
 }
 
 void add_run_arguments(CLI::App& command, RunArguments& arguments) {

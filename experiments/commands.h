@@ -53,13 +53,15 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
 struct RunArguments {
   std::vector<std::string> paths, labels;
   std::vector<NamedRun> named() const;  // throws UsageError where there are not as many labels as runs
+  // Throws UsageError where `output` is what one of the runs is made of.
+  void keep_from(const std::string& output) const;
 };
 void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
 // For options that name a file or folder.
 extern const CLI::Validator kNotEmpty;
 
-// For options that hold an unsigned number: CLI11 takes -1 and 2^64 for one.
+// For options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
 
 // --set A.B=C of a grid.

@@ -339,7 +339,10 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
     add_changes(rows[place].folders.back(), values[place]);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    for (const auto& [key, all] : values[i]) rows[i].values[key] = number_of(all);
+    for (const auto& [key, all] : values[i]) {
+      // As in the table of the sweep: no mean without the seed that diverged.
+      if (all.size() == rows[i].folders.size()) rows[i].values[key] = number_of(all);
+    }
   }
   for (const Json& group : answer["groups"]) {
     const auto place = places.find(group["group"].get<std::string>());
@@ -716,7 +719,7 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
 }
 
 // Says of every expectation which rows do not meet it. What has no number, because no run of it came to an
-// end or its loss is none, does not.
+// end or the loss of one is none, does not.
 void judge(const Part& part, std::span<const Row> rows) {
   for (const Expectation& e : part.expected) {
     Rows all = with_fields(rows, e.rows.only);
@@ -829,7 +832,7 @@ int run_part(const GridExperiment& o, Prepared& prepared) {
   write_text((fs::path(o.out) / (part.name + ".csv")).string(), csv_of(prepared.rows));
   if (!o.quick) judge(part, prepared.rows);
   const bool drawn = draw(o, part, prepared.rows);
-  tell(fmt::format("{}: wrote {}/{}.csv and charts\n", o.name, o.out, part.name));
+  tell(fmt::format("{}: wrote {}/{}.csv{}\n", o.name, o.out, part.name, drawn ? " and charts" : ""));
   return result.failed == 0 && drawn ? 0 : 1;
 }
 

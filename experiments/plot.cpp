@@ -1,7 +1,6 @@
 #include "experiments/plot.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -9,11 +8,12 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/process.h"
+#include "experiments/gnuplot.h"
 #include "experiments/records.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/spec.h"
+#include "lpmm/text.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -65,8 +65,9 @@ std::string quoted(const std::string& text) {
 }
 
 // A label that a legend can hold.
-std::string shortened(const std::string& label) {
+std::string shortened(const std::string& given) {
   constexpr std::size_t kMost = 90;
+  const std::string label = printable(given);
   if (label.size() <= kMost) return label;
   std::size_t end = kMost;
   while ((label[end] & 0xC0) == 0x80) --end;  // not inside of a UTF-8 character
@@ -147,27 +148,6 @@ std::string plot_script(std::span<const PlotRun> runs) {
   }
   return s;
 }
-
-// A folder that is removed again.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (fs::temp_directory_path() / "lpmm_plot_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw RunError(name + ": cannot be made; is the disk full?");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-  std::string string() const { return path_.string(); }
-
- private:
-  fs::path path_;
-};
 
 // ---- the table -----------------------------------------------------------------------------------------
 // Measured as planned: what the run added to the memory the process started with.
@@ -325,27 +305,7 @@ void draw_plot(std::span<const PlotRun> runs, const std::string& prefix) {
         fmt::format("{} runs on one plot; {} at most can be told apart", runs.size(), kMostRuns));
   }
   if (panels_of(runs).empty()) throw RunError("nothing to plot: the logs hold no steps yet");
-  // gnuplot sees fixed names in a folder of its own; only then are the pictures moved to where they belong.
-  const TemporaryFolder folder;
-  write_text((folder / "plot.gp").string(), plot_script(runs));
-  int code = 0;
-  try {
-    code = wait_process(start_process({"gnuplot", "--default-settings", "plot.gp"},
-                                      {(folder / "output.txt").string(), folder.string()}));
-  } catch (const RunError& error) {
-    throw RunError(fmt::format("{}; plots need gnuplot (Debian: apt-get install gnuplot-nox)", error.what()));
-  }
-  if (code != 0) {
-    throw RunError(
-        fmt::format("gnuplot ended with {}: {}", code, read_text((folder / "output.txt").string(), 1 << 20)));
-  }
-  for (const char* type : {".png", ".svg"}) {
-    std::error_code error;
-    const fs::path target = prefix + type;
-    if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
-    fs::copy_file(folder / (std::string("plot") + type), target, fs::copy_options::overwrite_existing, error);
-    if (error) throw RunError(fmt::format("{}: cannot be written: {}", target.string(), error.message()));
-  }
+  draw_with_gnuplot(plot_script(runs), "plot", prefix);
 }
 
 std::string results_table(std::span<const PlotRun> runs) {

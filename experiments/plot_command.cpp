@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "experiments/commands.h"
 #include "experiments/plot.h"
@@ -33,12 +34,18 @@ std::string csv_field(const std::string& text) {
 int run(const PlotArguments& o) {
   if (o.out.empty() && o.tensorboard.empty() && o.csv.empty() && !o.table)
     throw UsageError("plot: nothing asked for; name pictures (--out), --csv, --tensorboard or --table");
+  if (!o.csv.empty()) o.runs.keep_from(o.csv);
   std::vector<PlotRun> runs;
+  std::set<std::string> labels;
   std::string csv = "run,tag,step,seconds,value\n";
   std::map<std::string, std::string> events;  // file, content
   for (const NamedRun& named : o.runs.named()) {
     const std::vector<Json> records = read_log(log_path(named.path));
     runs.push_back(plot_run(named, records));
+    if (!labels.insert(runs.back().label).second && !o.csv.empty()) {
+      throw UsageError(fmt::format("two runs would be {} in {}; give each a --label of its own",
+                                   runs.back().label, o.csv));
+    }
     for (const Scalar& s : o.csv.empty() ? std::vector<Scalar>{} : scalars_of(records)) {
       csv += fmt::format("{},{},{},{},{}\n", csv_field(runs.back().label), csv_field(s.tag), s.step,
                          s.seconds, s.value);

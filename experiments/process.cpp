@@ -87,7 +87,9 @@ std::string path_argument(const std::string& path) {
 }
 
 std::string own_program() {
-  return std::filesystem::read_symlink("/proc/self/exe").string();
+  const auto path = std::filesystem::read_symlink("/proc/self/exe");
+  // Built anew since it was started: the file has lost its name, and this leads to it still.
+  return std::filesystem::exists(path) ? path.string() : "/proc/self/exe";
 }
 
 }  // namespace lpmm

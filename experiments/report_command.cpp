@@ -1,7 +1,6 @@
 // `lpmm report`: one page of HTML about runs.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -23,14 +22,8 @@ struct ReportArguments {
 int run(const ReportArguments& o) {
   const std::vector<NamedRun> runs = o.runs.named();
   std::vector<std::string> command = {"lpmm", "report"};
-  for (const NamedRun& run : runs) {
-    std::error_code none;
-    if (std::filesystem::equivalent(o.out, log_path(run.path), none)) {
-      throw UsageError(
-          fmt::format("{} is the log of a run and cannot be the page; name another file (--out)", o.out));
-    }
-    command.push_back(path_argument(run.path));
-  }
+  o.runs.keep_from(o.out);
+  for (const NamedRun& run : runs) command.push_back(path_argument(run.path));
   for (const std::string& label : o.runs.labels) command.insert(command.end(), {"--label", label});
   command.insert(command.end(), {"--out", o.out});
   const std::string page = report_html(runs, shell_command(command));

@@ -19,6 +19,7 @@
 #include <sstream>
 
 #include "experiments/process.h"
+#include "experiments/records.h"
 #include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/interrupt.h"
@@ -35,9 +36,10 @@ namespace {
   throw UsageError(fmt::format("{}:{}: {}", path, node.source().begin.line, what));
 }
 
-// A value as --set takes it: strings bare, anything else as TOML writes it.
+// A value as --set takes it: strings bare, numbers as short as they can be told, the rest as TOML writes it.
 std::string value_text(const toml::node& node) {
   if (const auto text = node.value_exact<std::string>()) return *text;
+  if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
   std::ostringstream out;
   node.visit([&](const auto& n) { out << n; });
   return out.str();
@@ -114,6 +116,8 @@ Choice without_memory(const Choice& choice) {
   return out;
 }
 
+constexpr std::size_t kLongestName = 255;  // of a folder
+
 std::string group_name(const std::string& config, const std::string& preset, const Choice& choice) {
   std::string name = fs::path(config).stem().string();
   if (!preset.empty()) name += "__" + preset;
@@ -156,6 +160,11 @@ std::string last_line(const fs::path& path) {
   return last;
 }
 
+// A loss that is NaN or Inf is null in a log.
+bool diverged(const Json& summary) {
+  return !number_in(summary, "final_loss") || !number_in(summary, "test_loss");
+}
+
 // ---- running -------------------------------------------------------------------------------------------
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds);
@@ -187,8 +196,13 @@ class Runner {
     while (!running_.empty() || (!waiting_.empty() && !InterruptGuard::asked())) {
       while (!InterruptGuard::asked() && !waiting_.empty() &&
              running_.size() < static_cast<std::size_t>(options_.jobs)) {
-        start(waiting_.back());
+        const std::size_t next = waiting_.back();
         waiting_.pop_back();
+        try {
+          start(next);
+        } catch (const std::exception& e) {
+          fail(next, e.what());
+        }
       }
       if (InterruptGuard::asked() && !passed_on) {
         passed_on = true;
@@ -233,6 +247,11 @@ class Runner {
     running_.push_back({index, process, Clock::now(), progress});
   }
 
+  void fail(std::size_t cell, const std::string& why) {
+    errors_[cell] = why;
+    say(fmt::format("FAILED {}: {}", cells_[cell].name, why));
+  }
+
   // Takes note of the cells that have ended.
   void collect() {
     for (std::size_t i = 0; i < running_.size();) {
@@ -249,13 +268,15 @@ class Runner {
       work_done_ += 1 - r.progress_at_start;
       if (summaries_[r.cell]) {
         ++done_;
-        const Json& accuracy = (*summaries_[r.cell])["test_accuracy"];
-        say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name,
-                        accuracy.is_number() ? fmt::format("{:.2f} %", 100 * accuracy.get<double>()) : "done",
-                        time));
+        const Json& summary = *summaries_[r.cell];
+        const auto accuracy = number_in(summary, "test_accuracy");
+        const std::string result = diverged(summary) ? "diverged: its loss is no number"
+                                   : accuracy        ? fmt::format("{:.2f} %", 100 * *accuracy)
+                                                     : "done";
+        say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name, result, time));
       } else if (!InterruptGuard::asked()) {
-        errors_[r.cell] = fmt::format("exit code {}: {}", code, last_line(folder(r.cell) / "output.txt"));
-        say(fmt::format("FAILED {} after {}: {}", name, time, errors_[r.cell]));
+        fail(r.cell,
+             fmt::format("exit code {} after {}: {}", code, time, last_line(folder(r.cell) / "output.txt")));
       }
     }
   }
@@ -322,22 +343,26 @@ Json gap_json(const std::vector<double>& gaps) {
 // Finished cells of each group by seed.
 using BySeed = std::map<std::uint64_t, const Json*>;
 
+// Empty where one of them has no number: a mean without the seed that diverged would flatter.
 std::vector<double> values_of(const BySeed& cells, const char* key) {
   std::vector<double> out;
   for (const auto& [seed, summary] : cells) {
-    if ((*summary)[key].is_number()) out.push_back((*summary)[key].get<double>());
+    const auto value = number_in(*summary, key);
+    if (!value) return {};
+    out.push_back(*value);
   }
   return out;
 }
 
-// scale * (value - baseline value) of the seeds that both have.
+// scale * (value - baseline value) of the seeds that both have; empty as above.
 std::vector<double> paired(const BySeed& cells, const BySeed& baseline, const char* key, double scale) {
   std::vector<double> out;
   for (const auto& [seed, summary] : cells) {
     const auto other = baseline.find(seed);
     if (other == baseline.end()) continue;
-    const Json &a = (*summary)[key], &b = (*other->second)[key];
-    if (a.is_number() && b.is_number()) out.push_back(scale * (a.get<double>() - b.get<double>()));
+    const auto a = number_in(*summary, key), b = number_in(*other->second, key);
+    if (!a || !b) return {};
+    out.push_back(scale * (*a - *b));
   }
   return out;
 }
@@ -515,6 +540,15 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
                       axis.key, grid.baseline));
     }
   }
+  std::set<std::string> varied;
+  for (const SweepAxis& axis : grid.axes) {
+    for (const std::string& key : keys_of(axis)) {
+      if (!varied.insert(key).second) throw UsageError(fmt::format("two axes change {}", key));
+      if (key == "train.seed") {
+        throw UsageError("train.seed is no axis: give the seeds as seeds (--seeds, or seeds = [...])");
+      }
+    }
+  }
   const auto presets = grid.presets.empty() ? std::vector<std::string>{""} : grid.presets;
   if (!grid.baseline.empty() && std::find(presets.begin(), presets.end(), grid.baseline) == presets.end()) {
     throw UsageError(fmt::format("the baseline {} is not among the presets; add it", grid.baseline));
@@ -553,6 +587,12 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
           cell.config = setup->config;
           cell.steps = steps_of(*setup);
           cell.name = fmt::format("{}__seed{}", cell.group, cell.config.train.seed);
+          if (cell.name.size() > kLongestName) {
+            throw UsageError(fmt::format(
+                "the folder {} would have a name of {} bytes, and {} is the most that disks take: vary "
+                "fewer keys, or write them into several configs",
+                cell.name, cell.name.size(), kLongestName));
+          }
           if (!names.insert(cell.name).second) {
             if (own.size() != choice.size()) continue;  // the baseline, once for all values of memory axes
             throw UsageError(fmt::format(

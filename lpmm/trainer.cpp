@@ -49,12 +49,15 @@ struct Meter {
 };
 
 // A count of a saved state; the file may say anything.
-std::int64_t count_of(const Json& j, const char* key) {
-  const Json& value = j.at(key);
-  if (!value.is_number_integer() || value.get<std::int64_t>() < 0) {
+std::int64_t to_count(const Json& value, const char* key) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;  // so that a run can add to it
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMost) {
     throw RunError(fmt::format("{} is {}", key, value.dump()));
   }
   return value.get<std::int64_t>();
+}
+std::int64_t count_of(const Json& j, const char* key) {
+  return to_count(j.at(key), key);
 }
 
 void to_json(Json& j, const Meter& m) {
@@ -125,13 +128,18 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     s.failed_in_row = count_of(j, "failed_in_row");
     j.at("epoch_meter").get_to(s.epoch);
     j.at("window_meter").get_to(s.window);
-    if (j.at("increments").size() != kRoles || j.at("underflows").size() != kRoles) {
+    const Json &increments = j.at("increments"), &underflows = j.at("underflows");
+    if (increments.size() != kRoles || underflows.size() != kRoles) {
       throw RunError("increments or underflows are not one a role");
     }
-    j.at("increments").get_to(s.increments);
-    j.at("underflows").get_to(s.underflows);
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      s.increments[r] = to_count(increments[r], "increments");
+      s.underflows[r] = to_count(underflows[r], "underflows");
+      if (s.underflows[r] > s.increments[r]) throw RunError("more underflows than increments");
+    }
     if (!j.at("test").is_null()) s.test = j.at("test").get<Meter>();
     j.at("train_seconds").get_to(s.train_seconds);
+    if (!(s.train_seconds >= 0)) throw RunError("train_seconds is not 0 or more");
     s.items = count_of(j, "items");
     s.log_bytes = static_cast<std::uint64_t>(count_of(j, "log_bytes"));
     return s;
@@ -189,21 +197,28 @@ bool check_folder(const Folder& folder, const RunConfig& config, bool resume) {
 }
 
 // The summary of a run that has nothing left to do: it came to its end, and what it should keep is there.
+// Refuses to make one longer that kept nothing to go on from, as that would begin again and lose its log.
 std::optional<std::string> finished_summary(const Folder& folder, const RunConfig& config,
                                             std::int64_t steps) {
   if (!fs::exists(folder.log)) return {};
   const fs::path newest = newest_checkpoint(folder.checkpoints);
-  if (config.checkpoint.final && newest.filename() != checkpoint_name(steps)) return {};
+  const bool kept = !config.checkpoint.final || newest.filename() == checkpoint_name(steps);
+  if (!kept && !newest.empty()) return {};
   const std::vector<Json> records = read_log(folder.log);
   if (records.empty()) return {};
   const Json& last = records.back();
   const auto is = [&](const char* key, const Json& value) {
     return last.contains(key) && last[key] == value;
   };
-  if (!is("type", "summary") || !is("interrupted", false) || !is("steps", steps)) {
-    return {};
+  if (!is("type", "summary") || !is("interrupted", false)) return {};
+  if (!is("steps", steps)) {
+    if (!newest.empty()) return {};
+    throw UsageError(fmt::format(
+        "{}: holds a run that ended and kept no checkpoint to go on from: name another folder (--out), or "
+        "remove this one",
+        folder.root.string()));
   }
-  return last.dump();
+  return kept ? std::optional(last.dump()) : std::nullopt;
 }
 
 // ---- pieces --------------------------------------------------------------------------------------------
@@ -588,6 +603,11 @@ TrainResult Run::go(const Model& model, bool config_changed) {
   start(model, config_changed);
   const auto end = [&](bool interrupted, const std::string& error) {
     const Json last = summary(interrupted, error);
+    if (!interrupted && state_.test && !std::isfinite(state_.test->loss())) {
+      progress_.warn(
+          "the run diverged: its test loss is no number; lower the learning rate or clip gradients "
+          "(optimizer.clip_norm)");
+    }
     log_->write(last);
     log_->sync();
     return TrainResult{interrupted, last.dump()};

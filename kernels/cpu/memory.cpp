@@ -234,10 +234,10 @@ struct Entries {
   // one there on the other side.
   double gap_beside(std::int32_t number, float step, float wanted) const {
     if (values == nullptr) return step;
-    const float here = values[number - first] * step;
-    std::int32_t next = number + (wanted >= here ? 1 : -1);
+    const float here = values[number - first];
+    std::int32_t next = number + (wanted >= here * step ? 1 : -1);
     next += next < first ? 2 : next > last ? -2 : 0;
-    return std::abs(static_cast<double>(values[next - first] * step) - static_cast<double>(here));
+    return std::abs(static_cast<double>(values[next - first]) - static_cast<double>(here)) * step;
   }
 };
 
@@ -272,6 +272,7 @@ ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
     return stats;
   }
   const std::int32_t *old_numbers = s.old_numbers.data(), *numbers = s.numbers.data();
+  // The rooms of the values serve the codes first.
   read_codes(old, s.old_numbers.data(), s.old_values.data());
   read_codes(t, s.numbers.data(), s.stored_values.data());
   decode_tile(old, s.old_values.data());

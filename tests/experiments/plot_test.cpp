@@ -96,6 +96,31 @@ TEST_F(PlotTest, NothingInALabelOrAPathIsRun) {
   EXPECT_FALSE(fs::exists("bait"));
 }
 
+// A label of bytes that are no text is shown as such, and never read before its beginning.
+TEST_F(PlotTest, ALabelMayBeNoText) {
+  if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  const Outcome outcome =
+      run_lpmm({"plot", run("a", 1, 0.5), "--label", std::string(100, '\x80'), "--out", path("p")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string svg = read_file(path("p.svg"));
+  EXPECT_EQ(std::count_if(svg.begin(), svg.end(), [](char c) { return (c & 0xC0) == 0x80; }), 0);
+  EXPECT_NE(svg.find("x80"), std::string::npos);
+}
+
+// A gnuplot that writes half of what it should, as on a full disk, costs no picture that was there.
+TEST_F(PlotTest, HalfAPictureReplacesNone) {
+  fs::create_directory(path("bin"));
+  write("bin/gnuplot", "#!/bin/sh\nprintf half > plot.png\n: > plot.svg\n");
+  fs::permissions(path("bin/gnuplot"), fs::perms::owner_all);
+  write("p.png", "before");
+  Surroundings with;
+  with.environment["PATH"] = path("bin") + ":/bin:/usr/bin";
+  expect_failure(run_lpmm({"plot", run("a", 1, 0.1), "--out", path("p")}, with), 1,
+                 {"plot.png", "disk full"});
+  EXPECT_EQ(read_file(path("p.png")), "before");
+  EXPECT_FALSE(fs::exists(path("p.svg")));
+}
+
 TEST_F(PlotTest, MissingGnuplotIsSaid) {
   Surroundings without;
   without.environment["PATH"] = "/nonexistent";
@@ -384,10 +409,31 @@ TEST_F(PlotTest, ReportDrawsFlatCurvesAndManyRuns) {
   EXPECT_LT(occurrences(one, "<text"), 25U);
 }
 
-TEST_F(PlotTest, ReportNamesBadInput) {
+// What a run is made of is no place for a page or a table.
+TEST_F(PlotTest, NoRunIsOverwritten) {
   const std::string log = run("kept", 1, 0) + "/log.jsonl", before = read_file(log);
-  expect_failure(run_lpmm({"report", path("kept"), "--out", log}), 2, {"log.jsonl", "--out"});
+  write("kept/config.toml", "[train]\n");
+  fs::create_directories(path("kept/checkpoints/step_1"));
+  write("kept/checkpoints/step_1/state.json", "{}");
+  for (const char* file : {"log.jsonl", "config.toml", "checkpoints/step_1/state.json", "checkpoints/new"}) {
+    const std::string out = path("kept/") + file;
+    expect_failure(run_lpmm({"report", path("kept"), "--out", out}), 2, {file, "part of the run"});
+    expect_failure(run_lpmm({"plot", log, "--csv", out}), 2, {file, "part of the run"});
+  }
   EXPECT_EQ(read_file(log), before);
+  EXPECT_EQ(run_lpmm({"plot", path("kept"), "--csv", path("kept/scalars.csv")}).code, 0);
+}
+
+TEST_F(PlotTest, RunsOfOneNameMakeNoTable) {
+  fs::create_directories(path("x"));
+  fs::create_directories(path("y"));
+  const std::string a = run("x/run", 1, 0), b = run("y/run", 2, 0);
+  expect_failure(run_lpmm({"plot", a, b, "--csv", path("s.csv")}), 2, {"two runs would be run", "--label"});
+  EXPECT_EQ(run_lpmm({"plot", a, b, "--label", "p", "--label", "q", "--csv", path("s.csv")}).code, 0);
+}
+
+TEST_F(PlotTest, ReportNamesBadInput) {
+  run("kept", 1, 0);
   expect_failure(run_lpmm({"report", path("kept"), "--out", ""}), 2, {"--out", "empty"});
 
   expect_failure(run_lpmm({"report", path("nowhere"), "--out", path("r.html")}), 1, {"nowhere"});

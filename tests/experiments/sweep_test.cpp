@@ -1,4 +1,5 @@
 // `lpmm sweep` on a small MLP.
+#include <fmt/format.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -133,6 +134,34 @@ TEST_F(SweepTest, FailedCellsAreListedAndTheOthersRun) {
       << outcome.err;
 }
 
+// A mean of the seeds that did not diverge would flatter.
+TEST_F(SweepTest, ADivergedSeedLeavesNoMean) {
+  const std::vector<std::string> grid = {"--presets", "fp32,lpmm", "--seeds", "1,2,3", "--baseline", "fp32"};
+  ASSERT_EQ(sweep(grid).code, 0);
+  const std::string log = path("out/config__lpmm__seed2/log.jsonl");
+  std::string text = read_file(log);
+  const std::size_t at = text.rfind("\"test_loss\":") + 12, end = text.find(',', at);
+  write("out/config__lpmm__seed2/log.jsonl", text.replace(at, end - at, "null"));
+  const nlohmann::json groups = sweep(grid).json()["groups"];
+  EXPECT_EQ(groups[1]["seeds"], 3);
+  EXPECT_TRUE(groups[1]["test_loss"].is_null());
+  EXPECT_TRUE(groups[1]["test_loss_gap"].is_null());
+  EXPECT_TRUE(groups[1]["loss_gap"].is_object());
+  EXPECT_TRUE(groups[0]["test_loss"].is_object());
+  // And one whose summary lacks it.
+  text = read_file(log);
+  const std::size_t key = text.rfind("\"final_loss\":");
+  write("out/config__lpmm__seed2/log.jsonl", text.erase(key, text.find(',', key) + 1 - key));
+  EXPECT_TRUE(sweep(grid).json()["groups"][1]["loss_gap"].is_null());
+}
+
+TEST_F(SweepTest, ADivergedCellIsNamed) {
+  const Outcome outcome =
+      sweep({"--set", "optimizer.learning_rate=1e30", "--set", "train.max_failed_steps=99"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("diverged"), std::string::npos) << outcome.err;
+}
+
 TEST_F(SweepTest, AFolderOfAnotherRunIsRefused) {
   ASSERT_EQ(sweep({}).code, 0);
   expect_failure(sweep({"--set", "optimizer.learning_rate=0.5"}), 2,
@@ -144,14 +173,17 @@ TEST_F(SweepTest, AGridFileSaysTheSame) {
       write("grid.toml", "configs = [\"" + config() +
                              "\"]\npresets = [\"lpmm\"]\nseeds = [4, 5]\nset = "
                              "[\"train.steps=2\"]\n[axes]\n\"train.microbatches\" = [1, 2]\n"
+                             "optimizer.learning_rate = [0.003]\n"
                              "memory.rounding = [\"rn\"]\n");
   const Outcome outcome = run_lpmm({"sweep", grid, "--out", path("grid"), "--threads", "1", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(names(outcome.json()),
-            (std::set<std::string>{"config__lpmm__memory.rounding=rn__train.microbatches=1__seed4",
-                                   "config__lpmm__memory.rounding=rn__train.microbatches=1__seed5",
-                                   "config__lpmm__memory.rounding=rn__train.microbatches=2__seed4",
-                                   "config__lpmm__memory.rounding=rn__train.microbatches=2__seed5"}));
+  EXPECT_EQ(
+      names(outcome.json()),
+      (std::set<std::string>{
+          "config__lpmm__memory.rounding=rn__optimizer.learning_rate=0.003__train.microbatches=1__seed4",
+          "config__lpmm__memory.rounding=rn__optimizer.learning_rate=0.003__train.microbatches=1__seed5",
+          "config__lpmm__memory.rounding=rn__optimizer.learning_rate=0.003__train.microbatches=2__seed4",
+          "config__lpmm__memory.rounding=rn__optimizer.learning_rate=0.003__train.microbatches=2__seed5"}));
   const Outcome table = run_lpmm({"sweep", grid, "--out", path("grid")});
   EXPECT_NE(table.out.find("upper 95%"), std::string::npos) << table.out;
 }
@@ -163,6 +195,14 @@ TEST_F(SweepTest, BadGridsAreRefusedBeforeAnythingRuns) {
   expect_failure(sweep({"--presets", "lpmn"}), 2, {"lpmn"});
   expect_failure(sweep({"--axis", "train.steps"}), 2, {"--axis train.steps"});
   expect_failure(sweep({"--axis", "train.stepz=1"}), 2, {"stepz"});
+  expect_failure(sweep({"--axis", "train.seed=1,2", "--seeds", "3,4"}), 2, {"train.seed", "--seeds"});
+  expect_failure(sweep({"--axis", "train.steps=1", "--axis", "train.steps=2"}), 2,
+                 {"two axes", "train.steps"});
+  std::vector<std::string> wide;
+  for (const char* key : {"learning_rate", "weight_decay", "momentum", "beta1", "beta2"}) {
+    wide.insert(wide.end(), {"--axis", fmt::format("optimizer.{}=0.{:030}", key, 1)});
+  }
+  expect_failure(sweep(wide), 2, {"name of", "255"});
   expect_failure(run_lpmm({"sweep", write("g.toml", "\npreset = [\"lpmm\"]\n"), "--out", path("out")}), 2,
                  {"g.toml:2", "presets"});
   expect_failure(run_lpmm({"sweep", write("g.toml", "seeds = [1, -1]\n"), "--out", path("out")}), 2,

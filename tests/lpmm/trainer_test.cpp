@@ -7,8 +7,10 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "lpmm/checkpoint.h"
 #include "lpmm/error.h"
@@ -263,6 +265,49 @@ TEST(Trainer, LeavesOtherRunsAlone) {
   EXPECT_EQ(read_text(scratch / "run" + "/log.jsonl", 1 << 20), before);
   // Longer is the same run going on.
   EXPECT_EQ(summary(run(scratch / "run", tiny_config({"train.steps=14"}), true))["steps"], 14);
+}
+
+TEST(Trainer, ALongerRunNeedsACheckpointToGoOnFrom) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  run(out, tiny_config());
+  fs::remove_all(out + "/checkpoints");
+  const std::string before = read_text(out + "/log.jsonl", 1 << 20);
+  EXPECT_THROW(run(out, tiny_config({"train.steps=14"}), true), UsageError);
+  EXPECT_EQ(read_text(out + "/log.jsonl", 1 << 20), before);
+  // As long as before it is made again.
+  run(out, tiny_config(), true);
+  EXPECT_FALSE(model_bytes(out, 11).empty());
+}
+
+// Counts of a saved state whose checksum fits.
+TEST(Trainer, RefusesAStateThatLies) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", path = out + "/checkpoints/step_00000011/state.json";
+  run(out, tiny_config());
+  const Json good = Json::parse(read_text(path, 1 << 20));
+  const auto refuses = [&](const char* key, const Json& value) {
+    Json j = good;
+    (j.contains(key) ? j : j.at("run"))[key] = value;
+    j["crc32"] = "00000000";
+    std::string text = j.dump(1) + "\n";
+    const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
+    text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
+    write_text(path, text);
+    try {
+      run(out, tiny_config({"train.steps=12"}), true);
+    } catch (const RunError& e) {
+      return std::string(e.what()).find("is not what was saved") != std::string::npos;
+    }
+    return false;
+  };
+  EXPECT_TRUE(refuses("underflows", {-1, 0, 0, 0}));
+  EXPECT_TRUE(refuses("underflows", {std::int64_t{1} << 62, 0, 0, 0}));
+  EXPECT_TRUE(refuses("increments", {1e300, 0, 0, 0}));
+  EXPECT_TRUE(refuses("increments", {1, 2, 3}));
+  EXPECT_TRUE(refuses("items", std::numeric_limits<std::int64_t>::max()));
+  EXPECT_TRUE(refuses("train_seconds", -1.0));
+  EXPECT_TRUE(refuses("train_seconds", Json()));
 }
 
 TEST(Trainer, OneProcessWritesAFolder) {

@@ -1,0 +1,76 @@
+#include "experiments/gnuplot.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "experiments/process.h"
+#include "lpmm/error.h"
+#include "lpmm/files.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
+
+// A folder that is removed again.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::error_code error;
+    const fs::path above = fs::temp_directory_path(error);
+    if (error) throw RunError("no folder for temporary files: set TMPDIR to one");
+    std::string name = (above / "lpmm_plot_XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw RunError(name + ": cannot be made; is the disk full?");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  std::string string() const { return path_.string(); }
+
+ private:
+  fs::path path_;
+};
+
+// gnuplot does not say that it could not write all.
+std::string whole_picture(const std::string& path, std::string_view end) {
+  std::error_code none;
+  std::string bytes = fs::exists(path, none) ? read_text(path, kMostBytes) : "";
+  const std::size_t last = bytes.rfind(end);
+  if (last == bytes.npos || bytes.size() - last > end.size() + 8) {
+    throw RunError(fmt::format("gnuplot did not write all of {}: is the disk full?", path));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void draw_with_gnuplot(const std::string& script, const std::string& name, const std::string& prefix) {
+  const TemporaryFolder folder;  // gnuplot sees names that need no quotes
+  write_text(folder / "script.gp", script);
+  const std::string output = folder / "output.txt";
+  int code = 0;
+  try {
+    code = wait_process(
+        start_process({"gnuplot", "--default-settings", "script.gp"}, {output, folder.string()}));
+  } catch (const RunError& error) {
+    throw RunError(fmt::format("{}; plots need gnuplot (Debian: apt-get install gnuplot-nox)", error.what()));
+  }
+  if (code != 0)
+    throw RunError(fmt::format("gnuplot ended with {}: {}", code, read_text(output, kMostBytes)));
+  const std::string png = whole_picture(folder / (name + ".png"), "IEND");
+  const std::string svg = whole_picture(folder / (name + ".svg"), "</svg>");
+  const fs::path above = fs::path(prefix).parent_path();
+  if (!above.empty()) make_folder(above.string());
+  write_text(prefix + ".png", png);
+  write_text(prefix + ".svg", svg);
+}
+
+}  // namespace lpmm
