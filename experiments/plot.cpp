@@ -67,7 +67,7 @@ std::string quoted(const std::string& text) {
 // A label that a legend can hold.
 std::string shortened(const std::string& given) {
   constexpr std::size_t kMost = 90;
-  const std::string label = printable(given);
+  std::string label = printable(given);
   if (label.size() <= kMost) return label;
   std::size_t end = kMost;
   while ((label[end] & 0xC0) == 0x80) --end;  // not inside of a UTF-8 character
