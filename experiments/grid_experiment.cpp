@@ -319,7 +319,7 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
           const fs::path& out) {
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < rows.size(); ++i) places[rows[i].group] = i;
-  std::vector<std::map<std::string, std::vector<double>>> values(rows.size());
+  std::vector<std::map<std::string, std::vector<double>>> values(rows.size()), changes(rows.size());
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const Json& cell = answer["cells"][i];
     if (!cell.contains("summary")) continue;
@@ -336,9 +336,10 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
       add("underflow." + role, number_in(object_in(summary, "underflow"), role));
     }
     rows[place].folders.push_back(out / cells[i].name);
-    add_changes(rows[place].folders.back(), values[place]);
+    add_changes(rows[place].folders.back(), changes[place]);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [key, all] : changes[i]) rows[i].values[key] = number_of(all);
     for (const auto& [key, all] : values[i]) {
       // As in the table of the sweep: no mean without the seed that diverged.
       if (all.size() == rows[i].folders.size()) rows[i].values[key] = number_of(all);

@@ -182,6 +182,7 @@ TEST_F(ExperimentTest, DivergedRunsAreNotAsExpected) {
   write("grid/part.toml", fmt::format(R"(
 configs = ["{}/gpt_tiny_embedded.toml"]
 set = ["train.steps=5", "checkpoint.final=false"]
+seeds = [1, 2]
 [axes]
 "optimizer.learning_rate" = ["1e-3", "1e30"]
 [[chart]]
@@ -198,9 +199,18 @@ high = 100.0
                                       kConfigs));
   const Outcome run = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
   EXPECT_NE(run.out.find("NOT as expected: high rates train"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("no number"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("1e30: no number"), std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find("1e-3: no number"), std::string::npos) << run.out;
   EXPECT_NE(run.err.find("train/los"), std::string::npos) << run.err;
   EXPECT_TRUE(std::filesystem::exists(path("out/part.png")));
+
+  // One of two seeds is enough.
+  const std::string log = "out/part/gpt_tiny_embedded__optimizer.learning_rate=1e-3__seed2/log.jsonl";
+  std::string text = read_file(path(log));
+  const std::size_t at = text.rfind("\"test_loss\":") + 12;
+  write(log, text.replace(at, text.find(',', at) - at, "null"));
+  const Outcome again = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
+  EXPECT_NE(again.out.find("1e-3: no number"), std::string::npos) << again.out;
 }
 
 TEST_F(ExperimentTest, BadGridsAreRefused) {
