@@ -60,9 +60,10 @@ std::vector<NamedRun> RunArguments::named() const {
 
 void RunArguments::keep_from(const std::string& output) const {
   namespace fs = std::filesystem;
-  const fs::path target = fs::weakly_canonical(output);
+  std::error_code none;  // a path that leads nowhere fails where it is opened
+  const fs::path target = fs::weakly_canonical(output, none);
   for (const std::string& path : paths) {
-    const fs::path log = fs::weakly_canonical(log_path(path)), folder = log.parent_path();
+    const fs::path log = fs::weakly_canonical(log_path(path), none), folder = log.parent_path();
     const fs::path inside = target.lexically_relative(folder);
     if (target != log && inside != "config.toml" && (inside.empty() || *inside.begin() != "checkpoints"))
       continue;
