@@ -322,9 +322,18 @@ std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest>
   return charts;
 }
 
+template <class T>
+void refuse_twice(const char* option, std::vector<T> values) {
+  std::sort(values.begin(), values.end());
+  const auto at = std::adjacent_find(values.begin(), values.end());
+  if (at != values.end()) throw UsageError(fmt::format("{}: {} is given twice", option, *at));
+}
+
 }  // namespace
 
 int run_memory_experiment(const MemoryExperiment& o) {
+  refuse_twice("--presets", o.presets);
+  refuse_twice("--gigabytes", o.gigabytes);
   const InterruptGuard guard;
   Progress progress(false);
   Planner planner(o.configs);

@@ -404,9 +404,11 @@ class Names {
       const std::string role(to_string(static_cast<Role>(r)));
       values_.insert({"underflow." + role, "relative_error." + role, "update_to_step." + role});
     }
+    for (std::string& tag : known_tags()) tags_.insert(std::move(tag));
   }
   void check_field(const std::string& name) const { check(fields_.contains(name), name, fields_); }
   void check_value(const std::string& name) const { check(values_.contains(name), name, values_); }
+  void check_tag(const std::string& name) const { check(tags_.contains(name), name, tags_); }
   void check_either(const std::string& name) const {
     std::set<std::string> both = fields_;
     both.insert(values_.begin(), values_.end());
@@ -425,7 +427,7 @@ class Names {
                                  nearest_name(name, names), join(names)));
   }
   const Part& part_;
-  std::set<std::string> fields_, values_;
+  std::set<std::string> fields_, values_, tags_;
 };
 
 // ---- selections ----------------------------------------------------------------------------------------
@@ -770,7 +772,10 @@ void check_names(const Part& part, std::span<const Row> rows, bool quick) {
       names.check_field(chart.x);
       check_heat(part, chart, rows);
     }
-    if (chart.x == "step") continue;
+    if (chart.x == "step") {
+      names.check_tag(chart.rows.y);
+      continue;
+    }
     names.check_either(chart.x);
     names.check_value(chart.rows.y);
   }

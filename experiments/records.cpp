@@ -1,7 +1,10 @@
 #include "experiments/records.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "kernels/format.h"
 #include "lpmm/spec.h"
@@ -26,6 +29,20 @@ const Json& object_in(const Json& record, std::string_view key) {
   return at != record.end() && at->is_object() ? *at : none;
 }
 
+namespace {
+
+// Of every role, in records of underflow: the tag's first part, and its key there.
+constexpr std::pair<const char*, const char*> kRoleTags[] = {{"underflow", "share"},
+                                                             {"saturated", "saturated"},
+                                                             {"relative_error", "relative_error"},
+                                                             {"update_to_step", "update_to_step"}};
+
+std::string tag_of(const char* first, std::size_t role) {
+  return fmt::format("{}/{}", first, to_string(static_cast<Role>(role)));
+}
+
+}  // namespace
+
 std::vector<Scalar> scalars_of(std::span<const Json> records) {
   std::vector<Scalar> out;
   double seconds = 0;
@@ -46,14 +63,24 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
       }
     } else if (type == "underflow") {
       for (std::size_t r = 0; r < kRoles; ++r) {
-        const std::string role(to_string(static_cast<Role>(r)));
-        const Json& stored = object_in(object_in(record, "roles"), role);
-        put("underflow/" + role, stored, "share");
-        put("saturated/" + role, stored, "saturated");
-        put("relative_error/" + role, stored, "relative_error");
-        put("update_to_step/" + role, stored, "update_to_step");
+        const Json& stored = object_in(object_in(record, "roles"), to_string(static_cast<Role>(r)));
+        for (const auto& [first, key] : kRoleTags) put(tag_of(first, r), stored, key);
       }
     }
+  }
+  return out;
+}
+
+std::vector<std::string> known_tags() {
+  std::vector<std::string> out;
+  for (const char* key : {"epoch", "loss", "accuracy", "learning_rate", "gradient_norm", "clip_factor",
+                          "images_per_second", "tokens_per_second", "rss_bytes"}) {
+    out.push_back(fmt::format("train/{}", key));
+  }
+  for (const char* key : {"epoch", "train_loss", "train_accuracy", "loss", "accuracy"})
+    out.push_back(fmt::format("test/{}", key));
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    for (const auto& [first, key] : kRoleTags) out.push_back(tag_of(first, r));
   }
   return out;
 }

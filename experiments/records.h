@@ -29,5 +29,6 @@ struct Scalar {
   double value = 0;
 };
 std::vector<Scalar> scalars_of(std::span<const Json> records);
+std::vector<std::string> known_tags();  // those that a training of this version can log
 
 }  // namespace lpmm

@@ -30,7 +30,8 @@ struct ChangeStats {
   std::int64_t elements = 0;
   std::int64_t increments = 0;      // elements whose true change is not 0
   std::int64_t underflows = 0;      // of those, the ones whose stored code (and step) stayed the same
-  std::int64_t saturated = 0;       // elements whose code is the largest or smallest one
+  std::int64_t saturated = 0;       // elements whose code is the largest or smallest one, in blocks that hold
+                                    // anything but 0
   double true_change_squared = 0;   // sum of (wanted - old)^2
   double change_error_squared = 0;  // sum of (stored - wanted)^2
   // Of increments of packed elements in blocks that hold anything but 0: their number, and the sum of

@@ -285,7 +285,7 @@ ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
     for (std::int64_t i = b * t.codec.block; i < end; ++i) {
       const std::int32_t number = numbers[i];
       count_change(stats, before[i], wanted[i], stored[i], same_step && number == old_numbers[i]);
-      stats.saturated += number <= entries.first || number >= entries.last ? 1 : 0;
+      stats.saturated += step != 0 && (number <= entries.first || number >= entries.last) ? 1 : 0;
       if (step != 0 && wanted[i] != before[i]) {
         ++stats.packed_increments;
         stats.change_in_gaps += std::abs(static_cast<double>(wanted[i]) - before[i]) /

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 
+#include "experiments/records.h"
 #include "tests/experiments/program.h"
 #include "tests/sanitized.h"
 
@@ -177,6 +179,25 @@ high = 0.0
   EXPECT_EQ(again.out, run.out);
 }
 
+// A chart over steps may ask for all that a training logs, and for nothing else.
+TEST_F(ExperimentTest, TagsOfATrainingAreKnown) {
+  const std::vector<std::string> known = known_tags();
+  for (const char* config : {"gpt_tiny_embedded.toml", "resnet8_drawn.toml"}) {
+    const std::string out = path(config);
+    const Outcome run = run_lpmm({"train", fmt::format("{}/{}", kConfigs, config), "--preset", "lpmm",
+                                  "--out", out, "--set", "train.steps=2", "--set", "log.every_steps=1",
+                                  "--set", "log.underflow_every_steps=1", "--set", "optimizer.clip_norm=1"});
+    ASSERT_EQ(run.code, 0) << run.err;
+    const Outcome plot = run_lpmm({"plot", out, "--csv", path("scalars.csv")});
+    ASSERT_EQ(plot.code, 0) << plot.err;
+    std::set<std::string> tags;
+    const auto rows = read_csv(path("scalars.csv"));
+    for (std::size_t r = 1; r < rows.size(); ++r) tags.insert(rows[r][1]);
+    EXPECT_GT(tags.size(), 20U);
+    for (const std::string& tag : tags) EXPECT_EQ(std::count(known.begin(), known.end(), tag), 1) << tag;
+  }
+}
+
 // What has no number is not as expected, and a chart that cannot be drawn costs nothing else.
 TEST_F(ExperimentTest, DivergedRunsAreNotAsExpected) {
   write("grid/part.toml", fmt::format(R"(
@@ -190,7 +211,7 @@ x = "optimizer.learning_rate"
 y = "test_loss"
 [[chart]]
 x = "step"
-y = "train/los"
+y = "train/images_per_second"
 [[expected]]
 what = "high rates train"
 y = "test_loss"
@@ -201,7 +222,7 @@ high = 100.0
   EXPECT_NE(run.out.find("NOT as expected: high rates train"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("1e30: no number"), std::string::npos) << run.out;
   EXPECT_EQ(run.out.find("1e-3: no number"), std::string::npos) << run.out;
-  EXPECT_NE(run.err.find("train/los"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("nothing to draw of train/images_per_second"), std::string::npos) << run.err;
   EXPECT_TRUE(std::filesystem::exists(path("out/part.png")));
 
   // One of two seeds is enough.
@@ -241,6 +262,7 @@ TEST_F(ExperimentTest, BadGridsAreRefused) {
   refused(heat + "\"preset\"\nlimits = [1, nan]\n", {"limits"});
   refused("[[chart]]\nx = \"preset\"\ny = \"test_loss\"\nlines = [\"memory.parmeter\"]\n",
           {"memory.parmeter", "memory.parameter"});
+  refused("[[chart]]\nx = \"step\"\ny = \"train/los\"\n", {"train/los", "train/loss"});
   refused("[[expected]]\nwhat = \"none\"\ny = \"test_loss\"\nonly = { preset = \"fp16\" }\n", {"none"});
   refused("[chart]\nx = \"step\"\n", {"[[chart]]"});
   refused("[[chart]]\nx = \"step\"\ny = \"train/loss\"\nfront = true\n", {"front"});
@@ -273,6 +295,10 @@ TEST_F(ExperimentTest, BadNamesAreRefused) {
   expect_failure(run_lpmm({"experiment", "memory", "--presets", "lpmm-mini", "--configs", kConfigs, "--out",
                            path("out")}),
                  2, {"lpmm-mini", "lpmm-min"});
+  expect_failure(run_lpmm({"experiment", "memory", "--presets", "fp32,lpmm,fp32", "--out", path("out")}), 2,
+                 {"--presets", "fp32", "twice"});
+  expect_failure(run_lpmm({"experiment", "memory", "--gigabytes", "6,6", "--out", path("out")}), 2,
+                 {"--gigabytes", "6", "twice"});
   expect_failure(run_lpmm({"experiment", "memory", "--presets", "", "--out", path("out")}), 2, {"--presets"});
   expect_failure(run_lpmm({"experiment", "memory", "--configs", path("none"), "--out", path("out")}), 2,
                  {"--configs", "none"});

@@ -369,8 +369,8 @@ TEST(Fold, CountsEveryElement) {
         same = code == load_code(before.view().codes, format, i) && step == before.view().steps[i / 64];
         const std::int32_t number = sign_extend(code, format.bits);
         const auto index = static_cast<std::int32_t>(code);
-        saturated += has_signed_codes(format.map) ? std::abs(number) >= code_limit(format.bits)
-                                                  : index == 0 || index == table.entries - 1;
+        saturated += step != 0 && (has_signed_codes(format.map) ? std::abs(number) >= code_limit(format.bits)
+                                                                : index == 0 || index == table.entries - 1);
         in_gaps += is_changed && step != 0;
       }
       increments += is_changed;
