@@ -1611,6 +1611,7 @@ set ytics auto
 set title 'final training loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'final_loss' noenhanced
+set logscale x
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
@@ -1623,6 +1624,7 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'accuracy' noenhanced
+set logscale x
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
@@ -1652,6 +1654,7 @@ set ytics auto
 set title 'final training loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'final_loss' noenhanced
+set logscale x
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
@@ -1664,6 +1667,7 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'accuracy' noenhanced
+set logscale x
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
