@@ -462,7 +462,7 @@ void run_variance(const AblationOptions& options) {
 }  // namespace
 
 int run_ablation(const AblationOptions& options) {
-  fs::create_directories(options.out);
+  make_folder(options.out);
   for (const std::string& part : options.parts) {
     if (part == "quadratic") {
       run_quadratic_part(options);

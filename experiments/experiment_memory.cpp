@@ -101,7 +101,7 @@ std::int64_t measure(Planner& planner, const Subject& subject, const std::string
   const RunConfig config = planner.setup(subject, preset, short_run).config;
   std::optional<Json> summary = finished_run(folder.string(), config);
   if (!summary) {
-    fs::create_directories(folder);
+    make_folder(folder.string());
     std::vector<std::string> arguments = {own_program(), "train", o.configs + "/" + subject.config,
                                           "--preset", preset};
     for (const std::string& s : with(subject.settings, short_run))

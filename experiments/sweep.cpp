@@ -234,7 +234,7 @@ class Runner {
 
   void start(std::size_t index) {
     const SweepCell& cell = cells_[index];
-    fs::create_directories(folder(index));
+    make_folder(folder(index).string());
     std::vector<std::string> arguments = {own_program(), "train", cell.config_path};
     if (!cell.options.preset.empty()) arguments.insert(arguments.end(), {"--preset", cell.options.preset});
     for (const std::string& setting : cell.options.settings) {
@@ -612,6 +612,7 @@ SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
   if (given.out.empty()) throw UsageError("a sweep needs a folder (--out)");
   SweepOptions options = given;
   if (options.threads == 0) options.threads = std::max(1, Pool::usable_processors() / options.jobs);
+  make_folder(options.out);  // before anything is started
   Runner runner(cells, options);
   SweepResult result;
   result.interrupted = !runner.run();

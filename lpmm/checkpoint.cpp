@@ -167,7 +167,8 @@ Opened open_checkpoint(const std::string& path) {
   Json state = open_state(path);
   try {
     const Json& file = state.at("files").at(kModelFile);
-    const auto size = file.at("bytes").get<std::uint64_t>();
+    const auto size = static_cast<std::uint64_t>(
+        to_count(file.at("bytes"), fmt::format("{}/{}: is not what was saved: bytes", path, kStateFile)));
     if (const std::uint64_t found = File(model_path, File::Mode::kRead).size(); found != size) {
       throw RunError(fmt::format("{}: has {} bytes, {} were saved; it is truncated or was changed",
                                  model_path, found, size));
@@ -333,6 +334,23 @@ std::vector<CheckpointTensor> tensors_of(const Opened& opened) {
   return tensors;
 }
 
+struct SavedProgress {
+  std::int64_t step, updates;
+  double rate;
+};
+
+SavedProgress progress_of(const Json& state, const std::string& path) {
+  // Programs before error feedback was in presets did not save the rate.
+  const std::string file = fmt::format("{}/{}: is not what was saved: ", path, kStateFile);
+  const SavedProgress p{to_count(state.at("step"), file + "step"),
+                        to_count(state.at("updates"), file + "updates"),
+                        state.value("learning_rate", kNoLearningRate)};
+  if (p.step >= std::int64_t{1} << 32 || p.updates > p.step || !(p.rate >= 0)) {
+    throw RunError(fmt::format("{}step {}, {} updates, learning rate {}", file, p.step, p.updates, p.rate));
+  }
+  return p;
+}
+
 // Compares the file with the memory it is to fill; tensors called `names` may be there besides.
 void check_tensors(const SafetensorsFile& file, const Metadata& expected, const std::vector<Slot>& slots,
                    std::set<std::string> names) {
@@ -368,6 +386,14 @@ std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers)
     bytes += static_cast<std::int64_t>(slot.bytes.size());
   }
   return bytes;
+}
+
+std::int64_t to_count(const Json& value, const std::string& what) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMost) {
+    throw RunError(fmt::format("{} is {}", what, value.dump()));
+  }
+  return value.get<std::int64_t>();
 }
 
 std::string checkpoint_name(std::int64_t step) {
@@ -411,20 +437,10 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
             fmt::format("{}/{}: tensor {} has another ordinal", path, kStateFile, memory.info(i).name));
       }
     }
-    const auto updates = opened.state.at("updates").get<std::int64_t>();
-    const auto step = opened.state.at("step").get<std::int64_t>();
-    if (step < 0 || step >= std::int64_t{1} << 32 || updates < 0 || updates > step) {
-      throw RunError(
-          fmt::format("{}/{}: is not what was saved: step {}, {} updates", path, kStateFile, step, updates));
-    }
-    // Programs before error feedback was in presets did not save it.
-    const double rate = opened.state.value("learning_rate", kNoLearningRate);
-    if (!(rate >= 0)) {
-      throw RunError(fmt::format("{}/{}: is not what was saved: learning rate {}", path, kStateFile, rate));
-    }
+    const SavedProgress saved = progress_of(opened.state, path);
     Json run = opened.state.at("run");
     for (const Slot& slot : slots) opened.file.read(*opened.file.find(slot.name), 0, slot.bytes);
-    memory.set_progress(static_cast<std::uint32_t>(step), updates, rate);
+    memory.set_progress(static_cast<std::uint32_t>(saved.step), saved.updates, saved.rate);
     return run;
   } catch (const Json::exception& e) {
     throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
@@ -474,8 +490,8 @@ std::string find_checkpoint(const std::string& path) {
 CheckpointInfo inspect_checkpoint(const std::string& path) {
   const Opened opened = open_checkpoint(path);
   try {
-    return {opened.state.at("model").get<std::string>(), opened.state.at("step").get<std::int64_t>(),
-            opened.state.at("updates").get<std::int64_t>(), tensors_of(opened)};
+    const SavedProgress saved = progress_of(opened.state, path);
+    return {opened.state.at("model").get<std::string>(), saved.step, saved.updates, tensors_of(opened)};
   } catch (const Json::exception& e) {
     throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
   }

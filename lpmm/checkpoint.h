@@ -25,6 +25,10 @@ namespace lpmm {
 // Bytes one checkpoint takes on disk, about.
 std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers);
 
+// A count that a saved state holds, which may say anything: an integer of 0 to 2^62, so that a run can add to
+// it. Throws RunError("WHAT is ...").
+std::int64_t to_count(const nlohmann::ordered_json& value, const std::string& what);
+
 // "step_NNNNNNNN"
 std::string checkpoint_name(std::int64_t step);
 

@@ -48,14 +48,6 @@ struct Meter {
   }
 };
 
-// A count of a saved state; the file may say anything.
-std::int64_t to_count(const Json& value, const char* key) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;  // so that a run can add to it
-  if (!value.is_number_integer() || value.get<std::int64_t>() < 0 || value.get<std::int64_t>() > kMost) {
-    throw RunError(fmt::format("{} is {}", key, value.dump()));
-  }
-  return value.get<std::int64_t>();
-}
 std::int64_t count_of(const Json& j, const char* key) {
   return to_count(j.at(key), key);
 }

@@ -168,6 +168,12 @@ TEST_F(SweepTest, AFolderOfAnotherRunIsRefused) {
                  {"another run", "optimizer.learning_rate"});
 }
 
+TEST_F(SweepTest, AFolderThatCannotBeMadeStopsItBeforeAnythingRuns) {
+  const Outcome outcome = run_lpmm({"sweep", "--config", config(), "--out", write("file", "") + "/out"});
+  expect_failure(outcome, 1, {"file", "cannot be made"});
+  EXPECT_EQ(outcome.err.find("FAILED"), std::string::npos) << outcome.err;
+}
+
 TEST_F(SweepTest, AGridFileSaysTheSame) {
   const std::string grid =
       write("grid.toml", "configs = [\"" + config() +

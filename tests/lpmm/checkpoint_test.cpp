@@ -410,11 +410,15 @@ TEST(Checkpoint, RefusesContentThatLies) {
     text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
     std::ofstream(path + "/state.json", std::ios::binary) << text;
   };
-  for (const Json& rate : {Json(-1.0), Json("fast"), Json()}) {
+  for (const Json& what :
+       {Json{{"learning_rate", -1.0}}, Json{{"learning_rate", "fast"}}, Json{{"learning_rate", nullptr}},
+        Json{{"step", -1}}, Json{{"step", 1LL << 32}}, Json{{"step", 3.0}}, Json{{"updates", -1}},
+        Json{{"updates", 4}}, Json{{"updates", 1e30}}}) {
     Json j = Json::parse(state);
-    j["learning_rate"] = rate;
+    j.update(what);
     write_state(j);
-    EXPECT_NE(load_error(path, into).find("state.json: is not what was saved"), std::string::npos) << rate;
+    EXPECT_NE(load_error(path, into).find("state.json: is not what was saved"), std::string::npos) << what;
+    EXPECT_THROW(inspect_checkpoint(path), RunError) << what;
   }
   const auto lie = [&](const std::string& bad, const std::string& why) {
     std::ofstream(file, std::ios::binary) << bad;
