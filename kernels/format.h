@@ -6,8 +6,8 @@
 //   de4, de8    signed    dynamic exponent (8-bit optimizers, arXiv 2110.02861) yes
 //   ude4, ude8  unsigned  the same, unsigned                                    yes
 //   de04, de08  unsigned  ude without 0; the freed code is half the smallest    none
-//   lin03..08   unsigned  (code+1) / 2^b; 3, 4 or 8 bits                        none
-//   sqrt03..08  unsigned  ((code+1) / 2^b)^2; 3, 4 or 8 bits                    none
+//   lin02..08   unsigned  (code+1) / 2^b; 2, 3, 4 or 8 bits                     none
+//   sqrt02..08  unsigned  ((code+1) / 2^b)^2; 2, 3, 4 or 8 bits                 none
 //   soft3..8    signed    softsign companding z/(2-|z|), z = code/L; 3, 4, 8    code 0
 //   bf16, fp32  signed    the number itself; no blocks, no steps                yes
 //

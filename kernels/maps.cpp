@@ -68,12 +68,13 @@ bool format_exists(Format f) {
   if (f.map == Map::kLinear) return f.bits >= 2 && f.bits <= 16;
   if (f.map == Map::kBf16) return f.bits == 16;
   if (f.map == Map::kFp32) return f.bits == 32;
-  return f.bits == 4 || f.bits == 8 || (f.bits == 3 && !is_dynamic(f.map));
+  return f.bits == 4 || f.bits == 8 || (f.bits == 3 && !is_dynamic(f.map)) ||
+         (f.bits == 2 && (f.map == Map::kLinearNoZero || f.map == Map::kSquareRoot));
 }
 
 int table_number(Format f) {
   if (!is_packed(f) || f.map == Map::kLinear || !format_exists(f)) return -1;
-  return 3 * (static_cast<int>(f.map) - 1) + (f.bits == 3 ? 0 : f.bits == 4 ? 1 : 2);
+  return 4 * (static_cast<int>(f.map) - 1) + (f.bits == 8 ? 3 : f.bits - 2);
 }
 
 namespace {
@@ -114,7 +115,7 @@ MapTable map_table(Format f) {
   static const auto kTables = [] {
     std::array<Tables, kTableMaps> tables;
     for (int map = 0; map < static_cast<int>(Map::kBf16); ++map) {
-      for (const std::uint8_t bits : std::initializer_list<std::uint8_t>{3, 4, 8}) {
+      for (const std::uint8_t bits : kTableBits) {
         const Format format{static_cast<Map>(map), bits};
         if (const int number = table_number(format); number >= 0)
           tables[static_cast<std::size_t>(number)] = build_tables(format);

@@ -29,8 +29,8 @@ constexpr std::array<MapName, 9> kMapNames = {{{Map::kLinear, "int"},
 constexpr std::array<std::string_view, 3> kRoundingNames = {"rn", "sr", "qr"};  // by Rounding
 constexpr int kSmallestBlock = 64, kLargestBlock = 4096;
 constexpr const char* kFormatChoices =
-    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin03, lin04, lin08, "
-    "sqrt03, sqrt04, sqrt08, soft3, soft4, soft8, bf16, fp32";
+    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin02, lin03, lin04, lin08, "
+    "sqrt02, sqrt03, sqrt04, sqrt08, soft3, soft4, soft8, bf16, fp32";
 constexpr const char* kPartChoices =
     "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn, sr or qr; moving or sticky";
 
@@ -116,9 +116,11 @@ Spec parse_spec(std::string_view text) {
     } else if (part == "moving" || part == "sticky") {
       once(has_mode, is_packed(spec.format), "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
-      // A block whose largest element is stored as 0.5 would drop its step when it is written again.
-      if (spec.step_mode == StepMode::kSticky && spec.format == Format{Map::kSoftsign, 3}) {
-        fail(text, at, length, "soft3 has no sticky step: its second largest value is half its range",
+      // A block whose largest element is stored as that value would drop its step when it is written again.
+      const bool coarse = spec.format == Format{Map::kSoftsign, 3} || spec.format == Format{Map::kSquareRoot, 2};
+      if (spec.step_mode == StepMode::kSticky && coarse) {
+        fail(text, at, length,
+             fmt::format("{} has no sticky step: its second largest value is about half its range", name),
              "moving");
       }
     } else {

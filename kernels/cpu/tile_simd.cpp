@@ -293,6 +293,9 @@ DecodeLoop table_decode_loop(int bits) {
   if constexpr (!is_dynamic(kMap)) {
     if (bits == 3) return decode_loop<kMap, 3>;
   }
+  if constexpr (kMap == Map::kLinearNoZero || kMap == Map::kSquareRoot) {
+    if (bits == 2) return decode_loop<kMap, 2>;
+  }
   return bits == 8 ? decode_loop<kMap, 8> : decode_loop<kMap, 4>;
 }
 

@@ -39,7 +39,7 @@ const DeviceTable* tables_here() {
   if (address == nullptr) {
     static DeviceTable host[kTableMaps];
     for (int map = 0; map < static_cast<int>(Map::kBf16); ++map) {
-      for (const std::uint8_t bits : std::initializer_list<std::uint8_t>{3, 4, 8}) {
+      for (const std::uint8_t bits : kTableBits) {
         const Format format{static_cast<Map>(map), bits};
         const MapTable table = map_table(format);
         if (table.values == nullptr) continue;
