@@ -111,6 +111,11 @@ Tables build_tables(Format f) {
 
 }  // namespace
 
+bool has_sticky_steps(Format f) {
+  const MapTable table = map_table(f);
+  return table.values == nullptr || table.values[table.entries - 2] >= kStickySlack;
+}
+
 MapTable map_table(Format f) {
   static const auto kTables = [] {
     std::array<Tables, kTableMaps> tables;

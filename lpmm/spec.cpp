@@ -116,9 +116,7 @@ Spec parse_spec(std::string_view text) {
     } else if (part == "moving" || part == "sticky") {
       once(has_mode, is_packed(spec.format), "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
-      // A block whose largest element is stored as that value would drop its step when it is written again.
-      const bool coarse = spec.format == Format{Map::kSoftsign, 3} || spec.format == Format{Map::kSquareRoot, 2};
-      if (spec.step_mode == StepMode::kSticky && coarse) {
+      if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
         fail(text, at, length,
              fmt::format("{} has no sticky step: its second largest value is about half its range", name),
              "moving");

@@ -41,6 +41,12 @@ TEST(Maps, ClosedFormMaps) {
   }
   const float sqrt03[] = {1, 4, 9, 16, 25, 36, 49, 64};
   for (int k = 0; k < 8; ++k) EXPECT_EQ(map_table({Map::kSquareRoot, 3}).values[k], sqrt03[k] / 64.0F);
+  const float sqrt02[] = {1, 4, 9, 16};
+  for (int k = 0; k < 4; ++k) {
+    EXPECT_EQ(map_table({Map::kSquareRoot, 2}).values[k], sqrt02[k] / 16.0F);
+    EXPECT_EQ(map_table({Map::kLinearNoZero, 2}).values[k], static_cast<float>(k + 1) / 4.0F);
+  }
+  EXPECT_EQ(map_table({Map::kSoftsign, 2}).values, nullptr);
   const float soft3[] = {-1.0F, -0.5F, -0.2F, 0.0F, 0.2F, 0.5F, 1.0F};
   for (int k = 0; k < 7; ++k) EXPECT_FLOAT_EQ(map_table({Map::kSoftsign, 3}).values[k], soft3[k]);
   EXPECT_EQ(map_table({Map::kDynamic, 3}).values, nullptr);

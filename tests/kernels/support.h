@@ -17,8 +17,10 @@ inline std::vector<Format> packed_formats() {
   for (int bits = 2; bits <= 16; ++bits) formats.push_back({Map::kLinear, static_cast<std::uint8_t>(bits)});
   for (const Map map : {Map::kDynamic, Map::kDynamicUnsigned, Map::kDynamicNoZero, Map::kLinearNoZero,
                         Map::kSquareRoot, Map::kSoftsign}) {
-    for (const int bits : {3, 4, 8}) {
-      if (bits != 3 || !is_dynamic(map)) formats.push_back({map, static_cast<std::uint8_t>(bits)});
+    for (const std::uint8_t bits : kTableBits) {
+      const bool fits = bits >= 4 || (bits == 3 && !is_dynamic(map)) || map == Map::kLinearNoZero ||
+                        map == Map::kSquareRoot;
+      if (fits) formats.push_back({map, bits});
     }
   }
   return formats;

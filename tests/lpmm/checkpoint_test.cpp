@@ -198,6 +198,11 @@ constexpr const char* kLaterSpecs[][3] = {
     {"soft3:block128:sr", "soft3:block64:qr", "lin03:block128:sr"},
 };
 
+constexpr const char* kTwoBitSpecs[][3] = {
+    {"int7:block128:qr:sticky", "soft4:block128:qr", "sqrt02:block128:sr"},
+    {"int7:block128:sr:sticky", "int5:block64:sr", "lin02:block64:qr:sticky"},
+};
+
 // Checkpoints of version 1 are read for ever and written as they always were: what tests/golden holds was
 // saved by this test when the format, or a word for a spec in it, was new and is never made anew.
 void expect_frozen(std::span<const char* const[3]> all_specs, const std::string& golden,
@@ -238,6 +243,10 @@ TEST(Checkpoint, Version1IsFrozen) {
 
 TEST(Checkpoint, LaterWordsOfVersion1AreFrozen) {
   expect_frozen(kLaterSpecs, LPMM_SOURCE_DIR "/tests/golden/checkpoint_v1_later", "1a8be2f8");
+}
+
+TEST(Checkpoint, TwoBitVariancesOfVersion1AreFrozen) {
+  expect_frozen(kTwoBitSpecs, LPMM_SOURCE_DIR "/tests/golden/checkpoint_v1_two_bits", "fe4333f6");
 }
 
 TEST(Checkpoint, KeepsTheNewest) {

@@ -31,8 +31,9 @@ TEST(Rounding, MomentsAreTheCodecs) {
   for (const Format f :
        {Format{Map::kLinear, 4}, Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 4},
         Format{Map::kLinearNoZero, 4}, Format{Map::kDynamicUnsigned, 4}, Format{Map::kLinear, 2},
-        Format{Map::kSoftsign, 3}, Format{Map::kSquareRoot, 3}, Format{Map::kSquareRoot, 4},
-        Format{Map::kSquareRoot, 8}, Format{Map::kDynamicNoZero, 4}, Format{Map::kDynamicNoZero, 8}}) {
+        Format{Map::kSoftsign, 3}, Format{Map::kSquareRoot, 2}, Format{Map::kSquareRoot, 3},
+        Format{Map::kSquareRoot, 4}, Format{Map::kSquareRoot, 8}, Format{Map::kDynamicNoZero, 4},
+        Format{Map::kDynamicNoZero, 8}}) {
     for (const Rounding rounding : kBoth) {
       for (const double y : {0.003, 0.11, 0.4371, 0.62, 0.99}) {
         const double x = y * map_limit(f) * kStep;
