@@ -55,8 +55,10 @@ void draw_charts(const std::string& out, const std::string& name, const std::vec
       longest = std::max(longest, s.title.size());
     }
     const std::size_t in_line = longest <= 11 ? 3 : 2, lines = (entries + in_line - 1) / in_line;
-    body += fmt::format("set key bmargin center maxrows {} samplen 2 width 1\nset bmargin {}\n",
-                        std::max<std::size_t>(1, lines), 4 + std::max<std::size_t>(2, lines));
+    // Two long ones beside each other would be cut off at the edge.
+    body += fmt::format(
+        "set key bmargin center maxrows {} {}\nset bmargin {}\n", std::max<std::size_t>(1, lines),
+        longest <= 24 ? "samplen 2 width 1" : "samplen 1 width -1", 4 + std::max<std::size_t>(2, lines));
     std::string plots;
     for (const ChartSeries& s : chart.series) {
       if (s.points.empty()) continue;

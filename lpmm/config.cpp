@@ -554,6 +554,8 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
   std::map<std::string, ConfigDifference> all;
   for (const auto& l : lines_of(first)) all[l.section + "." + l.key].first = l.value;
   for (const auto& l : lines_of(second)) all[l.section + "." + l.key].second = l.value;
+  if (!uses_momentum(first.optimizer) && !uses_momentum(second.optimizer)) all.erase("memory.momentum");
+  if (!uses_variance(first.optimizer) && !uses_variance(second.optimizer)) all.erase("memory.variance");
   std::vector<ConfigDifference> out;
   for (auto& [key, d] : all) {
     if (d.first != d.second) out.push_back({key, d.first, d.second});

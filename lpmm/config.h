@@ -62,7 +62,8 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
 // The resolved configuration as TOML; load_config of it gives the same run.
 std::string to_toml(const RunConfig& config);
 
-// The keys in which two configurations differ, with both values as TOML.
+// The keys in which two configurations differ, with both values as TOML; not the spec of a role that neither
+// optimizer has.
 struct ConfigDifference {
   std::string key, first, second;
 };

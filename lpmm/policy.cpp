@@ -36,7 +36,7 @@ constexpr std::array<Preset, 6> kPresets = {{
      {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"},
      true},
     {"lpmm-nano",
-     {"int6:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt03:block128:sr:sticky"},
+     {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr"},
      false,
      "int7:block128:sr:sticky",
      "int5:block64:sr"},

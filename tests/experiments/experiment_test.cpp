@@ -69,9 +69,10 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
       {"microbatch", {"fixed_microbatch", "fixed_samples", "fixed_update"}},
       {"convergence", {"image", "image_feedback", "image_rounding", "text"}},
       {"frontier",
-       {"characters", "characters_long", "characters_long_roles", "characters_long_split", "characters_qr",
-        "characters_seeds", "image", "resnet20", "resnet20_best", "resnet20_long", "resnet20_mixed",
-        "resnet20_nano", "resnet20_rates", "resnet20_roles", "resnet20_seeds", "resnet20_split", "text"}},
+       {"characters", "characters_long", "characters_long_nano", "characters_long_roles",
+        "characters_long_split", "characters_nano", "characters_qr", "characters_seeds", "image", "resnet20",
+        "resnet20_best", "resnet20_long", "resnet20_mixed", "resnet20_nano", "resnet20_rates",
+        "resnet20_roles", "resnet20_seeds", "resnet20_split", "text"}},
   };
   for (const auto& [name, parts] : shipped) {
     SCOPED_TRACE(name);

@@ -168,6 +168,18 @@ TEST_F(SweepTest, AFolderOfAnotherRunIsRefused) {
                  {"another run", "optimizer.learning_rate"});
 }
 
+// What a preset stands for counts, not its name: results outlive a preset that is given other specs.
+TEST_F(SweepTest, APresetOfAnotherNameIsTheSameRun) {
+  ASSERT_EQ(sweep({"--presets", "fp32"}).code, 0);
+  fs::rename(path("out/config__fp32__seed1"), path("out/config__states8__seed1"));
+  expect_failure(sweep({"--presets", "states8", "--set", "memory.parameter=int8"}), 2,
+                 {"another run", "memory.parameter"});
+  const Outcome outcome =
+      sweep({"--presets", "states8", "--set", "memory.momentum=fp32", "--set", "memory.variance=fp32"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("1 finished before"), std::string::npos) << outcome.err;
+}
+
 TEST_F(SweepTest, AFolderThatCannotBeMadeStopsItBeforeAnythingRuns) {
   const Outcome outcome = run_lpmm({"sweep", "--config", config(), "--out", write("file", "") + "/out"});
   expect_failure(outcome, 1, {"file", "cannot be made"});

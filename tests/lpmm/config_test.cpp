@@ -170,7 +170,7 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   for (const std::string& other : {std::string("[optimizer]\nrule = 'adamw'\n"), std::string("[optimizer]\n"),
                                    sgdm + "nesterov = true\n", sgdm + "clip_norm = 1\n"}) {
     EXPECT_FALSE(nano(other).accumulate_in_momentum || nano(other).error_feedback) << other;
-    EXPECT_EQ(nano(other).specs[0].format.bits, 6);
+    EXPECT_EQ(nano(other).specs[2].format.bits, 4);
   }
   EXPECT_FALSE(parse(sgdm, {"lpmm-nano", "", {"memory.accumulator=int8"}}).policy.accumulate_in_momentum);
 
@@ -213,6 +213,19 @@ TEST(Config, NamesDifferences) {
   EXPECT_EQ(d.back().key, "train.seed");
   EXPECT_EQ(d.back().first, "3");
   EXPECT_EQ(d.back().second, "4");
+}
+
+// An SGD without momentum has neither state, one with momentum no variance.
+TEST(Config, SpecsOfRolesWithoutMemoryAreNoDifference) {
+  const auto changed = [](const std::string& optimizer, const std::string& role) {
+    const std::string run = "[optimizer]\n" + optimizer + "[memory]\npreset='lpmm'\n";
+    const std::string spec = role == "variance" ? " = 'sqrt02:block64:sr'\n" : " = 'int5:block64:sr'\n";
+    return !differences(parse(run), parse(run + role + spec)).empty();
+  };
+  const std::string sgd = "rule='sgd'\n", sgdm = "rule='sgd'\nmomentum=0.9\n", adam = "rule='adamw'\n";
+  EXPECT_FALSE(changed(sgd, "momentum") || changed(sgd, "variance") || changed(sgdm, "variance"));
+  EXPECT_TRUE(changed(sgdm, "momentum") && changed(adam, "momentum") && changed(adam, "variance"));
+  EXPECT_TRUE(changed(sgd, "parameter") && changed(sgd, "accumulator"));
 }
 
 TEST(Config, NamesTheNearestKey) {

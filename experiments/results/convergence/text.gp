@@ -1689,501 +1689,136 @@ $d9 << EOD
 4995 1.41325
 EOD
 $d10 << EOD
-20 3.56541 3.55362 3.58152
-50 2.82706 2.81479 2.84074
-80 2.63092 2.62273 2.63953
-110 2.57179 2.55786 2.58333
-140 2.53595 2.52546 2.54885
-170 2.4934 2.47958 2.51083
-200 2.48548 2.46477 2.4995
-230 2.46756 2.4486 2.48349
-260 2.42524 2.41227 2.43865
-290 2.39011 2.37951 2.40036
-320 2.36956 2.35489 2.38319
-350 2.3362 2.31377 2.36541
-380 2.29722 2.27686 2.32123
-410 2.27013 2.25712 2.28186
-440 2.23584 2.22682 2.24609
-470 2.20825 2.18942 2.22666
-500 2.18828 2.168 2.20906
-530 2.15794 2.14195 2.17955
-560 2.13706 2.10894 2.17361
-590 2.11078 2.09658 2.12849
-620 2.09175 2.07784 2.10867
-650 2.07144 2.06159 2.08538
-680 2.05961 2.05093 2.06986
-710 2.04182 2.02525 2.05818
-740 2.02554 2.00661 2.04402
-770 2.00906 2.00083 2.0198
-800 1.9873 1.96934 2.01699
-830 1.97449 1.95414 1.98811
-860 1.94643 1.93889 1.95742
-890 1.94942 1.92663 1.97263
-920 1.92728 1.90613 1.94893
-950 1.91243 1.90651 1.91795
-980 1.91369 1.8925 1.93628
-1010 1.90171 1.89064 1.91322
-1040 1.87983 1.8609 1.90004
-1070 1.87904 1.867 1.89243
-1100 1.86109 1.83874 1.89227
-1130 1.8564 1.84272 1.86987
-1160 1.83385 1.8193 1.84763
-1190 1.83572 1.81741 1.8532
-1220 1.81616 1.79605 1.83706
-1250 1.80633 1.79059 1.81955
-1280 1.80054 1.77235 1.831
-1310 1.79889 1.78683 1.80745
-1340 1.79967 1.78409 1.8145
-1370 1.79717 1.77942 1.81716
-1400 1.78913 1.77724 1.79912
-1430 1.78123 1.76314 1.8075
-1460 1.77743 1.76159 1.79214
-1490 1.76269 1.75357 1.77459
-1520 1.76452 1.75154 1.77842
-1550 1.76252 1.73401 1.78641
-1580 1.75679 1.73903 1.77514
-1610 1.72667 1.72125 1.73048
-1640 1.73112 1.71878 1.75024
-1670 1.72478 1.69931 1.75889
-1700 1.72871 1.7103 1.74695
-1730 1.7126 1.69375 1.72752
-1760 1.70921 1.69209 1.72539
-1790 1.70858 1.69328 1.72044
-1820 1.70334 1.68449 1.72917
-1850 1.68547 1.67618 1.69495
-1880 1.69183 1.67992 1.7034
-1910 1.69584 1.6853 1.71155
-1940 1.67811 1.66102 1.69589
-1970 1.67425 1.65747 1.69134
-2000 1.68798 1.67672 1.70397
-2030 1.67042 1.65641 1.68601
-2060 1.66789 1.63785 1.68923
-2090 1.67258 1.63599 1.70731
-2120 1.65912 1.63749 1.6769
-2150 1.65193 1.6368 1.66565
-2180 1.65625 1.63335 1.67441
-2210 1.64339 1.62825 1.65628
-2240 1.63573 1.61931 1.65042
-2270 1.64646 1.616 1.6757
-2300 1.63523 1.6234 1.64796
-2330 1.6232 1.60989 1.64294
-2360 1.63584 1.61577 1.65806
-2390 1.63214 1.61023 1.66452
-2420 1.61794 1.59633 1.63898
-2450 1.60564 1.58448 1.62399
-2480 1.61148 1.59978 1.62608
-2510 1.61088 1.59617 1.62773
-2540 1.60094 1.56982 1.62545
-2570 1.61338 1.59734 1.64015
-2600 1.59518 1.56735 1.61401
-2630 1.59806 1.56395 1.63409
-2660 1.59553 1.57334 1.62068
-2690 1.57905 1.56012 1.59749
-2720 1.59906 1.58302 1.61852
-2750 1.58068 1.56015 1.6028
-2780 1.57882 1.56012 1.59927
-2810 1.57225 1.55878 1.5873
-2840 1.5667 1.55015 1.5917
-2870 1.55741 1.54567 1.56844
-2900 1.56695 1.5505 1.58144
-2930 1.57274 1.5587 1.58899
-2960 1.55589 1.5394 1.57068
-2990 1.556 1.53648 1.57325
-3020 1.5472 1.51632 1.57217
-3050 1.55166 1.53498 1.56478
-3080 1.54683 1.52663 1.56706
-3110 1.55322 1.53402 1.58361
-3140 1.53061 1.52258 1.54381
-3170 1.53058 1.51419 1.54794
-3200 1.54207 1.52755 1.55313
-3230 1.53128 1.51308 1.55224
-3260 1.53836 1.51445 1.56461
-3290 1.53626 1.51767 1.55802
-3320 1.53383 1.50156 1.56169
-3350 1.52427 1.50692 1.54319
-3380 1.51419 1.50648 1.51956
-3410 1.51096 1.49451 1.53411
-3440 1.52001 1.50524 1.53104
-3470 1.50746 1.48741 1.53508
-3500 1.5143 1.50117 1.5231
-3530 1.51059 1.49841 1.52522
-3560 1.49566 1.47019 1.51888
-3590 1.49577 1.47418 1.51564
-3620 1.50441 1.49035 1.52359
-3650 1.49452 1.47272 1.52142
-3680 1.49027 1.4658 1.51186
-3710 1.48639 1.46853 1.50824
-3740 1.49837 1.4791 1.51528
-3770 1.48852 1.47072 1.50646
-3800 1.48833 1.47723 1.50175
-3830 1.48606 1.46487 1.50033
-3860 1.48304 1.47032 1.49515
-3890 1.47948 1.46551 1.49369
-3920 1.47881 1.45779 1.49992
-3950 1.47169 1.4611 1.48685
-3980 1.47144 1.45273 1.48997
-4010 1.47847 1.4636 1.49547
-4040 1.46969 1.45567 1.48582
-4070 1.47066 1.45795 1.48807
-4100 1.4807 1.4618 1.49827
-4130 1.45099 1.42295 1.48283
-4160 1.47563 1.4675 1.48279
-4190 1.44984 1.43419 1.46597
-4220 1.46644 1.44963 1.4844
-4250 1.4513 1.43098 1.46491
-4280 1.45941 1.43576 1.48271
-4310 1.46525 1.45094 1.47879
-4340 1.4635 1.45626 1.47062
-4370 1.44591 1.4204 1.46827
-4400 1.45353 1.44281 1.46412
-4430 1.44471 1.42716 1.46393
-4460 1.44616 1.43637 1.45574
-4490 1.44275 1.42767 1.45231
-4520 1.44095 1.4291 1.45307
-4550 1.438 1.43127 1.44774
-4580 1.44999 1.43214 1.47212
-4610 1.44491 1.42958 1.46405
-4640 1.44688 1.42339 1.47365
-4670 1.44593 1.43261 1.46447
-4700 1.43283 1.41679 1.4477
-4730 1.45719 1.44436 1.4666
-4760 1.43323 1.4267 1.43952
-4790 1.4435 1.41928 1.46053
-4820 1.42613 1.408 1.44768
-4850 1.44144 1.42259 1.46572
-4880 1.43812 1.42818 1.44544
-4910 1.4392 1.41635 1.45604
-4940 1.44434 1.42243 1.45731
-4970 1.44526 1.43294 1.45643
-4995 1.43921 1.41827 1.45709
-EOD
-$d11 << EOD
-20 3.56541
-50 2.82706
-80 2.63092
-110 2.57179
-140 2.53595
-170 2.4934
-200 2.48548
-230 2.46756
-260 2.42524
-290 2.39011
-320 2.36956
-350 2.3362
-380 2.29722
-410 2.27013
-440 2.23584
-470 2.20825
-500 2.18828
-530 2.15794
-560 2.13706
-590 2.11078
-620 2.09175
-650 2.07144
-680 2.05961
-710 2.04182
-740 2.02554
-770 2.00906
-800 1.9873
-830 1.97449
-860 1.94643
-890 1.94942
-920 1.92728
-950 1.91243
-980 1.91369
-1010 1.90171
-1040 1.87983
-1070 1.87904
-1100 1.86109
-1130 1.8564
-1160 1.83385
-1190 1.83572
-1220 1.81616
-1250 1.80633
-1280 1.80054
-1310 1.79889
-1340 1.79967
-1370 1.79717
-1400 1.78913
-1430 1.78123
-1460 1.77743
-1490 1.76269
-1520 1.76452
-1550 1.76252
-1580 1.75679
-1610 1.72667
-1640 1.73112
-1670 1.72478
-1700 1.72871
-1730 1.7126
-1760 1.70921
-1790 1.70858
-1820 1.70334
-1850 1.68547
-1880 1.69183
-1910 1.69584
-1940 1.67811
-1970 1.67425
-2000 1.68798
-2030 1.67042
-2060 1.66789
-2090 1.67258
-2120 1.65912
-2150 1.65193
-2180 1.65625
-2210 1.64339
-2240 1.63573
-2270 1.64646
-2300 1.63523
-2330 1.6232
-2360 1.63584
-2390 1.63214
-2420 1.61794
-2450 1.60564
-2480 1.61148
-2510 1.61088
-2540 1.60094
-2570 1.61338
-2600 1.59518
-2630 1.59806
-2660 1.59553
-2690 1.57905
-2720 1.59906
-2750 1.58068
-2780 1.57882
-2810 1.57225
-2840 1.5667
-2870 1.55741
-2900 1.56695
-2930 1.57274
-2960 1.55589
-2990 1.556
-3020 1.5472
-3050 1.55166
-3080 1.54683
-3110 1.55322
-3140 1.53061
-3170 1.53058
-3200 1.54207
-3230 1.53128
-3260 1.53836
-3290 1.53626
-3320 1.53383
-3350 1.52427
-3380 1.51419
-3410 1.51096
-3440 1.52001
-3470 1.50746
-3500 1.5143
-3530 1.51059
-3560 1.49566
-3590 1.49577
-3620 1.50441
-3650 1.49452
-3680 1.49027
-3710 1.48639
-3740 1.49837
-3770 1.48852
-3800 1.48833
-3830 1.48606
-3860 1.48304
-3890 1.47948
-3920 1.47881
-3950 1.47169
-3980 1.47144
-4010 1.47847
-4040 1.46969
-4070 1.47066
-4100 1.4807
-4130 1.45099
-4160 1.47563
-4190 1.44984
-4220 1.46644
-4250 1.4513
-4280 1.45941
-4310 1.46525
-4340 1.4635
-4370 1.44591
-4400 1.45353
-4430 1.44471
-4460 1.44616
-4490 1.44275
-4520 1.44095
-4550 1.438
-4580 1.44999
-4610 1.44491
-4640 1.44688
-4670 1.44593
-4700 1.43283
-4730 1.45719
-4760 1.43323
-4790 1.4435
-4820 1.42613
-4850 1.44144
-4880 1.43812
-4910 1.4392
-4940 1.44434
-4970 1.44526
-4995 1.43921
-EOD
-$d12 << EOD
 1307 1.95689 1.95276 1.9626
 2614 1.77528 1.76968 1.78263
 3921 1.65864 1.651 1.66383
 5000 1.61897 1.6167 1.62113
 EOD
-$d13 << EOD
+$d11 << EOD
 1307 1.95689
 2614 1.77528
 3921 1.65864
 5000 1.61897
 EOD
-$d14 << EOD
+$d12 << EOD
 1307 1.96264 1.94838 1.96979
 2614 1.76644 1.76259 1.76891
 3921 1.65794 1.65578 1.65939
 5000 1.61475 1.61391 1.61533
 EOD
-$d15 << EOD
+$d13 << EOD
 1307 1.96264
 2614 1.76644
 3921 1.65794
 5000 1.61475
 EOD
-$d16 << EOD
+$d14 << EOD
 1307 1.96125 1.94697 1.96898
 2614 1.77687 1.77401 1.78141
 3921 1.66292 1.65881 1.66662
 5000 1.62062 1.61669 1.62543
 EOD
-$d17 << EOD
+$d15 << EOD
 1307 1.96125
 2614 1.77687
 3921 1.66292
 5000 1.62062
 EOD
-$d18 << EOD
+$d16 << EOD
 1307 1.95905 1.95516 1.96407
 2614 1.77255 1.77118 1.77327
 3921 1.65704 1.65187 1.66022
 5000 1.61729 1.60751 1.6239
 EOD
-$d19 << EOD
+$d17 << EOD
 1307 1.95905
 2614 1.77255
 3921 1.65704
 5000 1.61729
 EOD
-$d20 << EOD
+$d18 << EOD
 1307 1.94213 1.9382 1.94874
 2614 1.75649 1.74741 1.76655
 3921 1.6465 1.64389 1.64804
 5000 1.60693 1.6057 1.60791
 EOD
-$d21 << EOD
+$d19 << EOD
 1307 1.94213
 2614 1.75649
 3921 1.6465
 5000 1.60693
 EOD
-$d22 << EOD
-1307 1.93886 1.93211 1.94349
-2614 1.76915 1.76027 1.78066
-3921 1.66634 1.6641 1.66812
-5000 1.63171 1.62651 1.63757
-EOD
-$d23 << EOD
-1307 1.93886
-2614 1.76915
-3921 1.66634
-5000 1.63171
-EOD
-$d24 << EOD
+$d20 << EOD
 1307 0.42386 0.418314 0.42732
 2614 0.47258 0.468104 0.474975
 3921 0.504679 0.503077 0.506727
 5000 0.51744 0.516073 0.518639
 EOD
-$d25 << EOD
+$d21 << EOD
 1307 0.42386
 2614 0.47258
 3921 0.504679
 5000 0.51744
 EOD
-$d26 << EOD
+$d22 << EOD
 1307 0.421531 0.413417 0.427041
 2614 0.475429 0.473028 0.477612
 3921 0.504296 0.504009 0.504566
 5000 0.51761 0.517177 0.517921
 EOD
-$d27 << EOD
+$d23 << EOD
 1307 0.421531
 2614 0.475429
 3921 0.504296
 5000 0.51761
 EOD
-$d28 << EOD
+$d24 << EOD
 1307 0.423292 0.417049 0.430432
 2614 0.473531 0.472472 0.4751
 3921 0.504362 0.502485 0.506359
 5000 0.516519 0.514916 0.518495
 EOD
-$d29 << EOD
+$d25 << EOD
 1307 0.423292
 2614 0.473531
 3921 0.504362
 5000 0.516519
 EOD
-$d30 << EOD
+$d26 << EOD
 1307 0.422186 0.416233 0.426503
 2614 0.473516 0.471791 0.47563
 3921 0.504542 0.502547 0.50618
 5000 0.517503 0.515858 0.518926
 EOD
-$d31 << EOD
+$d27 << EOD
 1307 0.422186
 2614 0.473516
 3921 0.504542
 5000 0.517503
 EOD
-$d32 << EOD
+$d28 << EOD
 1307 0.426716 0.42366 0.428611
 2614 0.477788 0.474482 0.481828
 3921 0.508533 0.507875 0.509633
 5000 0.520564 0.518621 0.52281
 EOD
-$d33 << EOD
+$d29 << EOD
 1307 0.426716
 2614 0.477788
 3921 0.508533
 5000 0.520564
 EOD
-$d34 << EOD
-1307 0.42842 0.425597 0.43132
-2614 0.475331 0.472185 0.477038
-3921 0.503728 0.501749 0.505884
-5000 0.514244 0.513401 0.515374
-EOD
-$d35 << EOD
-1307 0.42842
-2614 0.475331
-3921 0.503728
-5000 0.514244
-EOD
-$d36 << EOD
+$d30 << EOD
 80.5336 -0.00422193 -0.00974455 0.00130069
 EOD
-$d37 << EOD
+$d31 << EOD
 37.157 0.00164303 -0.00413383 0.0074199
 EOD
-$d38 << EOD
+$d32 << EOD
 33.3151 -0.00168129 -0.0192145 0.0158519
 EOD
-$d39 << EOD
+$d33 << EOD
 21.4175 -0.012042 -0.0196169 -0.00446719
-EOD
-$d40 << EOD
-17.4516 0.0127384 0.000385485 0.0250914
 EOD
 set grid
 set xlabel offset 0,0.6
@@ -2201,7 +1836,7 @@ set ylabel 'train/loss' noenhanced
 
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d11 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
 unset logscale
 set autoscale
 set format
@@ -2213,7 +1848,7 @@ set ylabel 'test/loss' noenhanced
 
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d15 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d17 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d21 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d23 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d11 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d15 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d17 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d19 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
 unset logscale
 set autoscale
 set format
@@ -2225,7 +1860,7 @@ set ylabel 'test/accuracy' noenhanced
 
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d25 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d27 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d29 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d30 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d31 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d32 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d33 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d34 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d35 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d21 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d23 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d25 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d29 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
 unset logscale
 set autoscale
 set format
@@ -2235,9 +1870,9 @@ set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d36 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d37 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d38 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d39 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d40 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced
 unset multiplot
 set terminal svg size 1680,960 dynamic background 'white'
 set output 'text.svg'
@@ -2253,7 +1888,7 @@ set ylabel 'train/loss' noenhanced
 
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d11 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
 unset logscale
 set autoscale
 set format
@@ -2265,7 +1900,7 @@ set ylabel 'test/loss' noenhanced
 
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d15 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d17 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d21 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d23 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d11 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d15 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d17 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d19 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
 unset logscale
 set autoscale
 set format
@@ -2277,7 +1912,7 @@ set ylabel 'test/accuracy' noenhanced
 
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d25 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d27 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d29 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d30 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d31 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d32 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d33 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced, $d34 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d35 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano' noenhanced
+plot $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d21 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d23 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d25 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d29 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
 unset logscale
 set autoscale
 set format
@@ -2287,7 +1922,7 @@ set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d36 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d37 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d38 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d39 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d40 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced
 unset multiplot

@@ -97,7 +97,7 @@ set logscale x
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced
 unset logscale
 set autoscale
 set format
@@ -108,9 +108,9 @@ set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
 set yrange [1.55:2.2]
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.001' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, 0.001' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.002' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d9 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-nano, 0.002' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d11 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.004' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano, 0.004' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.001' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, 0.001' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.002' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d9 using 1:2 with lines lw 2 lc '#CC79A7' title 'int6, 0.002' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d11 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.004' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, 0.004' noenhanced
 unset multiplot
 set terminal svg size 1120,480 dynamic background 'white'
 set output 'characters_long.svg'
@@ -127,7 +127,7 @@ set logscale x
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced
 unset logscale
 set autoscale
 set format
@@ -138,7 +138,7 @@ set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
 set yrange [1.55:2.2]
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.001' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, 0.001' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.002' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d9 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-nano, 0.002' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d11 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.004' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano, 0.004' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.001' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, 0.001' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.002' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d9 using 1:2 with lines lw 2 lc '#CC79A7' title 'int6, 0.002' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d11 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.004' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, 0.004' noenhanced
 unset multiplot

@@ -1232,7 +1232,7 @@ set ylabel 'test_loss_gap' noenhanced
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-min' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm-nano' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6' noenhanced
 unset logscale
 set autoscale
 set format
@@ -1245,7 +1245,7 @@ set yrange [1.5:2.6]
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-min' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-nano' noenhanced
+plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int8' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'int6' noenhanced
 unset multiplot
 set terminal svg size 1120,480 dynamic background 'white'
 set output 'characters_seeds.svg'
@@ -1261,7 +1261,7 @@ set ylabel 'test_loss_gap' noenhanced
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-min' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm-nano' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6' noenhanced
 unset logscale
 set autoscale
 set format
@@ -1274,5 +1274,5 @@ set yrange [1.5:2.6]
 
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-min' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-nano' noenhanced
+plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int8' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'int6' noenhanced
 unset multiplot
