@@ -413,7 +413,9 @@ void run_steps(const AblationOptions& options) {
 // ---- variance ------------------------------------------------------------------------------------------
 void run_variance(const AblationOptions& options) {
   constexpr const char* kSpecs[] = {"sqrt08:block128:sr:sticky", "sqrt04:block128:sr:sticky",
-                                    "sqrt04:block64:sr:sticky", "sqrt04:block128:sr", "ude8:block256:rn"};
+                                    "sqrt04:block64:sr:sticky",  "sqrt04:block128:sr",
+                                    "sqrt03:block128:sr:sticky", "sqrt02:block128:sr",
+                                    "ude8:block256:rn"};
   constexpr double kSpreads[] = {0.3, 0.6, 1.2};
   struct Cell {
     std::string spec;

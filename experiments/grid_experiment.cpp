@@ -176,6 +176,8 @@ Expectation read_expectation(TableReader reader) {
   out.high = reader.take("high", out.high, "a number");
   reader.finish();
   if (out.what.empty()) reader.refuse("what says what is expected");
+  if (!(out.low <= out.high) || (std::isinf(out.low) && std::isinf(out.high)))
+    reader.refuse("low, high or both bound what is expected, low at most high");
   return out;
 }
 

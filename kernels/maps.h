@@ -14,7 +14,7 @@ MapTable map_table(Format format);
 bool format_exists(Format format);
 
 // False where a block whose largest element is stored as the second largest value would drop its sticky step
-// when it is written again (kStickySlack): soft3 and sqrt02.
+// when it is written again (kStickySlack): soft3 and sqrt02. (int2 would too, but has no second value.)
 bool has_sticky_steps(Format format);
 
 // The place of a table map below kTableMaps; -1 for int, bf16, fp32 and what does not exist.

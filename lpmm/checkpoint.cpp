@@ -351,6 +351,15 @@ SavedProgress progress_of(const Json& state, const std::string& path) {
   return p;
 }
 
+CheckpointInfo info_of(const Opened& opened, const std::string& path) {
+  try {
+    const SavedProgress saved = progress_of(opened.state, path);
+    return {opened.state.at("model").get<std::string>(), saved.step, saved.updates, tensors_of(opened)};
+  } catch (const Json::exception& e) {
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+  }
+}
+
 // Compares the file with the memory it is to fill; tensors called `names` may be there besides.
 void check_tensors(const SafetensorsFile& file, const Metadata& expected, const std::vector<Slot>& slots,
                    std::set<std::string> names) {
@@ -488,13 +497,7 @@ std::string find_checkpoint(const std::string& path) {
 }
 
 CheckpointInfo inspect_checkpoint(const std::string& path) {
-  const Opened opened = open_checkpoint(path);
-  try {
-    const SavedProgress saved = progress_of(opened.state, path);
-    return {opened.state.at("model").get<std::string>(), saved.step, saved.updates, tensors_of(opened)};
-  } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
-  }
+  return info_of(open_checkpoint(path), path);
 }
 
 struct StoredWeights::State {
@@ -502,14 +505,10 @@ struct StoredWeights::State {
   Opened opened;
 };
 
-StoredWeights::StoredWeights(const std::string& path) : path_(path), state_(std::make_unique<State>(path)) {
-  try {
-    tensors_ = tensors_of(state_->opened);
-  } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
-  }
+StoredWeights::StoredWeights(const std::string& path)
+    : path_(path), state_(std::make_unique<State>(path)), info_(info_of(state_->opened, path)) {
   std::set<std::string> names;
-  for (const CheckpointTensor& t : tensors_) {
+  for (const CheckpointTensor& t : info_.tensors) {
     const std::string role = t.specs.empty() ? "" : t.specs.front().first;
     if ((role != "buffer" && role != to_string(Role::kParameter)) || !names.insert(t.name).second) {
       throw RunError(fmt::format("{}/{}: {} has no parameter, or more than one", path, kModelFile, t.name));
@@ -518,14 +517,10 @@ StoredWeights::StoredWeights(const std::string& path) : path_(path), state_(std:
 }
 StoredWeights::~StoredWeights() = default;
 
-std::string StoredWeights::model() const {
-  return state_->opened.state.at("model").get<std::string>();
-}
-
 const CheckpointTensor* StoredWeights::find(const std::string& name) const {
   const auto at =
-      std::find_if(tensors_.begin(), tensors_.end(), [&](const auto& t) { return t.name == name; });
-  return at == tensors_.end() ? nullptr : &*at;
+      std::find_if(tensors().begin(), tensors().end(), [&](const auto& t) { return t.name == name; });
+  return at == tensors().end() ? nullptr : &*at;
 }
 
 void StoredWeights::read(const CheckpointTensor& t, Pool& pool,

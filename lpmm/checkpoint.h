@@ -79,8 +79,8 @@ class StoredWeights {
   explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does
   ~StoredWeights();
   const std::string& path() const { return path_; }
-  std::string model() const;
-  const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
+  const std::string& model() const { return info_.model; }
+  const std::vector<CheckpointTensor>& tensors() const { return info_.tensors; }
   const CheckpointTensor* find(const std::string& name) const;  // null where there is none
   // All values of a tensor in order, panel by panel: body(first, values).
   void read(const CheckpointTensor& tensor, Pool& pool,
@@ -90,7 +90,7 @@ class StoredWeights {
   struct State;
   std::string path_;
   std::unique_ptr<State> state_;
-  std::vector<CheckpointTensor> tensors_;
+  CheckpointInfo info_;
 };
 
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError

@@ -63,7 +63,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
 std::string to_toml(const RunConfig& config);
 
 // The keys in which two configurations differ, with both values as TOML; not the spec of a role that neither
-// optimizer has.
+// optimizer has, unless an override gives it.
 struct ConfigDifference {
   std::string key, first, second;
 };

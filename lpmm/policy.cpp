@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/maps.h"
 #include "lpmm/error.h"
 #include "lpmm/optimizer_config.h"
 #include "lpmm/text.h"
@@ -89,6 +90,9 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
   }
   if (role == Role::kAccumulator && spec.step_mode == StepMode::kSticky) {
     refuse("an accumulator's step starts afresh at every update", "moving");
+  }
+  if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
+    refuse("its step would be dropped when the block is written again", "moving");
   }
   if (role == Role::kVariance && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
     refuse("nearest rounding with a sticky step freezes a slow average", "sr, or moving");

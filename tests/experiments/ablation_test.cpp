@@ -24,7 +24,7 @@ TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   EXPECT_EQ(lines(read_file(path("out/momentum.csv"))), 17);
   EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
-  EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 6);
+  EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 8);
 }
 
 TEST_F(AblationTest, UnknownPartsAreRefused) {

@@ -172,12 +172,18 @@ TEST_F(SweepTest, AFolderOfAnotherRunIsRefused) {
 TEST_F(SweepTest, APresetOfAnotherNameIsTheSameRun) {
   ASSERT_EQ(sweep({"--presets", "fp32"}).code, 0);
   fs::rename(path("out/config__fp32__seed1"), path("out/config__states8__seed1"));
-  expect_failure(sweep({"--presets", "states8", "--set", "memory.parameter=int8"}), 2,
-                 {"another run", "memory.parameter"});
-  const Outcome outcome =
-      sweep({"--presets", "states8", "--set", "memory.momentum=fp32", "--set", "memory.variance=fp32"});
+  expect_failure(sweep({"--presets", "states8"}), 2, {"another run", "memory.momentum"});
+  const std::vector<std::string> same = {
+      "--presets", "states8", "--set", "memory.momentum=fp32", "--set", "memory.variance=fp32"};
+  const Outcome outcome = sweep(same);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("1 finished before"), std::string::npos) << outcome.err;
+  // And one that was stopped goes on.
+  const std::string log = path("out/config__states8__seed1/log.jsonl");
+  fs::resize_file(log, read_file(log).rfind("{\"type\":\"summary\""));
+  const Outcome rest = sweep(same);
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_NE(rest.err.find("0 finished before"), std::string::npos) << rest.err;
 }
 
 TEST_F(SweepTest, AFolderThatCannotBeMadeStopsItBeforeAnythingRuns) {

@@ -428,6 +428,13 @@ TEST(Checkpoint, RefusesContentThatLies) {
     write_state(j);
     EXPECT_NE(load_error(path, into).find("state.json: is not what was saved"), std::string::npos) << what;
     EXPECT_THROW(inspect_checkpoint(path), RunError) << what;
+    EXPECT_THROW(StoredWeights{path}, RunError) << what;
+  }
+  for (const Json& what : {Json(5), Json()}) {
+    Json j = Json::parse(state);
+    j["model"] = what;
+    write_state(j);
+    EXPECT_THROW(StoredWeights{path}, RunError) << what;
   }
   const auto lie = [&](const std::string& bad, const std::string& why) {
     std::ofstream(file, std::ios::binary) << bad;

@@ -116,6 +116,9 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   EXPECT_NE(with(change("*weight", kVariance, "soft8")).find("never negative"), std::string::npos);
   EXPECT_NE(with(change("*weight", kAccumulator, "int8:sticky")).find("afresh"), std::string::npos);
   EXPECT_NE(with(change("*weight", kVariance, "sqrt08:rn:sticky")).find("freezes"), std::string::npos);
+  PolicyOverride sticky = change("*weight", kVariance, "sqrt02:sr");
+  sticky.specs[kVariance]->step_mode = StepMode::kSticky;  // which parse_spec refuses
+  EXPECT_NE(with(sticky).find("dropped"), std::string::npos);
   EXPECT_NE(with(change("*wight", kParameter, "int8")).find("nearest is \"layer1.weight\""),
             std::string::npos);
   EXPECT_NE(with(PolicyOverride{"*weight", {}, false}).find("must either be exempt"), std::string::npos);
