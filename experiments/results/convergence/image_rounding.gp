@@ -1286,7 +1286,7 @@ set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 set yrange [0.2:1.2]
 
-set key bmargin center maxrows 2 samplen 2 width 1
+set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
 plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d3 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
 unset logscale
@@ -1299,7 +1299,7 @@ set xlabel 'step' noenhanced
 set ylabel 'test/accuracy' noenhanced
 set yrange [0.7:0.88]
 
-set key bmargin center maxrows 2 samplen 2 width 1
+set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
 plot $d4 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d6 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
 unset logscale
@@ -1328,7 +1328,7 @@ set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
 set yrange [0.2:1.2]
 
-set key bmargin center maxrows 2 samplen 2 width 1
+set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
 plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d3 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
 unset logscale
@@ -1341,7 +1341,7 @@ set xlabel 'step' noenhanced
 set ylabel 'test/accuracy' noenhanced
 set yrange [0.7:0.88]
 
-set key bmargin center maxrows 2 samplen 2 width 1
+set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
 plot $d4 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d6 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
 unset logscale

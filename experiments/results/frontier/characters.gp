@@ -82,7 +82,7 @@ set title 'validation loss against bits, at the best rate' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
 
-set key bmargin center maxrows 5 samplen 2 width 1
+set key bmargin center maxrows 5 samplen 1 width -1
 set bmargin 9
 plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, soft4, soft4, sqrt04' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int6, int3, soft4, sqrt04' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, int3, soft4, sqrt03' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, soft3, soft4, sqrt03' noenhanced, $d4 using 1:2 with points pt 7 lc '#56B4E9' title 'int6, int3, soft3, sqrt04' noenhanced, $d5 using 1:2 with points pt 7 lc '#000000' title 'int5, int3, soft4, sqrt04' noenhanced, $d6 using 1:2 with points pt 7 lc '#8C8C00' title 'fp32, fp32, fp32, sqrt04' noenhanced, $d7 using 1:2 with points pt 4 lc '#0072B2' title 'fp32, fp32, soft4, fp32' noenhanced, $d8 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d9 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
@@ -95,7 +95,7 @@ set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'test_loss' noenhanced
 set yrange [1.72:1.86]
 
-set key bmargin center maxrows 5 samplen 2 width 1
+set key bmargin center maxrows 5 samplen 1 width -1
 set bmargin 9
 plot $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32, fp32, fp32, fp32' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, soft4, soft4, sqrt04' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, int3, soft4, sqrt04' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, int3, soft4, sqrt03' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, soft3, soft4, sqrt03' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int6, int3, soft3, sqrt04' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int5, int3, soft4, sqrt04' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'fp32, fp32, fp32, sqrt04' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'fp32, fp32, soft4, fp32' noenhanced
 unset multiplot
@@ -111,7 +111,7 @@ set title 'validation loss against bits, at the best rate' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
 
-set key bmargin center maxrows 5 samplen 2 width 1
+set key bmargin center maxrows 5 samplen 1 width -1
 set bmargin 9
 plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, soft4, soft4, sqrt04' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int6, int3, soft4, sqrt04' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, int3, soft4, sqrt03' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, soft3, soft4, sqrt03' noenhanced, $d4 using 1:2 with points pt 7 lc '#56B4E9' title 'int6, int3, soft3, sqrt04' noenhanced, $d5 using 1:2 with points pt 7 lc '#000000' title 'int5, int3, soft4, sqrt04' noenhanced, $d6 using 1:2 with points pt 7 lc '#8C8C00' title 'fp32, fp32, fp32, sqrt04' noenhanced, $d7 using 1:2 with points pt 4 lc '#0072B2' title 'fp32, fp32, soft4, fp32' noenhanced, $d8 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d9 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset logscale
@@ -124,7 +124,7 @@ set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'test_loss' noenhanced
 set yrange [1.72:1.86]
 
-set key bmargin center maxrows 5 samplen 2 width 1
+set key bmargin center maxrows 5 samplen 1 width -1
 set bmargin 9
 plot $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32, fp32, fp32, fp32' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, soft4, soft4, sqrt04' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, int3, soft4, sqrt04' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, int3, soft4, sqrt03' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, soft3, soft4, sqrt03' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int6, int3, soft3, sqrt04' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int5, int3, soft4, sqrt04' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'fp32, fp32, fp32, sqrt04' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'fp32, fp32, soft4, fp32' noenhanced
 unset multiplot
