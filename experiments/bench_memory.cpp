@@ -17,7 +17,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/error.h"
 #include "lpmm/host.h"
 #include "lpmm/optimizer_config.h"

@@ -7,7 +7,7 @@
 #include "kernels/compute.h"
 #include "kernels/cuda.h"
 #include "kernels/maps.h"
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/data.h"
 #include "lpmm/host.h"
 #include "lpmm/optimizer_config.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/error.h"
 #include "lpmm/program.h"
 #include "models/models.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "experiments/commands.h"
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/error.h"
 #include "lpmm/npy.h"
 #include "lpmm/spec.h"

@@ -1,15 +1,15 @@
-// The packed update on a CUDA device: the same semantics and bits as kernels/memory.h. Built where CUDA is
+// The packed update on a CUDA device: the same semantics and bits as kernels/packed.h. Built where CUDA is
 // (CMake option LPMM_CUDA); elsewhere the same symbols throw std::runtime_error.
 //
 // All pointers are device memory, as RoleView lays it out. Calls queue work on `stream` of the current device
 // and return; they throw std::runtime_error where a launch fails. A value that is not storable (NaN, Inf,
 // above 2^120) sets `*failed` to 1 and nothing ever sets it to 0; what is then stored is as in
-// kernels/memory.h.
+// kernels/packed.h.
 #pragma once
 
 #include <cstdint>
 
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 
 struct CUstream_st;  // the CUDA runtime's cudaStream_t is a pointer to it
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/ledger.h"
 #include "lpmm/optimizer_config.h"
 #include "lpmm/policy.h"
@@ -58,7 +58,7 @@ class ModelMemory {
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   Ledger ledger() const;             // activations, buffers and workspace are 0 here
 
-  // Initial values, rounded with the parameters' noise of step 0. Ranges as in kernels/memory.h.
+  // Initial values, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;

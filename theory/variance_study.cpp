@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/maps.h"
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/model_memory.h"
 #include "theory/draws.h"
 

@@ -250,7 +250,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
   }
 }
 
-// ---- jobs from the views of kernels/memory.h -------------------------------------------------------------
+// ---- jobs from the views of kernels/packed.h -------------------------------------------------------------
 inline int unit_of(std::initializer_list<const RoleView*> views) {
   int unit = 1024;  // four elements a thread where the blocks are small
   for (const RoleView* v : views) {

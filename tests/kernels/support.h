@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/maps.h"
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "tests/normal_values.h"
 
 namespace lpmm::kernels {

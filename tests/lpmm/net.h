@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/ops.h"
 
 namespace lpmm {

@@ -10,7 +10,7 @@
 #include <limits>
 #include <random>
 
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 #include "lpmm/error.h"
 #include "lpmm/ops.h"
 #include "tests/lpmm/net.h"

@@ -1,4 +1,4 @@
-#include "kernels/memory.h"
+#include "kernels/packed.h"
 
 #include <gtest/gtest.h>
 
