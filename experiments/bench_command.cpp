@@ -8,7 +8,7 @@
 #include "experiments/bench_memory.h"
 #include "experiments/bench_train.h"
 #include "experiments/commands.h"
-#include "lpmm/host.h"
+#include "lpmm/base/host.h"
 #include "lpmm/plan.h"
 #include "lpmm/policy.h"
 #include "lpmm/spec.h"

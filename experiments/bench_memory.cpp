@@ -18,8 +18,8 @@
 #include <fmt/format.h>
 
 #include "kernels/packed.h"
-#include "lpmm/error.h"
-#include "lpmm/host.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/host.h"
 #include "lpmm/optimizer_config.h"
 
 namespace lpmm {

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <vector>
 
+#include "lpmm/base/error.h"
 #include "lpmm/batch.h"
-#include "lpmm/error.h"
 #include "lpmm/program.h"
 #include "models/models.h"
 

@@ -11,13 +11,13 @@
 #include "experiments/commands.h"
 #include "experiments/loaded_model.h"
 #include "kernels/codec.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/hugging_face.h"
 #include "lpmm/log.h"
 #include "lpmm/safetensors.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/plot.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/policy.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 

@@ -4,8 +4,8 @@
 
 #include <string_view>
 
-#include "lpmm/error.h"
-#include "lpmm/text.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 

@@ -7,9 +7,9 @@
 #include <array>
 #include <vector>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/files.h"
-#include "lpmm/interrupt.h"
 
 namespace lpmm {
 namespace {

@@ -8,7 +8,7 @@
 #include "experiments/digest.h"
 #include "experiments/http.h"
 #include "experiments/unpack.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 
 namespace lpmm {

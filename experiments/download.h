@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/data_sets.h"
-#include "lpmm/progress.h"
+#include "lpmm/base/progress.h"
 
 namespace lpmm {
 

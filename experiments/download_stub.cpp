@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 

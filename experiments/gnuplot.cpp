@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "experiments/process.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/process.h"
 #include "lpmm/files.h"
 
 namespace lpmm {

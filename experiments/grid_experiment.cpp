@@ -17,11 +17,11 @@
 #include "experiments/plot.h"
 #include "experiments/records.h"
 #include "experiments/sweep.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files.h"
 #include "lpmm/spec.h"
 #include "lpmm/statistics.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -9,9 +9,9 @@
 #include <memory>
 
 #include "experiments/digest.h"
+#include "lpmm/base/interrupt.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files.h"
-#include "lpmm/interrupt.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "experiments/data_sets.h"
-#include "lpmm/error.h"
-#include "lpmm/progress.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/progress.h"
 
 namespace lpmm {
 

@@ -8,12 +8,12 @@
 #include "kernels/cuda.h"
 #include "kernels/maps.h"
 #include "kernels/packed.h"
+#include "lpmm/base/host.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data.h"
-#include "lpmm/host.h"
 #include "lpmm/optimizer_config.h"
 #include "lpmm/policy.h"
 #include "lpmm/spec.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

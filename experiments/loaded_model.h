@@ -4,8 +4,8 @@
 #include <memory>
 #include <string>
 
+#include "lpmm/base/error.h"
 #include "lpmm/config.h"
-#include "lpmm/error.h"
 #include "lpmm/model_memory.h"
 #include "lpmm/program.h"
 #include "lpmm/tokenizer.h"

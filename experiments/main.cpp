@@ -15,8 +15,8 @@
 #include "experiments/ablation.h"
 #include "experiments/commands.h"
 #include "experiments/experiment.h"
-#include "lpmm/error.h"
-#include "lpmm/text.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace {
 

@@ -10,10 +10,10 @@
 
 #include "experiments/gnuplot.h"
 #include "experiments/records.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files.h"
 #include "lpmm/spec.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -10,9 +10,9 @@
 #include "experiments/plot.h"
 #include "experiments/records.h"
 #include "experiments/tensorboard.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/packed.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/program.h"
 #include "models/models.h"
 

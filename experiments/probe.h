@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "kernels/pool.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/batch.h"
 #include "lpmm/config.h"
 #include "lpmm/policy.h"
-#include "lpmm/progress.h"
 
 namespace lpmm {
 

@@ -12,7 +12,7 @@
 
 #include "experiments/commands.h"
 #include "kernels/packed.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/npy.h"
 #include "lpmm/spec.h"
 

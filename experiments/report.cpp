@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/process.h"
 #include "experiments/records.h"
+#include "lpmm/base/process.h"
+#include "lpmm/base/text.h"
 #include "lpmm/spec.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

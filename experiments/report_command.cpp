@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "experiments/commands.h"
-#include "experiments/process.h"
 #include "experiments/report.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/process.h"
 #include "lpmm/files.h"
 
 namespace lpmm {

@@ -18,14 +18,14 @@
 #include <span>
 #include <sstream>
 
-#include "experiments/process.h"
 #include "experiments/records.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
+#include "lpmm/base/process.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files.h"
-#include "lpmm/interrupt.h"
 #include "lpmm/setup.h"
 #include "lpmm/statistics.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -5,8 +5,8 @@
 
 #include "experiments/commands.h"
 #include "experiments/sweep.h"
-#include "lpmm/error.h"
-#include "lpmm/text.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 namespace {

@@ -9,12 +9,12 @@
 
 #include "experiments/commands.h"
 #include "experiments/loaded_model.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/hugging_face.h"
 #include "lpmm/sampling.h"
-#include "lpmm/text.h"
 #include "lpmm/text_data.h"
 #include "models/models.h"
 

@@ -7,9 +7,9 @@
 
 #include "experiments/commands.h"
 #include "experiments/loaded_model.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/error.h"
-#include "lpmm/progress.h"
 #include "lpmm/setup.h"
 #include "lpmm/trainer.h"
 #include "models/models.h"

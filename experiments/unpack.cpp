@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/files.h"
-#include "lpmm/interrupt.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

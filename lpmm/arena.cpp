@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kernels/compute.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <thread>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 

@@ -14,7 +14,7 @@
 #include <set>
 
 #include "lpmm/arena.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 #include "lpmm/log.h"
 #include "lpmm/safetensors.h"

@@ -11,9 +11,9 @@
 #include <set>
 #include <sstream>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

@@ -11,8 +11,8 @@
 #include <fstream>
 
 #include "kernels/noise.h"
+#include "lpmm/base/error.h"
 #include "lpmm/data_draw.h"
-#include "lpmm/error.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

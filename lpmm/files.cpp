@@ -14,7 +14,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "kernels/codec.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 #include "lpmm/half.h"
 #include "lpmm/log.h"

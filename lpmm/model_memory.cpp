@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "lpmm/arena.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <limits>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/half.h"
 
 namespace lpmm {

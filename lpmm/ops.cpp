@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "kernels/compute.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/program_plan.h"
 
 namespace lpmm {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/sequence.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/ops.h"
 #include "lpmm/program_plan.h"
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "lpmm/error.h"
-#include "lpmm/text.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 namespace {

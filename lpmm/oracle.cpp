@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "kernels/maps.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

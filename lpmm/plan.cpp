@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/pool.h"
-#include "lpmm/error.h"
-#include "lpmm/progress.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/progress.h"
 
 namespace lpmm {
 namespace {

@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "kernels/maps.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/optimizer_config.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "kernels/compute.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/batch.h"
 #include "lpmm/model_memory.h"
-#include "lpmm/progress.h"
 
 namespace lpmm {
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

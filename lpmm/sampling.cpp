@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/noise.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lpmm/base/error.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/data.h"
-#include "lpmm/error.h"
 
 namespace lpmm {
 namespace {

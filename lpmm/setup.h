@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "kernels/pool.h"
+#include "lpmm/base/host.h"
 #include "lpmm/config.h"
-#include "lpmm/host.h"
 
 namespace lpmm {
 

@@ -7,8 +7,8 @@
 #include <bit>
 
 #include "kernels/maps.h"
-#include "lpmm/error.h"
-#include "lpmm/text.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 namespace {

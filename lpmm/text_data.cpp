@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/noise.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

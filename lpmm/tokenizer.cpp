@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 
 namespace lpmm {

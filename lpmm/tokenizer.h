@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lpmm/progress.h"
+#include "lpmm/base/progress.h"
 
 namespace lpmm {
 

@@ -11,15 +11,15 @@
 #include <optional>
 
 #include "lpmm/advice.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/host.h"
+#include "lpmm/base/interrupt.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/data.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
-#include "lpmm/host.h"
-#include "lpmm/interrupt.h"
 #include "lpmm/log.h"
 #include "lpmm/plan.h"
-#include "lpmm/progress.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -8,9 +8,9 @@
 #include <span>
 
 #include "kernels/noise.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/ops.h"
-#include "lpmm/text.h"
 
 namespace lpmm {
 namespace {

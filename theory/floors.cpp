@@ -8,7 +8,7 @@
 
 #include "kernels/maps.h"
 #include "kernels/noise.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm::theory {
 namespace {

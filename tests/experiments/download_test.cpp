@@ -21,10 +21,10 @@
 
 #include "experiments/commands.h"
 #include "experiments/digest.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/data.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
-#include "lpmm/interrupt.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"
 

@@ -14,7 +14,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 #include "lpmm/safetensors.h"
 #include "tests/lpmm/scratch.h"

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

@@ -8,7 +8,7 @@
 #include <set>
 #include <stdexcept>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {

@@ -1,7 +1,7 @@
 // Frozen tensors: stored packed, without accumulator and state, and never changed.
 #include <gtest/gtest.h>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/model_memory.h"
 #include "lpmm/oracle.h"
 #include "tests/normal_values.h"

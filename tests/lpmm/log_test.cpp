@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <random>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {

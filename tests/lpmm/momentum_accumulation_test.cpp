@@ -5,7 +5,7 @@
 #include <functional>
 #include <limits>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/model_memory.h"
 #include "tests/normal_values.h"
 

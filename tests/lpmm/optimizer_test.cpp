@@ -5,7 +5,7 @@
 #include <cmath>
 #include <functional>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/optimizer_config.h"
 
 namespace lpmm {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/host.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/files.h"
-#include "lpmm/host.h"
-#include "lpmm/progress.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/lpmm/tiny_model.h"
 

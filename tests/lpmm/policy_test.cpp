@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "kernels/packed.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/ops.h"
 #include "tests/lpmm/net.h"
 

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/noise.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

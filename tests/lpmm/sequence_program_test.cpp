@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/ops.h"
 #include "tests/lpmm/net.h"
 

@@ -5,8 +5,8 @@
 #include <set>
 
 #include "kernels/maps.h"
-#include "lpmm/error.h"
-#include "lpmm/text.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 namespace {

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/noise.h"
+#include "lpmm/base/error.h"
 #include "lpmm/data.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "tests/lpmm/scratch.h"
 

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/noise.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 #include "tests/lpmm/scratch.h"
 

@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "lpmm/base/error.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/error.h"
 #include "lpmm/files.h"
 #include "lpmm/log.h"
 #include "tests/lpmm/scratch.h"

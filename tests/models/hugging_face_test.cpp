@@ -11,7 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/files.h"
 #include "lpmm/safetensors.h"
 #include "models/models.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <map>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

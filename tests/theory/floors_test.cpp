@@ -11,7 +11,7 @@
 
 #include "kernels/maps.h"
 #include "kernels/noise.h"
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 #include "lpmm/model_memory.h"
 
 namespace lpmm::theory {

@@ -1,4 +1,4 @@
-#include "experiments/process.h"
+#include "lpmm/base/process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "lpmm/error.h"
+#include "lpmm/base/error.h"
 
 namespace lpmm {
 namespace {

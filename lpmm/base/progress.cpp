@@ -1,4 +1,4 @@
-#include "lpmm/progress.h"
+#include "lpmm/base/progress.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "lpmm/text.h"
+#include "lpmm/base/text.h"
 
 namespace lpmm {
 

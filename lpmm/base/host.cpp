@@ -1,4 +1,4 @@
-#include "lpmm/host.h"
+#include "lpmm/base/host.h"
 
 #include <sys/resource.h>
 #include <unistd.h>

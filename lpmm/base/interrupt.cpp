@@ -1,4 +1,4 @@
-#include "lpmm/interrupt.h"
+#include "lpmm/base/interrupt.h"
 
 #include <unistd.h>
 

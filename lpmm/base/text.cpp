@@ -1,4 +1,4 @@
-#include "lpmm/text.h"
+#include "lpmm/base/text.h"
 
 #include <fmt/format.h>
 #include <utf8proc.h>
