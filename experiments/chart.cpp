@@ -7,7 +7,7 @@
 #include <filesystem>
 
 #include "experiments/gnuplot.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -14,10 +14,10 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/safetensors.h"
 #include "lpmm/hugging_face.h"
 #include "lpmm/log.h"
-#include "lpmm/safetensors.h"
 
 namespace lpmm {
 namespace {

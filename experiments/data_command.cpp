@@ -12,7 +12,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/text_data.h"
 #include "lpmm/tokens.h"
 

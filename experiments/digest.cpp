@@ -9,7 +9,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {

@@ -9,7 +9,7 @@
 #include "experiments/http.h"
 #include "experiments/unpack.h"
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

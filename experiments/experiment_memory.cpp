@@ -19,7 +19,7 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/plan.h"
 #include "models/models.h"
 

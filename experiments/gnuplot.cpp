@@ -7,7 +7,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/process.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

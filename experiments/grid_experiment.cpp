@@ -19,7 +19,7 @@
 #include "experiments/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/spec.h"
 #include "lpmm/statistics.h"
 

@@ -11,7 +11,7 @@
 #include "experiments/digest.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {

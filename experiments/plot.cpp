@@ -12,7 +12,7 @@
 #include "experiments/records.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/spec.h"
 
 namespace lpmm {

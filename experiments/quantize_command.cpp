@@ -13,7 +13,7 @@
 #include "experiments/commands.h"
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
-#include "lpmm/npy.h"
+#include "lpmm/files/npy.h"
 #include "lpmm/spec.h"
 
 namespace lpmm {

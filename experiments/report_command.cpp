@@ -8,7 +8,7 @@
 #include "experiments/report.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/process.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {

@@ -23,7 +23,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/setup.h"
 #include "lpmm/statistics.h"
 

@@ -12,7 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/hugging_face.h"
 #include "lpmm/sampling.h"
 #include "lpmm/text_data.h"

@@ -15,9 +15,9 @@
 
 #include "lpmm/arena.h"
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/safetensors.h"
 #include "lpmm/log.h"
-#include "lpmm/safetensors.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -16,9 +16,9 @@
 #include <string>
 #include <vector>
 
+#include "lpmm/files/safetensors.h"
 #include "lpmm/model_memory.h"
 #include "lpmm/program.h"
-#include "lpmm/safetensors.h"
 
 namespace lpmm {
 

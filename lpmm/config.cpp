@@ -13,7 +13,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "kernels/codec.h"
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
-#include "lpmm/half.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/half.h"
+#include "lpmm/files/safetensors.h"
 #include "lpmm/log.h"
-#include "lpmm/safetensors.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {

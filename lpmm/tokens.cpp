@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {

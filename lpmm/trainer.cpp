@@ -17,7 +17,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/checkpoint.h"
 #include "lpmm/data.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/log.h"
 #include "lpmm/plan.h"
 

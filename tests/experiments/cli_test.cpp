@@ -10,7 +10,7 @@
 
 #include "experiments/commands.h"
 #include "lpmm/data.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/spec.h"
 #include "tests/experiments/program.h"
 #include "tests/kernels/support.h"

@@ -24,7 +24,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/data.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"
 

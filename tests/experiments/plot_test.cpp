@@ -8,7 +8,7 @@
 #include <set>
 #include <span>
 
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 
 namespace lpmm {

@@ -9,7 +9,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/lpmm/tiny_model.h"
 

@@ -12,7 +12,7 @@
 
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {

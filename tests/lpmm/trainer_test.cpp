@@ -14,7 +14,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 #include "lpmm/log.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/lpmm/tiny_model.h"

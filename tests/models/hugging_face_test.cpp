@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "lpmm/files.h"
-#include "lpmm/safetensors.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/safetensors.h"
 #include "models/models.h"
 
 namespace lpmm {

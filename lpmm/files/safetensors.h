@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 

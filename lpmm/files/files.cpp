@@ -1,4 +1,4 @@
-#include "lpmm/files.h"
+#include "lpmm/files/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

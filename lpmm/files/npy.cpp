@@ -1,4 +1,4 @@
-#include "lpmm/npy.h"
+#include "lpmm/files/npy.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "lpmm/base/error.h"
-#include "lpmm/half.h"
+#include "lpmm/files/half.h"
 
 namespace lpmm {
 namespace {

@@ -1,5 +1,5 @@
 // safetensors: files that read back, and a reader that survives any header.
-#include "lpmm/safetensors.h"
+#include "lpmm/files/safetensors.h"
 
 #include <gtest/gtest.h>
 

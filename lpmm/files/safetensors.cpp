@@ -1,4 +1,4 @@
-#include "lpmm/safetensors.h"
+#include "lpmm/files/safetensors.h"
 
 #include <fmt/format.h>
 
