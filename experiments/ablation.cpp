@@ -13,7 +13,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 #include "theory/logistic.h"
 #include "theory/quadratic.h"
 #include "theory/step_study.h"

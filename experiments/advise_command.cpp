@@ -11,8 +11,8 @@
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
+#include "lpmm/memory/spec.h"
 #include "lpmm/plan.h"
-#include "lpmm/spec.h"
 #include "models/models.h"
 #include "theory/floors.h"
 

@@ -9,9 +9,9 @@
 #include "experiments/bench_train.h"
 #include "experiments/commands.h"
 #include "lpmm/base/host.h"
+#include "lpmm/memory/policy.h"
+#include "lpmm/memory/spec.h"
 #include "lpmm/plan.h"
-#include "lpmm/policy.h"
-#include "lpmm/spec.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -20,7 +20,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
-#include "lpmm/optimizer_config.h"
+#include "lpmm/memory/optimizer_config.h"
 
 namespace lpmm {
 namespace {

@@ -11,7 +11,7 @@
 #include "experiments/plot.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/policy.h"
+#include "lpmm/memory/policy.h"
 
 namespace lpmm {
 

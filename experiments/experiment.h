@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/commands.h"
-#include "lpmm/policy.h"
+#include "lpmm/memory/policy.h"
 
 namespace lpmm {
 

@@ -20,7 +20,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 #include "lpmm/statistics.h"
 
 namespace lpmm {

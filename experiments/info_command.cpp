@@ -11,9 +11,9 @@
 #include "lpmm/base/host.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data.h"
-#include "lpmm/optimizer_config.h"
-#include "lpmm/policy.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/policy.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/config.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "lpmm/program.h"
 #include "lpmm/tokenizer.h"
 

@@ -9,7 +9,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/batch.h"
 #include "lpmm/config.h"
-#include "lpmm/policy.h"
+#include "lpmm/memory/policy.h"
 
 namespace lpmm {
 

@@ -14,7 +14,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/npy.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm {
 namespace {

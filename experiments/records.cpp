@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/format.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm {
 

@@ -13,7 +13,7 @@
 #include "experiments/records.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm {
 namespace {

@@ -1,6 +1,6 @@
 // The table of rules: one struct a rule, its arithmetic written once for every backend. A new rule is a file
 // in kernels/rules/, an entry here, a call of it over a tile (kernels/cpu/tile.h) and its settings in
-// lpmm/optimizer_config.h.
+// lpmm/memory/optimizer_config.h.
 #pragma once
 
 #include <cmath>

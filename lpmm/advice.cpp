@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm {
 namespace {

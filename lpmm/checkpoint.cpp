@@ -13,11 +13,11 @@
 #include <optional>
 #include <set>
 
-#include "lpmm/arena.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/log.h"
+#include "lpmm/memory/pages.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

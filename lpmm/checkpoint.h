@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "lpmm/files/safetensors.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "lpmm/program.h"
 
 namespace lpmm {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "lpmm/optimizer_config.h"
-#include "lpmm/policy.h"
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/policy.h"
 #include "lpmm/program.h"
 #include "lpmm/text_data.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lpmm/checkpoint.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "lpmm/program.h"
 
 namespace lpmm {

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lpmm/arena.h"
+#include "lpmm/memory/pages.h"
 #include "lpmm/program.h"
 
 namespace lpmm {

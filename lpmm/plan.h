@@ -3,7 +3,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "lpmm/ledger.h"
+#include "lpmm/memory/ledger.h"
 #include "lpmm/program.h"
 #include "lpmm/setup.h"
 

@@ -12,7 +12,7 @@
 #include "kernels/compute.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/batch.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 
 namespace lpmm {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "theory/draws.h"
 #include "theory/floors.h"
 

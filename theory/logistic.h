@@ -8,7 +8,7 @@
 #include <span>
 
 #include "kernels/pool.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm::theory {
 

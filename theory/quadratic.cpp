@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "kernels/maps.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "theory/draws.h"
 
 namespace lpmm::theory {

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "kernels/pool.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 #include "theory/floors.h"
 
 namespace lpmm::theory {

@@ -6,7 +6,7 @@
 
 #include "kernels/maps.h"
 #include "kernels/packed.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "theory/draws.h"
 
 namespace lpmm::theory {

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "kernels/pool.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm::theory {
 

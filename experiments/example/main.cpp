@@ -1,7 +1,7 @@
 // Logistic regression on a stream of random points: a plain fp32 loop with SGD and momentum, and the same
 // loop with weights, gradient and momentum packed. Lines (1) and (2) differ. For Adam: {.rule =
 // lpmm::RuleName::kAdam}.
-#include <lpmm/packed_vector.h>
+#include <lpmm/memory/packed_vector.h>
 
 #include <cmath>
 #include <cstdio>

@@ -11,7 +11,7 @@
 #include "experiments/commands.h"
 #include "lpmm/data.h"
 #include "lpmm/files/files.h"
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 #include "tests/experiments/program.h"
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"

@@ -13,7 +13,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/ops.h"
-#include "tests/lpmm/net.h"
+#include "tests/lpmm/memory/net.h"
 
 namespace lpmm {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/ops.h"
-#include "tests/lpmm/net.h"
+#include "tests/lpmm/memory/net.h"
 
 namespace lpmm {
 namespace {

@@ -12,7 +12,7 @@
 #include "kernels/maps.h"
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 
 namespace lpmm::theory {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 #include "theory/floors.h"
 
 namespace lpmm::theory {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/pool.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 
 namespace lpmm {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/advice.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {

@@ -1,4 +1,4 @@
-#include "lpmm/oracle.h"
+#include "tests/lpmm/memory/oracle.h"
 
 #include <algorithm>
 #include <cmath>

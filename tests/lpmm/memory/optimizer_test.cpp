@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "lpmm/base/error.h"
-#include "lpmm/optimizer_config.h"
+#include "lpmm/memory/optimizer_config.h"
 
 namespace lpmm {
 namespace {

@@ -1,4 +1,4 @@
-#include "lpmm/arena.h"
+#include "lpmm/memory/pages.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>

@@ -1,4 +1,4 @@
-#include "lpmm/packed_vector.h"
+#include "lpmm/memory/packed_vector.h"
 
 #include <fmt/format.h>
 

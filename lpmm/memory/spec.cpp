@@ -1,4 +1,4 @@
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 #include <fmt/format.h>
 

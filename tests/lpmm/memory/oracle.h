@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 
 namespace lpmm {
 

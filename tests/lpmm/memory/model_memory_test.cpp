@@ -1,4 +1,4 @@
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 
 #include <gtest/gtest.h>
 

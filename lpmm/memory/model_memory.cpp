@@ -1,4 +1,4 @@
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <limits>
 #include <utility>
 
-#include "lpmm/arena.h"
 #include "lpmm/base/error.h"
+#include "lpmm/memory/pages.h"
 
 namespace lpmm {
 namespace {

@@ -1,4 +1,4 @@
-#include "lpmm/policy.h"
+#include "lpmm/memory/policy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // PackedVector in a loop of one's own, beside the same loop in fp32.
-#include "lpmm/packed_vector.h"
+#include "lpmm/memory/packed_vector.h"
 
 #include <gtest/gtest.h>
 

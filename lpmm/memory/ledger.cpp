@@ -1,4 +1,4 @@
-#include "lpmm/ledger.h"
+#include "lpmm/memory/ledger.h"
 
 #include <numeric>
 

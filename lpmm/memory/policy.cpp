@@ -1,4 +1,4 @@
-#include "lpmm/policy.h"
+#include "lpmm/memory/policy.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/optimizer_config.h"
+#include "lpmm/memory/optimizer_config.h"
 
 namespace lpmm {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/noise.h"
 #include "kernels/rules.h"
-#include "lpmm/policy.h"
+#include "lpmm/memory/policy.h"
 
 namespace lpmm {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "kernels/packed.h"
-#include "lpmm/ledger.h"
-#include "lpmm/optimizer_config.h"
-#include "lpmm/policy.h"
+#include "lpmm/memory/ledger.h"
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/policy.h"
 
 namespace lpmm {
 

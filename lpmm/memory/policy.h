@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lpmm/spec.h"
+#include "lpmm/memory/spec.h"
 
 namespace lpmm {
 

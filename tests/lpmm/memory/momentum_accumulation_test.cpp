@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "lpmm/base/error.h"
-#include "lpmm/model_memory.h"
+#include "lpmm/memory/model_memory.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {

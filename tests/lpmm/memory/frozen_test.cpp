@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "lpmm/base/error.h"
-#include "lpmm/model_memory.h"
-#include "lpmm/oracle.h"
+#include "lpmm/memory/model_memory.h"
+#include "tests/lpmm/memory/oracle.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {

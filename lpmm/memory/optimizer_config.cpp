@@ -1,4 +1,4 @@
-#include "lpmm/optimizer_config.h"
+#include "lpmm/memory/optimizer_config.h"
 
 #include <fmt/format.h>
 

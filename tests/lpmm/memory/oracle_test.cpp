@@ -1,5 +1,5 @@
 // ModelMemory against the scalar specification, byte for byte.
-#include "lpmm/oracle.h"
+#include "tests/lpmm/memory/oracle.h"
 
 #include <gtest/gtest.h>
 
