@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lpmm/base/error.h"
-#include "lpmm/batch.h"
+#include "lpmm/data/batch.h"
 #include "lpmm/program.h"
 #include "models/models.h"
 

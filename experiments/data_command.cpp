@@ -11,10 +11,10 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
+#include "lpmm/data/text_data.h"
+#include "lpmm/data/tokens.h"
 #include "lpmm/files/files.h"
-#include "lpmm/text_data.h"
-#include "lpmm/tokens.h"
 
 namespace lpmm {
 namespace {

@@ -10,7 +10,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/text.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/spec.h"

@@ -6,9 +6,9 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/config.h"
+#include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program.h"
-#include "lpmm/tokenizer.h"
 
 namespace lpmm {
 

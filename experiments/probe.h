@@ -7,8 +7,8 @@
 
 #include "kernels/pool.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/batch.h"
 #include "lpmm/config.h"
+#include "lpmm/data/batch.h"
 #include "lpmm/memory/policy.h"
 
 namespace lpmm {

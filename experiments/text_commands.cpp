@@ -12,10 +12,10 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/checkpoint.h"
+#include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/hugging_face.h"
 #include "lpmm/sampling.h"
-#include "lpmm/text_data.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "lpmm/data/text_data.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/program.h"
-#include "lpmm/text_data.h"
 
 namespace lpmm {
 

@@ -11,7 +11,7 @@
 
 #include "kernels/compute.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/batch.h"
+#include "lpmm/data/batch.h"
 #include "lpmm/memory/model_memory.h"
 
 namespace lpmm {

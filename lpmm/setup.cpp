@@ -6,7 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 
 namespace lpmm {
 namespace {

@@ -16,7 +16,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/checkpoint.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 #include "lpmm/log.h"
 #include "lpmm/plan.h"

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "experiments/commands.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/spec.h"
 #include "tests/experiments/program.h"

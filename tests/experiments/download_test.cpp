@@ -23,7 +23,7 @@
 #include "experiments/digest.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"

@@ -1,5 +1,5 @@
 // Tokenizers: GPT-2's against stored encodings of an independent program, and each against hostile input.
-#include "lpmm/tokenizer.h"
+#include "lpmm/data/tokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 #include "tests/lpmm/scratch.h"
 

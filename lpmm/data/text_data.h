@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "lpmm/batch.h"
-#include "lpmm/tokenizer.h"
-#include "lpmm/tokens.h"
+#include "lpmm/data/batch.h"
+#include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokens.h"
 
 namespace lpmm {
 
 struct TextOptions {
-  std::string path;  // text, or a token file (lpmm/tokens.h); below data_folder() where it is not found as
-                     // such. Empty: the licence texts of a Debian system
+  std::string path;  // text, or a token file (lpmm/data/tokens.h); below data_folder() where it is not found
+                     // as such. Empty: the licence texts of a Debian system
   std::string tokenizer = "characters";  // of text: characters, bytes, gpt2
   std::string folder;             // of gpt2's encoder.json and vocab.bpe; empty: data_folder()/gpt2-bpe
   double validation_share = 0.1;  // 1: nothing to train on

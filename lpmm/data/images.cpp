@@ -1,4 +1,4 @@
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
-#include "lpmm/data_draw.h"
+#include "lpmm/data/glyphs.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "lpmm/batch.h"
+#include "lpmm/data/batch.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lpmm/text_data.h"
+#include "lpmm/data/text_data.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {

@@ -1,4 +1,4 @@
-#include "lpmm/data_draw.h"
+#include "lpmm/data/glyphs.h"
 
 #include <cmath>
 #include <span>

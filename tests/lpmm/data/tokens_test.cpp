@@ -1,5 +1,5 @@
 // Token files: what was written comes back, and a reader that survives any file.
-#include "lpmm/tokens.h"
+#include "lpmm/data/tokens.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

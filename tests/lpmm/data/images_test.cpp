@@ -1,4 +1,4 @@
-#include "lpmm/data.h"
+#include "lpmm/data/images.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "lpmm/tokens.h"
+#include "lpmm/data/tokens.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

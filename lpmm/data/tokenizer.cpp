@@ -1,4 +1,4 @@
-#include "lpmm/tokenizer.h"
+#include "lpmm/data/tokenizer.h"
 
 #include <fmt/format.h>
 #include <utf8proc.h>

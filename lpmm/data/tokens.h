@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "lpmm/tokenizer.h"
+#include "lpmm/data/tokenizer.h"
 
 namespace lpmm {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/pool.h"
-#include "lpmm/batch.h"
+#include "lpmm/data/batch.h"
 
 namespace lpmm {
 

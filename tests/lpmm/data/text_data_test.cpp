@@ -1,4 +1,4 @@
-#include "lpmm/text_data.h"
+#include "lpmm/data/text_data.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
