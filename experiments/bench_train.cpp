@@ -6,7 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/batch.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 #include "models/models.h"
 
 namespace lpmm {

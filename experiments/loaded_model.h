@@ -8,7 +8,7 @@
 #include "lpmm/config.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 namespace lpmm {
 

@@ -7,7 +7,7 @@
 
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 #include "models/models.h"
 
 namespace lpmm {

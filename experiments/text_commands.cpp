@@ -15,7 +15,7 @@
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/hugging_face.h"
-#include "lpmm/sampling.h"
+#include "lpmm/program/sampling.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -18,7 +18,7 @@
 
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 namespace lpmm {
 

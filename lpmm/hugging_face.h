@@ -7,7 +7,7 @@
 
 #include "lpmm/checkpoint.h"
 #include "lpmm/memory/model_memory.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 namespace lpmm {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "lpmm/memory/ledger.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 #include "lpmm/setup.h"
 
 namespace lpmm {

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 #include "lpmm/setup.h"
 
 namespace lpmm {

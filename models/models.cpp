@@ -10,7 +10,7 @@
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/ops.h"
+#include "lpmm/program/builder.h"
 
 namespace lpmm {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 namespace lpmm {
 

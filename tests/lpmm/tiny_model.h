@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/noise.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 namespace lpmm {
 

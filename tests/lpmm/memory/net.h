@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/packed.h"
-#include "lpmm/ops.h"
+#include "lpmm/program/builder.h"
 
 namespace lpmm {
 

@@ -7,8 +7,8 @@
 
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
-#include "lpmm/ops.h"
-#include "lpmm/program_plan.h"
+#include "lpmm/program/builder.h"
+#include "lpmm/program/program_plan.h"
 
 namespace lpmm {
 namespace {

@@ -1,4 +1,4 @@
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // Programs end to end: gradients of whole networks, threads, microbatches, failures, memory.
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
-#include "lpmm/ops.h"
+#include "lpmm/program/builder.h"
 #include "tests/lpmm/memory/net.h"
 
 namespace lpmm {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "lpmm/base/error.h"
-#include "lpmm/ops.h"
+#include "lpmm/program/builder.h"
 #include "tests/lpmm/memory/net.h"
 
 namespace lpmm {

@@ -1,4 +1,4 @@
-#include "lpmm/ops.h"
+#include "lpmm/program/builder.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 #include "kernels/compute.h"
 #include "lpmm/base/error.h"
-#include "lpmm/program_plan.h"
+#include "lpmm/program/program_plan.h"
 
 namespace lpmm {
 

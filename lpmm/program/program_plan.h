@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/compute.h"
-#include "lpmm/ops.h"
+#include "lpmm/program/builder.h"
 
 namespace lpmm {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "lpmm/memory/pages.h"
-#include "lpmm/program.h"
+#include "lpmm/program/program.h"
 
 namespace lpmm {
 

@@ -1,4 +1,4 @@
-#include "lpmm/sampling.h"
+#include "lpmm/program/sampling.h"
 
 #include <gtest/gtest.h>
 
