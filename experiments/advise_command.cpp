@@ -12,7 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/spec.h"
-#include "lpmm/plan.h"
+#include "lpmm/run/plan.h"
 #include "models/models.h"
 #include "theory/floors.h"
 

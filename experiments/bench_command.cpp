@@ -11,7 +11,7 @@
 #include "lpmm/base/host.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/spec.h"
-#include "lpmm/plan.h"
+#include "lpmm/run/plan.h"
 #include "models/models.h"
 
 namespace lpmm {

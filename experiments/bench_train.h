@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/pool.h"
-#include "lpmm/config.h"
 #include "lpmm/data/batch.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 

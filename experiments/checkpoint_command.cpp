@@ -13,11 +13,11 @@
 #include "kernels/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/checkpoint.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/hugging_face.h"
-#include "lpmm/log.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "lpmm/config.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 

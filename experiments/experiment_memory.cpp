@@ -20,7 +20,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
-#include "lpmm/plan.h"
+#include "lpmm/run/plan.h"
 #include "models/models.h"
 
 namespace lpmm {

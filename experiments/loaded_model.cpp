@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/checkpoint.h"
-#include "lpmm/setup.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/setup.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -5,10 +5,10 @@
 #include <string>
 
 #include "lpmm/base/error.h"
-#include "lpmm/config.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 

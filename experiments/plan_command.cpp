@@ -1,5 +1,5 @@
 // `lpmm plan`: what a run will take, without running it.
-#include "lpmm/plan.h"
+#include "lpmm/run/plan.h"
 
 #include <nlohmann/json.hpp>
 

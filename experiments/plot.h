@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/format.h"
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 

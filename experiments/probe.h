@@ -7,9 +7,9 @@
 
 #include "kernels/pool.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/config.h"
 #include "lpmm/data/batch.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 

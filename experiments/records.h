@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 

@@ -24,7 +24,7 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
-#include "lpmm/setup.h"
+#include "lpmm/run/setup.h"
 #include "lpmm/statistics.h"
 
 namespace lpmm {

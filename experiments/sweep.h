@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "lpmm/config.h"
-#include "lpmm/log.h"
+#include "lpmm/run/config.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 

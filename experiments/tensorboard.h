@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 

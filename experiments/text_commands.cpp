@@ -11,11 +11,11 @@
 #include "experiments/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/checkpoint.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/hugging_face.h"
 #include "lpmm/program/sampling.h"
+#include "lpmm/run/checkpoint.h"
 #include "models/models.h"
 
 namespace lpmm {

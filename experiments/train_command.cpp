@@ -9,9 +9,9 @@
 #include "experiments/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/checkpoint.h"
-#include "lpmm/setup.h"
-#include "lpmm/trainer.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/setup.h"
+#include "lpmm/run/trainer.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -13,7 +13,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
 #include "lpmm/files/safetensors.h"
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

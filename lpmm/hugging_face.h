@@ -5,9 +5,9 @@
 
 #include <string>
 
-#include "lpmm/checkpoint.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
+#include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 #include "tests/experiments/program.h"
 
 namespace lpmm {

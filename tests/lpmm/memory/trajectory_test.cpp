@@ -6,8 +6,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "lpmm/advice.h"
 #include "lpmm/memory/model_memory.h"
+#include "lpmm/run/advice.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {

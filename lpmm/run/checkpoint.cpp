@@ -1,4 +1,4 @@
-#include "lpmm/checkpoint.h"
+#include "lpmm/run/checkpoint.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,8 +16,8 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
-#include "lpmm/log.h"
 #include "lpmm/memory/pages.h"
+#include "lpmm/run/log.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

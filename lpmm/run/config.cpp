@@ -1,4 +1,4 @@
-#include "lpmm/config.h"
+#include "lpmm/run/config.h"
 
 #include <fmt/format.h>
 

@@ -7,7 +7,7 @@
 
 #include "kernels/pool.h"
 #include "lpmm/base/host.h"
-#include "lpmm/config.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 

@@ -1,5 +1,5 @@
 // Checkpoints: bytes that come back, damage that is found, other models that are refused, disks that fail.
-#include "lpmm/checkpoint.h"
+#include "lpmm/run/checkpoint.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lpmm/plan.h"
+#include "lpmm/run/plan.h"
 
 #include <fmt/format.h>
 

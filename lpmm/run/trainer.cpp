@@ -1,4 +1,4 @@
-#include "lpmm/trainer.h"
+#include "lpmm/run/trainer.h"
 
 #include <fmt/format.h>
 
@@ -10,16 +10,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "lpmm/advice.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/checkpoint.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
-#include "lpmm/log.h"
-#include "lpmm/plan.h"
+#include "lpmm/run/advice.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/log.h"
+#include "lpmm/run/plan.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -1,12 +1,12 @@
-#include "lpmm/setup.h"
+#include "lpmm/run/setup.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "lpmm/checkpoint.h"
 #include "lpmm/data/images.h"
+#include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "lpmm/memory/ledger.h"
 #include "lpmm/program/program.h"
-#include "lpmm/setup.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 

@@ -1,4 +1,4 @@
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 
 #include <fmt/format.h>
 

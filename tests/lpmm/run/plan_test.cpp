@@ -1,5 +1,5 @@
 // The plan: exact to the byte where it counts bytes, and the memory that the machine says it has.
-#include "lpmm/plan.h"
+#include "lpmm/run/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/files/files.h"
+#include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
-#include "tests/lpmm/tiny_model.h"
 
 namespace lpmm {
 namespace {

@@ -1,5 +1,5 @@
 // The log: records in order, cut to a length, one writer, and a last line that may be broken.
-#include "lpmm/log.h"
+#include "lpmm/run/log.h"
 
 #include <gtest/gtest.h>
 

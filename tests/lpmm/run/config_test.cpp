@@ -1,5 +1,5 @@
 // Configurations: what is read, what is refused and how it is said, and that the printed form reads back.
-#include "lpmm/config.h"
+#include "lpmm/run/config.h"
 
 #include <gtest/gtest.h>
 

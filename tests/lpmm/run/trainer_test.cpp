@@ -1,5 +1,5 @@
 // Runs of a tiny model: bit-equal for any threads and any stop, failing steps, folders that are not touched.
-#include "lpmm/trainer.h"
+#include "lpmm/run/trainer.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@
 #include <span>
 
 #include "lpmm/base/error.h"
-#include "lpmm/checkpoint.h"
 #include "lpmm/files/files.h"
-#include "lpmm/log.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/log.h"
+#include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
-#include "tests/lpmm/tiny_model.h"
 
 namespace lpmm {
 namespace {

@@ -1,4 +1,4 @@
-#include "lpmm/advice.h"
+#include "lpmm/run/advice.h"
 
 #include <fmt/format.h>
 

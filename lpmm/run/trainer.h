@@ -6,7 +6,7 @@
 #include <string>
 
 #include "lpmm/program/program.h"
-#include "lpmm/setup.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 
