@@ -15,9 +15,9 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
-#include "lpmm/hugging_face.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
+#include "models/hugging_face.h"
 
 namespace lpmm {
 namespace {

@@ -13,9 +13,9 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
-#include "lpmm/hugging_face.h"
 #include "lpmm/program/sampling.h"
 #include "lpmm/run/checkpoint.h"
+#include "models/hugging_face.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -1,6 +1,6 @@
 // GPT-2 in Hugging Face's layout: what PyTorch computed with a small one (tests/golden/make_gpt2_tiny.py),
 // and the way there and back.
-#include "lpmm/hugging_face.h"
+#include "models/hugging_face.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "lpmm/hugging_face.h"
+#include "models/hugging_face.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
