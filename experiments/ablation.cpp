@@ -7,8 +7,8 @@
 #include <filesystem>
 #include <map>
 
-#include "experiments/chart.h"
-#include "experiments/plot.h"
+#include "experiments/plots/chart.h"
+#include "experiments/plots/plot.h"
 #include "kernels/pool.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/plot.h"
+#include "experiments/plots/plot.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/policy.h"

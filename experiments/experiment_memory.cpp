@@ -8,10 +8,10 @@
 #include <optional>
 #include <span>
 
-#include "experiments/chart.h"
 #include "experiments/experiment.h"
-#include "experiments/plot.h"
-#include "experiments/records.h"
+#include "experiments/plots/chart.h"
+#include "experiments/plots/plot.h"
+#include "experiments/plots/records.h"
 #include "experiments/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"

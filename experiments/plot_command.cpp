@@ -7,9 +7,9 @@
 #include <set>
 
 #include "experiments/commands.h"
-#include "experiments/plot.h"
-#include "experiments/records.h"
-#include "experiments/tensorboard.h"
+#include "experiments/plots/plot.h"
+#include "experiments/plots/records.h"
+#include "experiments/plots/tensorboard.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"

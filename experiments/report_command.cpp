@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "experiments/commands.h"
-#include "experiments/report.h"
+#include "experiments/plots/report.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/process.h"
 #include "lpmm/files/files.h"

@@ -18,7 +18,7 @@
 #include <span>
 #include <sstream>
 
-#include "experiments/records.h"
+#include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/process.h"

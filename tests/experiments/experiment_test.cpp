@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "experiments/records.h"
+#include "experiments/plots/records.h"
 #include "tests/experiments/program.h"
 #include "tests/sanitized.h"
 

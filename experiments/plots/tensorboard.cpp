@@ -1,4 +1,4 @@
-#include "experiments/tensorboard.h"
+#include "experiments/plots/tensorboard.h"
 
 #include <bit>
 #include <cstdint>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "experiments/records.h"
+#include "experiments/plots/records.h"
 
 namespace lpmm {
 namespace {

@@ -1,4 +1,4 @@
-#include "experiments/plot.h"
+#include "experiments/plots/plot.h"
 
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/gnuplot.h"
-#include "experiments/records.h"
+#include "experiments/plots/gnuplot.h"
+#include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"

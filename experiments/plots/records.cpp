@@ -1,4 +1,4 @@
-#include "experiments/records.h"
+#include "experiments/plots/records.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "experiments/report.h"
+#include "experiments/plots/report.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "experiments/records.h"
+#include "experiments/plots/records.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/spec.h"

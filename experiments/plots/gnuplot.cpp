@@ -1,4 +1,4 @@
-#include "experiments/gnuplot.h"
+#include "experiments/plots/gnuplot.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

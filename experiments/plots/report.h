@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "experiments/plot.h"
+#include "experiments/plots/plot.h"
 
 namespace lpmm {
 

@@ -1,4 +1,4 @@
-#include "experiments/chart.h"
+#include "experiments/plots/chart.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "experiments/gnuplot.h"
+#include "experiments/plots/gnuplot.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
