@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "experiments/commands.h"
-#include "experiments/data_sets.h"
-#include "experiments/download.h"
+#include "experiments/download/data_sets.h"
+#include "experiments/download/download.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"

@@ -1,5 +1,5 @@
 // `lpmm data get` and what it is made of, against a server of a few lines on loopback.
-#include "experiments/download.h"
+#include "experiments/download/download.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -20,7 +20,7 @@
 #include <thread>
 
 #include "experiments/commands.h"
-#include "experiments/digest.h"
+#include "experiments/download/digest.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/data/images.h"

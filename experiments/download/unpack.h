@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/data_sets.h"
+#include "experiments/download/data_sets.h"
 
 namespace lpmm {
 

@@ -1,5 +1,5 @@
-// What experiments/download.h declares, where downloads are not built in.
-#include "experiments/download.h"
+// What experiments/download/download.h declares, where downloads are not built in.
+#include "experiments/download/download.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "experiments/digest.h"
+#include "experiments/download/digest.h"
 
 #include <fmt/format.h>
 #include <openssl/evp.h>

@@ -1,4 +1,4 @@
-#include "experiments/http.h"
+#include "experiments/download/http.h"
 
 #include <curl/curl.h>
 #include <fmt/format.h>
@@ -8,7 +8,7 @@
 #include <exception>
 #include <memory>
 
-#include "experiments/digest.h"
+#include "experiments/download/digest.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"

@@ -1,4 +1,4 @@
-#include "experiments/data_sets.h"
+#include "experiments/download/data_sets.h"
 
 #include <fmt/format.h>
 

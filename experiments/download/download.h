@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/data_sets.h"
+#include "experiments/download/data_sets.h"
 #include "lpmm/base/progress.h"
 
 namespace lpmm {

@@ -1,13 +1,13 @@
-#include "experiments/download.h"
+#include "experiments/download/download.h"
 
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <optional>
 
-#include "experiments/digest.h"
-#include "experiments/http.h"
-#include "experiments/unpack.h"
+#include "experiments/download/digest.h"
+#include "experiments/download/http.h"
+#include "experiments/download/unpack.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 

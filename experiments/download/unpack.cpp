@@ -1,4 +1,4 @@
-#include "experiments/unpack.h"
+#include "experiments/download/unpack.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "experiments/data_sets.h"
+#include "experiments/download/data_sets.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
 
