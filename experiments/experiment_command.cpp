@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "experiments/experiment.h"
-#include "experiments/grid_experiment.h"
+#include "experiments/sweep/grid_experiment.h"
 
 namespace lpmm {
 namespace {

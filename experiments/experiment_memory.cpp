@@ -12,7 +12,7 @@
 #include "experiments/plots/chart.h"
 #include "experiments/plots/plot.h"
 #include "experiments/plots/records.h"
-#include "experiments/sweep.h"
+#include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/interrupt.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands.h"
-#include "experiments/sweep.h"
+#include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 

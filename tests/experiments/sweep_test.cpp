@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <set>
 
-#include "lpmm/statistics.h"
+#include "experiments/sweep/statistics.h"
 #include "tests/experiments/program.h"
 
 namespace lpmm {

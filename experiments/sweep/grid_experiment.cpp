@@ -1,4 +1,4 @@
-#include "experiments/grid_experiment.h"
+#include "experiments/sweep/grid_experiment.h"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -16,12 +16,12 @@
 #include "experiments/plots/chart.h"
 #include "experiments/plots/plot.h"
 #include "experiments/plots/records.h"
-#include "experiments/sweep.h"
+#include "experiments/sweep/statistics.h"
+#include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/spec.h"
-#include "lpmm/statistics.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

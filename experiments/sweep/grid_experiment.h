@@ -1,5 +1,5 @@
-// Experiments that are sweeps: a folder of TOML files, each a grid (experiments/sweep.h) with what is drawn
-// of it and what is expected. A new one needs no code.
+// Experiments that are sweeps: a folder of TOML files, each a grid (experiments/sweep/sweep.h) with what is
+// drawn of it and what is expected. A new one needs no code.
 //
 //   [quick]                   what --quick trains instead: set (added), seeds (how many), configs, presets,
 //   axes."a.b" (replaced)

@@ -1,4 +1,4 @@
-#include "experiments/sweep.h"
+#include "experiments/sweep/sweep.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -19,13 +19,13 @@
 #include <sstream>
 
 #include "experiments/plots/records.h"
+#include "experiments/sweep/statistics.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/setup.h"
-#include "lpmm/statistics.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

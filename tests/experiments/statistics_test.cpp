@@ -1,4 +1,4 @@
-#include "lpmm/statistics.h"
+#include "experiments/sweep/statistics.h"
 
 #include <gtest/gtest.h>
 
