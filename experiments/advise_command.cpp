@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "experiments/advise/probe.h"
 #include "experiments/commands.h"
-#include "experiments/probe.h"
 #include "kernels/codec.h"
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "experiments/bench_memory.h"
-#include "experiments/bench_train.h"
+#include "experiments/bench/train.h"
+#include "experiments/bench/update.h"
 #include "experiments/commands.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/policy.h"

@@ -1,7 +1,7 @@
 // `lpmm experiment NAME`.
 #include <fmt/format.h>
 
-#include "experiments/experiment.h"
+#include "experiments/memory/memory_experiment.h"
 #include "experiments/sweep/grid_experiment.h"
 
 namespace lpmm {

@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/ablation.h"
+#include "experiments/ablation/ablation.h"
 #include "experiments/commands.h"
-#include "experiments/experiment.h"
+#include "experiments/memory/memory_experiment.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 

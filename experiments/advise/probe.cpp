@@ -1,4 +1,4 @@
-#include "experiments/probe.h"
+#include "experiments/advise/probe.h"
 
 #include <fmt/format.h>
 

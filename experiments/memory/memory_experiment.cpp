@@ -8,7 +8,7 @@
 #include <optional>
 #include <span>
 
-#include "experiments/experiment.h"
+#include "experiments/memory/memory_experiment.h"
 #include "experiments/plots/chart.h"
 #include "experiments/plots/plot.h"
 #include "experiments/plots/records.h"

@@ -1,4 +1,4 @@
-#include "experiments/bench_train.h"
+#include "experiments/bench/train.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,4 +1,4 @@
-#include "experiments/ablation.h"
+#include "experiments/ablation/ablation.h"
 
 #include <fmt/format.h>
 

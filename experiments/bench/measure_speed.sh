@@ -2,7 +2,7 @@
 # Measures what the README says about speed and writes the raw output, one file a figure, to OUT
 # (experiments/results/speed). Wants an otherwise idle machine; 20 minutes on 2 cores, 8 GB of memory.
 # PyTorch's side needs Debian's python3-torch and is left out where /usr/bin/python3 has none.
-# usage: bash experiments/measure_speed.sh [OUT]
+# usage: bash experiments/bench/measure_speed.sh [OUT]
 set -eu -o pipefail
 cd "$(dirname "$0")/.."
 lpmm=build/lpmm out=${1:-experiments/results/speed} threads=2
@@ -28,8 +28,8 @@ config=experiments/configs/resnet20_cifar10.toml
 train=("$lpmm" bench train "$config" --threads "$threads" --set data.set=drawn --set train.microbatches=1)
 record train_lpmm_bf16.txt "${train[@]}"
 if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
-  record train_pytorch_bf16.txt /usr/bin/python3 experiments/pytorch/resnet20_speed.py --threads "$threads"
-  record train_pytorch_fp32.txt /usr/bin/python3 experiments/pytorch/resnet20_speed.py --threads "$threads" --fp32
+  record train_pytorch_bf16.txt /usr/bin/python3 experiments/bench/pytorch/resnet20_speed.py --threads "$threads"
+  record train_pytorch_fp32.txt /usr/bin/python3 experiments/bench/pytorch/resnet20_speed.py --threads "$threads" --fp32
 fi
 record train_lpmm_fp32.txt "${train[@]}" --set 'train.compute="fp32"'
 gpt2=("$lpmm" bench train experiments/configs/gpt2_124m.toml --threads "$threads" --warm-up 1)
@@ -40,7 +40,7 @@ for microbatches in 1 4; do
     for type in bf16 fp32; do
       options=(--threads "$threads" --microbatches "$microbatches" --steps 1)
       [ "$type" = bf16 ] || options+=(--fp32)
-      record "gpt2_pytorch_${type}_k$microbatches.txt" /usr/bin/python3 experiments/pytorch/gpt2_speed.py "${options[@]}"
+      record "gpt2_pytorch_${type}_k$microbatches.txt" /usr/bin/python3 experiments/bench/pytorch/gpt2_speed.py "${options[@]}"
     done
   fi
 done

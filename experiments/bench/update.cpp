@@ -1,4 +1,4 @@
-#include "experiments/bench_memory.h"
+#include "experiments/bench/update.h"
 
 #include <fcntl.h>
 #include <sys/wait.h>
