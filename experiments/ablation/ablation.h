@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 
 namespace lpmm {
 

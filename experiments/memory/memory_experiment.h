@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "lpmm/memory/policy.h"
 
 namespace lpmm {

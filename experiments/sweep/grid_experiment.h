@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 
 namespace lpmm {
 

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <set>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/spec.h"

@@ -19,7 +19,7 @@
 #include <map>
 #include <thread>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "experiments/download/digest.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"

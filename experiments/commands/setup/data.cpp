@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "experiments/download/data_sets.h"
 #include "experiments/download/download.h"
 #include "lpmm/base/error.h"

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "experiments/commands.h"
-#include "experiments/loaded_model.h"
+#include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/run/checkpoint.h"

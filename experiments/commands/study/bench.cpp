@@ -7,7 +7,7 @@
 
 #include "experiments/bench/train.h"
 #include "experiments/bench/update.h"
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/spec.h"

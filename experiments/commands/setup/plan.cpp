@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "models/models.h"
 
 namespace lpmm {

@@ -1,4 +1,4 @@
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 
 #include <fmt/format.h>
 

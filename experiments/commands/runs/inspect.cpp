@@ -8,8 +8,8 @@
 #include <span>
 #include <vector>
 
-#include "experiments/commands.h"
-#include "experiments/loaded_model.h"
+#include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
 #include "kernels/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"

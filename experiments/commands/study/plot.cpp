@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "experiments/plots/plot.h"
 #include "experiments/plots/records.h"
 #include "experiments/plots/tensorboard.h"

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/npy.h"

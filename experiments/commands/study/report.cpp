@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "experiments/plots/report.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/process.h"

@@ -6,7 +6,7 @@
 #include <numbers>
 
 #include "experiments/advise/probe.h"
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "kernels/codec.h"
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"

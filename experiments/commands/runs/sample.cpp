@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "experiments/commands.h"
-#include "experiments/loaded_model.h"
+#include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "experiments/commands.h"
+#include "experiments/commands/arguments.h"
 #include "kernels/compute.h"
 #include "kernels/cuda.h"
 #include "kernels/maps.h"

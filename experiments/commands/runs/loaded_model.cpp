@@ -1,4 +1,4 @@
-#include "experiments/loaded_model.h"
+#include "experiments/commands/runs/loaded_model.h"
 
 #include <fmt/format.h>
 
