@@ -24,8 +24,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/commands/arguments.h"
-
 namespace lpmm {
 
 struct GridExperiment {

@@ -1,6 +1,7 @@
 // `lpmm experiment NAME`.
 #include <fmt/format.h>
 
+#include "experiments/commands/arguments.h"
 #include "experiments/memory/memory_experiment.h"
 #include "experiments/sweep/grid_experiment.h"
 

@@ -1,0 +1,150 @@
+#include "experiments/sweep/cells.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+#include "lpmm/run/setup.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+using Choice = std::vector<std::pair<std::string, std::string>>;  // key, value of every axis
+
+void choices(const std::vector<SweepAxis>& axes, std::size_t axis, Choice& choice, std::vector<Choice>& out) {
+  if (axis == axes.size()) {
+    out.push_back(choice);
+    return;
+  }
+  for (const std::string& value : axes[axis].values) {
+    choice.emplace_back(axes[axis].key, value);
+    choices(axes, axis + 1, choice, out);
+    choice.pop_back();
+  }
+}
+
+Choice without_memory(const Choice& choice) {
+  Choice out;
+  for (const auto& c : choice) {
+    if (!c.first.starts_with("memory.")) out.push_back(c);
+  }
+  return out;
+}
+
+constexpr std::size_t kLongestName = 255;  // of a folder
+
+std::string group_name(const std::string& config, const std::string& preset, const Choice& choice) {
+  std::string name = fs::path(config).stem().string();
+  if (!preset.empty()) name += "__" + preset;
+  for (const auto& [key, value] : choice) name += fmt::format("__{}={}", key, value);
+  return file_name(name);
+}
+std::int64_t steps_of(const Setup& setup) {
+  const auto& t = setup.config.train;
+  if (t.steps > 0) return t.steps;
+  return std::max<std::int64_t>(1, t.epochs * (setup.size.train_examples / t.batch));
+}
+
+// That the baseline can be told from other cells, and that no key is varied twice.
+void check_axes(const SweepGrid& grid) {
+  for (const SweepAxis& axis : grid.axes) {
+    const std::vector<std::string> keys = keys_of(axis);
+    const auto of_memory = std::count_if(keys.begin(), keys.end(),
+                                         [](const std::string& key) { return key.starts_with("memory."); });
+    if (!grid.baseline.empty() && of_memory > 0 && of_memory < std::ssize(keys)) {
+      throw UsageError(
+          fmt::format("the axis {} joins a key of memory with others: the baseline {} is crossed with "
+                      "those alone; make them two axes",
+                      axis.key, grid.baseline));
+    }
+  }
+  std::set<std::string> varied;
+  for (const SweepAxis& axis : grid.axes) {
+    for (const std::string& key : keys_of(axis)) {
+      if (!varied.insert(key).second) throw UsageError(fmt::format("two axes change {}", key));
+      if (key == "train.seed") {
+        throw UsageError("train.seed is no axis: give the seeds as seeds (--seeds, or seeds = [...])");
+      }
+    }
+  }
+}
+
+// Without its name, which needs the seed of its config.
+SweepCell cell_of(const SweepGrid& grid, const std::string& config, const std::string& preset,
+                  const Choice& choice, const Choice& own) {
+  SweepCell cell;
+  cell.group = group_name(config, preset, own);
+  if (!grid.baseline.empty()) cell.baseline = group_name(config, grid.baseline, without_memory(choice));
+  cell.config_path = config;
+  cell.options.preset = preset;
+  cell.options.settings = grid.settings;
+  for (const auto& [key, value] : own) {
+    for (std::string& setting : settings_of(key, value)) cell.options.settings.push_back(std::move(setting));
+  }
+  return cell;
+}
+
+void name_cell(SweepCell& cell) {
+  cell.name = fmt::format("{}__seed{}", cell.group, cell.config.train.seed);
+  if (cell.name.size() <= kLongestName) return;
+  throw UsageError(
+      fmt::format("the folder {} would have a name of {} bytes, and {} is the most that disks take: vary "
+                  "fewer keys, or write them into several configs",
+                  cell.name, cell.name.size(), kLongestName));
+}
+
+}  // namespace
+
+std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
+  if (grid.configs.empty())
+    throw UsageError("a sweep needs at least one config (--config, or configs = [...])");
+  check_axes(grid);
+  const auto presets = grid.presets.empty() ? std::vector<std::string>{""} : grid.presets;
+  if (!grid.baseline.empty() && std::find(presets.begin(), presets.end(), grid.baseline) == presets.end()) {
+    throw UsageError(fmt::format("the baseline {} is not among the presets; add it", grid.baseline));
+  }
+  std::vector<Choice> grid_choices;
+  Choice scratch;
+  choices(grid.axes, 0, scratch, grid_choices);
+  std::vector<std::optional<std::uint64_t>> seeds(grid.seeds.begin(), grid.seeds.end());
+  if (seeds.empty()) seeds.emplace_back();
+
+  std::vector<SweepCell> cells;
+  std::set<std::string> names;
+  std::optional<Setup> setup;  // of the last cell: most share one text
+  const auto add = [&](const std::optional<std::uint64_t>& seed, const std::string& config,
+                       const Choice& choice, const std::string& preset) {
+    const bool is_baseline = !grid.baseline.empty() && preset == grid.baseline;
+    const Choice own = is_baseline ? without_memory(choice) : choice;
+    SweepCell cell = cell_of(grid, config, preset, choice, own);
+    if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
+    const RunConfig loaded = load_config(config, cell.options);
+    setup.emplace(setup ? Setup(loaded, *setup) : loaded);
+    cell.config = setup->config;
+    cell.steps = steps_of(*setup);
+    name_cell(cell);
+    if (names.insert(cell.name).second) {
+      cells.push_back(std::move(cell));
+    } else if (own.size() == choice.size()) {  // else the baseline, once for all values of memory axes
+      throw UsageError(fmt::format(
+          "two cells are called {}: a value is given twice, or two configs have one file name", cell.name));
+    }
+  };
+  for (const auto& seed : seeds) {
+    for (const std::string& config : grid.configs) {
+      for (const Choice& choice : grid_choices) {
+        for (const std::string& preset : presets) add(seed, config, choice, preset);
+      }
+    }
+  }
+  return cells;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,27 @@
+// The trainings that a grid asks for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "experiments/sweep/grid.h"
+#include "lpmm/run/config.h"
+
+namespace lpmm {
+
+// Cells with the same group differ in their seed only.
+struct SweepCell {
+  std::string name;             // of its folder
+  std::string group, baseline;  // name without the seed; group of the baseline cells, or empty
+  std::string config_path;
+  ConfigOptions options;  // seed included
+  RunConfig config;       // with what its data decides
+  std::int64_t steps = 0;
+};
+
+// All cells, seed by seed. The baseline preset is not crossed with axes of [memory]. Throws UsageError where
+// a config is wrong or two cells would have one name.
+std::vector<SweepCell> sweep_cells(const SweepGrid& grid);
+
+}  // namespace lpmm

@@ -1,0 +1,271 @@
+#include "experiments/sweep/grid_charts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "experiments/plots/plot.h"
+#include "experiments/plots/records.h"
+#include "experiments/sweep/statistics.h"
+#include "lpmm/base/text.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+const char* colour(std::size_t line) {
+  return kRunColours[line % std::size(kRunColours)];
+}
+int mark(std::size_t line) {
+  return line < std::size(kRunColours) ? 7 : 4;  // discs, then squares
+}
+
+double number_in(const std::string& text) {
+  return std::strtod(text.c_str(), nullptr);
+}
+
+// The place of each row on an axis: its number, or where not all are numbers its rank of appearance; with
+// `by_rank` always a rank, of numbers by size.
+class Axis {
+ public:
+  Axis(const Rows& rows, const std::string& name, bool by_rank = false) : name_(name) {
+    for (const Row* row : rows) {
+      if (row->values.contains(name)) continue;
+      const std::string& text = row->fields.at(name);
+      char* end = nullptr;
+      std::strtod(text.c_str(), &end);
+      if (text.empty() || *end != '\0') categories_ = true;
+    }
+    if (!categories_ && !by_rank) return;
+    for (const auto& [text, some] : split(rows, {name})) ranks_.push_back(text);
+    if (categories_) return;
+    categories_ = true;
+    std::sort(ranks_.begin(), ranks_.end(),
+              [](const std::string& a, const std::string& b) { return number_in(a) < number_in(b); });
+  }
+  double of(const Row& row) const {
+    const auto value = row.values.find(name_);
+    if (value != row.values.end()) return value->second.mean;
+    const std::string& text = row.fields.at(name_);
+    if (!categories_) return number_in(text);
+    return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
+  }
+  // gnuplot's commands for it as the axis x or y.
+  std::string scale(char axis, bool is_log) const {
+    if (!categories_) return is_log ? fmt::format("set logscale {}\n", axis) : "";
+    std::string out = fmt::format("set {}tics (", axis);
+    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+      out += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(ranks_[i]), i);
+    }
+    return out + ")\n";
+  }
+
+ private:
+  std::string name_;
+  bool categories_ = false;  // else numbers
+  std::vector<std::string> ranks_;
+};
+
+ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& request, const std::string& title,
+                    std::size_t line) {
+  ChartSeries out{
+      title,
+      fmt::format("{} pt {} lc '{}'", request.front ? "points" : "yerrorlines", mark(line), colour(line)),
+      {}};
+  Rows sorted = rows;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Row* a, const Row* b) { return axis.of(*a) < axis.of(*b); });
+  for (const Row* row : sorted) {
+    const Number& y = row->values.at(request.rows.y);
+    out.points.emplace_back(axis.of(*row), y.mean);
+    if (!request.front) out.bounds.emplace_back(y.low, y.high);
+  }
+  return out;
+}
+
+// y of the best of these rows, from the least to the greatest x of the series.
+ChartSeries level_of(const Rows& rows, const ChartRequest& request, const std::string& title,
+                     std::span<const ChartSeries> series) {
+  ChartSeries out{title, "lines lw 2 lc '#808080'", {}};
+  const double sign = more_is_better(request.rows.y) ? -1 : 1;
+  double best = INFINITY, low = INFINITY, high = -INFINITY;
+  for (const Row* row : rows) best = std::min(best, sign * row->values.at(request.rows.y).mean);
+  for (const ChartSeries& s : series) {
+    for (const auto& [x, y] : s.points) {
+      low = std::min(low, x);
+      high = std::max(high, x);
+    }
+  }
+  if (std::isfinite(best) && low <= high) out.points = {{low, sign * best}, {high, sign * best}};
+  return out;
+}
+
+// The points that no other one beats in x and y, from left to right.
+ChartSeries front_of(const Rows& rows, const Axis& axis, const ChartRequest& request) {
+  ChartSeries out{"front", "lines lw 2 lc 'black'", {}};
+  const double sign = more_is_better(request.rows.y) ? -1 : 1;
+  const auto place = [&](const Row* row) {
+    return std::pair(axis.of(*row), sign * row->values.at(request.rows.y).mean);
+  };
+  Rows sorted = rows;
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const Row* a, const Row* b) { return place(a) < place(b); });
+  double best = INFINITY;
+  for (const Row* row : sorted) {
+    const double y = place(row).second;
+    if (y >= best) continue;
+    best = y;
+    out.points.emplace_back(axis.of(*row), sign * y);
+  }
+  return out;
+}
+
+// Blue at 0, which is good, by white to red at 1.
+std::uint32_t heat_colour(double place) {
+  constexpr int kGood[] = {0x21, 0x66, 0xac}, kMiddle[] = {0xf7, 0xf7, 0xf7}, kBad[] = {0xd6, 0x60, 0x4d};
+  const double t = 2 * std::clamp(place, 0.0, 1.0) - 1;
+  std::uint32_t out = 0;
+  for (int i = 0; i < 3; ++i) {
+    const double part = kMiddle[i] + std::abs(t) * ((t < 0 ? kGood[i] : kBad[i]) - kMiddle[i]);
+    out = out << 8 | static_cast<std::uint32_t>(std::lround(part));
+  }
+  return out;
+}
+
+// y as the colours of squares over x and the field `heat`.
+Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::string& title) {
+  const Axis x(rows, request.x, true), y(rows, request.heat, true);
+  const auto value = [&](const Row* row) { return row->values.at(request.rows.y).mean; };
+  double low = INFINITY, high = -INFINITY;
+  for (const Row* row : rows) {
+    low = std::min(low, value(row));
+    high = std::max(high, value(row));
+  }
+  if (!request.limits.empty()) {
+    low = request.limits[0];
+    high = request.limits[1];
+  }
+  ChartSeries squares{"", "boxxyerror fs solid noborder lc rgb variable", {}};
+  for (const Row* row : rows) {
+    const double place = high > low ? (value(row) - low) / (high - low) : 0.5;
+    squares.points.emplace_back(x.of(*row), y.of(*row));
+    squares.heat.emplace_back(value(row), heat_colour(more_is_better(request.rows.y) ? 1 - place : place));
+  }
+  return {title, request.x, request.heat, x.scale('x', false) + y.scale('y', false), {std::move(squares)}};
+}
+
+// A tag of the logs over steps: the mean of the seeds, and a band from the lowest to the highest.
+void add_curve(const Rows& rows, const std::string& tag, const std::string& title, std::size_t line,
+               Chart& chart) {
+  constexpr std::size_t kMostPoints = 200;
+  std::map<std::int64_t, std::vector<double>> steps;
+  for (const Row* row : rows) {
+    for (const fs::path& folder : row->folders) {
+      for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
+        if (s.tag == tag) steps[s.step].push_back(s.value);
+      }
+    }
+  }
+  ChartSeries band{
+      "", fmt::format("filledcurves fs transparent solid 0.2 noborder lc '{}'", colour(line)), {}};
+  ChartSeries mean{title, fmt::format("lines lw 2 lc '{}'", colour(line)), {}};
+  const std::size_t bin = std::max<std::size_t>(1, (steps.size() + kMostPoints - 1) / kMostPoints);
+  bool has_band = false;
+  for (auto at = steps.begin(); at != steps.end();) {
+    // Means of `bin` steps, seed by seed as far as all have them.
+    double step = 0, low = 0, high = 0, middle = 0, n = 0;
+    for (std::size_t i = 0; i < bin && at != steps.end(); ++i, ++at, n += 1) {
+      step += static_cast<double>(at->first);
+      const auto [least, most] = std::minmax_element(at->second.begin(), at->second.end());
+      low += *least;
+      high += *most;
+      middle += mean_of(at->second).mean;
+      has_band = has_band || at->second.size() > 1;
+    }
+    mean.points.emplace_back(step / n, middle / n);
+    band.points.emplace_back(step / n, middle / n);
+    band.bounds.emplace_back(low / n, high / n);
+  }
+  if (has_band) chart.series.push_back(std::move(band));
+  chart.series.push_back(std::move(mean));
+}
+
+// A front is drawn below or above what it is compared with, where there is anything else: the baseline's
+// rows, taken out of the others.
+Rows take_compared(Rows& rows, const std::string& baseline) {
+  const auto is_other = [&](const Row* row) { return row->fields.at("preset") != baseline; };
+  const auto first = std::stable_partition(rows.begin(), rows.end(), is_other);
+  if (first == rows.begin()) return {};
+  Rows compared(first, rows.end());
+  rows.erase(first, rows.end());
+  return compared;
+}
+
+// The front of a panel, and the best baseline of those that have its fields.
+void add_front(const Rows& in_panel, Rows compared, const Axis& axis, const ChartRequest& request,
+               const std::string& baseline, Chart& chart) {
+  chart.series.push_back(front_of(in_panel, axis, request));
+  const Row& shown = *in_panel[0];
+  for (const std::string& field : request.panels) {
+    if (field == "preset" || field.starts_with("memory.")) continue;
+    std::erase_if(compared, [&](const Row* row) { return row->fields.at(field) != shown.fields.at(field); });
+  }
+  if (!compared.empty()) chart.series.push_back(level_of(compared, request, baseline, chart.series));
+}
+
+std::string scales_of(const Axis& axis, const ChartRequest& request) {
+  std::string scales = axis.scale('x', request.log.find('x') != request.log.npos);
+  if (request.log.ends_with('y')) scales += "set logscale y\nset format y '%g'\n";
+  if (!request.limits.empty())
+    scales += fmt::format("set yrange [{}:{}]\n", request.limits[0], request.limits[1]);
+  return scales;
+}
+
+}  // namespace
+
+std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request,
+                             const std::string& baseline) {
+  const bool is_curve = request.x == "step";
+  Rows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
+  if (!is_curve) {  // a baseline has no gap to itself
+    std::erase_if(selected, [&](const Row* row) {
+      return !row->fields.contains(request.x) && !row->values.contains(request.x);
+    });
+  }
+  Rows compared;
+  if (request.front && !baseline.empty()) compared = take_compared(selected, baseline);
+  // A line keeps its colour in charts that lack others, as one of gaps lacks the baseline.
+  const auto named = split(with_fields(rows, request.rows.only), request.lines);
+  const auto place_of = [&](const std::string& name) {
+    const auto at = std::find_if(named.begin(), named.end(), [&](const auto& n) { return n.first == name; });
+    return static_cast<std::size_t>(at - named.begin());
+  };
+  std::vector<Chart> charts;
+  for (const auto& [panel, in_panel] : split(selected, request.panels)) {
+    std::string title = request.title.empty() ? request.rows.y : request.title;
+    if (!panel.empty()) title += ": " + panel;
+    if (!request.heat.empty()) {
+      charts.push_back(heat_map_of(in_panel, request, title));
+      continue;
+    }
+    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
+    Chart chart{title, request.x, request.rows.y, scales_of(axis, request), {}};
+    for (const auto& [name, in_line] : split(in_panel, request.lines)) {
+      if (is_curve) {
+        add_curve(in_line, request.rows.y, name, place_of(name), chart);
+      } else {
+        chart.series.push_back(line_of(in_line, axis, request, name, place_of(name)));
+      }
+    }
+    if (request.front) add_front(in_panel, compared, axis, request, baseline, chart);
+    charts.push_back(std::move(chart));
+  }
+  return charts;
+}
+
+}  // namespace lpmm

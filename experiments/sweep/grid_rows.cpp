@@ -1,0 +1,220 @@
+#include "experiments/sweep/grid_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "experiments/plots/records.h"
+#include "experiments/sweep/statistics.h"
+#include "lpmm/memory/spec.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
+  const RunConfig& c = cell.config;
+  Fields out = {{"preset", c.policy.preset},
+                {"optimizer.learning_rate", fmt::format("{:g}", c.optimizer.learning_rate)},
+                {"train.batch", std::to_string(c.train.batch)},
+                {"train.microbatches", std::to_string(c.train.microbatches)},
+                {"memory.error_feedback", c.policy.error_feedback ? "feedback" : ""}};
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const Spec& spec = c.policy.specs[r];
+    const std::string role = "memory." + std::string(to_string(static_cast<Role>(r)));
+    if (static_cast<Role>(r) == Role::kAccumulator && c.policy.accumulate_in_momentum) {
+      out[role] = out[role + ".format"] = kInMomentum;
+      out[role + ".bits"] = "0";
+      for (const char* part : {".block", ".rounding", ".steps"}) out[role + part] = "";
+      continue;
+    }
+    out[role] = to_string(spec);
+    out[role + ".bits"] = std::to_string(spec.format.bits);
+    out[role + ".format"] = to_string(spec.format);
+    out[role + ".block"] = is_packed(spec.format) ? std::to_string(spec.block) : "";
+    out[role + ".rounding"] = is_packed(spec.format) ? std::string(to_string(spec.rounding)) : "";
+    out[role + ".steps"] = !is_packed(spec.format)               ? ""
+                           : spec.step_mode == StepMode::kSticky ? "sticky"
+                                                                 : "moving";
+  }
+  // What else the grid varies, as it was written.
+  for (const std::string& setting : cell.options.settings) {
+    const std::size_t equals = setting.find('=');
+    const std::string key = setting.substr(0, equals);
+    const bool varies = std::any_of(grid.axes.begin(), grid.axes.end(), [&](const SweepAxis& axis) {
+      const std::vector<std::string> keys = keys_of(axis);
+      return std::find(keys.begin(), keys.end(), key) != keys.end();
+    });
+    if (varies) out.try_emplace(key, setting.substr(equals + 1));
+  }
+  return out;
+}
+
+Number number_of(std::span<const double> values) {
+  const Mean mean = mean_of(values);
+  Number out{mean.mean, mean.mean, mean.mean};
+  if (mean.count > 1) {
+    const MeanBounds bounds = bounds_95(mean);
+    out.low = bounds.low;
+    out.high = bounds.high;
+  }
+  return out;
+}
+
+// The mean over the run of what its log says of a role's changes.
+void add_changes(const fs::path& folder, std::map<std::string, std::vector<double>>& values) {
+  std::map<std::string, std::vector<double>> errors;
+  for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
+    const std::size_t slash = s.tag.find('/');
+    const std::string kind = s.tag.substr(0, slash);
+    if (kind != "relative_error" && kind != "update_to_step") continue;
+    errors[kind + "." + s.tag.substr(slash + 1)].push_back(s.value);
+  }
+  for (const auto& [key, all] : errors) values[key].push_back(mean_of(all).mean);
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\n") == text.npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+std::vector<Row> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  std::vector<Row> rows;
+  std::set<std::string> keys;
+  for (const SweepCell& cell : cells) {
+    if (std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.group == cell.group; }))
+      continue;
+    rows.push_back({cell.group, fields_of(grid, cell), {}, {}});
+    for (const auto& [key, value] : rows.back().fields) keys.insert(key);
+  }
+  for (Row& row : rows) {
+    for (const std::string& key : keys) row.fields.try_emplace(key);
+  }
+  return rows;
+}
+
+void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Json& answer,
+          const fs::path& out) {
+  std::map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < rows.size(); ++i) places[rows[i].group] = i;
+  std::vector<std::map<std::string, std::vector<double>>> values(rows.size()), changes(rows.size());
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const Json& cell = answer["cells"][i];
+    if (!cell.contains("summary")) continue;
+    const std::size_t place = places.at(cells[i].group);
+    const Json& summary = cell["summary"];
+    const auto add = [&](const std::string& key, const std::optional<double>& value, double scale = 1) {
+      if (value) values[place][key].push_back(scale * *value);
+    };
+    for (const char* key : {"bits_per_parameter", "final_loss", "test_loss"})
+      add(key, number_in(summary, key));
+    add("accuracy", number_in(summary, "test_accuracy"), 100);
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const std::string role(to_string(static_cast<Role>(r)));
+      add("underflow." + role, number_in(object_in(summary, "underflow"), role));
+    }
+    rows[place].folders.push_back(out / cells[i].name);
+    add_changes(rows[place].folders.back(), changes[place]);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const auto& [key, all] : changes[i]) rows[i].values[key] = number_of(all);
+    for (const auto& [key, all] : values[i]) {
+      // As in the table of the sweep: no mean without the seed that diverged.
+      if (all.size() == rows[i].folders.size()) rows[i].values[key] = number_of(all);
+    }
+  }
+  for (const Json& group : answer["groups"]) {
+    const auto place = places.find(group["group"].get<std::string>());
+    if (place == places.end()) continue;
+    const std::pair<const char*, const char*> gaps[] = {{"loss_gap", "loss_gap"},
+                                                        {"test_loss_gap", "test_loss_gap"},
+                                                        {"accuracy_gap", "accuracy_gap_points"}};
+    for (const auto& [key, named] : gaps) {
+      const Json& gap = object_in(group, named);
+      const auto mean = number_in(gap, "mean");
+      if (!mean) continue;
+      rows[place->second].values[key] = {*mean, number_in(gap, "low_95").value_or(*mean),
+                                         number_in(gap, "high_95").value_or(*mean)};
+    }
+  }
+}
+std::string csv_of(std::span<const Row> rows) {
+  std::set<std::string> fields, values;
+  for (const Row& row : rows) {
+    for (const auto& [key, value] : row.fields) {
+      if (value != rows[0].fields.at(key) || key == "preset") fields.insert(key);
+    }
+    for (const auto& [key, value] : row.values) values.insert(key);
+  }
+  std::string out = "group,seeds";
+  for (const std::string& key : fields) out += "," + csv_cell(key);
+  for (const std::string& key : values) out += fmt::format(",{0},{0}_low_95,{0}_high_95", key);
+  for (const Row& row : rows) {
+    out += fmt::format("\n{},{}", csv_cell(row.group), row.folders.size());
+    for (const std::string& key : fields) out += "," + csv_cell(row.fields.at(key));
+    for (const std::string& key : values) {
+      const auto at = row.values.find(key);
+      out += at == row.values.end()
+                 ? ",,,"
+                 : fmt::format(",{:.6g},{:.6g},{:.6g}", at->second.mean, at->second.low, at->second.high);
+    }
+  }
+  return out + "\n";
+}
+bool more_is_better(const std::string& value) {
+  return value == "accuracy";
+}
+
+Rows with_fields(std::span<const Row> rows, const Fields& only) {
+  Rows out;
+  for (const Row& row : rows) {
+    if (std::all_of(only.begin(), only.end(),
+                    [&](const auto& f) { return row.fields.at(f.first) == f.second; })) {
+      out.push_back(&row);
+    }
+  }
+  return out;
+}
+
+Rows select(std::span<const Row> rows, const Selection& selection) {
+  Rows out = with_fields(rows, selection.only);
+  std::erase_if(out, [&](const Row* row) { return !row->values.contains(selection.y); });
+  if (selection.best.empty()) return out;
+  const double sign = more_is_better(selection.y) ? -1 : 1;
+  std::map<Fields, const Row*> best;
+  for (const Row* row : out) {
+    Fields rest = row->fields;
+    rest.erase(selection.best);
+    const Row*& kept = best[rest];
+    const auto score = [&](const Row& r) { return sign * r.values.at(selection.y).mean; };
+    if (kept == nullptr || score(*row) < score(*kept)) kept = row;
+  }
+  std::erase_if(out, [&](const Row* row) {
+    return std::none_of(best.begin(), best.end(), [&](const auto& b) { return b.second == row; });
+  });
+  return out;
+}
+
+std::vector<std::pair<std::string, Rows>> split(const Rows& rows, const std::vector<std::string>& fields) {
+  std::vector<std::pair<std::string, Rows>> out;
+  for (const Row* row : rows) {
+    std::string title;
+    for (const std::string& field : fields) {
+      const std::string& value = row->fields.at(field);
+      if (!value.empty()) title += (title.empty() ? "" : ", ") + value;
+    }
+    auto at = std::find_if(out.begin(), out.end(), [&](const auto& part) { return part.first == title; });
+    if (at == out.end()) at = out.insert(out.end(), {title, {}});
+    at->second.push_back(row);
+  }
+  return out;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,48 @@
+// What came out of a grid: one row for all seeds of a cell, with its fields and its numbers.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/sweep/cells.h"
+#include "experiments/sweep/grid_file.h"
+#include "lpmm/run/log.h"
+
+namespace lpmm {
+
+struct Number {
+  double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there is one seed
+};
+// Cells that differ in their seed only.
+struct Row {
+  std::string group;
+  Fields fields;
+  std::map<std::string, Number> values;
+  std::vector<std::filesystem::path> folders;
+};
+using Rows = std::vector<const Row*>;
+
+// One row a group, without values yet. All have the same fields.
+std::vector<Row> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells);
+
+// Fills in the values of an answer of run_sweep, and of the logs below `out`.
+void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Json& answer,
+          const std::filesystem::path& out);
+
+// The fields in which rows differ, and every value that some row has.
+std::string csv_of(std::span<const Row> rows);
+
+bool more_is_better(const std::string& value);
+// Rows with these fields, before they have values.
+Rows with_fields(std::span<const Row> rows, const Fields& only);
+// Rows that have the selection's fields and its value, and of those the best.
+Rows select(std::span<const Row> rows, const Selection& selection);
+// "sr, 8" of rows that have these values of the fields, in the order of the first of them.
+std::vector<std::pair<std::string, Rows>> split(const Rows& rows, const std::vector<std::string>& fields);
+
+}  // namespace lpmm

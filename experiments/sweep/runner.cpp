@@ -1,0 +1,244 @@
+#include "experiments/sweep/runner.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "experiments/plots/records.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
+#include "lpmm/base/process.h"
+#include "lpmm/base/text.h"
+#include "lpmm/files/files.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+// Keys that may differ between a finished cell and the sweep that finds it: no result depends on them. What a
+// preset stands for is compared role by role.
+bool changes_no_result(const std::string& key) {
+  return key == "train.threads" || key == "memory.preset" || key == "checkpoint.every_steps" ||
+         key == "checkpoint.keep";
+}
+
+// Share of its steps that a running cell has logged, from the end of its log.
+double progress_of(const fs::path& folder, std::int64_t steps) {
+  constexpr std::streamoff kTail = 1 << 16;
+  std::ifstream in(folder / "log.jsonl", std::ios::binary | std::ios::ate);
+  if (!in) return 0;
+  in.seekg(std::max<std::streamoff>(0, std::streamoff{in.tellg()} - kTail));
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  constexpr std::string_view kMark = "{\"type\":\"step\",\"step\":";
+  const std::size_t at = text.rfind(kMark);
+  if (at == std::string::npos) return 0;
+  const double step = std::strtod(text.c_str() + at + kMark.size(), nullptr);
+  return std::clamp(step / static_cast<double>(steps), 0.0, 1.0);
+}
+std::string last_line(const fs::path& path) {
+  std::ifstream in(path);
+  std::string last;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty()) last = line;
+  }
+  return last;
+}
+
+// A loss that is NaN or Inf is null in a log.
+bool diverged(const Json& summary) {
+  return !number_in(summary, "final_loss") || !number_in(summary, "test_loss");
+}
+std::string duration(double seconds) {
+  const auto s = static_cast<std::int64_t>(seconds);
+  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+class Runner {
+ public:
+  Runner(const std::vector<SweepCell>& cells, const SweepOptions& options)
+      : cells_(cells), options_(options), summaries_(cells.size()), errors_(cells.size()) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      summaries_[i] = finished_run(folder(i).string(), cells[i].config);
+      if (summaries_[i]) {
+        ++done_;
+      } else {
+        waiting_.push_back(i);
+      }
+    }
+    std::reverse(waiting_.begin(), waiting_.end());
+  }
+
+  // False where the user stopped it.
+  bool run() {
+    say(fmt::format("sweep: {} cells, {} finished before, {} to run, {} at a time", cells_.size(), done_,
+                    waiting_.size(), options_.jobs));
+    const InterruptGuard guard;
+    bool passed_on = false;
+    while (!running_.empty() || (!waiting_.empty() && !InterruptGuard::asked())) {
+      while (!InterruptGuard::asked() && !waiting_.empty() &&
+             running_.size() < static_cast<std::size_t>(options_.jobs)) {
+        const std::size_t next = waiting_.back();
+        waiting_.pop_back();
+        try {
+          start(next);
+        } catch (const std::exception& e) {
+          fail(next, e.what());
+        }
+      }
+      if (InterruptGuard::asked() && !passed_on) {
+        passed_on = true;
+        say("sweep: stopping; the running cells save a checkpoint (a second Ctrl-C ends at once)");
+        for (const Running& r : running_) kill(r.process, SIGINT);
+      }
+      collect();
+      show();
+      if (!running_.empty()) poll(nullptr, 0, 100);
+    }
+    clear();
+    return !InterruptGuard::asked();
+  }
+
+  CellResults take_results(bool whole) { return {std::move(summaries_), std::move(errors_), !whole}; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Running {
+    std::size_t cell;
+    pid_t process;
+    Clock::time_point started;
+    double progress_at_start;
+  };
+
+  fs::path folder(std::size_t cell) const { return fs::path(options_.out) / cells_[cell].name; }
+  static double since(Clock::time_point t) { return std::chrono::duration<double>(Clock::now() - t).count(); }
+
+  void start(std::size_t index) {
+    const SweepCell& cell = cells_[index];
+    make_folder(folder(index).string());
+    std::vector<std::string> arguments = {own_program(), "train", cell.config_path};
+    if (!cell.options.preset.empty()) arguments.insert(arguments.end(), {"--preset", cell.options.preset});
+    for (const std::string& setting : cell.options.settings) {
+      arguments.insert(arguments.end(), {"--set", setting});
+    }
+    arguments.insert(arguments.end(), {"--threads", std::to_string(options_.threads), "--quiet", "--resume",
+                                       "--out", folder(index).string()});
+    const double progress = progress_of(folder(index), cell.steps);
+    const pid_t process = start_process(arguments, {(folder(index) / "output.txt").string(), ""});
+    running_.push_back({index, process, Clock::now(), progress});
+  }
+
+  void fail(std::size_t cell, const std::string& why) {
+    errors_[cell] = why;
+    say(fmt::format("FAILED {}: {}", cells_[cell].name, why));
+  }
+
+  // Takes note of the cells that have ended.
+  void collect() {
+    for (std::size_t i = 0; i < running_.size();) {
+      const Running r = running_[i];
+      int status = 0;
+      if (waitpid(r.process, &status, WNOHANG) != r.process) {
+        ++i;
+        continue;
+      }
+      running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(i));
+      end(r, exit_code(status));
+    }
+  }
+
+  void end(const Running& r, int code) {
+    if (code == 0) summaries_[r.cell] = finished_run(folder(r.cell).string(), cells_[r.cell].config);
+    const std::string name = cells_[r.cell].name, time = duration(since(r.started));
+    work_done_ += 1 - r.progress_at_start;
+    if (summaries_[r.cell]) {
+      ++done_;
+      const Json& summary = *summaries_[r.cell];
+      const auto accuracy = number_in(summary, "test_accuracy");
+      const std::string result = diverged(summary) ? "diverged: its loss is no number"
+                                 : accuracy        ? fmt::format("{:.2f} %", 100 * *accuracy)
+                                                   : "done";
+      say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name, result, time));
+    } else if (!InterruptGuard::asked()) {
+      fail(r.cell,
+           fmt::format("exit code {} after {}: {}", code, time, last_line(folder(r.cell) / "output.txt")));
+    }
+  }
+
+  // One line with what runs and when all is done: redrawn on a terminal, now and then elsewhere.
+  void show() {
+    const double interval = terminal_ ? 1 : 60;
+    if (since(shown_) < interval) return;
+    shown_ = Clock::now();
+    double done = work_done_, left = static_cast<double>(waiting_.size());
+    for (const Running& r : running_) {
+      const double progress = progress_of(folder(r.cell), cells_[r.cell].steps);
+      done += std::max(0.0, progress - r.progress_at_start);
+      left += 1 - progress;
+    }
+    const double elapsed = since(started_);
+    const std::string line =
+        fmt::format("sweep: {}/{} done, {} running, {} elapsed, ETA {}", done_, cells_.size(),
+                    running_.size(), duration(elapsed), done > 0.01 ? duration(elapsed * left / done) : "-");
+    if (!terminal_) {
+      say(line);
+      return;
+    }
+    tell(fmt::format("\r\033[K{}", line));
+  }
+  void clear() const {
+    if (terminal_) tell("\r\033[K");
+  }
+  void say(const std::string& line) const {
+    clear();
+    tell(fmt::format("{}\n", line));
+  }
+
+  const std::vector<SweepCell>& cells_;
+  const SweepOptions& options_;
+  std::vector<std::optional<Json>> summaries_;
+  std::vector<std::string> errors_;
+  std::vector<std::size_t> waiting_;  // the next one last
+  std::vector<Running> running_;
+  std::size_t done_ = 0;
+  double work_done_ = 0;  // in cells, since the start
+  const Clock::time_point started_ = Clock::now();
+  Clock::time_point shown_ = started_;
+  const bool terminal_ = isatty(STDERR_FILENO) != 0;
+};
+
+}  // namespace
+
+std::optional<Json> finished_run(const std::string& path, const RunConfig& config) {
+  const fs::path folder(path);
+  if (!fs::exists(folder / "config.toml")) return {};
+  for (const ConfigDifference& d : differences(load_config((folder / "config.toml").string(), {}), config)) {
+    if (changes_no_result(d.key)) continue;
+    throw UsageError(fmt::format(
+        "{}: holds another run: {} is {} there and {} here; name another folder (--out), or remove "
+        "this one",
+        folder.string(), d.key, d.first.empty() ? "not set" : d.first,
+        d.second.empty() ? "not set" : d.second));
+  }
+  if (!fs::exists(folder / "log.jsonl")) return {};
+  const std::vector<Json> records = read_log((folder / "log.jsonl").string());
+  if (records.empty() || records.back()["type"] != "summary") return {};
+  const Json& last = records.back();
+  if (!last.contains("interrupted") || last["interrupted"] != false || last.contains("error")) return {};
+  return last;
+}
+CellResults run_cells(const std::vector<SweepCell>& cells, const SweepOptions& options) {
+  Runner runner(cells, options);
+  const bool whole = runner.run();
+  return runner.take_results(whole);
+}
+
+}  // namespace lpmm
