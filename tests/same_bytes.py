@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Whether two builds of the program make the same bytes: checkpoints of short runs of every preset, a resumed run
+that the old program began, plans, quantized arrays.
+
+usage: tests/same_bytes.py OLD NEW [--steps 40] [--only TEXT]
+OLD and NEW are `lpmm` programs, each with experiments/configs/ of its own source two folders above. LPMM_DATA
+should name the data that those configs want; a comparison that the old program cannot make counts as skipped.
+Prints one line per comparison; exits 1 where one differs. Wants Python 3.8 and nothing else.
+"""
+import argparse
+import hashlib
+import json
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PRESETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano"]
+# Name, config, what is set besides the preset.
+RUNS = [
+    ("resnet8", "resnet8_drawn", []),
+    ("resnet8_adamw", "resnet8_drawn",
+     ["optimizer.rule=adamw", "optimizer.learning_rate=1e-3", "optimizer.weight_decay=0.01"]),
+    ("resnet8_adam_fp32", "resnet8_drawn",
+     ["optimizer.rule=adam", "optimizer.learning_rate=1e-3", "train.compute=fp32", "optimizer.clip_norm=1"]),
+    ("resnet8_nesterov", "resnet8_drawn", ["optimizer.nesterov=true", "train.microbatches=3", "train.batch=96"]),
+    ("resnet8_feedback", "resnet8_drawn", ["memory.error_feedback=true"]),
+    ("gpt", "gpt_tiny_embedded", []),
+    ("gpt_dropout", "gpt_tiny_embedded", ["model.dropout=0.1", "model.recompute=true", "train.microbatches=2"]),
+    ("gpt_sgd", "gpt_tiny_embedded",
+     ["optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.learning_rate=0.05", "optimizer.clip_norm=0"]),
+    ("mlp", "mlp_100m", ["model.hidden=[64,48]", "train.batch=32", "checkpoint.final=true"]),
+]
+SPECS = ["int2:block64", "int3:block128", "int4:block128", "int5:block64", "int7:block128", "int8:block256",
+         "int12:block256", "int16:block128", "de4:block128", "de8:block256", "ude4:block128", "ude8:block256",
+         "de04:block128", "de08:block256", "lin02:block128", "lin03:block64", "lin04:block128", "lin08:block128",
+         "sqrt02:block128", "sqrt03:block128", "sqrt04:block128", "sqrt08:block128", "soft3:block128",
+         "soft4:block128", "soft8:block128", "bf16", "fp32"]
+TIMES = {"train_seconds", "log_bytes", "computed_by"}  # of a checkpoint's state: no result
+
+
+def config(program, name):
+    return str(program.resolve().parents[1] / "experiments" / "configs" / (name + ".toml"))
+
+
+class Failed(Exception):
+    def __init__(self, program, text):
+        super().__init__(text)
+        self.program = program
+
+
+def call(program, *words):
+    done = subprocess.run([str(program), *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise Failed(program, f"exit {done.returncode}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def common(old, new):
+    """Both with the keys that the old one has; a key that the new one lacks is a difference."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        pairs = {k: common(v, new.get(k)) for k, v in old.items() if k not in TIMES}
+        return {k: a for k, (a, _) in pairs.items()}, {k: b for k, (_, b) in pairs.items()}
+    return old, new
+
+
+def checkpoint(run):
+    last = sorted((run / "checkpoints").glob("step_*"))[-1]
+    return hashlib.sha256((last / "model.safetensors").read_bytes()).hexdigest(), \
+        json.loads((last / "state.json").read_text())["run"]
+
+
+def same_checkpoint(a, b):
+    (bytes_a, state_a), (bytes_b, state_b) = checkpoint(a), checkpoint(b)
+    state_a, state_b = common(state_a, state_b)
+    if bytes_a != bytes_b:
+        return False, "model.safetensors"
+    return state_a == state_b, bytes_a[:12] if state_a == state_b else "state.json"
+
+
+def arrays(folder):
+    values = [0.0, 1.0, -1.0, 3e-9, -7e4]
+    word = 12345
+    for _ in range(20000):
+        word = (1664525 * word + 1013904223) % 2**32
+        values.append((word / 2**31 - 1) ** 5 * 2.0 ** (word % 7))
+    for name, array in (("signed", values), ("positive", [abs(v) for v in values])):
+        header = "{'descr': '<f4', 'fortran_order': False, 'shape': (%d,), }" % len(array)
+        header += " " * (63 - (len(header) + 10) % 64) + "\n"
+        data = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode()
+        (folder / (name + ".npy")).write_bytes(data + struct.pack("<%df" % len(array), *array))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old", type=Path)
+    parser.add_argument("new", type=Path)
+    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--only", default="", help="comparisons whose name has this text")
+    given = parser.parse_args()
+    programs = (given.old, given.new)
+    counts = {"same": 0, "DIFFERENT": 0, "skipped": 0}
+
+    def tell(name, verdict, detail):
+        counts[verdict] += 1
+        print(f"{verdict}  {name}  {detail}", flush=True)
+
+    def compare(name, what):
+        if given.only not in name:
+            return
+        try:
+            same, detail = what()
+            tell(name, "same" if same else "DIFFERENT", detail)
+        except Failed as error:
+            tell(name, "skipped" if error.program == given.old else "DIFFERENT", error)
+
+    with tempfile.TemporaryDirectory() as work:
+        work = Path(work)
+        arrays(work)
+
+        def train(program, out, name, preset, settings, steps):
+            words = ["train", config(program, name), "--preset", preset, "--out", str(out)]
+            for setting in [f"train.steps={steps}", "log.every_steps=10", *settings]:
+                words += ["--set", setting]
+            call(program, *words)
+
+        for name, file, settings in RUNS:
+            for preset in PRESETS:
+                def trained():
+                    for side, program in zip("ab", programs):
+                        train(program, work / f"{name}_{preset}_{side}", file, preset, settings, given.steps)
+                    return same_checkpoint(work / f"{name}_{preset}_a", work / f"{name}_{preset}_b")
+                if preset == "lpmm-nano" and "memory.error_feedback=true" in settings:
+                    continue  # as it is by default
+                compare(f"train {name} {preset}", trained)
+
+        for name, file in (("resnet8", "resnet8_drawn"), ("gpt", "gpt_tiny_embedded")):
+            for preset in ("lpmm", "lpmm-nano"):
+                def resumed():
+                    half, whole = work / f"half_{name}_{preset}", work / f"whole_{name}_{preset}"
+                    every = [f"checkpoint.every_steps={given.steps // 2}", "checkpoint.keep=0"]
+                    train(given.old, whole, file, preset, every, given.steps)
+                    train(given.old, half, file, preset, every, given.steps)
+                    for kept in sorted((half / "checkpoints").glob("step_*"))[1:]:
+                        for part in kept.iterdir():
+                            part.unlink()
+                        kept.rmdir()
+                    call(given.new, "train", str(half / "config.toml"), "--resume", "--out", str(half))
+                    return same_checkpoint(whole, half)
+                compare(f"resume {name} {preset}", resumed)
+
+        for file in sorted((given.old.resolve().parents[1] / "experiments" / "configs").glob("*.toml")):
+            for preset in PRESETS:
+                def planned():
+                    words = [["plan", config(p, file.stem), "--preset", preset, "--json", "--threads", "2"] for p in programs]
+                    plans = [json.loads(call(p, *w)) for p, w in zip(programs, words)]
+                    old, new = common(*plans)
+                    return old == new, old.get("peak_bytes", "") if old == new else f"{old} {new}"
+                compare(f"plan {file.stem} {preset}", planned)
+
+        for spec in SPECS:
+            unsigned = spec.startswith(("ude", "de0", "lin0", "sqrt0"))
+            for rounding in (("",) if spec == "fp32" else (":rn", ":sr", ":qr")):
+                def quantized():
+                    found = []
+                    for side, program in zip("ab", programs):
+                        codes, decoded = work / f"codes_{side}.npy", work / f"decoded_{side}.npy"
+                        told = call(program, "quantize", str(work / ("positive.npy" if unsigned else "signed.npy")),
+                                    "--spec", spec + rounding, "--codes", str(codes), "--decoded", str(decoded), "--json")
+                        found.append((json.loads(told), codes.read_bytes(), decoded.read_bytes()))
+                    old, new = common(found[0][0], found[1][0])
+                    same = old == new and found[0][1:] == found[1][1:]
+                    return same, hashlib.sha256(found[0][1]).hexdigest()[:12]
+                compare(f"quantize {spec}{rounding}", quantized)
+    print(", ".join(f"{number} {verdict}" for verdict, number in counts.items()))
+    return 1 if counts["DIFFERENT"] or not counts["same"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
