@@ -12,9 +12,7 @@
 #include <string>
 #include <string_view>
 
-#include "experiments/ablation/ablation.h"
 #include "experiments/commands/arguments.h"
-#include "experiments/memory/memory_experiment.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 

@@ -9,8 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/commands/arguments.h"
-
 namespace lpmm {
 
 struct AblationOptions {
@@ -22,7 +20,5 @@ struct AblationOptions {
 
 // Returns 0. Throws UsageError, RunError.
 int run_ablation(const AblationOptions& options);
-
-void add_ablate_command(CLI::App& program, Action& action);
 
 }  // namespace lpmm

@@ -29,6 +29,8 @@ void add_quantize_command(CLI::App& program, Action& action);
 void add_inspect_command(CLI::App& program, Action& action);
 void add_export_command(CLI::App& program, Action& action);
 void add_sweep_command(CLI::App& program, Action& action);
+void add_ablate_command(CLI::App& program, Action& action);
+void add_experiment_command(CLI::App& program, Action& action);
 void add_plot_command(CLI::App& program, Action& action);
 void add_report_command(CLI::App& program, Action& action);
 void add_info_command(CLI::App& program, Action& action);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "experiments/commands/arguments.h"
 #include "lpmm/memory/policy.h"
 
 namespace lpmm {
@@ -24,7 +23,5 @@ struct MemoryExperiment {
 // GPT and ResNet that train within a number of bytes. Leaves OUT/memory.csv, largest.csv and memory.png.
 // Returns the exit code: 0, or 130 where the user stopped it. Throws UsageError, RunError.
 int run_memory_experiment(const MemoryExperiment& options);
-
-void add_experiment_command(CLI::App& program, Action& action);
 
 }  // namespace lpmm

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "lpmm/base/progress.h"
 #include "lpmm/run/checkpoint.h"
-#include "lpmm/run/setup.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -40,6 +40,11 @@ RunConfig text_config(const std::string& checkpoint) {
 RunError no_tokenizer(const std::string& checkpoint) {
   return RunError(
       fmt::format("{}/state.json: has no tokenizer, so this model reads ids but no text", checkpoint));
+}
+
+Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet) {
+  Progress progress(quiet);
+  return Setup(config, std::move(tokenizer), progress.share_of("reading text"));
 }
 
 LoadedModel::LoadedModel(const std::string& path, int threads)

@@ -9,6 +9,7 @@
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/config.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 
@@ -20,6 +21,9 @@ RunConfig text_config(const std::string& checkpoint);
 
 // Of a model of text whose checkpoint holds no tokenizer.
 RunError no_tokenizer(const std::string& checkpoint);
+
+// A run's data; the progress of reading a text is shown.
+Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet);
 
 struct LoadedModel {
   // find_checkpoint takes `path`. Memory is taken for the parameters alone. Throws UsageError for a model

@@ -1,29 +1,19 @@
-// `lpmm sample`, `lpmm logits` and `lpmm import`: language models.
+// `lpmm sample`: a language model goes on with a text.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
-#include "lpmm/base/text.h"
-#include "lpmm/data/text_data.h"
-#include "lpmm/files/files.h"
 #include "lpmm/program/sampling.h"
-#include "lpmm/run/checkpoint.h"
-#include "models/hugging_face.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {
 
-using nlohmann::ordered_json;
-
-// ---- sample ----------------------------------------------------------------------------------------------
 struct SampleArguments {
   std::string path, prompt = "\n";
   std::int64_t tokens = 200;
@@ -78,91 +68,6 @@ int run_sample(const SampleArguments& o) {
   return 0;
 }
 
-// ---- logits ----------------------------------------------------------------------------------------------
-struct LogitsArguments {
-  std::string path;
-  std::vector<std::int32_t> ids;
-  int threads = 0;
-  bool json = false;
-};
-
-int run_logits(const LogitsArguments& o) {
-  LoadedModel loaded(o.path, o.threads);
-  Inference state;
-  state.all = true;
-  loaded.infer(o.ids, state);
-  const std::size_t vocabulary = state.logits.size() / o.ids.size();
-  ordered_json rows = ordered_json::array();
-  for (std::size_t i = 0; i < o.ids.size(); ++i) {
-    const float* row = state.logits.data() + i * vocabulary;
-    if (o.json) {
-      rows.push_back(std::vector<float>(row, row + vocabulary));
-      continue;
-    }
-    const auto best = static_cast<std::size_t>(std::max_element(row, row + vocabulary) - row);
-    fmt::print("position {:>4}  token {:>6}  most likely next {:>6}  logit {:.4f}\n", i, o.ids[i], best,
-               row[best]);
-  }
-  if (o.json) print_answer({{"checkpoint", loaded.checkpoint}, {"ids", o.ids}, {"logits", rows}}, true);
-  return 0;
-}
-
-// ---- import ----------------------------------------------------------------------------------------------
-struct ImportArguments {
-  std::string path, output, preset = "lpmm", folder;
-  int threads = 0;
-  bool json = false;
-};
-
-int run_import(const ImportArguments& o) {
-  RunConfig config;
-  config.model = hugging_face_model(o.path);
-  config.policy = make_policy(o.preset);
-  config.data.set = "text";
-  config.data.text.tokenizer = "gpt2";
-  config.data.text.folder = o.folder;
-  config.data.text.length = config.model.context;
-  config.train.steps = 1;  // a config has some
-  config.train.batch = 1;
-  const auto model = make_model(config.model);
-  const std::filesystem::path out(o.output), saved = out / "config.toml";
-  if (std::filesystem::exists(saved)) {
-    throw UsageError(fmt::format("{}: holds a run already; name another folder (--out)", o.output));
-  }
-  Pool pool(o.threads);
-  ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, pool);
-  import_hugging_face(o.path, memory);
-  ordered_json state = {{"source", o.path}};
-  const std::string folder = gpt2_folder(config.data.text);
-  const bool has_tokenizer = std::filesystem::exists(std::filesystem::path(folder) / "encoder.json");
-  if (has_tokenizer) {
-    const auto tokenizer = load_gpt2_tokenizer(folder);
-    if (tokenizer->vocabulary() > config.model.vocabulary) {
-      throw UsageError(
-          fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", folder,
-                      tokenizer->vocabulary(), o.path, config.model.vocabulary));
-    }
-    state["tokenizer"] = tokenizer->describe();
-  } else {
-    tell(fmt::format("no tokenizer in {}: text cannot be sampled from this import (see --vocab)\n", folder));
-  }
-  make_folder((out / "checkpoints").string());
-  const std::string checkpoint = save_checkpoint((out / "checkpoints").string(), 0, config.model.name, memory,
-                                                 Buffers(model->buffers()), state, 0);
-  write_text(saved.string(), to_toml(config));
-  print_answer({{"checkpoint", checkpoint},
-                {"parameters", memory.ledger().parameters},
-                {"layers", config.model.layers},
-                {"heads", config.model.heads},
-                {"embedding", config.model.embedding},
-                {"context", config.model.context},
-                {"vocabulary", config.model.vocabulary},
-                {"preset", o.preset},
-                {"tokenizer", has_tokenizer ? ordered_json("gpt2") : ordered_json()}},
-               o.json);
-  return 0;
-}
-
 }  // namespace
 
 void add_sample_command(CLI::App& program, Action& action) {
@@ -191,39 +96,6 @@ void add_sample_command(CLI::App& program, Action& action) {
 Example:
   lpmm sample runs/gpt --prompt "ROMEO:" --tokens 500 --temperature 0.8 --top-k 40)");
   on_selected(*command, action, o, run_sample);
-}
-
-void add_logits_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<LogitsArguments>();
-  CLI::App* command = program.add_subcommand("logits", "A language model's logits after each of some tokens");
-  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
-      ->required();
-  command->add_option("--ids", o->ids, "token ids, separated by commas")->required()->delimiter(',');
-  add_threads_option(*command, o->threads);
-  command->add_flag("--json", o->json, "print one JSON object: ids, logits (ids, vocabulary)");
-  command->footer(R"(Example:
-  lpmm logits runs/gpt --ids 1,2,3 --json)");
-  on_selected(*command, action, o, run_logits);
-}
-
-void add_import_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<ImportArguments>();
-  CLI::App* command = program.add_subcommand("import", "Take over a GPT-2 in Hugging Face's layout");
-  command->add_option("PATH", o->path, "model.safetensors, or the folder that holds it and config.json")
-      ->required();
-  command->add_option("--out", o->output, "folder of a run to make; its checkpoint has no optimizer state")
-      ->required()
-      ->type_name("DIR");
-  command->add_option("--preset", o->preset, "memory policy of the parameters")->capture_default_str();
-  command->add_option("--vocab", o->folder,
-                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
-  add_threads_option(*command, o->threads);
-  command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(R"(Examples:
-  lpmm import gpt2/ --out runs/gpt2
-  lpmm sample runs/gpt2 --prompt "The meaning of life is"
-  lpmm train experiments/configs/gpt2_124m.toml --init runs/gpt2 --out runs/tuned)");
-  on_selected(*command, action, o, run_import);
 }
 
 }  // namespace lpmm

@@ -1,14 +1,12 @@
-// `lpmm train` and `lpmm eval`: a run, and the test set through one of its checkpoints.
+// `lpmm train`: a run that is kept in a folder.
 #include <fmt/format.h>
 
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
-#include "lpmm/base/progress.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
@@ -18,12 +16,6 @@ namespace lpmm {
 namespace {
 
 constexpr int kInterrupted = 130;
-
-// With the progress of reading its text.
-Setup opened(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet) {
-  Progress progress(quiet);
-  return Setup(config, std::move(tokenizer), progress.share_of("reading text"));
-}
 
 struct TrainArguments {
   ConfigArguments config;
@@ -40,46 +32,10 @@ int run_train(const TrainArguments& o) {
   // A run that goes on has a tokenizer of its own; what it started from may be gone.
   const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
-  const Setup setup = opened(config, own.empty() ? nullptr : saved_tokenizer(own, config), o.run.quiet);
+  const Setup setup = open_data(config, own.empty() ? nullptr : saved_tokenizer(own, config), o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
   print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
   return result.interrupted ? kInterrupted : 0;
-}
-
-struct EvalArguments {
-  std::string path, config, text;
-  int threads = 0;
-  bool json = false;
-};
-
-int run_eval(const EvalArguments& o) {
-  const std::string checkpoint = find_checkpoint(o.path);
-  ConfigOptions options;
-  options.settings = {fmt::format("train.threads={}", o.threads)};
-  RunConfig config = load_config(o.config.empty() ? config_beside(checkpoint) : o.config, options);
-  if (!o.text.empty()) {
-    if (!reads_tokens(config.model)) {
-      throw UsageError(fmt::format("--data is for models of text; {} reads images", config.model.name));
-    }
-    config.data.text.path = o.text;
-    config.data.text.validation_share = 1;
-  }
-  auto tokenizer = saved_tokenizer(checkpoint, config);
-  if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
-  const Setup setup = opened(config, std::move(tokenizer), o.json);
-  const EvalResult result = evaluate(setup, *make_model(setup.config.model), checkpoint);
-  nlohmann::ordered_json answer;
-  answer["checkpoint"] = result.checkpoint;
-  answer[result.unit] = result.items;
-  if (reads_tokens(config.model)) {
-    answer["loss"] = result.loss;
-    answer["perplexity"] = std::exp(result.loss);
-  } else {
-    answer["test_loss"] = result.loss;
-  }
-  answer["test_accuracy"] = result.accuracy;
-  print_answer(answer, o.json);
-  return 0;
 }
 
 }  // namespace
@@ -110,30 +66,6 @@ Examples:
   lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-min --rounding rn --out runs/rn --json
   lpmm train experiments/configs/resnet20_cifar10.toml --out runs/r20 --resume)");
   on_selected(*command, action, o, run_train);
-}
-
-void add_eval_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<EvalArguments>();
-  CLI::App* command = program.add_subcommand("eval", "Run the test set through a checkpoint");
-  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
-      ->required();
-  command
-      ->add_option("--config", o->config,
-                   "config of the run (default: the config.toml beside the checkpoints)")
-      ->type_name("TOML");
-  command
-      ->add_option("--data", o->text, "a text, or a file of tokens, in place of the run's (models of text)")
-      ->type_name("FILE");
-  add_threads_option(*command, o->threads);
-  command->add_flag(
-      "--json", o->json,
-      "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
-      "perplexity");
-  command->footer(R"(Examples:
-  lpmm eval runs/r20
-  lpmm eval runs/r20/checkpoints/step_00003900 --json
-  lpmm eval runs/gpt --data other.txt)");
-  on_selected(*command, action, o, run_eval);
 }
 
 }  // namespace lpmm

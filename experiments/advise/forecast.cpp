@@ -1,0 +1,244 @@
+#include "experiments/advise/forecast.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "kernels/codec.h"
+#include "kernels/maps.h"
+#include "lpmm/memory/spec.h"
+#include "theory/floors.h"
+
+namespace lpmm {
+namespace {
+
+using nlohmann::ordered_json;
+using Tensors = std::vector<TensorProbe>;
+
+// Rounding may as much as double the noise that gradients have anyway.
+constexpr double kMostGrowth = 2, kMostFoldNoise = 1;
+
+double momentum_of(const OptimizerConfig& o) {
+  return o.rule == RuleName::kSgd ? o.momentum : o.beta1;
+}
+
+// Share of its updates that gradient noise makes; the rest is the way that all of them go.
+double noise_share(const TensorProbe& tensor, double momentum) {
+  const double noise =
+      tensor.gradient_noise * tensor.gradient_noise / tensor.microbatches * (1 - momentum) / (1 + momentum);
+  const double drift = tensor.mean_gradient * tensor.mean_gradient;
+  return noise + drift > 0 ? noise / (noise + drift) : 1;
+}
+
+// What storing a tensor's parameters does to its updates.
+struct ParameterForecast {
+  double underflow = 0;  // share of updates that change no code
+  double growth = 1;     // of the noise floor
+};
+// Updates of `rate` times those of the probe. Linear maps only. Updates below a step are lost, and make
+// noise, by their mean size: theory's normal updates take that of the probe's.
+ParameterForecast forecast(const TensorProbe& tensor, const Spec& spec, double momentum, double rate = 1) {
+  const auto unit = static_cast<std::size_t>(spec.block / TensorProbe::kUnit);
+  const double limit = map_limit(spec.format);
+  const bool sticky = spec.step_mode == StepMode::kSticky;
+  double lost = 0, elements = 0, squares = 0, noise = 0, steps = 0, spreads = 0;
+  for (std::size_t first = 0; first < tensor.largest.size(); first += unit) {
+    double largest = 0, moves = 0;
+    const std::size_t last = std::min(tensor.largest.size(), first + unit);
+    for (std::size_t i = first; i < last; ++i) {
+      largest = std::max(largest, tensor.largest[i]);
+      moves += rate * tensor.moves[i];
+      squares += rate * rate * tensor.squares[i];
+    }
+    const double n = static_cast<double>(std::min<std::int64_t>(
+        tensor.sampled - static_cast<std::int64_t>(first) * TensorProbe::kUnit, spec.block));
+    const double step = (sticky ? double{kStickyRoom} : 1.0) * largest / limit;
+    const double spread = std::sqrt(std::numbers::pi / 2) * moves / n;
+    elements += n;
+    lost += n * theory::underflow_share(spec.rounding, step, spread);
+    noise += n * (sticky ? theory::grid_error(spec.rounding, step, spread) : step * step / 6);
+    steps += n * step;
+    spreads += n * spread;
+  }
+  if (spec.rounding == Rounding::kQuasiStochastic && sticky) {
+    noise *= theory::quasi_share(steps / elements, spreads / elements, momentum);
+  }
+  const double of_noise = squares * noise_share(tensor, momentum);
+  return {lost / elements, theory::floor_growth(noise, of_noise, momentum)};
+}
+
+// Noise that K folds with sr add to the gradient, over the noise that it has anyway (variances).
+double fold_noise_share(const TensorProbe& tensor, const Spec& spec, int folds) {
+  if (!is_packed(spec.format)) return 0;
+  const double noise = tensor.gradient_noise * std::sqrt(static_cast<double>(folds) / tensor.microbatches);
+  if (noise == 0) return 0;
+  return theory::fold_noise(spec, map_table(spec.format), folds, tensor.mean_gradient, noise) /
+         (noise * noise / folds);
+}
+
+// What can be said of a tensor as the configuration stores it. The theory of floors and folds is of sr, that
+// of floors also of qr with sticky steps; with error feedback what rounding takes comes back.
+struct Stored {
+  Spec parameter, accumulator;
+  bool has_underflow, has_growth, has_folds;
+};
+Stored stored(const Policy& policy, const TensorInfo& info) {
+  const RoleSpecs specs = specs_for(policy, info);
+  Stored out{specs[static_cast<std::size_t>(Role::kParameter)],
+             specs[static_cast<std::size_t>(Role::kAccumulator)], false, false, false};
+  out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
+  out.has_growth = out.has_underflow && !policy.error_feedback &&
+                   theory::has_floor(out.parameter.rounding, out.parameter.step_mode);
+  out.has_folds = !policy.accumulate_in_momentum &&
+                  (!is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding));
+  return out;
+}
+
+// Over all tensors, by their elements; NaN where `value` has none for one of them.
+template <class Value>
+double mean_over(const Tensors& tensors, const Value& value) {
+  double sum = 0, elements = 0;
+  for (const TensorProbe& t : tensors) {
+    const auto n = static_cast<double>(t.info.elements());
+    sum += n * value(t);
+    elements += n;
+  }
+  return sum / elements;
+}
+// With all tensors stored alike.
+double growth_of(const Tensors& tensors, const Spec& spec, double momentum) {
+  return mean_over(tensors, [&](const TensorProbe& t) { return forecast(t, spec, momentum).growth; });
+}
+double fold_noise_of(const Tensors& tensors, const Spec& spec, int folds) {
+  return mean_over(tensors, [&](const TensorProbe& t) { return fold_noise_share(t, spec, folds); });
+}
+
+std::int64_t elements_of(const Tensors& tensors) {
+  std::int64_t sum = 0;
+  for (const TensorProbe& t : tensors) sum += t.info.elements();
+  return sum;
+}
+
+// The fewest bits an element, of the specs that `suffices` accepts; null where it accepts none.
+template <class Suffices>
+ordered_json least(const std::vector<std::string>& specs, std::int64_t elements, const Suffices& suffices) {
+  ordered_json best;
+  double least_bits = INFINITY;
+  for (const std::string& text : specs) {
+    const Spec spec = parse_spec(text);
+    const double bits = bits_per_element(spec, elements);
+    if (bits >= least_bits || !suffices(spec)) continue;
+    least_bits = bits;
+    best = text;
+  }
+  return best;
+}
+
+std::vector<std::string> parameter_candidates() {
+  std::vector<std::string> out;
+  for (int bits = 2; bits <= 16; ++bits) {
+    for (const int block : {64, 128, 256, 512})
+      out.push_back(fmt::format("int{}:block{}:sr:sticky", bits, block));
+  }
+  return out;
+}
+std::vector<std::string> accumulator_candidates() {
+  std::vector<std::string> out;
+  for (const char* format : {"int2", "int3", "soft4", "int5", "int6", "int8", "int12"}) {
+    for (const int block : {64, 128, 256}) out.push_back(fmt::format("{}:block{}:sr", format, block));
+  }
+  return out;
+}
+
+// The smallest multiple of the learning rate at which the floor grows no more than allowed; null where none
+// is.
+template <class Growth>
+ordered_json least_rate(double learning_rate, const Growth& growth_at) {
+  double low = 1e-6, high = 1e3;
+  if (!(growth_at(high) <= kMostGrowth)) return {};
+  while (high / low > 1.01) {
+    const double middle = std::sqrt(low * high);
+    (growth_at(middle) > kMostGrowth ? low : high) = middle;
+  }
+  return high * learning_rate;
+}
+
+template <class Noise>
+ordered_json most_microbatches(int batch, const Noise& noise_of) {
+  ordered_json most;
+  for (int k = 1; k <= batch; ++k) {
+    if (batch % k == 0 && noise_of(k) <= kMostFoldNoise) most = k;
+  }
+  return most;
+}
+
+ordered_json number(double v) {
+  return std::isfinite(v) ? ordered_json(v) : ordered_json();
+}
+
+// What theory says of one tensor as the configuration stores it; NaN where it says nothing.
+struct TensorForecast {
+  const RunConfig& config;
+  double momentum = momentum_of(config.optimizer);
+
+  double underflow(const TensorProbe& t) const {
+    const Stored s = stored(config.policy, t.info);
+    return s.has_underflow ? forecast(t, s.parameter, momentum).underflow : NAN;
+  }
+  double growth(const TensorProbe& t, double rate = 1) const {
+    const Stored s = stored(config.policy, t.info);
+    return s.has_growth ? forecast(t, s.parameter, momentum, rate).growth : NAN;
+  }
+  double fold_noise(const TensorProbe& t, int folds) const {
+    const Stored s = stored(config.policy, t.info);
+    return s.has_folds ? fold_noise_share(t, s.accumulator, folds) : NAN;
+  }
+  // over(value) makes one number of what value(tensor) gives.
+  template <class Over>
+  ordered_json fields(const Over& over) const {
+    return {{"underflow", number(over([&](const TensorProbe& t) { return underflow(t); }))},
+            {"floor_growth", number(over([&](const TensorProbe& t) { return growth(t); }))},
+            {"fold_noise",
+             number(over([&](const TensorProbe& t) { return fold_noise(t, config.train.microbatches); }))}};
+  }
+};
+
+ordered_json advice_of(const TensorForecast& theory, const Tensors& tensors) {
+  const RunConfig& config = theory.config;
+  ordered_json advice;
+  advice["parameter"] = least(parameter_candidates(), elements_of(tensors), [&](const Spec& spec) {
+    return growth_of(tensors, spec, theory.momentum) <= kMostGrowth;
+  });
+  advice["accumulator"] = nullptr;
+  if (!config.policy.accumulate_in_momentum) {
+    advice["accumulator"] = least(accumulator_candidates(), elements_of(tensors), [&](const Spec& spec) {
+      return fold_noise_of(tensors, spec, config.train.microbatches) <= kMostFoldNoise;
+    });
+  }
+  advice["most_microbatches"] = most_microbatches(config.train.batch, [&](int k) {
+    return mean_over(tensors, [&](const TensorProbe& t) { return theory.fold_noise(t, k); });
+  });
+  advice["least_learning_rate"] = least_rate(config.optimizer.learning_rate, [&](double rate) {
+    return mean_over(tensors, [&](const TensorProbe& t) { return theory.growth(t, rate); });
+  });
+  return advice;
+}
+
+}  // namespace
+
+ordered_json forecast_run(const RunConfig& config, const std::vector<TensorProbe>& tensors) {
+  const TensorForecast theory{config};
+  ordered_json answer = theory.fields([&](const auto& value) { return mean_over(tensors, value); });
+  answer["advice"] = advice_of(theory, tensors);
+  answer["tensors"] = ordered_json::array();
+  for (const TensorProbe& t : tensors) {
+    ordered_json row = {{"name", t.info.name}, {"elements", t.info.elements()}};
+    row.update(theory.fields([&](const auto& value) { return value(t); }));
+    answer["tensors"].push_back(std::move(row));
+  }
+  return answer;
+}
+
+}  // namespace lpmm

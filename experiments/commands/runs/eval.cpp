@@ -1,0 +1,80 @@
+// `lpmm eval`: the test set through a checkpoint.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
+#include "lpmm/base/error.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/setup.h"
+#include "lpmm/run/trainer.h"
+#include "models/models.h"
+
+namespace lpmm {
+namespace {
+
+struct EvalArguments {
+  std::string path, config, text;
+  int threads = 0;
+  bool json = false;
+};
+
+int run_eval(const EvalArguments& o) {
+  const std::string checkpoint = find_checkpoint(o.path);
+  ConfigOptions options;
+  options.settings = {fmt::format("train.threads={}", o.threads)};
+  RunConfig config = load_config(o.config.empty() ? config_beside(checkpoint) : o.config, options);
+  if (!o.text.empty()) {
+    if (!reads_tokens(config.model)) {
+      throw UsageError(fmt::format("--data is for models of text; {} reads images", config.model.name));
+    }
+    config.data.text.path = o.text;
+    config.data.text.validation_share = 1;
+  }
+  auto tokenizer = saved_tokenizer(checkpoint, config);
+  if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
+  const Setup setup = open_data(config, std::move(tokenizer), o.json);
+  const EvalResult result = evaluate(setup, *make_model(setup.config.model), checkpoint);
+  nlohmann::ordered_json answer;
+  answer["checkpoint"] = result.checkpoint;
+  answer[result.unit] = result.items;
+  if (reads_tokens(config.model)) {
+    answer["loss"] = result.loss;
+    answer["perplexity"] = std::exp(result.loss);
+  } else {
+    answer["test_loss"] = result.loss;
+  }
+  answer["test_accuracy"] = result.accuracy;
+  print_answer(answer, o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<EvalArguments>();
+  CLI::App* command = program.add_subcommand("eval", "Run the test set through a checkpoint");
+  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  command
+      ->add_option("--config", o->config,
+                   "config of the run (default: the config.toml beside the checkpoints)")
+      ->type_name("TOML");
+  command
+      ->add_option("--data", o->text, "a text, or a file of tokens, in place of the run's (models of text)")
+      ->type_name("FILE");
+  add_threads_option(*command, o->threads);
+  command->add_flag(
+      "--json", o->json,
+      "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
+      "perplexity");
+  command->footer(R"(Examples:
+  lpmm eval runs/r20
+  lpmm eval runs/r20/checkpoints/step_00003900 --json
+  lpmm eval runs/gpt --data other.txt)");
+  on_selected(*command, action, o, run_eval);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,67 @@
+// `lpmm export`: the weights of a checkpoint as plain safetensors.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
+#include "lpmm/base/error.h"
+#include "lpmm/files/safetensors.h"
+#include "lpmm/run/checkpoint.h"
+#include "models/hugging_face.h"
+
+namespace lpmm {
+namespace {
+
+struct ExportArguments {
+  std::string path, output, type = "fp32";
+  int threads = 0;
+  bool hugging_face = false, json = false;
+};
+
+int run_export(const ExportArguments& o) {
+  const std::string path = find_checkpoint(o.path);
+  Pool pool(o.threads);
+  if (o.hugging_face) {
+    if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
+    const RunConfig config = text_config(path);
+    export_hugging_face(StoredWeights(path), config.model, o.output, pool);
+    print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);
+    return 0;
+  }
+  export_checkpoint(path, o.output, o.type == "bf16" ? Compute::kBf16 : Compute::kFp32, pool);
+  const SafetensorsFile file(o.output);
+  print_answer({{"checkpoint", path},
+                {"output", o.output},
+                {"type", o.type},
+                {"tensors", file.entries().size()},
+                {"bytes", std::filesystem::file_size(o.output)}},
+               o.json);
+  return 0;
+}
+
+}  // namespace
+
+void add_export_command(CLI::App& program, Action& action) {
+  auto o = std::make_shared<ExportArguments>();
+  CLI::App* command = program.add_subcommand("export", "Write a checkpoint's weights as plain safetensors");
+  command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  command->add_option("--out", o->output, "file to write; with --hf, a folder")
+      ->required()
+      ->type_name("PATH");
+  command->add_option("--type", o->type, "fp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->capture_default_str();
+  command->add_flag("--hf", o->hugging_face,
+                    "a GPT as Hugging Face lays it out: model.safetensors, config.json");
+  add_threads_option(*command, o->threads);
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(R"(Examples:
+  lpmm export runs/r20 --type bf16 --out r20.safetensors
+  lpmm export runs/gpt --hf --out gpt_hf)");
+  on_selected(*command, action, o, run_export);
+}
+
+}  // namespace lpmm
