@@ -4,17 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "kernels/packed.h"
-#include "lpmm/program/builder.h"
+#include "lpmm/program/forward_model.h"
 
 namespace lpmm {
 
-using Forward = std::function<void(ProgramBuilder&)>;
 using Floats = std::vector<float>;
 
 // A network with its memory, initialised with seeded normals (norms near 1 and 0).

@@ -12,7 +12,16 @@
 
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
-#include "lpmm/program/builder.h"
+#include "lpmm/program/liveness.h"
+#include "lpmm/program/ops/activations.h"
+#include "lpmm/program/ops/add.h"
+#include "lpmm/program/ops/batch_norm.h"
+#include "lpmm/program/ops/convolution.h"
+#include "lpmm/program/ops/input.h"
+#include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/loss.h"
+#include "lpmm/program/ops/pool.h"
+#include "lpmm/program/ops/shortcut.h"
 #include "tests/lpmm/memory/net.h"
 
 namespace lpmm {
@@ -20,18 +29,18 @@ namespace {
 
 // Every op once: stem, residual block with a shortcut, both pools, ReLU, add, two linear layers.
 void every_op(ProgramBuilder& b) {
-  Value x = b.input(8, 8, 3);
-  x = b.batch_norm("bn0", b.convolution("conv0", x, 8, 3, 1), true);
-  const Value y = b.batch_norm("bn1", b.convolution("conv1", x, 12, 3, 2), true);
-  const Value z = b.batch_norm("bn2", b.convolution("conv2", y, 12, 3, 1), true, b.shortcut(x, 12, 2));
-  Value s = b.add(b.relu(z), y);
-  s = b.add(b.max_pool(s, 2, 2), b.average_pool(s, 2, 2));
-  s = b.batch_norm("bn3", b.convolution("conv3", s, 16, 1, 1), false);
-  s = b.linear("hidden", s, 20, true);
-  b.loss(b.linear("head", s, 5, false), 0.1);
+  Value x = input(b, 8, 8, 3);
+  x = batch_norm(b, "bn0", convolution(b, "conv0", x, 8, 3, 1), true);
+  const Value y = batch_norm(b, "bn1", convolution(b, "conv1", x, 12, 3, 2), true);
+  const Value z = batch_norm(b, "bn2", convolution(b, "conv2", y, 12, 3, 1), true, shortcut(b, x, 12, 2));
+  Value s = add(b, relu(b, z), y);
+  s = add(b, max_pool(b, s, 2, 2), average_pool(b, s, 2, 2));
+  s = batch_norm(b, "bn3", convolution(b, "conv3", s, 16, 1, 1), false);
+  s = linear(b, "hidden", s, 20, true);
+  loss(b, linear(b, "head", s, 5, false), 0.1);
 }
 void linear_only(ProgramBuilder& b) {
-  b.loss(b.linear("head", b.input(1, 1, 777), 3001, false), 0);
+  loss(b, linear(b, "head", input(b, 1, 1, 777), 3001, false), 0);
 }
 
 Batch random_batch(int count, std::int64_t values, int classes, unsigned seed) {
@@ -180,8 +189,8 @@ TEST(Program, EvaluationOfAPartialBatchIgnoresTheRest) {
 // Each microbatch adds a tenth of its own statistics, with the unbiased variance, to the proposal.
 TEST(Program, RunningStatisticsInClosedForm) {
   const Forward norm_of_input = [](ProgramBuilder& b) {
-    Value x = b.batch_norm("bn", b.input(1, 1, 2), false);
-    b.loss(x, 0);
+    Value x = batch_norm(b, "bn", input(b, 1, 1, 2), false);
+    loss(b, x, 0);
   };
   Net net(norm_of_input, 4, Compute::kFp32, 1, 2);
   Batch a, c;
@@ -257,10 +266,10 @@ std::int64_t mapped_bytes() {
 // Building allocates nothing large; the first step maps the arena and the workspace, the next ones nothing.
 TEST(Program, AllocatesWhatItPlans) {
   const Forward wide = [](ProgramBuilder& b) {
-    Value x = b.input(32, 32, 16);
+    Value x = input(b, 32, 32, 16);
     for (int i = 0; i < 6; ++i)
-      x = b.batch_norm("bn" + std::to_string(i), b.convolution("c" + std::to_string(i), x, 16, 3, 1), true);
-    b.loss(b.linear("head", x, 10, false), 0);
+      x = batch_norm(b, "bn" + std::to_string(i), convolution(b, "c" + std::to_string(i), x, 16, 3, 1), true);
+    loss(b, linear(b, "head", x, 10, false), 0);
   };
   Net first(wide, 4, Compute::kFp32, 1);  // what the libraries keep from their first use is not the program's
   first.run(random_batch(4, 32 * 32 * 16, 10, 1));

@@ -7,7 +7,18 @@
 #include <random>
 
 #include "lpmm/base/error.h"
-#include "lpmm/program/builder.h"
+#include "lpmm/program/ops/activations.h"
+#include "lpmm/program/ops/add.h"
+#include "lpmm/program/ops/attention.h"
+#include "lpmm/program/ops/batch_norm.h"
+#include "lpmm/program/ops/convolution.h"
+#include "lpmm/program/ops/dropout.h"
+#include "lpmm/program/ops/embedding.h"
+#include "lpmm/program/ops/input.h"
+#include "lpmm/program/ops/layer_norm.h"
+#include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/loss.h"
+#include "lpmm/program/ops/token_loss.h"
 #include "tests/lpmm/memory/net.h"
 
 namespace lpmm {
@@ -21,19 +32,19 @@ struct Shape {
 
 Forward gpt(Shape s) {
   return [s](ProgramBuilder& b) {
-    Value x = b.dropout(b.embedding("wte", "wpe", s.vocabulary, s.context, s.length, s.width), s.dropout);
+    Value x = dropout(b, embedding(b, "wte", {s.vocabulary, s.length, s.width, "wpe", s.context}), s.dropout);
     for (int i = 0; i < s.layers; ++i) {
       const auto layer = [&](Value in) {
         const std::string name = "h" + std::to_string(i);
-        Value y = b.projection(name + ".qkv", b.layer_norm(name + ".ln1", in), 3 * s.width, 0.3);
-        y = b.projection(name + ".out", b.attention(y, s.heads, s.context, s.dropout), s.width, 0.3);
-        const Value middle = b.add(in, b.dropout(y, s.dropout));
-        y = b.gelu(b.projection(name + ".up", b.layer_norm(name + ".ln2", middle), 2 * s.width, 0.3));
-        return b.add(middle, b.dropout(b.projection(name + ".down", y, s.width, 0.3), s.dropout));
+        Value y = projection(b, name + ".qkv", layer_norm(b, name + ".ln1", in), 3 * s.width, 0.3);
+        y = projection(b, name + ".out", attention(b, y, s.heads, s.context, s.dropout), s.width, 0.3);
+        const Value middle = add(b, in, dropout(b, y, s.dropout));
+        y = gelu(b, projection(b, name + ".up", layer_norm(b, name + ".ln2", middle), 2 * s.width, 0.3));
+        return add(b, middle, dropout(b, projection(b, name + ".down", y, s.width, 0.3), s.dropout));
       };
       x = s.recompute ? b.recompute(x, layer) : layer(x);
     }
-    b.token_loss(b.layer_norm("last", x), "wte");
+    tied_token_loss(b, "wte", layer_norm(b, "last", x));
   };
 }
 
@@ -52,6 +63,57 @@ TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 2};
   Net net(gpt(kShape), 8, Compute::kFp32, 2);
   expect_finite_differences(net, random_tokens(8, kShape, 1));
+}
+
+// No positions, no biases, an output of its own.
+void bare(ProgramBuilder& b) {
+  const Value x = embedding(b, "tokens", {.vocabulary = 23, .length = 12, .width = 20});
+  const Value y = attention(b, projection(b, "qkv", layer_norm(b, "first", x), 60, 0.3, false), 2, 12);
+  token_loss(b, "head", layer_norm(b, "last", add(b, x, y)), 23, 0.3);
+}
+
+TEST(SequenceProgram, PositionsBiasesAndTheTieMayBeLeftOut) {
+  constexpr Shape kShape{23, 12, 12, 20, 2, 1};
+  Net net(bare, 8, Compute::kFp32, 2);
+  std::vector<std::string> names;
+  for (int t = 0; t < net.memory->tensors(); ++t) names.push_back(net.memory->info(t).name);
+  EXPECT_EQ(names, (std::vector<std::string>{"tokens.weight", "first.weight", "first.bias", "qkv.weight",
+                                             "last.weight", "last.bias", "head.weight"}));
+  expect_finite_differences(net, random_tokens(8, kShape, 1));
+  // Positions end nowhere: a text of 24 tokens by two calls of 12.
+  ProgramBuilder builder(1, Compute::kFp32, 1, 12);
+  const Value x = embedding(builder, "tokens", {.vocabulary = 23, .length = 12, .width = 20});
+  token_loss(builder, "head", layer_norm(builder, "last", x), 23, 0.3);
+  Net one(
+      [](ProgramBuilder& b) {
+        token_loss(
+            b, "head",
+            layer_norm(b, "last", embedding(b, "tokens", {.vocabulary = 23, .length = 12, .width = 20})), 23,
+            0.3);
+      },
+      1, Compute::kFp32, 1);
+  const auto program = builder.finish();
+  const std::vector<std::int32_t> tokens(12, 3);
+  Inference state;
+  program->infer(*one.memory, tokens, state);
+  const Floats first = state.logits;
+  program->infer(*one.memory, tokens, state);
+  EXPECT_EQ(state.logits, first);
+  EXPECT_EQ(state.position, 24);
+}
+
+// A tied weight has two contributions, of which one is the last; another one has a single one.
+TEST(SequenceProgram, TheNormCountsSharedWeightsOnce) {
+  constexpr Shape kShape{23, 12, 12, 20, 2, 1};
+  OptimizerConfig clipped;
+  clipped.clip_norm = 1e-3;
+  for (const Forward& forward : {Forward(gpt(kShape)), Forward(bare)}) {
+    Net net(forward, 8, Compute::kFp32, 2, 1, "fp32", clipped);
+    net.run(random_tokens(8, kShape, 1));
+    double sum = 0;
+    for (int t = 0; t < net.memory->tensors(); ++t) sum += dot(net.gradient(t), net.gradient(t));
+    EXPECT_NEAR(net.memory->commit(0).gradient_norm, std::sqrt(sum), 1e-5 * std::sqrt(sum));
+  }
 }
 
 TEST(SequenceProgram, RefusesLabelsThatAreNone) {
@@ -82,8 +144,8 @@ TEST(SequenceProgram, SaysItsLargestTransient) {
 TEST(SequenceProgram, AnyOpMayComeFirst) {
   Net net(
       [](ProgramBuilder& b) {
-        Value x = b.gelu(b.layer_norm("ln", b.input(1, 6, 12)));
-        b.loss(b.linear("head", b.attention(x, 2, 6), 5, false), 0);
+        Value x = gelu(b, layer_norm(b, "ln", input(b, 1, 6, 12)));
+        loss(b, linear(b, "head", attention(b, x, 2, 6), 5, false), 0);
       },
       4, Compute::kFp32, 1);
   Batch batch;
@@ -316,9 +378,9 @@ TEST(SequenceProgram, RecomputingChangesNoBit) {
 
 TEST(SequenceProgram, WhatCountsIsNotRecomputed) {
   ProgramBuilder b(2, Compute::kFp32, 1);
-  const Value x = b.input(8, 8, 3);
+  const Value x = input(b, 8, 8, 3);
   EXPECT_THROW(
-      b.recompute(x, [&](Value in) { return b.batch_norm("bn", b.convolution("c", in, 4, 3, 1), true); }),
+      b.recompute(x, [&](Value in) { return batch_norm(b, "bn", convolution(b, "c", in, 4, 3, 1), true); }),
       std::logic_error);
 }
 

@@ -1,0 +1,180 @@
+// From the list of ops to a program: what backward replays, when values live, one arena for all.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "lpmm/memory/pages.h"
+#include "lpmm/program/builder.h"
+#include "lpmm/program/program_plan.h"
+
+namespace lpmm {
+namespace {
+
+// A finished list in one arena and one workspace, both allocated at the first run.
+class ListProgram : public Program {
+ public:
+  explicit ListProgram(std::unique_ptr<ProgramPlan> plan) : plan_(std::move(plan)) {}
+  std::int64_t activation_bytes() const override { return plan_->arena_bytes; }
+  std::int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
+  std::int64_t largest_transient_bytes() const override { return plan_->largest_transient_bytes; }
+
+  BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+    RunState run = begin(memory, &memory, buffers, &buffers, batch, microbatch);
+    if (batch.count != plan_->batch) {
+      throw std::logic_error(
+          fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
+    }
+    for (const auto& op : plan_->ops) op->forward(run);
+    if (!std::isfinite(run.result.loss_sum)) memory.fail("the loss");
+    for (const ProgramPlan::Event& event : plan_->after) {
+      if (memory.failed()) break;
+      const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
+      run.block = op.block;
+      event.replay ? op.forward(run) : op.backward(run);
+    }
+    return run.result;
+  }
+
+  void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state) override {
+    static const Buffers kNone({});
+    Batch batch;
+    batch.count = 1;
+    batch.tokens.assign(tokens.begin(), tokens.end());
+    RunState run = begin(memory, nullptr, kNone, nullptr, batch, 0);
+    run.inference = &state;
+    for (const auto& op : plan_->ops) op->forward(run);
+    state.position += static_cast<std::int64_t>(tokens.size());
+  }
+
+  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
+    RunState run = begin(memory, nullptr, buffers, nullptr, batch, 0);
+    for (const auto& op : plan_->ops) op->forward(run);
+    return run.result;
+  }
+
+ private:
+  RunState begin(const ModelMemory& memory, ModelMemory* gradients, const Buffers& buffers,
+                 Buffers* proposals, const Batch& batch, int microbatch) {
+    if (batch.count < 1 || batch.count > plan_->batch || memory.pool().threads() > plan_->threads) {
+      throw std::logic_error(fmt::format("a program for {} images and {} threads got {} and {}", plan_->batch,
+                                         plan_->threads, batch.count, memory.pool().threads()));
+    }
+    constexpr const char* kAdvice = "a smaller batch or more microbatches";
+    arena_.allocate(plan_->arena_bytes, "activations", kAdvice);
+    workspace_.allocate(plan_->workspace_bytes, "the workspace", kAdvice);
+    return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};
+  }
+  std::unique_ptr<ProgramPlan> plan_;
+  Pages arena_, workspace_;
+};
+
+// Gives the values that only ops of their own block read a second slot, for their second life in backward.
+void find_inner_values(ProgramPlan& plan) {
+  std::vector<int> block(plan.values.size(), -1);
+  for (const auto& op : plan.ops) {
+    if (op->output >= 0) block[static_cast<std::size_t>(op->output)] = op->block;
+  }
+  for (const auto& op : plan.ops) {
+    for (const int v : op->inputs) {
+      if (block[static_cast<std::size_t>(v)] != op->block) block[static_cast<std::size_t>(v)] = -1;
+    }
+  }
+  for (std::size_t v = 0; v < block.size(); ++v) {
+    if (block[v] < 0) continue;
+    plan.values[v].block = block[v];
+    plan.values[v].again = plan.add_slot(plan.slots[static_cast<std::size_t>(plan.values[v].data)].bytes);
+  }
+  for (const auto& op : plan.ops) {
+    if (op->block < 0 || op->saved < 0) continue;
+    op->saved_again = plan.add_slot(plan.slots[static_cast<std::size_t>(op->saved)].bytes);
+  }
+}
+
+// The ops of the block that ends with op `last` whose results its backward needs, in order.
+std::vector<int> replayed(const ProgramPlan& plan, int last) {
+  const int block = plan.ops[static_cast<std::size_t>(last)]->block;
+  const auto in_block = [&](int i) {
+    return i >= 0 && plan.ops[static_cast<std::size_t>(i)]->block == block;
+  };
+  std::vector<bool> needed(plan.values.size(), false);
+  for (int i = last; in_block(i); --i) {
+    for (const int v : plan.ops[static_cast<std::size_t>(i)]->kept)
+      needed[static_cast<std::size_t>(v)] = true;
+  }
+  std::vector<int> ops;
+  for (int i = last; in_block(i); --i) {
+    const Op& op = *plan.ops[static_cast<std::size_t>(i)];
+    const auto output = static_cast<std::size_t>(op.output);
+    if (op.saved < 0 && !(needed[output] && plan.values[output].block == block)) continue;
+    ops.push_back(i);
+    for (const int v : op.inputs) needed[static_cast<std::size_t>(v)] = true;
+  }
+  std::reverse(ops.begin(), ops.end());
+  return ops;
+}
+
+// What follows the forward pass: every op backward, each block after what of it is computed again.
+void list_backward(ProgramPlan& plan) {
+  find_inner_values(plan);
+  const int count = static_cast<int>(plan.ops.size());
+  for (int i = count - 1; i >= 0; --i) {
+    const int block = plan.ops[static_cast<std::size_t>(i)]->block;
+    if (block >= 0 && (i + 1 == count || plan.ops[static_cast<std::size_t>(i) + 1]->block != block)) {
+      for (const int op : replayed(plan, i)) plan.after.push_back({op, true});
+    }
+    plan.after.push_back({i, false});
+  }
+}
+
+void prepare_forward(ProgramPlan& plan) {
+  Libraries libraries;
+  for (int i = 0; i < static_cast<int>(plan.ops.size()); ++i) {
+    Op& op = *plan.ops[static_cast<std::size_t>(i)];
+    for (const int v : op.inputs) plan.touch(plan.value(v).data, i);
+    if (op.output >= 0) plan.touch(plan.value(op.output).data, i);
+    plan.touch(op.saved, i);
+    op.prepare(libraries);
+    plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
+    plan.largest_transient_bytes = std::max(plan.largest_transient_bytes, op.transient_bytes());
+  }
+}
+
+// The first op to reach a gradient writes it, the others add.
+void prepare_backward(ProgramPlan& plan) {
+  std::vector<bool> written(plan.values.size(), false);
+  for (std::size_t at = 0; at < plan.after.size(); ++at) {
+    const ProgramPlan::Event& event = plan.after[at];
+    Op& op = *plan.ops[static_cast<std::size_t>(event.op)];
+    const int time = static_cast<int>(plan.ops.size() + at);
+    plan.touch(op.saved_again >= 0 ? op.saved_again : op.saved, time);
+    for (const int v : event.replay ? op.inputs : op.kept) plan.touch(plan.data_slot(v, op.block), time);
+    if (event.replay) {
+      plan.touch(plan.data_slot(op.output, op.block), time);
+      continue;
+    }
+    for (const int v : op.inputs) {
+      op.accumulate.push_back(written[static_cast<std::size_t>(v)]);
+      written[static_cast<std::size_t>(v)] = true;
+      plan.touch(plan.value(v).gradient, time);
+    }
+    if (op.output >= 0) plan.touch(plan.value(op.output).gradient, time);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Program> ProgramBuilder::finish() {
+  // Inference has no backward: nothing lives beyond the last op that reads it, and there are no gradients.
+  if (inference_ == 0) list_backward(*plan_);
+  prepare_forward(*plan_);
+  prepare_backward(*plan_);
+  for (Lifetime& slot : plan_->slots) {
+    if (slot.begin < 0) slot.bytes = 0;
+  }
+  plan_->arena_bytes = place(plan_->slots);
+  return std::make_unique<ListProgram>(std::move(plan_));
+}
+
+}  // namespace lpmm

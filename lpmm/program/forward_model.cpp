@@ -1,0 +1,102 @@
+#include "lpmm/program/forward_model.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/noise.h"
+
+namespace lpmm {
+namespace {
+
+// Initial values of four elements: a pure function of (seed, tensor, element). Normals by Box and Muller.
+std::array<float, 4> initial_values(const Initial& initial, const Noise& noise, std::int64_t element) {
+  std::array<float, 4> values;
+  if (initial.kind == InitialKind::kConstant) {
+    values.fill(static_cast<float>(initial.scale));
+    return values;
+  }
+  const PhiloxWords words = noise_words(noise, static_cast<std::uint32_t>(element / 4));
+  const auto uniform = [&](std::size_t i) { return (words.x[i] + 0.5) * 0x1p-32; };
+  for (std::size_t i = 0; i < 4; i += 2) {
+    if (initial.kind == InitialKind::kUniform) {
+      values[i] = static_cast<float>(initial.scale * (2 * uniform(i) - 1));
+      values[i + 1] = static_cast<float>(initial.scale * (2 * uniform(i + 1) - 1));
+      continue;
+    }
+    const double radius = std::sqrt(-2 * std::log(uniform(i)));
+    const double angle = 2 * std::numbers::pi * uniform(i + 1);
+    values[i] = static_cast<float>(initial.scale * radius * std::cos(angle));
+    values[i + 1] = static_cast<float>(initial.scale * radius * std::sin(angle));
+  }
+  return values;
+}
+
+class ForwardModel : public Model {
+ public:
+  ForwardModel(Forward forward, bool reads_tokens)
+      : forward_(std::move(forward)), reads_tokens_(reads_tokens) {
+    ProgramBuilder declaring(1, Compute::kFp32, 1);
+    forward_(declaring);
+    tensors_ = declaring.tensors();
+    initials_ = declaring.initials();
+    buffers_ = declaring.buffers();
+  }
+  const std::vector<TensorInfo>& tensors() const override { return tensors_; }
+  const std::vector<BufferInfo>& buffers() const override { return buffers_; }
+
+  void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall& progress) const override {
+    constexpr std::int64_t kRange = 64 * kernels::kTile;
+    const std::int64_t all = memory.ledger().parameters;
+    std::int64_t done = 0;
+    std::vector<float> values;
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      const std::int64_t elements = tensors_[t].elements();
+      const Noise noise{seed, static_cast<std::uint32_t>(t), 0,
+                        static_cast<std::uint32_t>(Stream::kInitialize)};
+      for (std::int64_t first = 0; first < elements; first += kRange) {
+        const std::int64_t count = std::min(kRange, elements - first);
+        values.resize(static_cast<std::size_t>(count));
+        memory.pool().for_each((count + kernels::kTile - 1) / kernels::kTile, [&](std::int64_t tile, int) {
+          const std::int64_t end = std::min(count, (tile + 1) * kernels::kTile);
+          for (std::int64_t i = tile * kernels::kTile; i < end; i += 4) {
+            const auto four = initial_values(initials_[t], noise, first + i);
+            std::copy_n(four.begin(), std::min<std::int64_t>(4, end - i), values.begin() + i);
+          }
+        });
+        memory.initialize(static_cast<int>(t), first, values);
+        done += count;
+        if (progress) progress(done, all);
+      }
+    }
+  }
+
+  std::unique_ptr<Program> build(int batch, Compute compute, int threads) const override {
+    ProgramBuilder builder(batch, compute, threads);
+    forward_(builder);
+    return builder.finish();
+  }
+
+  std::unique_ptr<Program> build_inference(int length, Compute compute, int threads) const override {
+    if (!reads_tokens_) return Model::build_inference(length, compute, threads);
+    ProgramBuilder builder(1, compute, threads, length);
+    forward_(builder);
+    return builder.finish();
+  }
+
+ private:
+  Forward forward_;
+  bool reads_tokens_;
+  std::vector<TensorInfo> tensors_;
+  std::vector<Initial> initials_;
+  std::vector<BufferInfo> buffers_;
+};
+
+}  // namespace
+
+std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens) {
+  return std::make_unique<ForwardModel>(std::move(forward), reads_tokens);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,31 @@
+#include "lpmm/program/op.h"
+
+#include <fmt/format.h>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/program_plan.h"
+
+namespace lpmm {
+
+std::byte* Op::data(const RunState& run, int value) const {
+  return plan->at(run, plan->data_slot(value, run.block));
+}
+std::byte* Op::gradient(const RunState& run, int value) const {
+  return plan->at(run, plan->value(value).gradient);
+}
+std::byte* Op::saved_data(const RunState& run) const {
+  return plan->at(run, run.block >= 0 ? saved_again : saved);
+}
+
+void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes) {
+  if (std::ssize(batch.labels) != rows) {
+    throw RunError(fmt::format("a batch has {} labels, {} were expected", batch.labels.size(), rows));
+  }
+  for (const std::int32_t label : batch.labels) {
+    if (label < 0 || label >= classes) {
+      throw RunError(fmt::format("a batch has the label {}: there are {}, from 0 on", label, classes));
+    }
+  }
+}
+
+}  // namespace lpmm

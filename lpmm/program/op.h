@@ -1,0 +1,87 @@
+// What a program is made of: values, and ops that each bring their backward.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "lpmm/program/program.h"
+
+namespace lpmm {
+
+// How a tensor starts. scale: standard deviation, half width of the interval, or the value itself.
+enum class InitialKind : std::uint8_t { kNormal, kUniform, kConstant };
+struct Initial {
+  InitialKind kind = InitialKind::kConstant;
+  double scale = 0;
+};
+
+// A value of the program: one microbatch of images, of vectors (1 x 1 x channels) or of sequences (1 x length
+// x channels).
+struct Value {
+  int id = -1;
+  int height = 0, width = 0, channels = 0;
+  std::int64_t values() const { return std::int64_t{1} * height * width * channels; }  // of one example
+};
+
+// One of several ops that may add to the gradient of a tensor, counted in the order of forward.
+struct TensorUse {
+  int tensor = -1, place = 0;
+};
+
+// What an op sees while a program runs.
+struct RunState {
+  const ModelMemory& memory;
+  ModelMemory* gradients;  // null in evaluation
+  const Buffers& buffers;
+  Buffers* proposals;  // null in evaluation
+  const Batch& batch;
+  int microbatch;
+  std::byte* arena;
+  std::byte* workspace;
+  BatchResult result;
+  Inference* inference = nullptr;
+  int block = -1;  // that is replayed or run backward
+};
+
+struct ProgramPlan;
+
+// Convolutions of one program by height, width, channels in and out, kernel, stride: equal ones are shared.
+using Libraries =
+    std::map<std::tuple<int, int, int, int, int, int>, std::shared_ptr<const kernels::Convolution>>;
+
+class Op {
+ public:
+  virtual ~Op() = default;
+  virtual void prepare(Libraries& /*libraries*/) {}  // before workspace_bytes
+  virtual std::int64_t workspace_bytes() const { return 0; }
+  // The largest piece of a parameter or of its gradient that exists in fp32 at once.
+  virtual std::int64_t transient_bytes() const { return 0; }
+  // Whether backward leaves out the gradient of what has none: the program's input.
+  virtual bool skips_gradient() const { return false; }
+  virtual void forward(RunState& run) const = 0;
+  virtual void backward(RunState& run) const = 0;
+  // Whether forward does nothing but make its output, so that it may run twice.
+  virtual bool is_pure() const { return true; }
+
+  std::vector<int> inputs;       // value ids
+  int output = -1;               // value id; -1 for the loss
+  std::vector<int> kept;         // values whose data the backward reads
+  std::vector<bool> accumulate;  // per input: its gradient already holds something; set by finish()
+  int saved = -1;                // slot of what forward leaves for backward
+  int block = -1;                // the block it is recomputed with; -1: none
+  int saved_again = -1;          // slot of what its second forward leaves
+  const ProgramPlan* plan = nullptr;
+
+ protected:
+  std::byte* data(const RunState& run, int value) const;
+  std::byte* gradient(const RunState& run, int value) const;  // null where the value has none
+  std::byte* saved_data(const RunState& run) const;
+};
+
+// Throws RunError where a batch has other than one label in 0..classes-1 for each of its `rows`.
+void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes);
+
+}  // namespace lpmm

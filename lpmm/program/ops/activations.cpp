@@ -1,0 +1,54 @@
+#include "lpmm/program/ops/activations.h"
+
+#include "kernels/compute.h"
+#include "kernels/sequence.h"
+#include "lpmm/program/program_plan.h"
+
+namespace lpmm {
+namespace {
+
+class ReluOp : public Op {
+ public:
+  explicit ReluOp(std::int64_t count) : count_(count) {}
+  bool skips_gradient() const override { return true; }
+  void forward(RunState& run) const override {
+    kernels::relu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    if (gradient(run, inputs[0]) == nullptr) return;
+    kernels::relu_backward(run.memory.pool(), plan->compute, count_, data(run, output), gradient(run, output),
+                           gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+class GeluOp : public Op {
+ public:
+  explicit GeluOp(std::int64_t count) : count_(count) {}
+  void forward(RunState& run) const override {
+    kernels::gelu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    kernels::gelu_backward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]),
+                           gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+}  // namespace
+
+Value relu(ProgramBuilder& b, Value x) {
+  const Value y = b.add_value(x.height, x.width, x.channels);
+  return b.add_op(std::make_unique<ReluOp>(b.batch() * x.values()), {x}, y, {y.id});
+}
+
+Value gelu(ProgramBuilder& b, Value x) {
+  return b.add_op(std::make_unique<GeluOp>(b.batch() * x.values()), {x},
+                  b.add_value(x.height, x.width, x.channels), {x.id});
+}
+
+}  // namespace lpmm

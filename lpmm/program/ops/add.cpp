@@ -1,0 +1,36 @@
+#include "lpmm/program/ops/add.h"
+
+#include "kernels/compute.h"
+#include "lpmm/program/program_plan.h"
+
+namespace lpmm {
+namespace {
+
+class AddOp : public Op {
+ public:
+  explicit AddOp(std::int64_t count) : count_(count) {}
+  bool skips_gradient() const override { return true; }
+  void forward(RunState& run) const override {
+    kernels::add(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, inputs[1]),
+                 data(run, output));
+  }
+  void backward(RunState& run) const override {
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (gradient(run, inputs[i]) == nullptr) continue;
+      kernels::copy_or_add(run.memory.pool(), plan->compute, count_, gradient(run, output),
+                           gradient(run, inputs[i]), accumulate[i]);
+    }
+  }
+
+ private:
+  std::int64_t count_;
+};
+
+}  // namespace
+
+Value add(ProgramBuilder& b, Value x, Value y) {
+  return b.add_op(std::make_unique<AddOp>(b.batch() * x.values()), {x, y},
+                  b.add_value(x.height, x.width, x.channels), {});
+}
+
+}  // namespace lpmm

@@ -1,0 +1,72 @@
+#include "lpmm/program/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include "kernels/sequence.h"
+#include "lpmm/base/error.h"
+#include "lpmm/program/ops/dropout.h"
+#include "lpmm/program/program_plan.h"
+
+namespace lpmm {
+
+using kernels::value_bytes;
+
+namespace {
+
+class AttentionOp : public Op {
+ public:
+  // `longest`: positions that one call may see.
+  AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest,
+              int threads)
+      : shape_(shape), dropout_(dropout), index_(index), longest_(longest), threads_(threads) {}
+  std::int64_t workspace_bytes() const override {
+    kernels::AttentionShape whole = shape_;
+    whole.length = longest_;
+    return kernels::attention_scratch_bytes(whole, threads_);
+  }
+  void forward(RunState& run) const override {
+    Pool& pool = run.memory.pool();
+    if (Inference* state = run.inference; state != nullptr) {
+      if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
+      std::vector<std::byte>& cache = state->cache[index_];
+      cache.resize(static_cast<std::size_t>((state->position + shape_.length) * 2 * shape_.width() *
+                                            value_bytes(plan->compute)));
+      kernels::attention_cached(pool, shape_, state->position, data(run, inputs[0]), cache.data(),
+                                data(run, output), run.workspace);
+      return;
+    }
+    kernels::attention_forward(pool, shape_, data(run, inputs[0]), dropout_.of(run), data(run, output),
+                               log_sums(run), run.workspace);
+  }
+  void backward(RunState& run) const override {
+    kernels::attention_backward(run.memory.pool(), shape_, data(run, inputs[0]), dropout_.of(run),
+                                data(run, output), log_sums(run), gradient(run, output),
+                                gradient(run, inputs[0]), accumulate[0], run.workspace);
+  }
+
+ private:
+  float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
+  kernels::AttentionShape shape_;
+  OpDropout dropout_;
+  std::size_t index_;  // among the attention ops
+  int longest_, threads_;
+};
+
+}  // namespace
+
+Value attention(ProgramBuilder& b, Value qkv, int heads, int context, double dropout) {
+  const int width = qkv.channels / 3;
+  const kernels::AttentionShape shape{b.batch(), qkv.width, heads, width / heads, b.compute()};
+  if (dropout > 0 && kernels::attention_probabilities(shape) > kMostElements) {
+    throw UsageError(fmt::format(
+        "dropout of {} probabilities of attention: there are draws for {}; take fewer examples at a time",
+        kernels::attention_probabilities(shape), kMostElements));
+  }
+  const int longest = b.inference() > 0 ? context : qkv.width;
+  const Value y = b.add_value(1, qkv.width, width);
+  return b.add_op(std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), dropout), b.next_cache(),
+                                                longest, b.threads()),
+                  {qkv}, y, {qkv.id, y.id}, 4 * shape.rows() * heads);
+}
+
+}  // namespace lpmm

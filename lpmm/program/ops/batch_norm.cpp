@@ -1,0 +1,120 @@
+#include "lpmm/program/ops/batch_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "kernels/compute.h"
+#include "lpmm/program/program_plan.h"
+#include "lpmm/program/workspace.h"
+
+namespace lpmm {
+
+using kernels::aligned;
+
+namespace {
+
+constexpr double kMomentum = 0.1;  // of running statistics
+constexpr double kEpsilon = 1e-5;
+
+class NormOp : public Op {
+ public:
+  bool is_pure() const override { return false; }
+  NormOp(kernels::NormShape shape, bool relu, int weight, int bias, int mean, int variance)
+      : shape_(shape), relu_(relu), weight_(weight), bias_(bias), mean_(mean), variance_(variance) {}
+  std::int64_t workspace_bytes() const override {
+    return 4 * aligned(4 * shape_.channels) + kernels::norm_scratch_bytes(shape_);
+  }
+  std::int64_t transient_bytes() const override { return 4 * shape_.channels; }
+  void forward(RunState& run) const override {
+    const std::int64_t n = shape_.channels;
+    Pieces pieces(run.workspace);
+    float* scale = pieces.floats(n);
+    float* shift = pieces.floats(n);
+    auto* mean = reinterpret_cast<float*>(saved_data(run));  // mean, then 1 / deviation
+    float* variance = mean + n;
+    Pool& pool = run.memory.pool();
+    if (run.proposals != nullptr) {
+      kernels::norm_statistics(pool, shape_, data(run, inputs[0]), mean, variance,
+                               pieces.take(kernels::norm_scratch_bytes(shape_)));
+      propose(*run.proposals, mean, variance);
+    } else {
+      std::copy_n(run.buffers.value(mean_).data(), n, mean);
+      std::copy_n(run.buffers.value(variance_).data(), n, variance);
+    }
+    run.memory.decode(weight_, 0, span_of(scale, n));
+    run.memory.decode(bias_, 0, span_of(shift, n));
+    for (std::int64_t c = 0; c < n; ++c) {
+      variance[c] = static_cast<float>(1 / std::sqrt(variance[c] + kEpsilon));
+      scale[c] *= variance[c];
+      shift[c] -= mean[c] * scale[c];
+    }
+    kernels::norm_apply(pool, shape_, data(run, inputs[0]), scale, shift,
+                        inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
+  }
+  void backward(RunState& run) const override {
+    const std::int64_t n = shape_.channels;
+    Pieces pieces(run.workspace);
+    float* weight = pieces.floats(n);
+    float* weight_gradient = pieces.floats(n);
+    float* bias_gradient = pieces.floats(n);
+    run.memory.decode(weight_, 0, span_of(weight, n));
+    kernels::NormBackward args;
+    args.x = data(run, inputs[0]);
+    args.y = data(run, output);
+    args.dy = gradient(run, output);
+    args.relu = relu_;
+    args.mean = reinterpret_cast<const float*>(saved_data(run));
+    args.inverse_deviation = args.mean + n;
+    args.weight = weight;
+    args.weight_gradient = weight_gradient;
+    args.bias_gradient = bias_gradient;
+    args.dx = gradient(run, inputs[0]);
+    args.accumulate = accumulate[0];
+    if (inputs.size() > 1) {
+      args.dresidual = gradient(run, inputs[1]);
+      args.accumulate_residual = accumulate[1];
+    }
+    kernels::norm_backward(run.memory.pool(), shape_, args, pieces.take(kernels::norm_scratch_bytes(shape_)));
+    run.gradients->fold(weight_, 0, span_of(weight_gradient, n), run.microbatch);
+    run.gradients->fold(bias_, 0, span_of(bias_gradient, n), run.microbatch);
+  }
+
+ private:
+  // Running statistics take the unbiased variance; a later microbatch builds on the earlier one's proposal.
+  void propose(Buffers& buffers, const float* mean, const float* variance) const {
+    const double rows = static_cast<double>(shape_.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
+    const auto running_mean = buffers.proposal(mean_), running_variance = buffers.proposal(variance_);
+    for (std::size_t c = 0; c < running_mean.size(); ++c) {
+      running_mean[c] = static_cast<float>((1 - kMomentum) * running_mean[c] + kMomentum * mean[c]);
+      running_variance[c] =
+          static_cast<float>((1 - kMomentum) * running_variance[c] + kMomentum * unbiased * variance[c]);
+    }
+  }
+  kernels::NormShape shape_;
+  bool relu_;
+  int weight_, bias_, mean_, variance_;
+};
+
+}  // namespace
+
+Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu, Value residual) {
+  const bool adds = residual.id >= 0;
+  if (adds && (!b.has_gradient(x) || !b.has_gradient(residual) || residual.id == x.id)) {
+    throw std::logic_error(name + ": a norm with a residual needs two different values that have gradients");
+  }
+  const int weight = b.add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, 1});
+  const int bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
+  const int mean = b.add_buffer(name + ".running_mean", {x.channels}, 0);
+  const int variance = b.add_buffer(name + ".running_var", {x.channels}, 1);
+  const kernels::NormShape shape{b.rows(x), x.channels, b.compute()};
+  std::vector<Value> inputs{x};
+  if (adds) inputs.push_back(residual);
+  const Value y = b.add_value(x.height, x.width, x.channels);
+  std::vector<int> kept{x.id};
+  if (relu) kept.push_back(y.id);
+  return b.add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, variance), inputs, y,
+                  std::move(kept), std::int64_t{8} * x.channels);
+}
+
+}  // namespace lpmm

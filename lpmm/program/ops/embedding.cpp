@@ -1,0 +1,209 @@
+#include "lpmm/program/ops/embedding.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/compute.h"
+#include "kernels/sequence.h"
+#include "lpmm/base/error.h"
+#include "lpmm/program/panelled_weight.h"
+#include "lpmm/program/program_plan.h"
+#include "lpmm/program/workspace.h"
+
+namespace lpmm {
+
+using kernels::value_bytes;
+
+namespace {
+
+// Row of the embedding of each token, plus the row of its position where positions are learned. Only rows
+// that occur are decoded, and only those get a contribution.
+class EmbeddingOp : public Op {
+ public:
+  // `positions` is a tensor, or -1.
+  EmbeddingOp(int batch, const EmbeddingShape& shape, TensorUse tokens, int positions)
+      : context_(shape.context),
+        length_(shape.length),
+        width_(shape.width),
+        rows_(std::int64_t{1} * batch * shape.length),
+        vocabulary_(shape.vocabulary),
+        panel_(std::clamp<std::int64_t>(kPanel / shape.width, 1, rows_)),
+        tokens_(tokens),
+        positions_(positions) {}
+
+  std::int64_t workspace_bytes() const override {
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
+  }
+  std::int64_t transient_bytes() const override {
+    const std::int64_t places = has_positions() ? length_ * width_ : 0;
+    return 4 * std::max({panel_ * width_, places, window_rows() * width_, kWindow, position_floats()});
+  }
+
+  void forward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Forward f = lay_out_forward(pieces);
+    read_tokens(run, f.ids);
+    if (has_positions()) decode_positions(run, f);
+    Pool& pool = run.memory.pool();
+    for (std::int64_t first = 0; first < rows_; first += panel_) {
+      const std::int64_t n = std::min(panel_, rows_ - first);
+      kernels::decode_rows(pool, run.memory.view(tokens_.tensor, Role::kParameter), width_, f.ids + first, n,
+                           f.rows);
+      std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
+      if (has_positions()) {
+        kernels::embedding_forward(pool, plan->compute, width_, length_, first, n, f.rows, f.positions, out);
+      } else {
+        kernels::from_float(pool, plan->compute, n * width_, f.rows, out);
+      }
+    }
+  }
+
+  void backward(RunState& run) const override {
+    Pieces pieces(run.workspace);
+    const Backward b = lay_out_backward(pieces);
+    if (has_positions()) fold_positions(run, b);
+    if (run.gradients->is_frozen(tokens_.tensor)) return;
+    // Token: its rows in order.
+    const auto token = [&](std::int64_t i) { return run.batch.tokens[static_cast<std::size_t>(b.order[i])]; };
+    std::iota(b.order, b.order + rows_, 0);
+    std::sort(b.order, b.order + rows_, [&](std::int32_t i, std::int32_t j) {
+      const std::int32_t a = run.batch.tokens[static_cast<std::size_t>(i)],
+                         c = run.batch.tokens[static_cast<std::size_t>(j)];
+      return a != c ? a < c : i < j;
+    });
+    std::int64_t groups = 0;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      if (i == 0 || token(i) != token(i - 1)) b.first[groups++] = i;
+    }
+    b.first[groups] = rows_;
+    fold_groups(run, b, groups);
+  }
+
+ private:
+  struct Forward {
+    float *rows, *positions;
+    std::int32_t *ids, *places;
+  };
+  struct Backward {
+    float *rows, *range, *positions;
+    std::int32_t* order;
+    std::int64_t* first;
+  };
+  Forward lay_out_forward(Pieces& p) const {
+    return {p.floats(panel_ * width_), p.floats(has_positions() ? length_ * width_ : 0), ids_room(p, rows_),
+            ids_room(p, length_)};
+  }
+  Backward lay_out_backward(Pieces& p) const {
+    return {p.floats(window_rows() * width_), p.floats(kWindow), p.floats(position_floats()),
+            ids_room(p, rows_), reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1)))};
+  }
+  static std::int32_t* ids_room(Pieces& p, std::int64_t count) {
+    return reinterpret_cast<std::int32_t*>(p.take(4 * count));
+  }
+
+  bool has_positions() const { return positions_ >= 0; }
+  void read_tokens(const RunState& run, std::int32_t* ids) const {
+    const auto given = static_cast<std::int64_t>(run.batch.tokens.size());
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      // Sequences that a last batch lacks are zeros; no loss looks at them.
+      const std::int32_t token = i < given ? run.batch.tokens[static_cast<std::size_t>(i)] : 0;
+      if (token < 0 || token >= vocabulary_) {
+        throw RunError(fmt::format("token {} at position {} of a batch: the model's vocabulary has {} tokens",
+                                   token, i, vocabulary_));
+      }
+      ids[i] = token;
+    }
+  }
+  void decode_positions(const RunState& run, const Forward& f) const {
+    const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
+    if (past + length_ > context_) {
+      throw RunError(
+          fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
+    }
+    std::iota(f.places, f.places + length_, static_cast<std::int32_t>(past));
+    kernels::decode_rows(run.memory.pool(), run.memory.view(positions_, Role::kParameter), width_, f.places,
+                         length_, f.positions);
+  }
+  // Position t: its rows in all sequences.
+  void fold_positions(RunState& run, const Backward& b) const {
+    const std::int64_t sequences = rows_ / length_;
+    for (std::int64_t t = 0; t < length_; ++t) {
+      b.first[t] = t * sequences;
+      for (std::int64_t s = 0; s < sequences; ++s) {
+        b.order[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
+      }
+    }
+    b.first[length_] = rows_;
+    kernels::sum_rows(run.memory.pool(), plan->compute, width_, gradient(run, output), b.order, b.first,
+                      length_, b.positions);
+    std::fill(b.positions + length_ * width_, b.positions + position_floats(), 0.0F);
+    run.gradients->fold(positions_, 0, span_of(b.positions, position_floats()), run.microbatch);
+  }
+
+  // Rows of the positions in use, to the end of a tile.
+  std::int64_t position_floats() const {
+    if (!has_positions()) return 0;
+    const std::int64_t tiles = (length_ * width_ + kernels::kTile - 1) / kernels::kTile;
+    return std::min(tiles * kernels::kTile, context_ * width_);
+  }
+
+  // Groups are summed and folded by windows of the tensor: rows that share a block are always in one fold.
+  static constexpr std::int64_t kWindow = 64 * kernels::kTile;
+  std::int64_t window_rows() const { return std::min(kWindow / width_ + 2, rows_); }
+
+  // What no token touches adds 0, which changes no code of an accumulator. A momentum that gradients are
+  // accumulated in is rounded there, without bias, where its block's step is chosen anew.
+  void fold_groups(RunState& run, const Backward& b, std::int64_t groups) const {
+    const kernels::RoleView accumulator = run.memory.view(tokens_.tensor, Role::kAccumulator);
+    const std::int64_t unit = std::max<std::int64_t>(kGroup, accumulator.codec.block);
+    const auto row_of = [&](std::int64_t group) {
+      return width_ * run.batch.tokens[static_cast<std::size_t>(b.order[b.first[group]])];
+    };
+    std::int64_t done = 0;  // elements
+    for (std::int64_t i = 0; i < groups;) {
+      const std::int64_t start = std::max(done, row_of(i));
+      const std::int64_t window_end = (start / kWindow + 1) * kWindow;
+      std::int64_t last = i;
+      while (last + 1 < groups && row_of(last + 1) < window_end) ++last;
+      const std::int64_t last_end = row_of(last) + width_;
+      const std::int64_t begin = start / unit * unit;
+      const std::int64_t end =
+          std::min({window_end, (last_end + unit - 1) / unit * unit, accumulator.elements});
+      kernels::sum_rows(run.memory.pool(), plan->compute, width_, gradient(run, output), b.order, b.first + i,
+                        last + 1 - i, b.rows);
+      std::fill_n(b.range, end - begin, 0.0F);
+      for (std::int64_t g = i; g <= last; ++g) {
+        const std::int64_t row = row_of(g), from = std::max(row, begin), to = std::min(row + width_, end);
+        std::copy(b.rows + (g - i) * width_ + (from - row), b.rows + (g - i) * width_ + (to - row),
+                  b.range + (from - begin));
+      }
+      run.gradients->fold(tokens_.tensor, begin, span_of(b.range, end - begin), run.microbatch,
+                          plan->contribution(tokens_), tokens_.place == 0);
+      done = end;
+      i = last_end > end ? last : last + 1;
+    }
+  }
+
+  std::int64_t context_, length_, width_, rows_, vocabulary_, panel_;
+  TensorUse tokens_;
+  int positions_;
+};
+
+}  // namespace
+
+Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape) {
+  constexpr Initial kNormal{InitialKind::kNormal, 0.02};
+  const TensorUse rows = b.use(b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width}, kNormal));
+  int positions = -1;
+  if (!shape.positions.empty()) {
+    positions = b.add_tensor(shape.positions + ".weight", {shape.context, shape.width}, kNormal);
+  }
+  EmbeddingShape used = shape;
+  if (b.inference() > 0) used.length = b.inference();
+  return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions), {},
+                  b.add_value(1, used.length, used.width), {});
+}
+
+}  // namespace lpmm

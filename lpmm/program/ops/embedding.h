@@ -1,0 +1,22 @@
+// Embeddings of tokens.
+#pragma once
+
+#include <string>
+
+#include "lpmm/program/builder.h"
+
+namespace lpmm {
+
+// Sequences of `length` tokens; inference has its own length. Without `positions` tokens are looked up alone;
+// with it the row of each one's position, of `context`, is added.
+struct EmbeddingShape {
+  int vocabulary = 0, length = 0, width = 0;
+  std::string positions = {};
+  int context = 0;
+};
+
+// Tensors `tokens`.weight (vocabulary, width) and, where there are positions, `positions`.weight (context,
+// width), normal of deviation 0.02: Radford et al. 2019.
+Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape);
+
+}  // namespace lpmm

@@ -1,0 +1,17 @@
+// Products with a weight, of flattened values or at every position.
+#pragma once
+
+#include <string>
+
+#include "lpmm/program/builder.h"
+
+namespace lpmm {
+
+// On flattened values. Tensors `name`.weight (outputs, inputs) and .bias, uniform within 1 / sqrt(inputs).
+Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu);
+// At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and, where there
+// is one, .bias, zero.
+Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
+                 bool bias = true);
+
+}  // namespace lpmm
