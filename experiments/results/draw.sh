@@ -34,3 +34,4 @@ for name in quickstart quickstart_cifar10; do
   $lpmm plot $results/$name/{fp32,compact_sr,compact_rn}.jsonl --label fp32 --label "lpmm-compact, sr" \
     --label "lpmm-compact, rn" --out "$results/$name/convergence" "$@"
 done
+(cd experiments/pictures && gnuplot memory.gp) # of the README
