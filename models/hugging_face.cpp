@@ -11,9 +11,9 @@
 #include "kernels/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/json.h"
 #include "lpmm/files/half.h"
 #include "lpmm/files/safetensors.h"
-#include "lpmm/run/log.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

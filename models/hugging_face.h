@@ -7,7 +7,7 @@
 
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
-#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 

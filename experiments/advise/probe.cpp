@@ -8,6 +8,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/program.h"
+#include "lpmm/run/train_step.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -124,26 +125,24 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
   for (std::int64_t step = 1; step <= steps; ++step) {
     if (progress.due()) progress.show(fmt::format("probe: step {} of {}", step, steps));
     const bool measured = step > warm_up;
-    memory.begin_step(static_cast<std::uint32_t>(step));
-    buffers.begin();
     for (Watch& w : watches) {
       if (!measured) break;
       begin(w, sample(w, Role::kParameter));
     }
-    for (int m = 0; m < microbatches; ++m) {
-      program->train(memory, buffers, prefetcher.next(), m);
+    StepOptions options;
+    options.step = static_cast<std::uint32_t>(step);
+    options.learning_rate = config.optimizer.learning_rate *
+                            std::min(1.0, static_cast<double>(step) / static_cast<double>(warm_up));
+    options.after_microbatch = [&] {
       for (Watch& w : watches) {
         if (measured) add_microbatch(w, sample(w, Role::kAccumulator));
       }
-    }
-    const double warm = std::min(1.0, static_cast<double>(step) / static_cast<double>(warm_up));
-    const StepReport report = memory.commit(warm * config.optimizer.learning_rate);
+    };
+    const StepReport report = train_step(*program, memory, buffers, prefetcher, options).report;
     if (!report.applied) {
-      throw RunError(
-          fmt::format("step {} of the probe: the gradient of {} is not finite; lower the learning rate", step,
-                      report.failed_tensor));
+      throw RunError(fmt::format("step {} of the probe: {} is not finite; lower the learning rate", step,
+                                 report.failed_tensor));
     }
-    buffers.commit();
     for (Watch& w : watches) {
       if (measured) end(w, sample(w, Role::kParameter));
     }

@@ -10,13 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "lpmm/files/safetensors.h"
+#include "lpmm/files/json.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
 
@@ -25,10 +23,6 @@ namespace lpmm {
 // Bytes one checkpoint takes on disk, about.
 std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers);
 
-// A count that a saved state holds, which may say anything: an integer of 0 to 2^62, so that a run can add to
-// it. Throws RunError("WHAT is ...").
-std::int64_t to_count(const nlohmann::ordered_json& value, const std::string& what);
-
 // "step_NNNNNNNN"
 std::string checkpoint_name(std::int64_t step);
 
@@ -36,18 +30,17 @@ std::string checkpoint_name(std::int64_t step);
 // syncs, renames, and then removes all but the newest `keep` (0: keeps all). Whatever fails, older
 // checkpoints stay as they are; throws RunError that says so and why. `run` is kept in state.json.
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
-                            const ModelMemory& memory, const Buffers& buffers,
-                            const nlohmann::ordered_json& run, int keep);
+                            const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep);
 
 // Loads codes, states, buffers and the count of updates, and returns `run`. Both files are checked as a whole
 // (checksums, version, tensors, shapes, specs, lengths, finite steps) before anything is changed.
 // A memory whose optimizer is frozen takes the parameters and leaves the states in the file.
 // Throws RunError naming file, tensor and what was expected.
-nlohmann::ordered_json load_checkpoint(const std::string& path, const std::string& model, ModelMemory& memory,
-                                       Buffers& buffers);
+Json load_checkpoint(const std::string& path, const std::string& model, ModelMemory& memory,
+                     Buffers& buffers);
 
 // The `run` of a checkpoint alone; of the two files only state.json is read and checked.
-nlohmann::ordered_json checkpoint_run(const std::string& path);
+Json checkpoint_run(const std::string& path);
 
 // The newest checkpoint below FOLDER; empty where there is none. Leftovers of a save that was cut off are
 // removed if `clean`.
@@ -72,38 +65,5 @@ struct CheckpointInfo {
 };
 // Checks the files as load_checkpoint does and lists what is inside.
 CheckpointInfo inspect_checkpoint(const std::string& path);
-
-// The parameters and buffers of a checkpoint as values, for those who do not go on with its run.
-class StoredWeights {
- public:
-  explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does
-  ~StoredWeights();
-  const std::string& path() const { return path_; }
-  const std::string& model() const { return info_.model; }
-  const std::vector<CheckpointTensor>& tensors() const { return info_.tensors; }
-  const CheckpointTensor* find(const std::string& name) const;  // null where there is none
-  // All values of a tensor in order, panel by panel: body(first, values).
-  void read(const CheckpointTensor& tensor, Pool& pool,
-            const std::function<void(std::int64_t, std::span<const float>)>& body) const;
-
- private:
-  struct State;
-  std::string path_;
-  std::unique_ptr<State> state_;
-  CheckpointInfo info_;
-};
-
-// Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
-// naming the checkpoint and the tensor where names or shapes differ.
-void load_parameters(const std::string& path, ModelMemory& memory);
-
-// Writes a file of what `weights` holds; it appears whole or not at all. Throws UsageError for a place inside
-// the checkpoint that is read, or for what is no ordinary file.
-void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
-                  std::span<const SafetensorsSource> sources);
-
-// Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
-// decoding panel by panel. The file appears whole or not at all.
-void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool);
 
 }  // namespace lpmm

@@ -10,14 +10,6 @@
 
 namespace lpmm {
 
-Json parse_json(const std::string& text) {
-  constexpr int kDeepest = 64;
-  return Json::parse(text, [](int depth, Json::parse_event_t, Json&) {
-    if (depth > kDeepest) throw RunError("nested too deeply");
-    return true;
-  });
-}
-
 RunLog::RunLog(const std::string& path) : file_(path, File::Mode::kAppend) {
   if (!file_.lock()) throw RunError(fmt::format("{}: another process is writing this run", path));
   bytes_ = file_.size();

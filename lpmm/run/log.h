@@ -3,19 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "lpmm/files/files.h"
+#include "lpmm/files/json.h"
 
 namespace lpmm {
-
-using Json = nlohmann::ordered_json;
-
-// JSON from outside. Throws Json::exception for what is none, RunError for what is nested so deeply that
-// copying it would end the stack.
-Json parse_json(const std::string& text);
 
 class RunLog {
  public:

@@ -9,6 +9,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
 #include "models/hugging_face.h"
 
 namespace lpmm {

@@ -10,9 +10,9 @@
 #include "experiments/commands/arguments.h"
 #include "kernels/codec.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/checkpoint.h"
-#include "lpmm/run/log.h"
 
 namespace lpmm {
 namespace {

@@ -17,6 +17,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
+#include "lpmm/run/stored_weights.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {

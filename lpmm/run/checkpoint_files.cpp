@@ -1,0 +1,229 @@
+#include "lpmm/run/checkpoint_files.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+
+namespace lpmm {
+namespace {
+
+constexpr const char* kFormat = "lpmm-checkpoint";
+constexpr int kVersion = 1;
+constexpr std::uint64_t kLongestState = 64 << 20;
+constexpr std::string_view kOwnCrc = "\"crc32\": \"";  // the last key of state.json
+constexpr std::size_t kCrcDigits = 8;
+
+std::span<std::byte> bytes_of(void* data, std::int64_t size) {
+  return {static_cast<std::byte*>(data), static_cast<std::size_t>(size)};
+}
+
+// The checksum is of the text with zeros in its place.
+Json unseal(const std::string& path) {
+  std::string text = read_text(path, kLongestState);
+  const std::size_t key = text.rfind(kOwnCrc), at = key + kOwnCrc.size();
+  if (key == std::string::npos || text.size() - at < kCrcDigits) {
+    throw RunError(fmt::format("{}: is truncated or damaged: it has no checksum", path));
+  }
+  const std::string stored = text.substr(at, kCrcDigits);
+  text.replace(at, kCrcDigits, kCrcDigits, '0');
+  if (const std::string found = checksum_text(crc32(std::as_bytes(std::span(text)))); found != stored) {
+    throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", path, found, stored));
+  }
+  return parse_json(text);
+}
+
+RunError refusal(const SafetensorsFile& file, const std::string& what) {
+  return RunError(fmt::format("{}: {}", file.path(), what));
+}
+
+std::string metadata_text(const SafetensorsFile& file, const std::string& key) {
+  const auto at = file.metadata().find(key);
+  if (at == file.metadata().end()) throw refusal(file, fmt::format("its metadata has no {}", key));
+  return at->second;
+}
+
+std::vector<std::int64_t> shape_of(const SafetensorsFile& file, const std::string& tensor) {
+  const std::string text = metadata_text(file, tensor + ".shape");
+  std::vector<std::int64_t> shape;
+  for (const char *p = text.data(), *last = p + text.size(); p < last;) {
+    std::int64_t extent = 0;
+    const auto [end, error] = std::from_chars(p, last, extent);
+    if (error != std::errc())
+      throw refusal(file, fmt::format("tensor {} has the shape \"{}\"", tensor, text));
+    shape.push_back(extent);
+    p = end + 1;
+  }
+  return shape;
+}
+
+// Adds one role of a tensor, whose parts the file must have; their names go to `seen`.
+void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, std::set<std::string>& seen) {
+  const std::string spec = metadata_text(file, role_name(tensor.name, role));
+  kernels::RoleView view;
+  try {
+    view = {parse_spec(spec), nullptr, nullptr, TensorInfo{tensor.name, tensor.shape}.elements()};
+  } catch (const UsageError& e) {
+    throw refusal(file, e.what());
+  }
+  for (const Slot& slot : role_slots(tensor.name, tensor.shape, role, view)) {
+    const SafetensorsEntry* entry = file.find(slot.name);
+    if (entry == nullptr) throw refusal(file, fmt::format("tensor {} is missing", slot.name));
+    if (entry->dtype != slot.dtype || entry->shape != slot.shape) {
+      throw refusal(file,
+                    fmt::format("tensor {} is {} [{}], {} [{}] was expected", slot.name, entry->dtype,
+                                fmt::join(entry->shape, ", "), slot.dtype, fmt::join(slot.shape, ", ")));
+    }
+    seen.insert(slot.name);
+    tensor.bytes += static_cast<std::int64_t>(entry->bytes);
+  }
+  tensor.specs.emplace_back(to_string(role), spec);
+}
+
+// What the metadata of an opened checkpoint says, each part checked against the file.
+std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
+  const SafetensorsFile& file = opened.file;
+  std::vector<CheckpointTensor> tensors;
+  std::set<std::string> seen;
+  for (const Json& ordinal : opened.state.at("ordinals")) {
+    CheckpointTensor t;
+    t.name = ordinal.get<std::string>();
+    t.shape = shape_of(file, t.name);
+    for (const Role role : kSavedRoles) {
+      if (file.metadata().contains(role_name(t.name, role))) add_role(file, role, t, seen);
+    }
+    tensors.push_back(std::move(t));
+  }
+  for (const SafetensorsEntry& e : file.entries()) {
+    check_values(file, e);
+    if (seen.contains(e.name)) continue;
+    if (!e.name.ends_with(".buffer") || e.dtype != "F32")
+      throw refusal(file, fmt::format("tensor {} is extra", e.name));
+    tensors.push_back({e.name.substr(0, e.name.rfind('.')),
+                       e.shape,
+                       {{"buffer", "fp32"}},
+                       static_cast<std::int64_t>(e.bytes)});
+  }
+  return tensors;
+}
+
+}  // namespace
+
+std::string role_name(const std::string& tensor, Role role) {
+  return fmt::format("{}.{}", tensor, to_string(role));
+}
+
+std::vector<Slot> role_slots(const std::string& tensor, const std::vector<std::int64_t>& shape, Role role,
+                             const kernels::RoleView& v) {
+  const std::string name = role_name(tensor, role);
+  const std::int64_t codes = code_bytes(v.codec.format, v.elements);
+  if (!is_packed(v.codec.format)) {
+    return {{name, v.codec.format.map == Map::kBf16 ? "BF16" : "F32", shape, bytes_of(v.codes, codes)}};
+  }
+  return {{name + ".codes", "U8", {codes}, bytes_of(v.codes, codes)},
+          {name + ".steps",
+           "BF16",
+           {blocks_of(v.elements, v.codec.block)},
+           bytes_of(v.steps, step_bytes(v.codec, v.elements))}};
+}
+
+Metadata format_metadata(const std::string& model) {
+  return {{"format", kFormat}, {"version", std::to_string(kVersion)}, {"model", model}};
+}
+
+std::string checksum_text(std::uint32_t crc) {
+  return fmt::format("{:08x}", crc);
+}
+
+std::string seal_state(const Json& state) {
+  Json all = {{"format", kFormat}, {"version", kVersion}};
+  all.update(state);
+  std::string text = all.dump(1);
+  text.resize(text.size() - 2);  // "\n}"
+  text += fmt::format(",\n {}{}\"\n}}\n", kOwnCrc, std::string(kCrcDigits, '0'));
+  const std::size_t at = text.rfind(kOwnCrc) + kOwnCrc.size();
+  return text.replace(at, kCrcDigits, checksum_text(crc32(std::as_bytes(std::span(text)))));
+}
+
+Json open_state(const std::string& path) {
+  const std::string state_path = path + "/" + kStateFile;
+  try {
+    Json state = unseal(state_path);
+    if (state.at("format") != kFormat || state.at("version") != kVersion) {
+      throw RunError(fmt::format("{}: is {} version {}; this program reads {} version {}", state_path,
+                                 state.at("format").dump(), state.at("version").dump(), kFormat, kVersion));
+    }
+    return state;
+  } catch (const Json::exception& e) {
+    throw RunError(fmt::format("{}: is not what was saved: {}", state_path, e.what()));
+  }
+}
+
+OpenedCheckpoint open_checkpoint(const std::string& path) {
+  const std::string model_path = path + "/" + kModelFile;
+  Json state = open_state(path);
+  try {
+    const Json& file = state.at("files").at(kModelFile);
+    const auto size = static_cast<std::uint64_t>(
+        to_count(file.at("bytes"), fmt::format("{}/{}: is not what was saved: bytes", path, kStateFile)));
+    if (const std::uint64_t found = File(model_path, File::Mode::kRead).size(); found != size) {
+      throw RunError(fmt::format("{}: has {} bytes, {} were saved; it is truncated or was changed",
+                                 model_path, found, size));
+    }
+    const auto crc = file.at("crc32").get<std::string>();
+    if (const std::string found = checksum_text(file_crc32(model_path)); found != crc) {
+      throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", model_path, found, crc));
+    }
+  } catch (const Json::exception& e) {
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+  }
+  return {std::move(state), SafetensorsFile(model_path)};
+}
+
+void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+  const bool wide = entry.dtype == "F32";
+  if (!wide && entry.dtype != "BF16") return;
+  const bool is_step = entry.name.ends_with(".steps");
+  std::vector<std::byte> piece(1 << 18);
+  for (std::uint64_t at = 0; at < entry.bytes; at += piece.size()) {
+    const auto now = std::span(piece).first(std::min<std::uint64_t>(piece.size(), entry.bytes - at));
+    file.read(entry, at, now);
+    for (std::size_t i = wide ? 2 : 0; i < now.size(); i += wide ? 4 : 2) {
+      // The upper half of an fp32 number tells as much as bf16.
+      const auto high = static_cast<std::uint32_t>(now[i]) | static_cast<std::uint32_t>(now[i + 1]) << 8;
+      if ((high & 0x7F80U) == 0x7F80U || (is_step && (high & 0x8000U) != 0)) {
+        throw RunError(fmt::format(
+            "{}: tensor {} holds {} at byte {}", file.path(), entry.name,
+            is_step ? "a step that is negative or not finite" : "a value that is not finite", at + i));
+      }
+    }
+  }
+}
+
+SavedProgress progress_of(const Json& state, const std::string& path) {
+  // Programs before error feedback was in presets did not save the rate.
+  const std::string file = fmt::format("{}/{}: is not what was saved: ", path, kStateFile);
+  const SavedProgress p{to_count(state.at("step"), file + "step"),
+                        to_count(state.at("updates"), file + "updates"),
+                        state.value("learning_rate", kNoLearningRate)};
+  if (p.step >= std::int64_t{1} << 32 || p.updates > p.step || !(p.rate >= 0)) {
+    throw RunError(fmt::format("{}step {}, {} updates, learning rate {}", file, p.step, p.updates, p.rate));
+  }
+  return p;
+}
+
+CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path) {
+  try {
+    const SavedProgress saved = progress_of(opened.state, path);
+    return {opened.state.at("model").get<std::string>(), saved.step, saved.updates, tensors_of(opened)};
+  } catch (const Json::exception& e) {
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+  }
+}
+
+}  // namespace lpmm

@@ -1,0 +1,63 @@
+// The two files of a checkpoint as they lie on disk (format: checkpoint.h): which tensors stand for what, the
+// sealed state.json, and the checks of both. For those who write and read checkpoints; others take
+// checkpoint.h and stored_weights.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/files/json.h"
+#include "lpmm/files/safetensors.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/run/checkpoint.h"
+
+namespace lpmm {
+
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kStateFile = "state.json";
+constexpr Role kSavedRoles[] = {Role::kParameter, Role::kMomentum, Role::kVariance};
+
+// One tensor of the file and the memory it stands for.
+struct Slot {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte> bytes;
+};
+
+// "TENSOR.ROLE"
+std::string role_name(const std::string& tensor, Role role);
+// The parts one role of one tensor is stored in; views may be null where only names and shapes matter.
+std::vector<Slot> role_slots(const std::string& tensor, const std::vector<std::int64_t>& shape, Role role,
+                             const kernels::RoleView& view);
+
+// The entries of the model file's metadata that say what the file is.
+Metadata format_metadata(const std::string& model);
+// A checksum as the files hold it: eight digits.
+std::string checksum_text(std::uint32_t crc);
+// The text of state.json: `state` with format and version before it and the text's own checksum after it.
+std::string seal_state(const Json& state);
+// state.json of the checkpoint at `path`: checksum, format and version are checked.
+Json open_state(const std::string& path);
+
+struct OpenedCheckpoint {
+  Json state;
+  SafetensorsFile file;
+};
+// Opens both files and checks them as a whole: lengths and checksums.
+OpenedCheckpoint open_checkpoint(const std::string& path);
+// Steps must be finite and not negative, fp32 and bf16 values finite.
+void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry);
+
+struct SavedProgress {
+  std::int64_t step, updates;
+  double rate;  // of the last update
+};
+SavedProgress progress_of(const Json& state, const std::string& path);
+// What state and metadata say, each part checked against the file.
+CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path);
+
+}  // namespace lpmm

@@ -1,0 +1,127 @@
+#include "lpmm/run/records.h"
+
+#include <cmath>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/host.h"
+
+namespace lpmm {
+namespace {
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+double share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+Json stats_json(const kernels::ChangeStats& s) {
+  Json out = {{"share", share(s.underflows, s.increments)},
+              {"increments", s.increments},
+              {"saturated", share(s.saturated, s.elements)},
+              {"relative_error",
+               s.true_change_squared > 0 ? std::sqrt(s.change_error_squared / s.true_change_squared) : 0.0}};
+  if (s.packed_increments > 0)
+    out["update_to_step"] = s.change_in_gaps / static_cast<double>(s.packed_increments);
+  return out;
+}
+
+}  // namespace
+
+Json config_record(const RunConfig& config) {
+  return {{"type", "config"},
+          {"preset", config.policy.preset},
+          {"seed", config.train.seed},
+          {"toml", to_toml(config)}};
+}
+
+Json system_record(std::int64_t from_step, int threads, std::int64_t rss_at_start, const std::string& init) {
+  Json record = {{"type", "system"},
+                 {"time", now_text()},
+                 {"host", host_name()},
+                 {"cpu", cpu_name()},
+                 {"computed_by", computed_by()},
+                 {"threads", threads},
+                 {"from_step", from_step},
+                 {"available_memory_bytes", available_memory()},
+                 {"rss_at_start_bytes", rss_at_start}};
+  if (!init.empty()) record["init"] = init;
+  return record;
+}
+
+Json ledger_record(const Plan& plan, const ModelMemory& memory) {
+  Json record = {{"type", "ledger"}};
+  record.update(plan_json(plan));
+  record["tensors"] = Json::array();
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    Json row = {{"name", info.name},
+                {"shape", info.shape},
+                {"exempt", is_exempt(memory.policy(), info)},
+                {"specs", Json::object()}};
+    std::int64_t bytes = 0;
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const kernels::RoleView v = memory.view(i, static_cast<Role>(r));
+      if (v.codes == nullptr) continue;
+      row["specs"][std::string(to_string(static_cast<Role>(r)))] = to_string(v.codec);
+      bytes += code_bytes(v.codec.format, v.elements) + step_bytes(v.codec, v.elements);
+    }
+    row["bytes"] = bytes;
+    record["tensors"].push_back(std::move(row));
+  }
+  return record;
+}
+
+Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats) {
+  Json record = {
+      {"type", "underflow"}, {"step", step}, {"roles", Json::object()}, {"tensors", Json::object()}};
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const std::string role(to_string(static_cast<Role>(r)));
+    kernels::ChangeStats total;
+    for (std::size_t i = 0; i < stats.size(); ++i) {
+      const kernels::ChangeStats& s = stats[i].role[r];
+      if (s.elements == 0) continue;
+      total += s;
+      record["tensors"][memory.info(static_cast<int>(i)).name][role] = stats_json(s);
+    }
+    if (total.elements > 0) record["roles"][role] = stats_json(total);
+  }
+  return record;
+}
+
+Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
+                    const std::string& speed_key, bool interrupted, const std::string& error) {
+  Json underflow = Json::object();
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    if (state.increments[r] == 0) continue;
+    underflow[std::string(to_string(static_cast<Role>(r)))] = share(state.underflows[r], state.increments[r]);
+  }
+  Json j = {
+      {"type", "summary"},
+      {"final_loss", state.epoch.loss()},
+      {"test_accuracy", state.test ? Json(state.test->accuracy()) : Json()},
+      {"test_loss", state.test ? Json(state.test->loss()) : Json()},
+      {"bits_per_parameter", plan.ledger.bits_per_parameter()},
+      {"model_memory_bytes", model_memory_json(plan.ledger)},
+      {"interrupted", interrupted},
+      {"peak_rss_bytes", peak_rss_bytes()},
+      {"rss_at_start_bytes", setup.rss_at_start},
+      {"plan_peak_bytes", plan.peak_bytes},
+      {speed_key, state.train_seconds > 0 ? static_cast<double>(state.items) / state.train_seconds : 0.0},
+      {"train_seconds", state.train_seconds},
+      {"steps", state.step},
+      {"skipped_steps", state.skipped},
+      {"underflow", underflow}};
+  if (reads_tokens(setup.config.model)) j["final_validation_loss"] = j["test_loss"];
+  if (!error.empty()) j["error"] = error;
+  return j;
+}
+
+}  // namespace lpmm

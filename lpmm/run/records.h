@@ -1,0 +1,26 @@
+// The records of a run's log that say more than a few numbers.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lpmm/files/json.h"
+#include "lpmm/run/plan.h"
+#include "lpmm/run/run_state.h"
+
+namespace lpmm {
+
+// The configuration as the run keeps it.
+Json config_record(const RunConfig& config);
+// The machine; `init` is the checkpoint whose parameters the run starts from, or empty.
+Json system_record(std::int64_t from_step, int threads, std::int64_t rss_at_start, const std::string& init);
+// The plan, and how each tensor is stored.
+Json ledger_record(const Plan& plan, const ModelMemory& memory);
+// Counts per role, of all tensors and of each one.
+Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats);
+// What came out. `speed_key` names images or tokens per second; `error` is empty or why the run ended.
+Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
+                    const std::string& speed_key, bool interrupted, const std::string& error);
+
+}  // namespace lpmm

@@ -1,0 +1,104 @@
+#include "lpmm/run/run_state.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "kernels/compute.h"
+#include "kernels/packed.h"
+#include "lpmm/base/error.h"
+#include "lpmm/run/checkpoint.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+std::int64_t count_of(const Json& j, const char* key) {
+  return to_count(j.at(key), key);
+}
+
+Json meter_json(const Meter& m) {
+  return {{"loss_sum", m.loss_sum}, {"correct", m.correct}, {"count", m.count}};
+}
+
+Meter parse_meter(const Json& j) {
+  Meter m;
+  j.at("loss_sum").get_to(m.loss_sum);
+  m.correct = count_of(j, "correct");
+  m.count = count_of(j, "count");
+  return m;
+}
+
+}  // namespace
+
+Json computed_by() {
+  return {{"version", LPMM_VERSION},
+          {"simd", kernels::simd_level()},
+          {"compute_library", kernels::compute_library()}};
+}
+
+std::string change_of_machine(const Json& saved) {
+  const auto before = saved.find("computed_by");
+  if (before == saved.end() || *before == computed_by()) return "";
+  return fmt::format("this run goes on with {}, it was begun with {}: from here on its bits are others",
+                     computed_by().dump(), before->dump());
+}
+
+Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t steps_per_epoch) {
+  return {{"seed", config.train.seed},
+          {"computed_by", computed_by()},
+          {"step", s.step},
+          {"epoch", s.step / steps_per_epoch},
+          {"index", s.step % steps_per_epoch},
+          {"skipped_steps", s.skipped},
+          {"failed_in_row", s.failed_in_row},
+          {"epoch_meter", meter_json(s.epoch)},
+          {"window_meter", meter_json(s.window)},
+          {"increments", s.increments},
+          {"underflows", s.underflows},
+          {"test", s.test ? meter_json(*s.test) : Json()},
+          {"train_seconds", s.train_seconds},
+          {"items", s.items},
+          {"log_bytes", s.log_bytes}};
+}
+
+RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t steps_per_epoch,
+                        const std::string& path) {
+  try {
+    RunProgress s;
+    s.step = count_of(j, "step");
+    if (fs::path(path).filename() != checkpoint_name(s.step) ||
+        count_of(j, "epoch") != s.step / steps_per_epoch ||
+        count_of(j, "index") != s.step % steps_per_epoch || j.at("seed") != config.train.seed) {
+      throw RunError("step, epoch, index or seed are not this run's");
+    }
+    s.skipped = count_of(j, "skipped_steps");
+    s.failed_in_row = count_of(j, "failed_in_row");
+    s.epoch = parse_meter(j.at("epoch_meter"));
+    s.window = parse_meter(j.at("window_meter"));
+    const Json &increments = j.at("increments"), &underflows = j.at("underflows");
+    if (increments.size() != kRoles || underflows.size() != kRoles) {
+      throw RunError("increments or underflows are not one per role");
+    }
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      s.increments[r] = to_count(increments[r], "increments");
+      s.underflows[r] = to_count(underflows[r], "underflows");
+      if (s.underflows[r] > s.increments[r]) throw RunError("more underflows than increments");
+    }
+    if (!j.at("test").is_null()) s.test = parse_meter(j.at("test"));
+    j.at("train_seconds").get_to(s.train_seconds);
+    if (!(s.train_seconds >= 0)) throw RunError("train_seconds is not 0 or more");
+    s.items = count_of(j, "items");
+    s.log_bytes = static_cast<std::uint64_t>(count_of(j, "log_bytes"));
+    return s;
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}/state.json: is not what was saved: {}", path, e.what()));
+  }
+}
+
+Json text_json(const TextData& text) {
+  return {{"tokens", text.size()}, {"crc32", text.checksum()}};
+}
+
+}  // namespace lpmm

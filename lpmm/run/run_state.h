@@ -1,0 +1,59 @@
+// What a run knows besides its model memory and saves beside it: where it is and what it has counted.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "lpmm/files/json.h"
+#include "lpmm/memory/policy.h"
+#include "lpmm/run/config.h"
+
+namespace lpmm {
+
+// Loss and hits over labels: images or tokens.
+struct Meter {
+  double loss_sum = 0;
+  std::int64_t correct = 0, count = 0;
+
+  Meter& operator+=(const auto& r) {
+    loss_sum += r.loss_sum;
+    correct += r.correct;
+    count += r.count;
+    return *this;
+  }
+  double loss() const { return count == 0 ? std::nan("") : loss_sum / static_cast<double>(count); }
+  double accuracy() const {
+    return count == 0 ? std::nan("") : static_cast<double>(correct) / static_cast<double>(count);
+  }
+};
+
+// Everything a run knows besides the model memory: what resuming needs.
+struct RunProgress {
+  std::int64_t step = 0;  // steps done, failed ones included: the data position
+  std::int64_t skipped = 0, failed_in_row = 0;
+  Meter epoch, window;  // since the epoch began, since the last step record
+  std::array<std::int64_t, kRoles> increments = {}, underflows = {};
+  std::optional<Meter> test;  // the last evaluation
+  double train_seconds = 0;
+  std::int64_t items = 0;  // images or tokens trained on
+  std::uint64_t log_bytes = 0;
+};
+
+// What a run's bits depend on besides its config.
+Json computed_by();
+// A sentence where a checkpoint was computed by something else; empty where it was not.
+std::string change_of_machine(const Json& saved);
+
+// With epoch and index, for readers of state.json.
+Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t steps_per_epoch);
+// Throws RunError naming the checkpoint at `path` for what state_json() did not say for this run.
+RunProgress parse_state(const Json& saved, const RunConfig& config, std::int64_t steps_per_epoch,
+                        const std::string& path);
+
+// Which text a run goes on with, whatever its file is called.
+Json text_json(const TextData& text);
+
+}  // namespace lpmm

@@ -1,0 +1,128 @@
+#include "lpmm/run/stored_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "lpmm/base/error.h"
+#include "lpmm/memory/pages.h"
+#include "lpmm/run/checkpoint_files.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+
+struct StoredWeights::State {
+  explicit State(const std::string& path) : opened(open_checkpoint(path)) {}
+  OpenedCheckpoint opened;
+};
+
+StoredWeights::StoredWeights(const std::string& path)
+    : path_(path), state_(std::make_unique<State>(path)), info_(info_of(state_->opened, path)) {
+  std::set<std::string> names;
+  for (const CheckpointTensor& t : info_.tensors) {
+    const std::string role = t.specs.empty() ? "" : t.specs.front().first;
+    if ((role != "buffer" && role != to_string(Role::kParameter)) || !names.insert(t.name).second) {
+      throw RunError(fmt::format("{}/{}: {} has no parameter, or more than one", path, kModelFile, t.name));
+    }
+  }
+}
+StoredWeights::~StoredWeights() = default;
+
+const CheckpointTensor* StoredWeights::find(const std::string& name) const {
+  const auto at =
+      std::find_if(tensors().begin(), tensors().end(), [&](const auto& t) { return t.name == name; });
+  return at == tensors().end() ? nullptr : &*at;
+}
+
+void StoredWeights::read(const CheckpointTensor& t, Pool& pool,
+                         const std::function<void(std::int64_t, std::span<const float>)>& body) const {
+  constexpr std::int64_t kPanel = 16 * kernels::kTile;
+  const SafetensorsFile& file = state_->opened.file;
+  const auto& [role, spec] = t.specs.front();
+  const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
+  std::vector<float> values(static_cast<std::size_t>(std::min(kPanel, elements)));
+  if (role == "buffer") {
+    const SafetensorsEntry& entry = *file.find(t.name + ".buffer");
+    for (std::int64_t at = 0; at < elements; at += kPanel) {
+      const auto panel = std::span(values).first(static_cast<std::size_t>(std::min(kPanel, elements - at)));
+      file.read(entry, static_cast<std::uint64_t>(4 * at), std::as_writable_bytes(panel));
+      body(at, panel);
+    }
+    return;
+  }
+  const Spec codec = parse_spec(spec);
+  Pages codes;
+  codes.allocate(code_bytes(codec.format, elements), fmt::format("tensor {}", t.name), "a machine with more");
+  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(elements, codec.block)));
+  const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.data()), steps.data(), elements};
+  for (const Slot& slot : role_slots(t.name, t.shape, Role::kParameter, view)) {
+    file.read(*file.find(slot.name), 0, slot.bytes);
+  }
+  for (std::int64_t at = 0; at < elements; at += kPanel) {
+    const std::int64_t n = std::min(kPanel, elements - at);
+    kernels::decode(pool, view, at, n, values.data());
+    body(at, std::span(values).first(static_cast<std::size_t>(n)));
+  }
+}
+
+void load_parameters(const std::string& path, ModelMemory& memory) {
+  const StoredWeights weights(path);
+  for (const CheckpointTensor& t : weights.tensors()) {
+    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0) {
+      throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
+    }
+  }
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    const CheckpointTensor* stored = weights.find(info.name);
+    if (stored == nullptr) throw RunError(fmt::format("{}: has no tensor {}", path, info.name));
+    if (stored->shape != info.shape) {
+      throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
+                                 fmt::join(stored->shape, " x "), fmt::join(info.shape, " x ")));
+    }
+    weights.read(*stored, memory.pool(), [&](std::int64_t first, std::span<const float> values) {
+      memory.initialize(i, first, values);
+    });
+  }
+}
+
+void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
+                  std::span<const SafetensorsSource> sources) {
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(fs::absolute(output));
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    throw UsageError(fmt::format("{}: is no ordinary file; name a new one (--out)", output));
+  }
+  if (fs::equivalent(target.parent_path(), weights.path(), ignored)) {
+    throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
+  }
+  try {
+    write_safetensors(output, metadata, sources);
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("the export could not be written: {}", e.what()));
+  }
+}
+
+void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool) {
+  const StoredWeights weights(path);
+  std::vector<SafetensorsSource> sources;
+  for (const CheckpointTensor& t : weights.tensors()) {
+    const bool bf16 = type == Compute::kBf16 && t.specs.front().first != "buffer";  // statistics stay in fp32
+    sources.push_back({t.name, bf16 ? "BF16" : "F32", t.shape, [&weights, &pool, &t, bf16](const auto& sink) {
+                         weights.read(t, pool, [&](std::int64_t, std::span<const float> values) {
+                           if (!bf16) return sink(std::as_bytes(values));
+                           std::vector<std::uint16_t> narrow(values.size());
+                           std::transform(values.begin(), values.end(), narrow.begin(),
+                                          [](float x) { return float_to_bf16(x); });
+                           sink(std::as_bytes(std::span(narrow)));
+                         });
+                       }});
+  }
+  write_export(weights, output, {{"format", "pt"}, {"model", weights.model()}}, sources);
+}
+
+}  // namespace lpmm

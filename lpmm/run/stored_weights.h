@@ -1,0 +1,51 @@
+// What a checkpoint holds as values, whatever its specs: for initial values, exports and whoever does not go
+// on with its run.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/files/safetensors.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/run/checkpoint.h"
+
+namespace lpmm {
+
+// The parameters and buffers of a checkpoint as values, for those who do not go on with its run.
+class StoredWeights {
+ public:
+  explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does
+  ~StoredWeights();
+  const std::string& path() const { return path_; }
+  const std::string& model() const { return info_.model; }
+  const std::vector<CheckpointTensor>& tensors() const { return info_.tensors; }
+  const CheckpointTensor* find(const std::string& name) const;  // null where there is none
+  // All values of a tensor in order, panel by panel: body(first, values).
+  void read(const CheckpointTensor& tensor, Pool& pool,
+            const std::function<void(std::int64_t, std::span<const float>)>& body) const;
+
+ private:
+  struct State;
+  std::string path_;
+  std::unique_ptr<State> state_;
+  CheckpointInfo info_;
+};
+
+// Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
+// naming the checkpoint and the tensor where names or shapes differ.
+void load_parameters(const std::string& path, ModelMemory& memory);
+
+// Writes a file of what `weights` holds; it appears whole or not at all. Throws UsageError for a place inside
+// the checkpoint that is read, or for what is no ordinary file.
+void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
+                  std::span<const SafetensorsSource> sources);
+
+// Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
+// decoding panel by panel. The file appears whole or not at all.
+void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool);
+
+}  // namespace lpmm

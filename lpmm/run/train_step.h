@@ -1,0 +1,34 @@
+// One training step: forward and backward of every microbatch, then the update. It is a transaction: what the
+// first NaN or Inf of a loss, a gradient or a statistic marks as failed changes nothing that persists.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "lpmm/data/batch.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/program/program.h"
+#include "lpmm/run/run_state.h"
+
+namespace lpmm {
+
+struct StepOptions {
+  std::uint32_t step = 1;  // keys the noise: it never repeats
+  double learning_rate = 0;
+  bool want_stats = false;                 // count underflows
+  std::function<void()> after_microbatch;  // may look at the accumulators
+};
+
+struct StepResult {
+  StepReport report;
+  Meter meter;  // of the microbatches that were computed
+  // Of this step: waiting for batches, forward and backward, update.
+  double data_seconds = 0, compute_seconds = 0, update_seconds = 0;
+  double seconds() const { return data_seconds + compute_seconds + update_seconds; }
+};
+
+// Takes as many microbatches from `batches` as the memory expects; a failed step takes them all the same.
+StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
+                      const StepOptions& options);
+
+}  // namespace lpmm
