@@ -30,6 +30,8 @@ Sha256::Sha256() : state_(std::make_unique<State>()) {
 
 Sha256::~Sha256() = default;
 
+Sha256::Sha256(Sha256&&) noexcept = default;
+
 void Sha256::add(std::span<const std::byte> bytes) {
   check(EVP_DigestUpdate(state_->context.get(), bytes.data(), bytes.size()));
 }

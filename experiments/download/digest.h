@@ -12,8 +12,7 @@ class Sha256 {
  public:
   Sha256();
   ~Sha256();
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
+  Sha256(Sha256&&) noexcept;
   void add(std::span<const std::byte> bytes);
   std::string hex();  // ends it
 

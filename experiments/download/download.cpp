@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -9,39 +13,12 @@
 #include "experiments/download/http.h"
 #include "experiments/download/unpack.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
-
-// A folder for what is not whole yet. It is removed with what is in it; what a killed process left is removed
-// by the next.
-class WorkFolder {
- public:
-  explicit WorkFolder(const fs::path& parent) : path_(parent / ".download") {
-    make_folder(path_.string());
-    lock_.emplace((path_ / kLock).string(), File::Mode::kAppend);
-    if (!lock_->lock()) {
-      throw RunError(fmt::format("{}: another `lpmm data get` is at work there", parent.string()));
-    }
-    for (const auto& entry : fs::directory_iterator(path_)) {
-      if (entry.path().filename() != kLock) fs::remove_all(entry.path());
-    }
-  }
-  ~WorkFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  WorkFolder(const WorkFolder&) = delete;
-  WorkFolder& operator=(const WorkFolder&) = delete;
-  fs::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  static constexpr const char* kLock = "lock";
-  fs::path path_;
-  std::optional<File> lock_;
-};
 
 constexpr const char* kAdvice = "remove it, or name another folder with --to";
 
@@ -49,6 +26,83 @@ bool is_free(const fs::path& path) {
   std::error_code error;
   return fs::symlink_status(path, error).type() == fs::file_type::not_found;
 }
+
+// What has come of a file so far, under a name of its own that the file's content decides: a download that
+// broke off goes on with it. It is removed again where it could not be gone on with.
+class Part {
+ public:
+  Part(const fs::path& folder, const DataFile& file) : path_(path_of(folder, file)) {
+    std::error_code error;
+    do {  // until it is not one that another process has just finished with
+      const fs::file_type type = fs::symlink_status(path_, error).type();
+      if (type != fs::file_type::not_found && type != fs::file_type::regular) {
+        throw RunError(fmt::format("{}: is no plain file; {}", path_.string(), kAdvice));
+      }
+      file_.emplace(path_.string(), File::Mode::kAppend, (folder / file.name).string());
+      if (!file_->lock()) {
+        throw RunError(fmt::format("{}: another `lpmm data get` is at work there", folder.string()));
+      }
+    } while (is_free(path_));
+  }
+  ~Part() {
+    std::error_code ignored;
+    if (!kept_ || fs::file_size(path_, ignored) == 0) fs::remove(path_, ignored);
+  }
+  Part(const Part&) = delete;
+  Part& operator=(const Part&) = delete;
+
+  static fs::path path_of(const fs::path& folder, const DataFile& file) {
+    return folder / fmt::format(".{}.{}.part", file.name, file.sha256.substr(0, 16));
+  }
+  const fs::path& path() const { return path_; }
+  File& file() { return *file_; }
+  void keep() { kept_ = true; }
+
+ private:
+  fs::path path_;
+  std::optional<File> file_;
+  bool kept_ = false;
+};
+
+// A new folder in `place` for the files of an archive. It goes again with those files, and with nothing else;
+// what a killed process left is cleared away by the next, which holds the lock of the archive's Part.
+class UnpackFolder {
+ public:
+  UnpackFolder(const fs::path& place, const DataSet& set) : set_(set) {
+    const std::string start = fmt::format(".{}.unpacking.", set.folder);
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(place, error)) {
+      if (entry.path().filename().string().starts_with(start)) clear(entry.path());
+    }
+    std::string name = (place / (start + "XXXXXX")).string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw RunError(fmt::format("{}: cannot be made: {}", name, std::strerror(errno)));
+    }
+    path_ = name;
+    make_folder(files().string());
+  }
+  ~UnpackFolder() { clear(path_); }
+  UnpackFolder(const UnpackFolder&) = delete;
+  UnpackFolder& operator=(const UnpackFolder&) = delete;
+  fs::path files() const { return path_ / set_.folder; }  // with the mode of other folders
+
+ private:
+  void clear(const fs::path& folder) const {
+    std::error_code ignored;
+    const fs::path inner = folder / set_.folder;
+    const auto is_folder = [&](const fs::path& path) {  // and no link to one
+      return fs::is_directory(fs::symlink_status(path, ignored));
+    };
+    if (!is_folder(folder)) return;
+    if (is_folder(inner)) {
+      for (const DataFile& file : set_.files) fs::remove(inner / file.name, ignored);
+      fs::remove(inner, ignored);
+    }
+    fs::remove(folder, ignored);  // where nothing is left in it
+  }
+  const DataSet& set_;
+  fs::path path_;
+};
 
 void check_known(const fs::path& path, const DataFile& file) {
   const auto check = [&](const std::string& expected, const std::string& found) {
@@ -69,12 +123,22 @@ bool is_there(const fs::path& path, const DataFile& file) {
   return true;
 }
 
-void check_space(const std::string& folder, const DataSet& set, const std::vector<DataFile>& missing) {
-  std::int64_t needed = set.archive ? set.archive->bytes : 0;
+void check_space(const fs::path& place, const DataSet& set, const std::vector<DataFile>& missing) {
+  std::int64_t needed = 0;
   for (const DataFile& file : missing) needed += file.bytes;
-  if (const std::int64_t space = free_space(folder); space < needed) {
-    throw RunError(fmt::format("{}: the disk has {} left, {} takes {}", folder, format_bytes(space), set.name,
-                               format_bytes(needed)));
+  std::vector<DataFile> to_come = missing;
+  if (set.archive) {
+    needed += set.archive->bytes;
+    to_come = {*set.archive};
+  }
+  for (const DataFile& file : to_come) {
+    std::error_code none;
+    const std::uintmax_t there = fs::file_size(Part::path_of(place, file), none);
+    if (!none) needed -= std::min(file.bytes, static_cast<std::int64_t>(there));
+  }
+  if (const std::int64_t space = free_space(place.string()); space < needed) {
+    throw RunError(fmt::format("{}: the disk has {} left, {} takes {}", place.string(), format_bytes(space),
+                               set.name, format_bytes(needed)));
   }
 }
 
@@ -88,63 +152,96 @@ void move(const fs::path& from, const fs::path& to) {
   sync_folder(to.parent_path().string());
 }
 
+// One set's way from its address to its folder.
+class Transfer {
+ public:
+  Transfer(const DataSet& set, const DownloadOptions& options, Progress& progress)
+      : set_(set), options_(options), progress_(progress), folder_(fs::path(options.folder) / set.folder) {}
+
+  Downloaded run() {
+    find_missing();
+    if (missing_.empty()) return result_;
+    if (set_.archive) check_folder_is_free();
+    // Beside what is to appear, so that it appears by a new name.
+    const fs::path place = set_.archive ? fs::path(options_.folder) : folder_;
+    make_folder(place.string());
+    check_space(place, set_, missing_);
+    if (set_.archive) {
+      Part part(place, *set_.archive);
+      fetch_to(part, *set_.archive);
+      unpack_all(part, place);
+    }
+    for (const DataFile& file : missing_) {
+      const fs::path path = folder_ / file.name;
+      if (!set_.archive) {
+        Part part(place, file);
+        fetch_to(part, file);
+        move(part.path(), path);
+      }
+      progress_.say(fmt::format("{}: {}", path.string(), format_bytes(file.bytes)));
+      result_.files.push_back(path.string());
+    }
+    return result_;
+  }
+
+ private:
+  void find_missing() {
+    for (const DataFile& file : set_.files) {
+      const fs::path path = folder_ / file.name;
+      if (is_there(path, file)) {
+        progress_.say(fmt::format("{}: is there already", path.string()));
+        result_.present.push_back(path.string());
+      } else {
+        missing_.push_back(file);
+      }
+    }
+  }
+  void check_folder_is_free() const {
+    if (is_free(folder_)) return;
+    if (!fs::is_directory(fs::symlink_status(folder_))) {
+      throw RunError(fmt::format("{}: is no folder; {}", folder_.string(), kAdvice));
+    }
+    std::error_code error;
+    if (!fs::is_empty(folder_, error)) {
+      throw RunError(fmt::format("{}: has no {}; {}", folder_.string(), missing_[0].name, kAdvice));
+    }
+  }
+  void fetch_to(Part& part, const DataFile& file) {
+    const std::string address = (options_.mirror.empty() ? set_.address : options_.mirror) + "/" + file.name;
+    try {
+      result_.bytes += fetch(address, file, part.path().string(), part.file(), options_.patience, progress_);
+    } catch (const Interrupted&) {
+      part.keep();
+      throw;
+    } catch (const Unreachable& unreachable) {
+      part.keep();
+      throw RunError(fmt::format("{}; {}", unreachable.what(), by_hand(set_, folder_.string(), missing_)));
+    }
+  }
+  void unpack_all(Part& part, const fs::path& place) {
+    const UnpackFolder unpacked(place, set_);
+    try {
+      unpack(part.path().string(), set_.archive->name, set_.folder, missing_, unpacked.files().string());
+      for (const DataFile& file : missing_) check_known(unpacked.files() / file.name, file);
+    } catch (const Interrupted&) {
+      part.keep();
+      throw;
+    }
+    move(unpacked.files(), folder_);
+  }
+
+  const DataSet& set_;
+  const DownloadOptions& options_;
+  Progress& progress_;
+  const fs::path folder_;
+  std::vector<DataFile> missing_;
+  Downloaded result_;
+};
+
 }  // namespace
 
 Downloaded download(const DataSet& set, const DownloadOptions& options, Progress& progress) {
-  const fs::path root = options.folder, folder = root / set.folder;
-  Downloaded result;
-  std::vector<DataFile> missing;
-  for (const DataFile& file : set.files) {
-    const fs::path path = folder / file.name;
-    if (is_there(path, file)) {
-      progress.say(fmt::format("{}: is there already", path.string()));
-      result.present.push_back(path.string());
-    } else {
-      missing.push_back(file);
-    }
-  }
-  if (missing.empty()) return result;
-  std::error_code error;
-  if (set.archive && !is_free(folder)) {
-    if (!fs::is_directory(fs::symlink_status(folder))) {
-      throw RunError(fmt::format("{}: is no folder; {}", folder.string(), kAdvice));
-    }
-    if (!fs::is_empty(folder, error)) {
-      throw RunError(fmt::format("{}: has no {}; {}", folder.string(), missing[0].name, kAdvice));
-    }
-  }
-  // Beside what is to appear, so that it appears by a new name.
-  const fs::path place = set.archive ? root : folder;
-  make_folder(place.string());
-  check_space(place.string(), set, missing);
-  const WorkFolder work(place);
-  const auto bring = [&](const DataFile& file) {
-    const std::string address = (options.mirror.empty() ? set.address : options.mirror) + "/" + file.name;
-    try {
-      fetch(address, file, (work / file.name).string(), options.patience, progress);
-    } catch (const Unreachable& unreachable) {
-      throw RunError(fmt::format("{}; {}", unreachable.what(), by_hand(set, folder.string(), missing)));
-    }
-    result.bytes += file.bytes;
-  };
-  if (set.archive) {
-    bring(*set.archive);
-    const fs::path unpacked = work / set.folder;
-    make_folder(unpacked.string());
-    unpack((work / set.archive->name).string(), set.folder, missing, unpacked.string());
-    for (const DataFile& file : missing) check_known(unpacked / file.name, file);
-    move(unpacked, folder);
-  }
-  for (const DataFile& file : missing) {
-    const fs::path path = folder / file.name;
-    if (!set.archive) {
-      bring(file);
-      move(work / file.name, path);
-    }
-    progress.say(fmt::format("{}: {}", path.string(), format_bytes(file.bytes)));
-    result.files.push_back(path.string());
-  }
-  return result;
+  return Transfer(set, options, progress).run();
 }
 
 }  // namespace lpmm

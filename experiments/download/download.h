@@ -23,7 +23,8 @@ struct Downloaded {
 };
 
 // Brings what is missing of `set`. A file appears whole and checked, an archive's folder with all its files,
-// or not at all; nothing that is there is changed. Throws RunError in one line that says what to do, and
+// or not at all; nothing that is there is changed. A
+// download that broke off goes on where it ended. Throws RunError in one line that says what to do, and
 // Interrupted.
 Downloaded download(const DataSet& set, const DownloadOptions& options, Progress& progress);
 

@@ -1,11 +1,13 @@
 // One file from one address, by libcurl.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "experiments/download/data_sets.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 
@@ -15,10 +17,12 @@ class Unreachable : public RunError {
   using RunError::RunError;
 };
 
-// Writes what is at `address` (http or https) to `path`, synced. Throws Unreachable; RunError where the
-// length or the checksum is not that of `expected`; Interrupted. What is at `path` then is of no use. A
-// connection that gives next to nothing for `patience` seconds counts as broken.
-void fetch(const std::string& address, const DataFile& expected, const std::string& path, long patience,
-           Progress& progress);
+// Brings what is at `address` (http or https) to the end of `part`, which lies at `path`, until it is
+// `expected`, and syncs it. What is there already is not asked for again where it is the beginning of that
+// file and the server gives parts; else it is cut off. Returns the bytes that came. Throws Unreachable, and
+// Interrupted: what has come until then can be gone on with; RunError where the length or the checksum is not
+// that of `expected`. A connection that gives next to nothing for `patience` seconds counts as broken.
+std::int64_t fetch(const std::string& address, const DataFile& expected, const std::string& path, File& part,
+                   long patience, Progress& progress);
 
 }  // namespace lpmm

@@ -16,11 +16,10 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// The archive's name is all its messages need: where it lies is temporary.
 class Reader {
  public:
-  explicit Reader(const std::string& path)
-      : name_(fs::path(path).filename().string()), handle_(archive_read_new(), archive_read_free) {
+  Reader(const std::string& path, const std::string& name)
+      : name_(name), handle_(archive_read_new(), archive_read_free) {
     if (handle_ == nullptr) fail("libarchive does not start");
     check(archive_read_support_filter_gzip(handle_.get()));
     check(archive_read_support_format_tar(handle_.get()));
@@ -86,9 +85,9 @@ class Reader {
 
 }  // namespace
 
-void unpack(const std::string& archive, const std::string& folder, const std::vector<DataFile>& files,
-            const std::string& to) {
-  Reader reader(archive);
+void unpack(const std::string& archive, const std::string& name, const std::string& folder,
+            const std::vector<DataFile>& files, const std::string& to) {
+  Reader reader(archive, name);
   std::vector<DataFile> missing = files;
   for (std::string path = reader.next(); !path.empty(); path = reader.next()) {
     const auto file = std::find_if(missing.begin(), missing.end(), [&](const DataFile& f) {

@@ -8,10 +8,10 @@
 
 namespace lpmm {
 
-// Writes `files`, which lie in `folder` of the archive, into the folder `to`, synced; nothing else is taken
-// out of it. Throws RunError where one is missing or of another size, or where the archive holds links,
-// devices or paths that lead out of it; Interrupted.
-void unpack(const std::string& archive, const std::string& folder, const std::vector<DataFile>& files,
-            const std::string& to);
+// Writes `files`, which lie in `folder` of the archive at `path`, called `name` in messages, into the folder
+// `to`, synced; nothing else is taken out of it. Throws RunError where one is missing or of another size, or
+// where the archive holds links, devices or paths that lead out of it; Interrupted.
+void unpack(const std::string& path, const std::string& name, const std::string& folder,
+            const std::vector<DataFile>& files, const std::string& to);
 
 }  // namespace lpmm

@@ -59,6 +59,7 @@ class Port {
 struct Reply {
   std::string bytes;
   std::function<void(int socket)> then = {};
+  std::string body = {};  // of which it sends the part that is asked for, in place of `bytes`
 };
 
 // Of one answer a connection: a client that took the next one over the same would lose it.
@@ -69,6 +70,24 @@ std::string head_of(std::size_t length, const char* status = "200 OK", const std
 
 Reply good(const std::string& body) {
   return {head_of(body.size()) + body};
+}
+
+Reply with_parts(const std::string& body) {
+  return {head_of(body.size()) + body, {}, body};
+}
+
+// What a server that gives parts answers to a request; to one without a range the whole.
+std::string answer_of(const Reply& reply, const std::string& request) {
+  const std::size_t range = request.find("Range: bytes=");
+  if (reply.body.empty() || range == std::string::npos) return reply.bytes;
+  const std::size_t first = std::strtoul(request.c_str() + range + 13, nullptr, 10);
+  const std::string size = std::to_string(reply.body.size());
+  if (first >= reply.body.size())
+    return head_of(0, "416 Range Not Satisfiable", "Content-Range: bytes */" + size + "\r\n");
+  const std::string rest = reply.body.substr(first);
+  return head_of(rest.size(), "206 Partial Content",
+                 fmt::format("Content-Range: bytes {}-{}/{}\r\n", first, reply.body.size() - 1, size)) +
+         rest;
 }
 
 Reply redirect(const std::string& to) {
@@ -114,8 +133,9 @@ class Server {
     const auto found = replies_.find(request.substr(start, request.find(' ', start) - start));
     ++requests_;
     const Reply reply = found == replies_.end() ? Reply{head_of(0, "404 Not Found")} : found->second;
-    for (std::size_t sent = 0; sent < reply.bytes.size();) {
-      const ::ssize_t n = ::send(socket, reply.bytes.data() + sent, reply.bytes.size() - sent, MSG_NOSIGNAL);
+    const std::string bytes = answer_of(reply, request);
+    for (std::size_t sent = 0; sent < bytes.size();) {
+      const ::ssize_t n = ::send(socket, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
       if (n < 0) return;
       sent += static_cast<std::size_t>(n);
     }
@@ -190,7 +210,7 @@ class Download : public ::testing::Test {
     Progress quiet(true);
     return download(set, {folder(), url, patience}, quiet);
   }
-  // One line with these words; nothing new below the folder, under whatever name.
+  // One line with these words; nothing new below the folder but parts.
   void expect_error(const DataSet& set, const std::string& url, const std::vector<std::string>& words,
                     long patience = 30) const {
     const std::vector<std::string> before = files();
@@ -205,11 +225,16 @@ class Download : public ::testing::Test {
     }
     EXPECT_EQ(files(), before);
   }
-  // Every file below the folder of data sets, and every hidden folder.
+  // Where what has come of a file stays.
+  std::string part(const std::string& where, const DataFile& file) const {
+    return fmt::format("{}/{}/.{}.{}.part", folder(), where, file.name, file.sha256.substr(0, 16));
+  }
+  // Every file below the folder of data sets, and every hidden folder; not what can be gone on with.
   std::vector<std::string> files() const {
     std::vector<std::string> names;
     if (!fs::is_directory(folder())) return names;
     for (const auto& entry : fs::recursive_directory_iterator(folder())) {
+      if (entry.path().extension() == ".part") continue;
       const bool hidden = entry.path().filename().string().starts_with(".");
       if (!entry.is_directory() || hidden)
         names.push_back(entry.path().lexically_relative(folder()).string());
@@ -391,21 +416,97 @@ TEST_F(Download, ArchivesThatAreNotAsKnown) {
   EXPECT_FALSE(fs::exists(path("out.txt")));
 }
 
-// What a killed process left is cleared away; two at a time are not.
-TEST_F(Download, LeftoversAreClearedAway) {
+// Folders and links called .download are the user's.
+TEST_F(Download, NothingOfTheUserIsRemoved) {
   const Server server({{"/a.txt", good(a_)}, {"/b.txt", good(b_)}});
-  write("data/texts/.download/a.txt", "half a fi");
+  const Port closed;
+  write("data/texts/.download/notes", "mine");
+  write("thesis/chapter", "mine too");
+  fs::create_symlink(path("thesis"), path("data/.download"));
+  expect_error(texts(), closed.url(), {"by hand"});
+  expect_error(packed("x"), closed.url(), {"by hand"});
+  get(texts(), server.url());
+  const std::string archive = tar_of({{"set/a.txt", a_}, {"set/b.txt", b_}});
+  const Server packed_server({{"/set.tar.gz", good(archive)}});
+  get(packed(archive), packed_server.url());
+  EXPECT_EQ(read_file(path("data/texts/.download/notes")), "mine");
+  EXPECT_EQ(read_file(path("thesis/chapter")), "mine too");
+  EXPECT_TRUE(fs::is_symlink(path("data/.download")));
+}
+
+TEST_F(Download, ABrokenDownloadGoesOn) {
+  const DataFile b = texts().files[1];
+  const std::size_t half = 150000;
+  const std::string cut = head_of(b_.size()) + b_.substr(0, half);
   {
-    File lock(path("data/texts/.download/lock"), File::Mode::kAppend);
-    ASSERT_TRUE(lock.lock());
+    const Server server({{"/a.txt", good(a_)}, {"/b.txt", {cut}}});
+    expect_error({"texts", "", "texts", {b}, {}}, server.url(), {"/b.txt"});
+  }
+  EXPECT_TRUE(read_file(part("texts", b)) == b_.substr(0, half));
+  const Server server({{"/a.txt", good(a_)}, {"/b.txt", with_parts(b_)}});
+  const Downloaded rest = get(texts(), server.url());
+  EXPECT_EQ(rest.bytes, static_cast<std::int64_t>(a_.size() + b_.size() - half));
+  EXPECT_TRUE(read_file(folder() + "/texts/b.txt") == b_);
+  EXPECT_FALSE(fs::exists(part("texts", b)));
+}
+
+// What lies there may be whole, broken or too long, and the server may not know of parts.
+TEST_F(Download, WhatCannotBeGoneOnWithComesAnew) {
+  const DataFile b = texts().files[1];
+  const Server server({{"/plain/b.txt", good(b_)}, {"/parts/b.txt", with_parts(b_)}});
+  const DataSet set = {"texts", "", "texts", {b}, {}};
+  const std::string other(150000, 'x');
+  const auto bytes_of = [&](const std::string& before, const std::string& where) {
+    write("data/texts/" + fs::path(part("texts", b)).filename().string(), before);
+    const std::int64_t bytes = get(set, server.url() + where).bytes;
+    EXPECT_TRUE(read_file(folder() + "/texts/b.txt") == b_);
+    EXPECT_FALSE(fs::exists(part("texts", b)));
+    fs::remove(folder() + "/texts/b.txt");
+    return bytes;
+  };
+  const std::int64_t size = b.bytes;
+  EXPECT_EQ(bytes_of(b_.substr(0, 1000), "/plain"), size);
+  EXPECT_EQ(bytes_of(b_, "/plain"), 0);
+  EXPECT_EQ(bytes_of(std::string(b_.size(), 'x'), "/parts"), size);
+  EXPECT_EQ(bytes_of(b_ + "more", "/parts"), size);
+  EXPECT_EQ(bytes_of(other, "/parts"), size + size - 150000);
+}
+
+TEST_F(Download, APartIsNoLinkAndNobodyElses) {
+  const Server server({{"/a.txt", with_parts(a_)}, {"/b.txt", good(b_)}});
+  const std::string part_a = part("texts", texts().files[0]);
+  write("thesis", "mine");
+  fs::create_directories(folder() + "/texts");
+  fs::create_symlink(path("thesis"), part_a);
+  expect_error(texts(), server.url(), {part_a, "no plain file"});
+  EXPECT_EQ(read_file(path("thesis")), "mine");
+  fs::remove(part_a);
+  {
+    File other(part_a, File::Mode::kAppend);
+    ASSERT_TRUE(other.lock());
     expect_error(texts(), server.url(), {"data/texts: another"});
   }
   get(texts(), server.url());
   EXPECT_EQ(files(), (Names{"texts/a.txt", "texts/b.txt"}));
 }
 
+// What a killed process has unpacked is cleared away, as far as it is of the set.
+TEST_F(Download, LeftoversAreClearedAway) {
+  const std::string archive = tar_of({{"set/a.txt", a_}, {"set/b.txt", b_}});
+  const Server server({{"/set.tar.gz", good(archive)}});
+  write("data/.set.unpacking.killed/set/a.txt", "half");
+  write("data/.set.unpacking.mixed/set/a.txt", "half");
+  write("data/.set.unpacking.mixed/set/mine", "mine");
+  write("thesis/set/a.txt", "mine too");
+  fs::create_symlink(path("thesis"), path("data/.set.unpacking.link"));
+  get(packed(archive), server.url());
+  EXPECT_FALSE(fs::exists(path("data/.set.unpacking.killed")));
+  EXPECT_EQ(read_file(path("data/.set.unpacking.mixed/set/mine")), "mine");
+  EXPECT_EQ(read_file(path("thesis/set/a.txt")), "mine too");
+}
+
 // The server presses Ctrl-C when half of the file is out.
-TEST_F(Download, CtrlCLeavesNothing) {
+TEST_F(Download, CtrlCLeavesWhatCanBeGoneOnWith) {
   const std::string head = head_of(b_.size());
   const auto interrupt = [](int socket) {
     ::kill(::getpid(), SIGINT);
@@ -418,6 +519,7 @@ TEST_F(Download, CtrlCLeavesNothing) {
     const InterruptGuard guard;
     EXPECT_THROW(get(texts(), server.url(), 3600), Interrupted);
   }
+  EXPECT_TRUE(b_.starts_with(read_file(part("texts", texts().files[1]))));
   EXPECT_EQ(files(), Names{"texts/a.txt"});
   CLI::App program;
   Action action;

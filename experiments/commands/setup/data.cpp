@@ -81,7 +81,7 @@ int run_get(const GetArguments& o) {
       all.bytes += one.bytes;
     }
   } catch (const Interrupted&) {
-    progress.warn("interrupted; files that are whole stay");
+    progress.warn("interrupted; the same command goes on where it ended");
     return 130;
   }
   print_answer({{"folder", options.folder},
