@@ -11,11 +11,14 @@
 
 namespace lpmm {
 
+std::vector<std::string> ablation_parts();
+
 struct AblationOptions {
   std::string out;
-  std::vector<std::string> parts = {"quadratic", "momentum", "logistic", "steps", "variance"};
+  std::vector<std::string> parts = ablation_parts();
   int threads = 0;
   bool quick = false;  // a corner of each grid, to see that it works
+  bool svg = false;    // draws its charts as SVG too
 };
 
 // Returns 0. Throws UsageError, RunError.

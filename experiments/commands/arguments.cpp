@@ -92,6 +92,10 @@ void add_settings_option(CLI::App& command, std::vector<std::string>& settings) 
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
+void add_svg_option(CLI::App& command, bool& svg) {
+  command.add_flag("--svg", svg, "draw every chart as an SVG file too");
+}
+
 void add_threads_option(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "0: all processors; results do not depend on it")
       ->check(CLI::Range(0, 1024).description(""));

@@ -69,6 +69,9 @@ extern const CLI::Validator kUnsigned;
 // --set A.B=C of a grid.
 void add_settings_option(CLI::App& command, std::vector<std::string>& settings);
 
+// --svg of what draws charts.
+void add_svg_option(CLI::App& command, bool& svg);
+
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
 

@@ -10,7 +10,8 @@
 
 #include "experiments/memory/memory_experiment.h"
 #include "experiments/plots/chart.h"
-#include "experiments/plots/plot.h"
+#include "experiments/plots/csv.h"
+#include "experiments/plots/figures.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
@@ -229,24 +230,23 @@ std::string memory_csv(std::span<const Row> rows) {
       ",activation_bytes,workspace_bytes,data_bytes,overhead_bytes,planned_peak_bytes,measured_peak_bytes\n";
   for (const Row& row : rows) {
     const Plan& plan = row.plan;
-    csv += fmt::format("{},{},{},{:.4f}", row.subject, row.preset, plan.ledger.parameters,
-                       plan.ledger.bits_per_parameter());
-    const auto parts = model_memory_json(plan.ledger);
+    const Ledger& ledger = plan.ledger;
+    csv += fmt::format("{},{},{},{:.4f}", csv_field(row.subject), csv_field(row.preset), ledger.parameters,
+                       ledger.bits_per_parameter());
+    const auto parts = model_memory_json(ledger);
     for (const char* part : kMemoryParts) csv += fmt::format(",{}", parts[part].get<std::int64_t>());
-    csv +=
-        fmt::format(",{},{},{},{},{},{}\n", plan.ledger.activations, plan.ledger.workspace, plan.data_bytes,
-                    plan.overhead_bytes, plan.peak_bytes, row.measured ? std::to_string(*row.measured) : "");
+    csv += "," + csv_line(ledger.activations, ledger.workspace, plan.data_bytes, plan.overhead_bytes,
+                          plan.peak_bytes, row.measured ? std::to_string(*row.measured) : "");
   }
   return csv;
 }
 
 std::string largest_csv(std::span<const Largest> found) {
-  std::string csv =
-      "gigabytes,optimizer,preset,largest_named,gpt_layers,gpt_parameters,resnet110_widen,resnet110_"
-      "parameters\n";
+  std::string csv = csv_line("gigabytes", "optimizer", "preset", "largest_named", "gpt_layers",
+                             "gpt_parameters", "resnet110_widen", "resnet110_parameters");
   for (const Largest& l : found) {
-    csv += fmt::format("{},{},{},{},{},{},{},{}\n", l.gigabytes, l.rule, l.preset, l.named, l.gpt_layers,
-                       l.gpt_parameters, l.resnet_widen, l.resnet_parameters);
+    csv += csv_line(l.gigabytes, l.rule, l.preset, l.named, l.gpt_layers, l.gpt_parameters, l.resnet_widen,
+                    l.resnet_parameters);
   }
   return csv;
 }
@@ -344,7 +344,7 @@ int run_memory_experiment(const MemoryExperiment& o) {
   const std::vector<Largest> found = find_all_largest(planner, o, progress);
   if (InterruptGuard::asked()) return 130;
   write_text((fs::path(o.out) / "largest.csv").string(), largest_csv(found));
-  draw_charts(o.out, "memory", charts_of(rows, found, o));
+  draw_picture({charts_of(rows, found, o)}, (fs::path(o.out) / "memory").string(), o.svg);
   progress.say(fmt::format("memory: wrote memory.csv, largest.csv and memory.png to {}", o.out));
   return 0;
 }

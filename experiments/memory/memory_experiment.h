@@ -16,6 +16,7 @@ struct MemoryExperiment {
   std::string models = "*";                          // pattern of the names of those that are planned
   std::vector<int> gigabytes = {6, 11, 16, 24, 80};  // to find the largest models for
   bool quick = false;                                // trains the small ones only, and 6 GB
+  bool svg = false;                                  // draws its charts as SVG too
   int threads = 0;                                   // of a training; 0: all processors
 };
 

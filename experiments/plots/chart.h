@@ -1,4 +1,5 @@
-// Charts of numbers, drawn by gnuplot from a script that holds its data.
+// Charts of numbers: what is drawn. gnuplot draws them for files (draw_picture), and experiments/plots/svg.h
+// for pages of HTML.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,10 @@
 #include <vector>
 
 namespace lpmm {
+
+// Okabe and Ito's colours, told apart with any colour vision.
+inline constexpr const char* kRunColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                              "#E69F00", "#56B4E9", "#000000", "#8C8C00"};
 
 struct ChartSeries {
   std::string title;  // empty: not in the key
@@ -22,10 +27,27 @@ struct Chart {
   std::string title, x_label, y_label;
   std::string scales;  // gnuplot commands
   std::vector<ChartSeries> series;
+  bool percent = false;  // y goes from 0 to 100
 };
 
-// Leaves OUT/NAME.gp, which holds its data, and NAME.png and NAME.svg drawn from it, up to three charts in a
-// row. Throws RunError where gnuplot is missing or fails.
-void draw_charts(const std::string& out, const std::string& name, const std::vector<Chart>& charts);
+struct Picture {
+  std::vector<Chart> charts;
+  std::vector<std::size_t> rows = {};  // how many charts each row holds; empty: up to three
+  // What the colours of kRunColours stand for in all charts, in a strip at the top; empty: each chart has a
+  // key of its own.
+  std::vector<std::string> key = {};
+};
+
+// The commands that draw it, with its data: `gnuplot NAME.gp` leaves NAME.png, `gnuplot -c NAME.gp svg`
+// NAME.svg, and `gnuplot -c NAME.gp TYPE FILE` another file.
+std::string picture_script(const Picture& picture, const std::string& name);
+
+// Leaves PREFIX.gp, which holds its data, PREFIX.png drawn from it with a palette of 256 colours, and with
+// `svg` PREFIX.svg. Pictures are replaced as a whole. Throws RunError where gnuplot is missing or fails, or a
+// disk is full.
+void draw_picture(const Picture& picture, const std::string& prefix, bool svg);
+
+// The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
+double tic_distance(double last);
 
 }  // namespace lpmm

@@ -52,25 +52,20 @@ std::string whole_picture(const std::string& path, std::string_view end) {
 
 }  // namespace
 
-void draw_with_gnuplot(const std::string& script, const std::string& name, const std::string& prefix) {
-  const TemporaryFolder folder;  // gnuplot sees names that need no quotes
+std::string gnuplot_picture(const std::string& script, const std::string& type) {
+  const TemporaryFolder folder;
   write_text(folder / "script.gp", script);
-  const std::string output = folder / "output.txt";
+  const std::string output = folder / "output.txt", name = "plot." + type;
   int code = 0;
   try {
-    code = wait_process(
-        start_process({"gnuplot", "--default-settings", "script.gp"}, {output, folder.string()}));
+    code = wait_process(start_process({"gnuplot", "--default-settings", "-c", "script.gp", type, name},
+                                      {output, folder.string()}));
   } catch (const RunError& error) {
     throw RunError(fmt::format("{}; plots need gnuplot (Debian: apt-get install gnuplot-nox)", error.what()));
   }
   if (code != 0)
     throw RunError(fmt::format("gnuplot ended with {}: {}", code, read_text(output, kMostBytes)));
-  const std::string png = whole_picture(folder / (name + ".png"), "IEND");
-  const std::string svg = whole_picture(folder / (name + ".svg"), "</svg>");
-  const fs::path above = fs::path(prefix).parent_path();
-  if (!above.empty()) make_folder(above.string());
-  write_text(prefix + ".png", png);
-  write_text(prefix + ".svg", svg);
+  return whole_picture(folder / name, type == "svg" ? "</svg>" : "IEND");
 }
 
 }  // namespace lpmm

@@ -5,9 +5,8 @@
 
 namespace lpmm {
 
-// Runs a script that leaves NAME.png and NAME.svg in its folder, and writes them as PREFIX.png and
-// PREFIX.svg, each as a whole or not at all. Throws RunError where gnuplot is missing or fails, or a disk is
-// full.
-void draw_with_gnuplot(const std::string& script, const std::string& name, const std::string& prefix);
+// What a script of picture_script draws: the bytes of a whole "png" or "svg". Throws RunError where gnuplot
+// is missing or fails, or a disk is full.
+std::string gnuplot_picture(const std::string& script, const std::string& type);
 
 }  // namespace lpmm

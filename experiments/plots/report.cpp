@@ -3,118 +3,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "experiments/plots/figures.h"
+#include "experiments/plots/html.h"
 #include "experiments/plots/records.h"
+#include "experiments/plots/svg.h"
+#include "experiments/report_page.h"
 #include "lpmm/base/process.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
 namespace {
 
-constexpr const char* kStyle = R"(
-:root { --ground: #ffffff; --text: #1c1e21; --quiet: #5f6670; --line: #d8dce1; --soft: #f4f5f7; --colour6: #000000;
-  color-scheme: light dark; }
-@media (prefers-color-scheme: dark) {
-  :root { --ground: #15171a; --text: #e6e8ea; --quiet: #9aa1ab; --line: #363b42; --soft: #1f2328; --colour6: #ffffff; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem; max-width: 84rem; background: var(--ground); color: var(--text);
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: 0 0 .25rem; }
-h2 { font-size: 1.15rem; margin: 2.2rem 0 .6rem; }
-p { margin: .3rem 0; color: var(--quiet); }
-code, pre { font: 13px/1.45 ui-monospace, monospace; }
-pre { background: var(--soft); padding: .7rem .9rem; border-radius: 6px; margin: .5rem 0; white-space: pre-wrap;
-  overflow-wrap: anywhere; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 14px; }
-th, td { padding: .28rem .75rem; text-align: right; white-space: nowrap; border-bottom: 1px solid var(--line); }
-th:first-child, td:first-child { text-align: left; padding-left: .2rem; }
-td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 16em; }
-td.word, th.word { text-align: left; }
-th { font-weight: 600; color: var(--quiet); vertical-align: bottom; white-space: normal; }
-th button { all: unset; cursor: pointer; }
-th button:focus-visible { outline: 2px solid #0072B2; outline-offset: 2px; }
-th[aria-sort=ascending] button::after { content: " \2191"; }
-th[aria-sort=descending] button::after { content: " \2193"; }
-.panels { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 25rem), 1fr)); }
-figure { margin: 0; }
-figcaption { font-weight: 600; font-size: 14px; }
-svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--quiet); font: 12px system-ui, sans-serif; }
-.grid { stroke: var(--line); stroke-width: 1; }
-.curve { fill: none; stroke-width: 2; stroke-linejoin: round; }
-.line { display: inline-block; width: 1.6em; height: .6em; margin-right: .4em; stroke-width: 4; }
-.key { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .45em; }
-.bar { display: flex; height: 1.1rem; min-width: 2px; border-radius: 3px; overflow: hidden; }
-.bars { display: grid; grid-template-columns: fit-content(26em) 1fr max-content; gap: .4rem .8rem;
-  align-items: center; overflow-wrap: anywhere; margin: .6rem 0 1rem; }
-@media (max-width: 44rem) {
-  body { padding: 1rem; }
-  .bars { grid-template-columns: 1fr; gap: 0; }
-  .bars > :nth-child(3n) { margin-bottom: .6rem; color: var(--quiet); }
-}
-details { border-top: 1px solid var(--line); padding: .5rem 0; }
-summary { cursor: pointer; font-weight: 600; }
-label { cursor: pointer; }
-.off { display: none; }
-)";
-
-// Sorting by a column, and curves that can be switched off.
-constexpr const char* kScript = R"(
-for (const button of document.querySelectorAll("th button")) button.onclick = () => {
-  const head = button.parentElement, body = head.closest("table").tBodies[0];
-  const down = head.getAttribute("aria-sort") === "ascending";
-  for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
-  head.setAttribute("aria-sort", down ? "descending" : "ascending");
-  const value = row => row.cells[head.cellIndex].dataset.value ?? row.cells[head.cellIndex].textContent;
-  const order = (a, b) => {
-    if (a === "" || b === "") return (a === "") - (b === "");  // what is missing comes last
-    const both = a - b;
-    return (down ? -1 : 1) * (Number.isNaN(both) ? a.localeCompare(b) : both);
-  };
-  body.append(...[...body.rows].sort((a, b) => order(value(a), value(b))));
-};
-for (const box of document.querySelectorAll("input[data-run]")) box.onchange = () => {
-  for (const curve of document.querySelectorAll(".run" + box.dataset.run)) curve.classList.toggle("off", !box.checked);
-};
-)";
-
-// ---- text ----------------------------------------------------------------------------------------------
-std::string html(std::string_view text) {
-  std::string out;
-  for (const char c : printable(text)) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-// ---- one run -------------------------------------------------------------------------------------------
 struct Run {
   std::string path;
   PlotRun curves;
@@ -154,208 +61,144 @@ Run read(const NamedRun& given) {
   return run;
 }
 
-std::string colour(std::size_t run) {
-  const std::size_t at = run % std::size(kRunColours);
-  // Black curves are white on a dark page.
-  return std::string_view(kRunColours[at]) == "#000000" ? "var(--colour6)" : kRunColours[at];
+// Bytes as people read them.
+std::string in_units(double bytes) {
+  return format_bytes(static_cast<std::int64_t>(bytes));
 }
 
-// After eight runs the colours begin again, with longer dashes each time.
-std::string stroke(std::size_t run) {
-  const std::size_t round = run / std::size(kRunColours);
-  const std::string dashes =
-      round == 0 ? "" : fmt::format(" stroke-dasharray=\"{} {}\"", 2 + 2 * round, 1 + round);
-  return fmt::format(" style=\"stroke:{}\"{}", colour(run), dashes);
-}
-
-std::string key(std::size_t run) {
-  return fmt::format("<svg class=\"line\" viewBox=\"0 0 22 8\"><line x2=\"22\" y1=\"4\" y2=\"4\"{}/></svg>",
-                     stroke(run));
-}
-
-// ---- tables --------------------------------------------------------------------------------------------
-struct Cell {
-  std::string html;
-  std::optional<double> value;  // what the column is sorted by, where it is a number
-};
-Cell cell_of(std::optional<double> value, std::string (*text)(double)) {
-  return value ? Cell{text(*value), value} : Cell{};
-}
-
-struct Column {
-  std::string title;
-  bool words = false;
-  std::vector<Cell> cells = {};  // one a row
-};
-
-// Columns that are empty in every row are left out.
-std::string table(const std::vector<Column>& columns) {
-  std::vector<const Column*> shown;
-  for (const Column& c : columns) {
-    if (std::any_of(c.cells.begin(), c.cells.end(), [](const Cell& cell) { return !cell.html.empty(); }))
-      shown.push_back(&c);
-  }
-  if (shown.empty()) return "";
-  std::string out = "<div class=\"wide\"><table><thead><tr>";
-  for (const Column* c : shown) {
-    out += fmt::format("<th{}><button>{}</button></th>", c->words ? " class=\"word\"" : "", html(c->title));
-  }
-  out += "</tr></thead><tbody>\n";
-  for (std::size_t row = 0; row < shown[0]->cells.size(); ++row) {
-    out += "<tr>";
-    for (const Column* c : shown) {
-      const Cell& cell = c->cells[row];
-      out += fmt::format("<td{}{}>{}</td>", c->words ? " class=\"word\"" : "",
-                         cell.value ? fmt::format(" data-value=\"{}\"", *cell.value) : "", cell.html);
-    }
-    out += "</tr>\n";
-  }
-  return out + "</tbody></table></div>\n";
+HtmlCell cell_of(std::optional<double> value, std::string (*text)(double)) {
+  return value ? HtmlCell{text(*value), value} : HtmlCell{};
 }
 
 // Model memory has a table of its own.
-void add_figures(std::vector<Column>& columns, const std::vector<Run>& runs, bool of_memory) {
+void add_figures(std::vector<HtmlColumn>& columns, const std::vector<Run>& runs, bool of_memory) {
   for (const Figure& figure : figures()) {
     if (figure.of_memory != of_memory) continue;
-    columns.push_back({figure.title});
+    columns.push_back({figure.title.substr(0, figure.title.find(", bytes"))});
     for (const Run& run : runs) {
-      columns.back().cells.push_back(cell_of(value_of(figure, run.known), figure.text));
+      columns.back().cells.push_back(
+          cell_of(value_of(figure, run.known), figure.of_bytes ? in_units : figure.text));
     }
   }
 }
 
 std::string runs_table(const std::vector<Run>& runs) {
-  Column names{"run", true}, states{"state", true}, presets{"preset", true}, seeds{"seed"};
+  HtmlColumn names{"run", true}, states{"state", true}, presets{"preset", true}, seeds{"seed"};
   for (std::size_t r = 0; r < runs.size(); ++r) {
     names.cells.push_back(
-        {fmt::format("<label><input type=\"checkbox\" checked data-run=\"{}\"> {}{}</label>", r, key(r),
+        {fmt::format("<label><input type=\"checkbox\" checked data-run=\"{}\"> {}{}</label>", r, run_key(r),
                      html(runs[r].label())),
          {}});
     states.cells.push_back({html(runs[r].state()), {}});
     presets.cells.push_back({html(text_in(runs[r].config, "preset")), {}});
     const auto seed = runs[r].config.find("seed");
     const bool whole = seed != runs[r].config.end() && seed->is_number_integer();
-    seeds.cells.push_back(whole ? Cell{seed->dump(), seed->get<double>()} : Cell{});
+    seeds.cells.push_back(whole ? HtmlCell{seed->dump(), seed->get<double>()} : HtmlCell{});
   }
-  std::vector<Column> columns = {names, states, presets, seeds};
+  std::vector<HtmlColumn> columns = {names, states, presets, seeds};
   add_figures(columns, runs, false);
-  return table(columns);
+  return html_table(columns, "runs");
 }
 
 // ---- curves --------------------------------------------------------------------------------------------
-// Positions in the picture of a range of values.
-struct Scale {
-  double low = 0, high = 1, from = 0, to = 1;
-  double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
-  double distance() const { return tic_distance(high - low); }
-  std::vector<double> tics() const {
-    const double distance = this->distance();
-    std::vector<double> out;
-    const double first = std::ceil(low / distance - 1e-9);
-    for (int i = 0; i < 12 && (first + i) * distance <= high + 1e-9 * distance; ++i) {
-      out.push_back((first + i) * distance + 0.0);  // no -0
-    }
-    return out;
-  }
-};
-
-// The range of some values, a little wider, and never empty.
-void fit(Scale& scale, double low, double high) {
-  const double room = std::max({0.04 * (high - low), 1e-6 * std::max(std::abs(low), std::abs(high)), 1e-9});
-  scale.low = low - room;
-  scale.high = high + room;
+// False for one point a run, which the table has, and for shares of nothing but zeros.
+bool tells_something(const Chart& chart) {
+  return std::any_of(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) {
+    const auto is_zero = [](const auto& point) { return point.second == 0; };
+    return s.points.size() > 1 && !(chart.percent && std::all_of(s.points.begin(), s.points.end(), is_zero));
+  });
 }
 
-// With as many digits as tell a mark from its neighbours.
-std::string tic_text(double value, double distance) {
-  if (std::abs(value) >= 1e7) return fmt::format("{:.6g}", value);
-  const int digits = std::max(0, static_cast<int>(-std::floor(std::log10(distance) + 1e-9)));
-  return fmt::format("{:.{}f}", value, digits);
-}
-
-std::string drawing(const Panel& panel, const std::vector<Run>& runs) {
-  constexpr double kWidth = 460, kHeight = 280, kLeft = 52, kRight = 12, kTop = 10, kBottom = 40;
-  double low = HUGE_VAL, high = -HUGE_VAL, last = 1;
-  for (const Curve& curve : panel.curves) {
-    for (const PlotPoint& p : curve) {
-      low = std::min(low, p.value);
-      high = std::max(high, p.value);
-      last = std::max(last, p.step);
-    }
+std::string curves_section(const std::vector<Run>& runs) {
+  std::vector<PlotRun> curves;
+  std::vector<std::string> labels;
+  for (const Run& run : runs) {
+    curves.push_back(run.curves);
+    labels.push_back(run.label());
   }
-  Scale x{0, last, kLeft, kWidth - kRight}, y{0, 100, kHeight - kBottom, kTop};
-  if (!panel.share) fit(y, low, high);
-  std::string out = fmt::format(
-      "<figure><figcaption>{}</figcaption><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n",
-      html(panel.title), kWidth, kHeight, html(panel.title + " over steps"));
-  for (const double v : y.tics()) {
-    out += fmt::format(
-        "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/><text x=\"{3}\" "
-        "y=\"{4:.1f}\" "
-        "text-anchor=\"end\">{5}</text>\n",
-        kLeft, kWidth - kRight, y(v), kLeft - 6, y(v) + 4, tic_text(v, y.distance()));
+  std::string figures;
+  bool has_shares = false;
+  for (const Chart& chart : charts_of_runs(curves)) {
+    if (!tells_something(chart)) continue;
+    has_shares = has_shares || chart.percent;
+    figures += chart_figure(chart, labels);
   }
-  for (const double v : x.tics()) {
-    out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n", x(v),
-                       kHeight - kBottom + 17, tic_text(v, x.distance()));
-  }
-  out += fmt::format(
-      "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">step</text>"
-      "<text transform=\"translate(12 {}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      (kLeft + kWidth - kRight) / 2, kHeight - 6, (kTop + kHeight - kBottom) / 2, html(panel.axis));
-  for (std::size_t r = 0; r < panel.curves.size(); ++r) {
-    const Curve& curve = panel.curves[r];
-    if (curve.empty()) continue;
-    std::string points;
-    for (const PlotPoint& p : curve) points += fmt::format("{:.1f},{:.1f} ", x(p.step), y(p.value));
-    const std::string title = html(fmt::format("{}: {:.6g} at step {}", runs[r].label(), curve.back().value,
-                                               with_commas(curve.back().step)));
-    out += fmt::format("<g class=\"run{}\"{}><title>{}</title>", r, stroke(r), title);
-    out += curve.size() == 1 ? fmt::format("<circle r=\"3\" style=\"fill:{}\" cx=\"{:.1f}\" cy=\"{:.1f}\"/>",
-                                           colour(r), x(curve[0].step), y(curve[0].value))
-                             : fmt::format("<polyline class=\"curve\" points=\"{}\"/>", points);
-    out += "</g>\n";
-  }
-  return out + "</svg></figure>\n";
+  if (figures.empty()) return "";
+  return fmt::format("<h2>How training went</h2>\n{}<div class=\"panels\">\n{}</div>\n",
+                     has_shares ? "<p>Underflow: the share of changes that were too small to change the "
+                                  "stored number.</p>\n"
+                                : "",
+                     figures);
 }
 
 // ---- memory --------------------------------------------------------------------------------------------
 constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C8C00"};
 
+// What the same tensors would take in fp32, with the same roles; 0 where the log does not list them.
+double fp32_bytes(const Run& run) {
+  const auto tensors = run.ledger.find("tensors");
+  if (tensors == run.ledger.end() || !tensors->is_array()) return 0;
+  double bytes = number_in(run.memory(), "buffers").value_or(0);
+  for (const Json& tensor : *tensors) {
+    const auto shape = tensor.find("shape");
+    if (!tensor.is_object() || shape == tensor.end() || !shape->is_array()) return 0;
+    double elements = 1;
+    for (const Json& length : *shape) elements *= length.is_number() ? length.get<double>() : 0;
+    bytes += 4 * elements * static_cast<double>(object_in(tensor, "specs").size());
+  }
+  return bytes;
+}
+
+// "2.7 MB, 3.8 times smaller than in fp32"
+std::string size_text(const Run& run, double total) {
+  const double ratio = total > 0 ? fp32_bytes(run) / total : 0;
+  std::string out = in_units(total);
+  if (ratio >= 1.05 && ratio < 1000) out += fmt::format(", {:.1f} times smaller than in fp32", ratio);
+  return out;
+}
+
+std::string memory_bar(const Run& run, double largest) {
+  const double total = number_in(run.memory(), "total").value_or(0);
+  std::string out = fmt::format("<span>{}</span><div class=\"bar\" style=\"width:{:.2f}%\">",
+                                html(run.label()), 100 * std::clamp(total / largest, 0.0, 1.0));
+  for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
+    const double bytes = number_in(run.memory(), kMemoryParts[p]).value_or(0);
+    if (bytes <= 0 || total <= 0) continue;
+    out += fmt::format("<span style=\"background:{};width:{:.2f}%\" title=\"{}: {} ({} bytes)\"></span>",
+                       kPartColours[p], 100 * bytes / total, kMemoryParts[p], in_units(bytes),
+                       with_commas(bytes));
+  }
+  return out +
+         fmt::format("</div><span title=\"{} bytes\">{}</span>\n", with_commas(total), size_text(run, total));
+}
+
 std::string memory_section(const std::vector<Run>& runs) {
   double largest = 0;
   for (const Run& run : runs) largest = std::max(largest, number_in(run.memory(), "total").value_or(0));
   if (largest <= 0) return "";
-  std::string out = "<h2>Model memory</h2>\n<p>";
+  std::string out = "<h2>What the model takes in memory</h2>\n<p>";
   for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
+    const auto has_part = [&](const Run& run) {
+      return number_in(run.memory(), kMemoryParts[p]).value_or(0) > 0;
+    };
+    if (std::none_of(runs.begin(), runs.end(), has_part)) continue;
     out += fmt::format("<span class=\"key\" style=\"background:{}\"></span>{} &nbsp; ", kPartColours[p],
                        kMemoryParts[p]);
   }
   out += "</p>\n<div class=\"bars\">\n";
-  for (const Run& run : runs) {
-    const double total = number_in(run.memory(), "total").value_or(0);
-    out += fmt::format("<span>{}</span><div class=\"bar\" style=\"width:{:.2f}%\">", html(run.label()),
-                       100 * std::clamp(total / largest, 0.0, 1.0));
-    for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
-      const double bytes = number_in(run.memory(), kMemoryParts[p]).value_or(0);
-      if (bytes <= 0 || total <= 0) continue;
-      out += fmt::format("<span style=\"background:{};width:{:.2f}%\" title=\"{}: {} bytes\"></span>",
-                         kPartColours[p], 100 * bytes / total, kMemoryParts[p], with_commas(bytes));
-    }
-    out += fmt::format("</div><span>{} bytes</span>\n", with_commas(total));
-  }
+  for (const Run& run : runs) out += memory_bar(run, largest);
   out += "</div>\n";
-  std::vector<Column> columns = {{"run", true}};
-  for (const Run& run : runs) columns[0].cells.push_back({html(run.label()), {}});
+  std::vector<HtmlColumn> columns = {{"run", true}};
+  for (const Run& run : runs) columns[0].cells.push_back({html(run.label())});
   add_figures(columns, runs, true);
-  return out + table(columns);
+  return out + html_table(columns, "model memory");
 }
 
 // ---- every run by itself -------------------------------------------------------------------------------
 // Its tensors: how each is stored, and the share of its last measured increments that changed no code.
 std::string tensors_table(const Run& run) {
-  Column names{"tensor", true}, shapes{"shape", true}, bytes{"bytes"};
-  std::vector<Column> specs, shares;
+  HtmlColumn names{"tensor", true}, shapes{"shape", true}, bytes{"size"};
+  std::vector<HtmlColumn> specs, shares;
   for (std::size_t r = 0; r < kRoles; ++r) {
     const std::string role(to_string(static_cast<Role>(r)));
     specs.push_back({role, true});
@@ -371,7 +214,7 @@ std::string tensors_table(const Run& run) {
     names.cells.push_back({html(name), {}});
     const auto shape = tensor.find("shape");
     shapes.cells.push_back({shape == tensor.end() ? "" : html(shape->dump()), {}});
-    bytes.cells.push_back(cell_of(number_in(tensor, "bytes"), with_commas));
+    bytes.cells.push_back(cell_of(number_in(tensor, "bytes"), in_units));
     for (std::size_t r = 0; r < kRoles; ++r) {
       const std::string role(to_string(static_cast<Role>(r)));
       specs[r].cells.push_back({html(text_in(stored, role)), {}});
@@ -379,14 +222,14 @@ std::string tensors_table(const Run& run) {
                                         [](double v) { return fmt::format("{:.2f} %", 100 * v); }));
     }
   }
-  std::vector<Column> columns = {names, shapes, bytes};
+  std::vector<HtmlColumn> columns = {names, shapes, bytes};
   columns.insert(columns.end(), specs.begin(), specs.end());
   columns.insert(columns.end(), shares.begin(), shares.end());
-  return table(columns);
+  return html_table(columns, "tensors");
 }
 
 std::string run_section(const Run& run, std::size_t number) {
-  std::string out = fmt::format("<details><summary>{}{}</summary>\n", key(number), html(run.label()));
+  std::string out = fmt::format("<details><summary>{}{}</summary>\n", run_key(number), html(run.label()));
   const std::string cpu = text_in(run.system, "cpu");
   if (!cpu.empty()) {
     const Json& by = object_in(run.system, "computed_by");
@@ -402,15 +245,17 @@ std::string run_section(const Run& run, std::size_t number) {
     if (std::filesystem::exists(config, none)) {
       const std::string again[] = {"lpmm", "train", path_argument(config.string()), "--out",
                                    "runs/again_" + file_name(run.label())};
-      out += fmt::format("<p>Again, with the same bits on the same kind of machine:</p>\n<pre>{}</pre>\n",
-                         html(shell_command(again)));
+      out += fmt::format(
+          "<p>To train it again, with the same result to the last bit on the same kind of "
+          "machine:</p>\n<pre>{}</pre>\n",
+          html(shell_command(again)));
     }
   }
   if (const std::string tensors = tensors_table(run); !tensors.empty()) {
-    out += "<details><summary>Tensors</summary>\n" + tensors + "</details>\n";
+    out += "<details><summary>How each tensor is stored</summary>\n" + tensors + "</details>\n";
   }
   if (!toml.empty()) {
-    out += fmt::format("<details><summary>Config</summary>\n<pre>{}</pre></details>\n", html(toml));
+    out += fmt::format("<details><summary>All settings</summary>\n<pre>{}</pre></details>\n", html(toml));
   }
   return out + "</details>\n";
 }
@@ -419,28 +264,15 @@ std::string run_section(const Run& run, std::size_t number) {
 
 std::string report_html(std::span<const NamedRun> given, const std::string& command) {
   std::vector<Run> runs;
-  std::vector<PlotRun> curves;
-  for (const NamedRun& run : given) {
-    runs.push_back(read(run));
-    curves.push_back(runs.back().curves);
-  }
-  std::string out = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
-      "script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n"
-      "<title>lpmm: {0}</title>\n<style>{1}</style></head><body>\n"
-      "<h1>{0}</h1>\n<p>A head sorts its table; a box switches a run's curves.</p>\n",
-      runs.size() == 1 ? "one run" : fmt::format("{} runs", runs.size()), kStyle);
-  out += runs_table(runs);
-  out += "<h2>Curves</h2>\n<div class=\"panels\">\n";
-  for (const Panel& panel : panels_of(curves)) out += drawing(panel, runs);
-  out += "</div>\n" + memory_section(runs);
-  out += "<h2>Every run</h2>\n";
-  for (std::size_t r = 0; r < runs.size(); ++r) out += run_section(runs[r], r);
-  out += fmt::format("<h2>This page</h2>\n<pre>{}</pre>\n<script>{}</script></body></html>\n", html(command),
-                     kScript);
-  return out;
+  for (const NamedRun& run : given) runs.push_back(read(run));
+  std::string details;
+  for (std::size_t r = 0; r < runs.size(); ++r) details += run_section(runs[r], r);
+  return filled(kReportPage, {{"title", runs.size() == 1 ? "one run" : fmt::format("{} runs", runs.size())},
+                              {"runs", runs_table(runs)},
+                              {"curves", curves_section(runs)},
+                              {"memory", memory_section(runs)},
+                              {"details", details},
+                              {"command", html(command)}});
 }
 
 }  // namespace lpmm

@@ -9,7 +9,6 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "experiments/plots/plot.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
 #include "lpmm/base/text.h"

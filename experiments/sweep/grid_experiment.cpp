@@ -160,7 +160,7 @@ bool draw(const GridExperiment& o, const Part& part, std::span<const Row> rows) 
   }
   if (charts.empty()) return true;
   try {
-    draw_charts(o.out, part.name, charts);
+    draw_picture({std::move(charts)}, (fs::path(o.out) / part.name).string(), o.svg);
   } catch (const RunError& e) {
     tell(fmt::format("{}: {}\n", o.name, e.what()));
     return false;

@@ -33,11 +33,12 @@ struct GridExperiment {
   std::string parts = "*";            // pattern of the files' names, without .toml
   std::vector<std::string> settings;  // "a.b=c", for every cell
   bool quick = false;
+  bool svg = false;           // draws its charts as SVG too
   int jobs = 1, threads = 0;  // as in SweepOptions
 };
 
-// Leaves OUT/PART.csv, a line for every group of cells that differ in their seed only, OUT/PART.png, .svg,
-// .gp and the cells in OUT/PART/. Finished cells are not run again. Returns the exit code: 0, 1 where a
+// Leaves OUT/PART.csv, a line for every group of cells that differ in their seed only, OUT/PART.png and
+// .gp, and the cells in OUT/PART/. Finished cells are not run again. Returns the exit code: 0, 1 where a
 // training failed, 130 where the user stopped it. Throws UsageError, RunError.
 int run_grid_experiment(const GridExperiment& experiment);
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "experiments/plots/csv.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
 #include "lpmm/memory/spec.h"
@@ -74,13 +75,6 @@ void add_changes(const fs::path& folder, std::map<std::string, std::vector<doubl
     errors[kind + "." + s.tag.substr(slash + 1)].push_back(s.value);
   }
   for (const auto& [key, all] : errors) values[key].push_back(mean_of(all).mean);
-}
-
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\n") == text.npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
 }
 
 }  // namespace
@@ -154,11 +148,11 @@ std::string csv_of(std::span<const Row> rows) {
     for (const auto& [key, value] : row.values) values.insert(key);
   }
   std::string out = "group,seeds";
-  for (const std::string& key : fields) out += "," + csv_cell(key);
+  for (const std::string& key : fields) out += "," + csv_field(key);
   for (const std::string& key : values) out += fmt::format(",{0},{0}_low_95,{0}_high_95", key);
   for (const Row& row : rows) {
-    out += fmt::format("\n{},{}", csv_cell(row.group), row.folders.size());
-    for (const std::string& key : fields) out += "," + csv_cell(row.fields.at(key));
+    out += fmt::format("\n{},{}", csv_field(row.group), row.folders.size());
+    for (const std::string& key : fields) out += "," + csv_field(row.fields.at(key));
     for (const std::string& key : values) {
       const auto at = row.values.find(key);
       out += at == row.values.end()

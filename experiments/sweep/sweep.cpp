@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "experiments/plots/csv.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
 #include "kernels/pool.h"
@@ -147,7 +148,8 @@ std::string sweep_csv(const Json& answer) {
   std::string out = "group,seeds";
   for (const Column& c : columns) out += fmt::format(",{}", c.csv);
   for (const Json& row : answer["groups"]) {
-    out += fmt::format("\n{},{}", row["group"].get<std::string>(), row["seeds"].get<std::int64_t>());
+    out +=
+        fmt::format("\n{},{}", csv_field(row["group"].get<std::string>()), row["seeds"].get<std::int64_t>());
     for (const Column& c : columns) out += "," + number(row, c.key, c.inner, c.digits + 4);
   }
   return out + "\n";

@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "lpmm/base/process.h"
 #include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 
@@ -64,19 +65,30 @@ bool has_gnuplot() {
   return false;
 }
 
-TEST_F(PlotTest, WritesBothPictures) {
+TEST_F(PlotTest, WritesThePictures) {
   if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
-  const Outcome outcome = run_lpmm({"plot", run("a", 1, 0.1), run("b", 2, 0.9) + "/log.jsonl", "--label",
-                                    "first", "--label", "second", "--out", path("made/picture"), "--json"});
+  const Outcome outcome =
+      run_lpmm({"plot", run("a", 1, 0.1), run("b", 2, 0.9) + "/log.jsonl", "--label", "first", "--label",
+                "second", "--out", path("made/picture"), "--svg", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.json()["png"], path("made/picture.png"));
-  EXPECT_EQ(read_file(path("made/picture.png")).substr(0, 8), "\x89PNG\r\n\x1a\n");
+  const std::string png = read_file(path("made/picture.png"));
+  EXPECT_EQ(png.substr(0, 8), "\x89PNG\r\n\x1a\n");
+  EXPECT_EQ(png[25], 3);  // colours of a palette
   const std::string svg = read_file(path("made/picture.svg"));
   for (const char* text : {"first", "second", "training loss", "test accuracy", "underflow, parameter",
                            "underflow, momentum", "cross entropy (nats)", "increments lost (%)"}) {
     EXPECT_NE(svg.find(text), std::string::npos) << text;
   }
   EXPECT_EQ(svg.find("underflow, variance"), std::string::npos);  // no run has one
+  // The script beside it draws it again; without --svg there is none.
+  fs::rename(path("made/picture.svg"), path("before.svg"));
+  EXPECT_EQ(wait_process(start_process({"gnuplot", "-c", "picture.gp", "svg"}, {path("said"), path("made")})),
+            0);
+  EXPECT_EQ(read_file(path("made/picture.svg")), svg);
+  ASSERT_EQ(run_lpmm({"plot", path("a"), "--out", path("alone")}).code, 0);
+  EXPECT_TRUE(fs::exists(path("alone.gp")));
+  EXPECT_FALSE(fs::exists(path("alone.svg")));
 }
 
 TEST_F(PlotTest, NothingInALabelOrAPathIsRun) {
@@ -88,7 +100,7 @@ TEST_F(PlotTest, NothingInALabelOrAPathIsRun) {
                                            "a\n" + touch, "\"\n'"};
   for (const std::string& label : labels) {
     const Outcome outcome =
-        run_lpmm({"plot", folder, "--label=" + label, "--out", folder + "/p'; touch bait"});
+        run_lpmm({"plot", folder, "--label=" + label, "--svg", "--out", folder + "/p'; touch bait"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
   }
   EXPECT_TRUE(fs::exists(folder + "/p'; touch bait.svg"));
@@ -100,7 +112,7 @@ TEST_F(PlotTest, NothingInALabelOrAPathIsRun) {
 TEST_F(PlotTest, ALabelMayBeNoText) {
   if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
   const Outcome outcome =
-      run_lpmm({"plot", run("a", 1, 0.5), "--label", std::string(100, '\x80'), "--out", path("p")});
+      run_lpmm({"plot", run("a", 1, 0.5), "--label", std::string(100, '\x80'), "--svg", "--out", path("p")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string svg = read_file(path("p.svg"));
   EXPECT_EQ(std::count_if(svg.begin(), svg.end(), [](char c) { return (c & 0xC0) == 0x80; }), 0);
@@ -110,7 +122,7 @@ TEST_F(PlotTest, ALabelMayBeNoText) {
 // A gnuplot that writes half of what it should, as on a full disk, costs no picture that was there.
 TEST_F(PlotTest, HalfAPictureReplacesNone) {
   fs::create_directory(path("bin"));
-  write("bin/gnuplot", "#!/bin/sh\nprintf half > plot.png\n: > plot.svg\n");
+  write("bin/gnuplot", "#!/bin/sh\nprintf half > plot.png\n");
   fs::permissions(path("bin/gnuplot"), fs::perms::owner_all);
   write("p.png", "before");
   Surroundings with;
@@ -325,7 +337,7 @@ TEST_F(PlotTest, ReportIsOnePageWithEverything) {
   expect_self_contained(page);
   for (const std::string& text :
        {std::string("first one"), std::string(">done<"), std::string("at step 40"), std::string("80.00 %"),
-        std::string("1.2500"), std::string("20.0 MiB"), std::string("training loss over steps"),
+        std::string("1.2500"), std::string("21.0 MB"), std::string("training loss over steps"),
         "--label &#39;first one&#39; --label b --out " + path("r.html")}) {
     EXPECT_NE(page.find(text), std::string::npos) << text;
   }

@@ -17,9 +17,10 @@ void add_ablate_command(CLI::App& program, Action& action) {
   command->add_option("--threads", o->threads, "threads; 0: all processors")
       ->check(CLI::Range(0, 1024).description(""))
       ->capture_default_str();
+  add_svg_option(*command, o->svg);
   command->add_flag("--quick", o->quick, "a corner of each grid, to see that it works");
   command->footer(
-      "Leaves a .csv of each part in DIR, with .png, .svg and the gnuplot script.\n"
+      "Leaves a .csv of each part in DIR, with .png and the gnuplot script.\n"
       "Example:\n  lpmm ablate --out experiments/results/ablation");
   on_selected(*command, action, o, run_ablation);
 }

@@ -35,6 +35,7 @@ void add_memory(CLI::App& experiments, Action& action) {
           ->capture_default_str();
   command->add_flag("--quick", o->quick, "measure only models up to 130 M parameters, and fill only 6 GB")
       ->excludes(gigabytes);
+  add_svg_option(*command, o->svg);
   add_threads_option(*command, o->threads);
   command->footer(
       "Models up to 10^9 parameters that fit into this machine train two steps in a process of their own;\n"
@@ -60,6 +61,7 @@ void add_grid(CLI::App& experiments, Action& action, const char* name, const cha
   command->add_option("--parts", o->parts, "pattern of the parts that are run")->capture_default_str();
   add_settings_option(*command, o->settings);
   command->add_flag("--quick", o->quick, "a corner of each grid, at most 5 minutes on 2 cores");
+  add_svg_option(*command, o->svg);
   command->add_option("--jobs", o->jobs, "trainings at a time")
       ->check(CLI::Range(1, 1024).description(""))
       ->capture_default_str();

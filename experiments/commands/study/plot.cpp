@@ -7,6 +7,8 @@
 #include <set>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/plots/csv.h"
+#include "experiments/plots/figures.h"
 #include "experiments/plots/plot.h"
 #include "experiments/plots/records.h"
 #include "experiments/plots/tensorboard.h"
@@ -20,43 +22,45 @@ namespace {
 struct PlotArguments {
   RunArguments runs;
   std::string out, tensorboard, csv;
-  bool table = false, json = false;
+  bool svg = false, table = false, json = false;
 };
 
-// As RFC 4180 has it.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + '"';
+// What is asked for of the logs, before anything is written.
+struct Output {
+  std::vector<PlotRun> runs;
+  std::string csv = "run,tag,step,seconds,value\n";
+  std::map<std::string, std::string> events;  // file, content
+};
+
+Output read(const PlotArguments& o) {
+  Output out;
+  std::set<std::string> labels;
+  for (const NamedRun& named : o.runs.named()) {
+    const std::vector<Json> records = read_log(log_path(named.path));
+    out.runs.push_back(plot_run(named, records));
+    const std::string& label = out.runs.back().label;
+    if (!labels.insert(label).second && !o.csv.empty()) {
+      throw UsageError(
+          fmt::format("two runs would be {} in {}; give each a --label of its own", label, o.csv));
+    }
+    if (!o.csv.empty()) {
+      for (const Scalar& s : scalars_of(records))
+        out.csv += csv_line(label, s.tag, s.step, s.seconds, s.value);
+    }
+    if (o.tensorboard.empty()) continue;
+    const auto file = std::filesystem::path(o.tensorboard) / file_name(label) / "events.out.tfevents.lpmm";
+    if (!out.events.emplace(file.string(), tensorboard_events(records)).second) {
+      throw UsageError(fmt::format("two runs would be {}; give each a --label of its own", file.string()));
+    }
+  }
+  return out;
 }
 
 int run(const PlotArguments& o) {
   if (o.out.empty() && o.tensorboard.empty() && o.csv.empty() && !o.table)
     throw UsageError("plot: nothing asked for; name pictures (--out), --csv, --tensorboard or --table");
   if (!o.csv.empty()) o.runs.keep_from(o.csv);
-  std::vector<PlotRun> runs;
-  std::set<std::string> labels;
-  std::string csv = "run,tag,step,seconds,value\n";
-  std::map<std::string, std::string> events;  // file, content
-  for (const NamedRun& named : o.runs.named()) {
-    const std::vector<Json> records = read_log(log_path(named.path));
-    runs.push_back(plot_run(named, records));
-    if (!labels.insert(runs.back().label).second && !o.csv.empty()) {
-      throw UsageError(fmt::format("two runs would be {} in {}; give each a --label of its own",
-                                   runs.back().label, o.csv));
-    }
-    for (const Scalar& s : o.csv.empty() ? std::vector<Scalar>{} : scalars_of(records)) {
-      csv += fmt::format("{},{},{},{},{}\n", csv_field(runs.back().label), csv_field(s.tag), s.step,
-                         s.seconds, s.value);
-    }
-    if (o.tensorboard.empty()) continue;
-    const std::string name = file_name(runs.back().label);
-    const auto file = std::filesystem::path(o.tensorboard) / name / "events.out.tfevents.lpmm";
-    if (!events.emplace(file.string(), tensorboard_events(records)).second) {
-      throw UsageError(fmt::format("two runs would be {}; give each a --label of its own", file.string()));
-    }
-  }
+  const auto& [runs, csv, events] = read(o);
   Json answer;
   if (o.table) {
     const std::string table = results_table(runs);
@@ -67,9 +71,10 @@ int run(const PlotArguments& o) {
     }
   }
   if (!o.out.empty()) {
-    draw_plot(runs, o.out);
+    draw_runs(runs, o.out, o.svg);
     answer["png"] = o.out + ".png";
-    answer["svg"] = o.out + ".svg";
+    if (o.svg) answer["svg"] = o.out + ".svg";
+    answer["gnuplot"] = o.out + ".gp";
   }
   if (!o.csv.empty()) {
     write_text(o.csv, csv);
@@ -90,13 +95,15 @@ void add_plot_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<PlotArguments>();
   CLI::App* command = program.add_subcommand("plot", "Draw runs, or put them side by side in a table");
   add_run_arguments(*command, o->runs);
-  command->add_option("--out", o->out, "draws PREFIX.png and PREFIX.svg with gnuplot")->type_name("PREFIX");
+  command->add_option("--out", o->out, "draws PREFIX.png with gnuplot, and leaves its script PREFIX.gp")
+      ->type_name("PREFIX");
+  add_svg_option(*command, o->svg);
   command->add_option("--csv", o->csv, "writes every scalar of the logs: run, tag, step, seconds, value")
       ->type_name("FILE");
   command->add_option("--tensorboard", o->tensorboard, "writes each run's scalars as event files below DIR")
       ->type_name("DIR");
   command->add_flag("--table", o->table, "prints a Markdown table, one column a run");
-  command->add_flag("--json", o->json, "print one JSON object: png, svg, csv, tensorboard, table");
+  command->add_flag("--json", o->json, "print one JSON object: png, svg, gnuplot, csv, tensorboard, table");
   command->footer(
       R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps.
 Table: bits per parameter, model memory by role, loss, accuracy, underflow, planned and measured

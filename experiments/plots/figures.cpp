@@ -1,0 +1,133 @@
+#include "experiments/plots/figures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "experiments/plots/records.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/spec.h"
+
+namespace lpmm {
+namespace {
+
+// Measured as planned: what the run added to the memory the process started with.
+constexpr const char* kAddedMemory = "/added";
+
+struct TableRow {
+  std::string title;
+  std::vector<std::string> cells;
+};
+
+std::size_t shown_width(const std::string& text) {  // UTF-8 continuation bytes take no place
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string markdown(const std::vector<TableRow>& rows) {
+  std::vector<std::size_t> widths(rows[0].cells.size() + 1);
+  const auto cell = [](const TableRow& row, std::size_t c) -> const std::string& {
+    return c == 0 ? row.title : row.cells[c - 1];
+  };
+  for (const TableRow& row : rows) {
+    for (std::size_t c = 0; c < widths.size(); ++c)
+      widths[c] = std::max(widths[c], shown_width(cell(row, c)));
+  }
+  std::string out;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      const std::string& text = cell(rows[r], c);
+      const std::string space(widths[c] - shown_width(text), ' ');
+      out += "| " + (c == 0 ? text + space : space + text) + ' ';
+    }
+    out += "|\n";
+    if (r > 0) continue;
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      out += '|' + std::string(widths[c] + 1, '-') + (c == 0 ? '-' : ':');
+    }
+    out += "|\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<Figure> figures() {
+  constexpr auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
+  constexpr auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
+  constexpr auto nats = [](double v) { return fmt::format("{:.4f}", v); };
+  constexpr auto whole = [](double v) { return fmt::format("{:.0f}", v); };
+  std::vector<Figure> all = {
+      {"bits per parameter", "/bits_per_parameter", [](double v) { return fmt::format("{:.2f}", v); }}};
+  const auto add_memory = [&](const std::string& part) {
+    all.push_back({part + ", bytes", "/model_memory_bytes/" + part, with_commas, true, true});
+  };
+  for (const char* part : kMemoryParts) add_memory(part);
+  add_memory("total");
+  all.push_back({"final training loss", "/final_loss", nats});
+  all.push_back({"test loss", "/test_loss", nats});
+  all.push_back({"test accuracy", "/test_accuracy", percent});
+  for (std::size_t r = 0; r < kRoles; ++r) {
+    const std::string role(to_string(static_cast<Role>(r)));
+    all.push_back({"underflow, " + role, "/underflow/" + role, percent});
+  }
+  all.push_back({"images per second", "/images_per_second", whole});
+  all.push_back({"tokens per second", "/tokens_per_second", whole});
+  all.push_back({"peak memory, planned", "/plan_peak_bytes", mebibytes, false, true});
+  all.push_back({"peak memory, measured", kAddedMemory, mebibytes, false, true});
+  return all;
+}
+
+std::optional<double> value_of(const Figure& figure, const Json& summary) {
+  if (figure.path == kAddedMemory) {
+    const auto peak = number_in(summary, "peak_rss_bytes"), start = number_in(summary, "rss_at_start_bytes");
+    return peak && start ? std::optional(*peak - *start) : std::nullopt;
+  }
+  const std::size_t cut = figure.path.rfind('/');
+  const std::string key = figure.path.substr(cut + 1);
+  return number_in(cut == 0 ? summary : object_in(summary, figure.path.substr(1, cut - 1)), key);
+}
+
+std::string with_commas(double number) {
+  const auto n = std::llround(std::clamp(number, -9e18, 9e18));
+  std::string out = std::to_string(n);
+  for (std::ptrdiff_t at = std::ssize(out) - 3; at > (n < 0 ? 1 : 0); at -= 3) {
+    out.insert(static_cast<std::size_t>(at), ",");
+  }
+  return out;
+}
+
+std::string results_table(std::span<const PlotRun> runs) {
+  std::vector<TableRow> rows = {{"", {}}};
+  std::vector<Json> summaries;
+  for (const PlotRun& run : runs) {
+    if (run.summary.empty()) {
+      throw RunError(fmt::format("{}: has not ended, so there is no summary for the table", run.label));
+    }
+    std::string label = run.label;
+    std::replace_if(
+        label.begin(), label.end(), [](char c) { return c == '|' || c == '\n'; }, ' ');
+    rows[0].cells.push_back(label);
+    summaries.push_back(Json::parse(run.summary));
+    const Json& last = summaries.back();
+    if (last.value("interrupted", Json()) == true) {
+      throw RunError(fmt::format("{}: was cut short ({}); go on with it (--resume) before it is compared",
+                                 run.label, last.contains("error") ? last["error"].dump() : "interrupted"));
+    }
+  }
+  for (const Figure& figure : figures()) {
+    TableRow row{figure.title, {}};
+    bool any = false;
+    for (const Json& summary : summaries) {
+      const auto value = value_of(figure, summary);
+      row.cells.push_back(value ? figure.text(*value) : "-");
+      any = any || (value && *value != 0);
+    }
+    if (any) rows.push_back(std::move(row));
+  }
+  return markdown(rows);
+}
+
+}  // namespace lpmm
