@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Draws the figures of the READMEs again from the logs packed here, and trains nothing: two minutes. Unpacks NAME.tar.xz to
-# NAME/ beside it (git ignores those). Words given are passed on to every drawing, as --svg.
+# NAME/ beside it (git ignores those). Words given are passed on to every drawing: --svg leaves an SVG beside each.
 # Wants build/lpmm, and tinyshakespeare: `build/lpmm data get tinyshakespeare`.
 set -euo pipefail
 cd "$(dirname "$0")/../.."

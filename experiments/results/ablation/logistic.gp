@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.3 0.138704
 0.1 0.159029
@@ -238,11 +239,20 @@ $d39 << EOD
 0.003 0.211193
 0.001 0.499451
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal png size 1680,960
-set output 'logistic.png'
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'logistic' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,960 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,960 background '#ffffff'
+}
+set output file
 set multiplot layout 2,3
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 unset logscale
 set autoscale
 set format
@@ -290,53 +300,4 @@ set key bmargin center maxrows 2 samplen 2 width -1
 set bmargin 6
 plot $d30 using 1:2 with lines lc '#0072B2' notitle, $d31 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d32 using 1:2 with lines lc '#D55E00' notitle, $d33 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d34 using 1:2 with lines lc '#009E73' notitle, $d35 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d36 using 1:2 with lines lc '#CC79A7' notitle, $d37 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d38 using 1:2 with lines lc '#E69F00' notitle, $d39 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
 unset multiplot
-set terminal svg size 1680,960 dynamic background 'white'
-set output 'logistic.svg'
-set multiplot layout 2,3
-unset logscale
-set autoscale
-set format
-set xtics auto
-set title 'logistic regression, SGD' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'loss above the optimum''s' noenhanced
-set logscale xy
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d0 using 1:2 with lines lc '#0072B2' notitle, $d1 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d2 using 1:2 with lines lc '#D55E00' notitle, $d3 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d4 using 1:2 with lines lc '#009E73' notitle, $d5 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d6 using 1:2 with lines lc '#CC79A7' notitle, $d7 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d8 using 1:2 with lines lc '#E69F00' notitle, $d9 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set title 'updates lost, SGD' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'share' noenhanced
-set logscale x
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d10 using 1:2 with lines lc '#0072B2' notitle, $d11 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d12 using 1:2 with lines lc '#D55E00' notitle, $d13 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d14 using 1:2 with lines lc '#009E73' notitle, $d15 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d16 using 1:2 with lines lc '#CC79A7' notitle, $d17 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d18 using 1:2 with lines lc '#E69F00' notitle, $d19 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set title 'logistic regression, SGDM 0.9' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'loss above the optimum''s' noenhanced
-set logscale xy
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d20 using 1:2 with lines lc '#0072B2' notitle, $d21 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d22 using 1:2 with lines lc '#D55E00' notitle, $d23 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d24 using 1:2 with lines lc '#009E73' notitle, $d25 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d26 using 1:2 with lines lc '#CC79A7' notitle, $d27 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d28 using 1:2 with lines lc '#E69F00' notitle, $d29 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set title 'updates lost, SGDM 0.9' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'share' noenhanced
-set logscale x
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d30 using 1:2 with lines lc '#0072B2' notitle, $d31 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d32 using 1:2 with lines lc '#D55E00' notitle, $d33 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d34 using 1:2 with lines lc '#009E73' notitle, $d35 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d36 using 1:2 with lines lc '#CC79A7' notitle, $d37 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d38 using 1:2 with lines lc '#E69F00' notitle, $d39 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset multiplot
+set output

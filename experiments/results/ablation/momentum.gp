@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.1 1.07059
 0.03 1.23276
@@ -96,11 +97,20 @@ $d13 << EOD
 0.003 1.4951
 0.001 4.81275
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'momentum.png'
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'momentum' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
 set multiplot layout 1,3
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 unset logscale
 set autoscale
 set format
@@ -144,49 +154,4 @@ set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d8 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d9 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d10 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d11 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d12 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'momentum.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'gradients in the momentum' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
-set logscale xy
-set xrange [8e-4:0.12]
-set yrange [1:10]
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d1 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 qr, int5 qr' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'the same with error feedback' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
-set logscale xy
-set xrange [8e-4:0.12]
-set yrange [1:10]
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d2 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d5 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d7 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'the same with two microbatches' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2 over that of fp32' noenhanced
-set logscale xy
-set xrange [8e-4:0.12]
-set yrange [1:10]
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d8 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int7 sr, int5 sr' noenhanced, $d9 using 1:2 with linespoints pt 7 lc '#D55E00' title 'int7 sr, int5 qr' noenhanced, $d10 using 1:2 with linespoints pt 7 lc '#009E73' title 'int7 qr, int5 sr' noenhanced, $d11 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'int7 qr, int5 qr' noenhanced, $d12 using 1:2 with linespoints pt 7 lc '#E69F00' title 'int6 qr, int6 qr' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'int8 qr, soft4 qr' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.1 0.00819894
 0.03 0.00819894
@@ -890,11 +891,20 @@ $d127 << EOD
 0.0003 0.894579
 0.0001 0.964731
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal png size 1680,2400
-set output 'quadratic.png'
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'quadratic' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,2400 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,2400 background '#ffffff'
+}
+set output file
 set multiplot layout 5,3
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 unset logscale
 set autoscale
 set format
@@ -1074,185 +1084,4 @@ set key bmargin center maxrows 2 samplen 2 width -1
 set bmargin 6
 plot $d118 using 1:2 with lines lc '#0072B2' notitle, $d119 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d120 using 1:2 with lines lc '#D55E00' notitle, $d121 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d122 using 1:2 with lines lc '#009E73' notitle, $d123 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d124 using 1:2 with lines lc '#CC79A7' notitle, $d125 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d126 using 1:2 with lines lc '#E69F00' notitle, $d127 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
 unset multiplot
-set terminal svg size 1680,2400 dynamic background 'white'
-set output 'quadratic.svg'
-set multiplot layout 5,3
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGD, sticky step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d0 using 1:2 with lines lc '#0072B2' notitle, $d1 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d2 using 1:2 with lines lc '#D55E00' notitle, $d3 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d4 using 1:2 with lines lc '#009E73' notitle, $d5 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d6 using 1:2 with lines lc '#CC79A7' notitle, $d7 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d8 using 1:2 with lines lc '#E69F00' notitle, $d9 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGD, moving step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d10 using 1:2 with lines lc '#0072B2' notitle, $d11 using 1:2 with lines lc '#D55E00' notitle, $d12 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d13 using 1:2 with lines lc '#009E73' notitle, $d14 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d15 using 1:2 with lines lc '#CC79A7' notitle, $d16 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d17 using 1:2 with lines lc '#E69F00' notitle, $d18 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGD, moving-natural step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d19 using 1:2 with lines lc '#0072B2' notitle, $d20 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d21 using 1:2 with lines lc '#D55E00' notitle, $d22 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d23 using 1:2 with lines lc '#009E73' notitle, $d24 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d25 using 1:2 with lines lc '#CC79A7' notitle, $d26 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d27 using 1:2 with lines lc '#E69F00' notitle, $d28 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGD, sticky step, qr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d29 using 1:2 with lines lc '#0072B2' notitle, $d30 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d31 using 1:2 with lines lc '#D55E00' notitle, $d32 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d33 using 1:2 with lines lc '#009E73' notitle, $d34 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d35 using 1:2 with lines lc '#CC79A7' notitle, $d36 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d37 using 1:2 with lines lc '#E69F00' notitle, $d38 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGD, sticky-spectrum step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d39 using 1:2 with lines lc '#0072B2' notitle, $d40 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d41 using 1:2 with lines lc '#D55E00' notitle, $d42 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d43 using 1:2 with lines lc '#009E73' notitle, $d44 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d45 using 1:2 with lines lc '#CC79A7' notitle, $d46 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d47 using 1:2 with lines lc '#E69F00' notitle, $d48 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'updates lost, SGD, sticky step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'share' noenhanced
-set logscale x
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d49 using 1:2 with lines lc '#0072B2' notitle, $d50 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d51 using 1:2 with lines lc '#D55E00' notitle, $d52 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d53 using 1:2 with lines lc '#009E73' notitle, $d54 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d55 using 1:2 with lines lc '#CC79A7' notitle, $d56 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d57 using 1:2 with lines lc '#E69F00' notitle, $d58 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGDM 0.9, sticky step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d59 using 1:2 with lines lc '#0072B2' notitle, $d60 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d61 using 1:2 with lines lc '#D55E00' notitle, $d62 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d63 using 1:2 with lines lc '#009E73' notitle, $d64 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d65 using 1:2 with lines lc '#CC79A7' notitle, $d66 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d67 using 1:2 with lines lc '#E69F00' notitle, $d68 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGDM 0.9, moving step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d69 using 1:2 with lines lc '#0072B2' notitle, $d70 using 1:2 with lines lc '#D55E00' notitle, $d71 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d72 using 1:2 with lines lc '#009E73' notitle, $d73 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d74 using 1:2 with lines lc '#CC79A7' notitle, $d75 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d76 using 1:2 with lines lc '#E69F00' notitle, $d77 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGDM 0.9, moving-natural step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d78 using 1:2 with lines lc '#0072B2' notitle, $d79 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d80 using 1:2 with lines lc '#D55E00' notitle, $d81 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d82 using 1:2 with lines lc '#009E73' notitle, $d83 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d84 using 1:2 with lines lc '#CC79A7' notitle, $d85 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d86 using 1:2 with lines lc '#E69F00' notitle, $d87 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGDM 0.9, sticky step, qr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d88 using 1:2 with lines lc '#0072B2' notitle, $d89 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d90 using 1:2 with lines lc '#D55E00' notitle, $d91 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d92 using 1:2 with lines lc '#009E73' notitle, $d93 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d94 using 1:2 with lines lc '#CC79A7' notitle, $d95 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d96 using 1:2 with lines lc '#E69F00' notitle, $d97 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGDM 0.9, sticky-spectrum step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d98 using 1:2 with lines lc '#0072B2' notitle, $d99 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d100 using 1:2 with lines lc '#D55E00' notitle, $d101 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d102 using 1:2 with lines lc '#009E73' notitle, $d103 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d104 using 1:2 with lines lc '#CC79A7' notitle, $d105 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d106 using 1:2 with lines lc '#E69F00' notitle, $d107 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'SGDM 0.9, sticky-feedback step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'E (x - optimum)^2' noenhanced
-set logscale xy
-set yrange [1e-6:1e-1]
-set format '10^{%L}'
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d108 using 1:2 with lines lc '#0072B2' notitle, $d109 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d110 using 1:2 with lines lc '#D55E00' notitle, $d111 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d112 using 1:2 with lines lc '#009E73' notitle, $d113 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d114 using 1:2 with lines lc '#CC79A7' notitle, $d115 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d116 using 1:2 with lines lc '#E69F00' notitle, $d117 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto
-set ytics auto
-set title 'updates lost, SGDM 0.9, sticky step, sr' noenhanced
-set xlabel 'learning rate' noenhanced
-set ylabel 'share' noenhanced
-set logscale x
-set key bmargin center maxrows 2 samplen 2 width -1
-set bmargin 6
-plot $d118 using 1:2 with lines lc '#0072B2' notitle, $d119 using 1:2 with points pt 7 lc '#0072B2' title 'int4' noenhanced, $d120 using 1:2 with lines lc '#D55E00' notitle, $d121 using 1:2 with points pt 7 lc '#D55E00' title 'int6' noenhanced, $d122 using 1:2 with lines lc '#009E73' notitle, $d123 using 1:2 with points pt 7 lc '#009E73' title 'int8' noenhanced, $d124 using 1:2 with lines lc '#CC79A7' notitle, $d125 using 1:2 with points pt 7 lc '#CC79A7' title 'int10' noenhanced, $d126 using 1:2 with lines lc '#E69F00' notitle, $d127 using 1:2 with points pt 7 lc '#E69F00' title 'int12' noenhanced
-unset multiplot
+set output

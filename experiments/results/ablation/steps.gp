@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.25 0.00941677
 0.5 0.00877721
@@ -106,11 +107,21 @@ $d11 << EOD
 0.8 0.146014
 0.85 0.145832
 EOD
-set grid
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'steps' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
+set multiplot layout 1,2
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 set key below
-set terminal png size 1120,480
-set output 'steps.png'
-set multiplot layout 1,2
 unset logscale
 set autoscale
 set format
@@ -128,23 +139,4 @@ set ylabel 'final loss'
 set logscale y
 plot $d6 using 1:2 with linespoints lc '#0072B2' pt 7 title 'int4, room 1.0625', $d7 using 1:2 with linespoints lc '#0072B2' pt 4 title 'int4, room 1.125', $d8 using 1:2 with linespoints lc '#D55E00' pt 7 title 'int6, room 1.0625', $d9 using 1:2 with linespoints lc '#D55E00' pt 4 title 'int6, room 1.125', $d10 using 1:2 with linespoints lc '#009E73' pt 7 title 'int8, room 1.0625', $d11 using 1:2 with linespoints lc '#009E73' pt 4 title 'int8, room 1.125'
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'steps.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set title 'quadratic'
-set xlabel 'slack (room 1.0625 and 1.125)'
-set ylabel 'final loss'
-set logscale y
-plot $d0 using 1:2 with linespoints lc '#0072B2' pt 7 title 'int4, room 1.0625', $d1 using 1:2 with linespoints lc '#0072B2' pt 4 title 'int4, room 1.125', $d2 using 1:2 with linespoints lc '#D55E00' pt 7 title 'int6, room 1.0625', $d3 using 1:2 with linespoints lc '#D55E00' pt 4 title 'int6, room 1.125', $d4 using 1:2 with linespoints lc '#009E73' pt 7 title 'int8, room 1.0625', $d5 using 1:2 with linespoints lc '#009E73' pt 4 title 'int8, room 1.125'
-unset logscale
-set autoscale
-set format
-set title 'logistic regression'
-set xlabel 'slack (room 1.0625 and 1.125)'
-set ylabel 'final loss'
-set logscale y
-plot $d6 using 1:2 with linespoints lc '#0072B2' pt 7 title 'int4, room 1.0625', $d7 using 1:2 with linespoints lc '#0072B2' pt 4 title 'int4, room 1.125', $d8 using 1:2 with linespoints lc '#D55E00' pt 7 title 'int6, room 1.0625', $d9 using 1:2 with linespoints lc '#D55E00' pt 4 title 'int6, room 1.125', $d10 using 1:2 with linespoints lc '#009E73' pt 7 title 'int8, room 1.0625', $d11 using 1:2 with linespoints lc '#009E73' pt 4 title 'int8, room 1.125'
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.3 1.00018
 0.6 1.0004
@@ -103,11 +104,20 @@ $d20 << EOD
 0.6 0.710932
 1.2 0.704904
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'variance.png'
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'variance' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
 set multiplot layout 1,3
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 unset logscale
 set autoscale
 set format
@@ -145,43 +155,4 @@ set key bmargin center maxrows 4 samplen 1 width -1
 set bmargin 8
 plot $d14 using 1:2 with linespoints pt 7 lc '#0072B2' title 'sqrt08:block128:sr:sticky' noenhanced, $d15 using 1:2 with linespoints pt 7 lc '#D55E00' title 'sqrt04:block128:sr:sticky' noenhanced, $d16 using 1:2 with linespoints pt 7 lc '#009E73' title 'sqrt04:block64:sr:sticky' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'sqrt04:block128:sr' noenhanced, $d18 using 1:2 with linespoints pt 7 lc '#E69F00' title 'sqrt03:block128:sr:sticky' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'sqrt02:block128:sr' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#000000' title 'ude8:block256:rn' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'variance.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'beta2 0.95' noenhanced
-set xlabel 'deviation of ln s within a block' noenhanced
-set ylabel 'steps, stored over exact variance' noenhanced
-
-set key bmargin center maxrows 4 samplen 1 width -1
-set bmargin 8
-plot $d0 using 1:2 with linespoints pt 7 lc '#0072B2' title 'sqrt08:block128:sr:sticky' noenhanced, $d1 using 1:2 with linespoints pt 7 lc '#D55E00' title 'sqrt04:block128:sr:sticky' noenhanced, $d2 using 1:2 with linespoints pt 7 lc '#009E73' title 'sqrt04:block64:sr:sticky' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'sqrt04:block128:sr' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#E69F00' title 'sqrt03:block128:sr:sticky' noenhanced, $d5 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'sqrt02:block128:sr' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#000000' title 'ude8:block256:rn' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'beta2 0.99' noenhanced
-set xlabel 'deviation of ln s within a block' noenhanced
-set ylabel 'steps, stored over exact variance' noenhanced
-
-set key bmargin center maxrows 4 samplen 1 width -1
-set bmargin 8
-plot $d7 using 1:2 with linespoints pt 7 lc '#0072B2' title 'sqrt08:block128:sr:sticky' noenhanced, $d8 using 1:2 with linespoints pt 7 lc '#D55E00' title 'sqrt04:block128:sr:sticky' noenhanced, $d9 using 1:2 with linespoints pt 7 lc '#009E73' title 'sqrt04:block64:sr:sticky' noenhanced, $d10 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'sqrt04:block128:sr' noenhanced, $d11 using 1:2 with linespoints pt 7 lc '#E69F00' title 'sqrt03:block128:sr:sticky' noenhanced, $d12 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'sqrt02:block128:sr' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#000000' title 'ude8:block256:rn' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'beta2 0.999' noenhanced
-set xlabel 'deviation of ln s within a block' noenhanced
-set ylabel 'steps, stored over exact variance' noenhanced
-
-set key bmargin center maxrows 4 samplen 1 width -1
-set bmargin 8
-plot $d14 using 1:2 with linespoints pt 7 lc '#0072B2' title 'sqrt08:block128:sr:sticky' noenhanced, $d15 using 1:2 with linespoints pt 7 lc '#D55E00' title 'sqrt04:block128:sr:sticky' noenhanced, $d16 using 1:2 with linespoints pt 7 lc '#009E73' title 'sqrt04:block64:sr:sticky' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'sqrt04:block128:sr' noenhanced, $d18 using 1:2 with linespoints pt 7 lc '#E69F00' title 'sqrt03:block128:sr:sticky' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'sqrt02:block128:sr' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#000000' title 'ude8:block256:rn' noenhanced
-unset multiplot
+set output

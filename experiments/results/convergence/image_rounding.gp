@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 35 2.06419
 95 1.75709
@@ -1271,11 +1272,22 @@ $d10 << EOD
 11600 0.976509
 11700 0.999892
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'image_rounding.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'image_rounding' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -1284,11 +1296,13 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-set yrange [0.2:1.2]
-
 set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
+set yrange [0.2:1.2]
+
 plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d3 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -1297,11 +1311,13 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/accuracy' noenhanced
-set yrange [0.7:0.88]
-
 set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
+set yrange [0.7:0.88]
+
 plot $d4 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d6 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -1310,50 +1326,9 @@ set ytics auto
 set title 'parameter updates lost' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d8 using 1:2 with lines lw 2 lc '#0072B2' title 'sr' noenhanced, $d9 using 1:2 with lines lw 2 lc '#D55E00' title 'qr' noenhanced, $d10 using 1:2 with lines lw 2 lc '#009E73' title 'sr, feedback' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'image_rounding.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-set yrange [0.2:1.2]
-
-set key bmargin center maxrows 2 samplen 1 width -1
-set bmargin 6
-plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d3 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/accuracy' noenhanced
-set yrange [0.7:0.88]
-
-set key bmargin center maxrows 2 samplen 1 width -1
-set bmargin 6
-plot $d4 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-compact, sr' noenhanced, $d6 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-compact, qr' noenhanced, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact, sr, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'parameter updates lost' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/parameter' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d8 using 1:2 with lines lw 2 lc '#0072B2' title 'sr' noenhanced, $d9 using 1:2 with lines lw 2 lc '#D55E00' title 'qr' noenhanced, $d10 using 1:2 with lines lw 2 lc '#009E73' title 'sr, feedback' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 20 3.55831 3.54731 3.57375
 50 2.82288 2.8124 2.83468
@@ -1820,11 +1821,22 @@ EOD
 $d33 << EOD
 21.4175 -0.012042 -0.0196169 -0.00446719
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,960
-set output 'text.png'
-set multiplot layout 2,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'text' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,960 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,960 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0.5
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -1833,10 +1845,12 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
+
 plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
+set origin 0.3333333333333333,0.5
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -1845,10 +1859,12 @@ set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
-
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
+
 plot $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d11 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d15 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d17 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d19 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
+set origin 0.6666666666666666,0.5
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -1857,10 +1873,12 @@ set ytics auto
 set title 'validation accuracy' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/accuracy' noenhanced
-
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
+
 plot $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d21 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d23 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d25 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d29 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
+set origin 0,0
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -1869,60 +1887,9 @@ set ytics auto
 set title 'final validation loss above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced
 unset multiplot
-set terminal svg size 1680,960 dynamic background 'white'
-set output 'text.svg'
-set multiplot layout 2,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d9 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/loss' noenhanced
-
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d11 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d15 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d16 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d17 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d18 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d19 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation accuracy' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/accuracy' noenhanced
-
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d20 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d21 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d22 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d23 using 1:2 with lines lw 2 lc '#D55E00' title 'states8' noenhanced, $d24 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d25 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm' noenhanced, $d26 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d29 using 1:2 with lines lw 2 lc '#E69F00' title 'lpmm-min' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'final validation loss above fp32' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'states8' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'lpmm' noenhanced, $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lpmm-min' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.001 1.67301 1.66941 1.67661
 0.002 1.61897 1.61347 1.62448
@@ -80,11 +81,22 @@ $d13 << EOD
 3921 1.68895
 5000 1.65152
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
-set output 'characters_long.png'
-set multiplot layout 1,2
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'characters_long' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -93,11 +105,13 @@ set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'test_loss' noenhanced
-set logscale x
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+set logscale x
+
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced
+set origin 0.5,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -106,39 +120,10 @@ set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
-set yrange [1.55:2.2]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
-plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.001' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, 0.001' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.002' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d9 using 1:2 with lines lw 2 lc '#CC79A7' title 'int6, 0.002' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d11 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.004' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, 0.004' noenhanced
-unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'characters_long.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss' noenhanced
-set xlabel 'optimizer.learning_rate' noenhanced
-set ylabel 'test_loss' noenhanced
-set logscale x
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/loss' noenhanced
 set yrange [1.55:2.2]
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.001' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, 0.001' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.002' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d9 using 1:2 with lines lw 2 lc '#CC79A7' title 'int6, 0.002' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#E69F00' notitle, $d11 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.004' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#56B4E9' notitle, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, 0.004' noenhanced
 unset multiplot
+set output

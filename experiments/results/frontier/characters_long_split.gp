@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 1307 1.9599 1.95083 1.96699
 2614 1.77266 1.76514 1.78148
@@ -698,11 +699,22 @@ $d7 << EOD
 4970 1.41416
 4995 1.41081
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
-set output 'characters_long_split.png'
-set multiplot layout 1,2
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'characters_long_split' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -711,11 +723,13 @@ set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/loss' noenhanced
-set yrange [1.55:2.2]
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+set yrange [1.55:2.2]
+
 plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano' noenhanced
+set origin 0.5,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -724,39 +738,10 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set yrange [1.35:2.2]
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d5 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d7 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano' noenhanced
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'characters_long_split.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/loss' noenhanced
-set yrange [1.55:2.2]
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-set yrange [1.35:2.2]
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d5 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d7 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano' noenhanced
-unset multiplot
+set output

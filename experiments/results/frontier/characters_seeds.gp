@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 21.4175 -0.00887121 -0.0175069 -0.000235534
 EOD
@@ -1216,11 +1217,22 @@ $d7 << EOD
 1990 1.59804
 2000 1.60159
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
-set output 'characters_seeds.png'
-set multiplot layout 1,2
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'characters_seeds' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -1229,10 +1241,12 @@ set ytics auto
 set title 'validation loss above fp32 of the same seed' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6' noenhanced
+set origin 0.5,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -1241,38 +1255,10 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set yrange [1.5:2.6]
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int8' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'int6' noenhanced
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'characters_seeds.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss above fp32 of the same seed' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-set yrange [1.5:2.6]
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'int8' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d7 using 1:2 with lines lw 2 lc '#009E73' title 'int6' noenhanced
-unset multiplot
+set output

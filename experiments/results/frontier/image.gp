@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 17.1146 96.025
 EOD
@@ -80,11 +81,22 @@ $d19 << EOD
 0.2 96.475 90.4396 102.51
 0.4 96.85 93.6734 100.027
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'image.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'image' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -93,10 +105,12 @@ set ytics auto
 set title 'test accuracy against bits' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'accuracy' noenhanced
-
 set key bmargin center maxrows 4 samplen 2 width 1
 set bmargin 8
+
 plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -105,10 +119,12 @@ set ytics auto
 set title 'final training loss' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'final_loss' noenhanced
-
 set key bmargin center maxrows 4 samplen 2 width 1
 set bmargin 8
+
 plot $d7 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -117,50 +133,10 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'accuracy' noenhanced
-set yrange [89:98]
-
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
-plot $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32, fp32' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced
-unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'image.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy against bits' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'accuracy' noenhanced
-
-set key bmargin center maxrows 4 samplen 2 width 1
-set bmargin 8
-plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d3 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d4 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d5 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d6 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'final training loss' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'final_loss' noenhanced
-
-set key bmargin center maxrows 4 samplen 2 width 1
-set bmargin 8
-plot $d7 using 1:2 with points pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced, $d12 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d13 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy' noenhanced
-set xlabel 'optimizer.learning_rate' noenhanced
-set ylabel 'accuracy' noenhanced
 set yrange [89:98]
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
 plot $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32, fp32' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8, sr, soft4' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8, qr, soft4' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6, sr, soft3' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6, qr, soft3' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int5, qr, soft4' noenhanced
 unset multiplot
+set output

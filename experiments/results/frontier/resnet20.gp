@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.05 68.2967 67.4862 69.1071
 0.1 71.3933 69.6964 73.0903
@@ -742,11 +743,22 @@ $d11 << EOD
 1160 0.903423
 1170 0.94016
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'resnet20.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'resnet20' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -755,10 +767,12 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'accuracy' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -767,10 +781,12 @@ set ytics auto
 set title 'final training loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'final_loss' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -779,48 +795,9 @@ set ytics auto
 set title 'training loss at 0.1' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d7 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d9 using 1:2 with lines lw 2 lc '#D55E00' title 'int6' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d11 using 1:2 with lines lw 2 lc '#009E73' title 'int6, feedback' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'resnet20.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy' noenhanced
-set xlabel 'optimizer.learning_rate' noenhanced
-set ylabel 'accuracy' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'final training loss' noenhanced
-set xlabel 'optimizer.learning_rate' noenhanced
-set ylabel 'final_loss' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int6' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss at 0.1' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d7 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d9 using 1:2 with lines lw 2 lc '#D55E00' title 'int6' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d11 using 1:2 with lines lw 2 lc '#009E73' title 'int6, feedback' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 35 2.06419
 95 1.75709
@@ -685,11 +686,22 @@ $d5 << EOD
 11310 0.8577
 11700 0.8579
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
-set output 'resnet20_mixed.png'
-set multiplot layout 1,2
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'resnet20_mixed' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -698,11 +710,13 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-set yrange [0.2:1.2]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+set yrange [0.2:1.2]
+
 plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, sr' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-nano, qr' noenhanced
+set origin 0.5,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -711,39 +725,10 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/accuracy' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set yrange [0.7:0.88]
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, sr' noenhanced, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-nano, qr' noenhanced
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'resnet20_mixed.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-set yrange [0.2:1.2]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, sr' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-nano, qr' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/accuracy' noenhanced
-set yrange [0.7:0.88]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d3 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32' noenhanced, $d4 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, sr' noenhanced, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'lpmm-nano, qr' noenhanced
-unset multiplot
+set output

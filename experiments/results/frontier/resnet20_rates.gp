@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0.05 0.288234 0.288234 0.288234
 0.1 0.244205 0.244205 0.244205
@@ -1598,11 +1599,22 @@ $d11 << EOD
 11615 0.296783
 11675 0.293543
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'resnet20_rates.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'resnet20_rates' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -1611,11 +1623,13 @@ set ytics auto
 set title 'final training loss' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'final_loss' noenhanced
-set logscale x
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+set logscale x
+
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -1624,11 +1638,13 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'accuracy' noenhanced
-set logscale x
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+set logscale x
+
 plot $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -1637,52 +1653,10 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-set yrange [0.2:1.2]
-
 set key bmargin center maxrows 4 samplen 2 width 1
 set bmargin 8
-plot $d4 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.05' noenhanced, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, 0.05' noenhanced, $d6 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.1' noenhanced, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-nano, 0.1' noenhanced, $d8 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.2' noenhanced, $d9 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano, 0.2' noenhanced, $d10 using 1:2 with lines lw 2 lc '#000000' title 'fp32, 0.4' noenhanced, $d11 using 1:2 with lines lw 2 lc '#8C8C00' title 'lpmm-nano, 0.4' noenhanced
-unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'resnet20_rates.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'final training loss' noenhanced
-set xlabel 'optimizer.learning_rate' noenhanced
-set ylabel 'final_loss' noenhanced
-set logscale x
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy' noenhanced
-set xlabel 'optimizer.learning_rate' noenhanced
-set ylabel 'accuracy' noenhanced
-set logscale x
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
 set yrange [0.2:1.2]
 
-set key bmargin center maxrows 4 samplen 2 width 1
-set bmargin 8
 plot $d4 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, 0.05' noenhanced, $d5 using 1:2 with lines lw 2 lc '#D55E00' title 'lpmm-nano, 0.05' noenhanced, $d6 using 1:2 with lines lw 2 lc '#009E73' title 'fp32, 0.1' noenhanced, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'lpmm-nano, 0.1' noenhanced, $d8 using 1:2 with lines lw 2 lc '#E69F00' title 'fp32, 0.2' noenhanced, $d9 using 1:2 with lines lw 2 lc '#56B4E9' title 'lpmm-nano, 0.2' noenhanced, $d10 using 1:2 with lines lw 2 lc '#000000' title 'fp32, 0.4' noenhanced, $d11 using 1:2 with lines lw 2 lc '#8C8C00' title 'lpmm-nano, 0.4' noenhanced
 unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 15 2.28648
 35 1.98019
@@ -1014,11 +1015,22 @@ $d15 << EOD
 1950 0.7739
 2340 0.7835
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
-set output 'resnet20_roles.png'
-set multiplot layout 1,2
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'resnet20_roles' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -1027,11 +1039,13 @@ set ytics auto
 set title 'training loss' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-set yrange [0.5:1.6]
-
 set key bmargin center maxrows 4 samplen 2 width 1
 set bmargin 8
+set yrange [0.5:1.6]
+
 plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, soft3, qr, soft3' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'int8, soft3, qr, soft3' noenhanced, $d3 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, int2, qr, soft3' noenhanced, $d4 using 1:2 with lines lw 2 lc '#E69F00' title 'int6, soft3, sr, soft3' noenhanced, $d5 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, soft3, qr, fp32' noenhanced, $d6 using 1:2 with lines lw 2 lc '#000000' title 'int6, fp32, soft3' noenhanced, $d7 using 1:2 with lines lw 2 lc '#8C8C00' title 'int8, soft4, qr, soft4' noenhanced
+set origin 0.5,0
+set size 0.5,1
 unset logscale
 set autoscale
 set format
@@ -1040,37 +1054,9 @@ set ytics auto
 set title 'test accuracy' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'test/accuracy' noenhanced
-
 set key bmargin center maxrows 4 samplen 2 width 1
 set bmargin 8
+
 plot $d8 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32' noenhanced, $d9 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, soft3, qr, soft3' noenhanced, $d10 using 1:2 with lines lw 2 lc '#009E73' title 'int8, soft3, qr, soft3' noenhanced, $d11 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, int2, qr, soft3' noenhanced, $d12 using 1:2 with lines lw 2 lc '#E69F00' title 'int6, soft3, sr, soft3' noenhanced, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, soft3, qr, fp32' noenhanced, $d14 using 1:2 with lines lw 2 lc '#000000' title 'int6, fp32, soft3' noenhanced, $d15 using 1:2 with lines lw 2 lc '#8C8C00' title 'int8, soft4, qr, soft4' noenhanced
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'resnet20_roles.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-set yrange [0.5:1.6]
-
-set key bmargin center maxrows 4 samplen 2 width 1
-set bmargin 8
-plot $d0 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32' noenhanced, $d1 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, soft3, qr, soft3' noenhanced, $d2 using 1:2 with lines lw 2 lc '#009E73' title 'int8, soft3, qr, soft3' noenhanced, $d3 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, int2, qr, soft3' noenhanced, $d4 using 1:2 with lines lw 2 lc '#E69F00' title 'int6, soft3, sr, soft3' noenhanced, $d5 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, soft3, qr, fp32' noenhanced, $d6 using 1:2 with lines lw 2 lc '#000000' title 'int6, fp32, soft3' noenhanced, $d7 using 1:2 with lines lw 2 lc '#8C8C00' title 'int8, soft4, qr, soft4' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/accuracy' noenhanced
-
-set key bmargin center maxrows 4 samplen 2 width 1
-set bmargin 8
-plot $d8 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32' noenhanced, $d9 using 1:2 with lines lw 2 lc '#D55E00' title 'int6, soft3, qr, soft3' noenhanced, $d10 using 1:2 with lines lw 2 lc '#009E73' title 'int8, soft3, qr, soft3' noenhanced, $d11 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, int2, qr, soft3' noenhanced, $d12 using 1:2 with lines lw 2 lc '#E69F00' title 'int6, soft3, sr, soft3' noenhanced, $d13 using 1:2 with lines lw 2 lc '#56B4E9' title 'int6, soft3, qr, fp32' noenhanced, $d14 using 1:2 with lines lw 2 lc '#000000' title 'int6, fp32, soft3' noenhanced, $d15 using 1:2 with lines lw 2 lc '#8C8C00' title 'int8, soft4, qr, soft4' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 16.3541 2.17207
 16.3541 2.20301
@@ -307,11 +308,22 @@ $d20 << EOD
 16.3541 1.97466
 28.1581 1.97466
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'text.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'text' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -320,11 +332,13 @@ set ytics auto
 set title 'validation loss against bits, by parameter' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
-set yrange [1.8:2.3]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+set yrange [1.8:2.3]
+
 plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int5' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int6' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int8' noenhanced, $d3 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d4 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -333,11 +347,13 @@ set ytics auto
 set title 'by accumulator and momentum' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
-set yrange [1.8:2.3]
-
 set key bmargin center maxrows 6 samplen 2 width 1
 set bmargin 10
+set yrange [1.8:2.3]
+
 plot $d5 using 1:2 with points pt 7 lc '#D55E00' title 'int2, int3' noenhanced, $d6 using 1:2 with points pt 7 lc '#009E73' title 'int2, soft4' noenhanced, $d7 using 1:2 with points pt 7 lc '#CC79A7' title 'int2, int6' noenhanced, $d8 using 1:2 with points pt 7 lc '#E69F00' title 'int3, int3' noenhanced, $d9 using 1:2 with points pt 7 lc '#56B4E9' title 'int3, soft4' noenhanced, $d10 using 1:2 with points pt 7 lc '#000000' title 'int3, int6' noenhanced, $d11 using 1:2 with points pt 7 lc '#8C8C00' title 'soft4, int3' noenhanced, $d12 using 1:2 with points pt 4 lc '#0072B2' title 'soft4, soft4' noenhanced, $d13 using 1:2 with points pt 4 lc '#D55E00' title 'soft4, int6' noenhanced, $d14 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d15 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -346,52 +362,10 @@ set ytics auto
 set title 'by variance' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
-set yrange [1.8:2.3]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+set yrange [1.8:2.3]
+
 plot $d16 using 1:2 with points pt 7 lc '#D55E00' title 'sqrt04' noenhanced, $d17 using 1:2 with points pt 7 lc '#009E73' title 'de04' noenhanced, $d18 using 1:2 with points pt 7 lc '#CC79A7' title 'sqrt08' noenhanced, $d19 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d20 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'text.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss against bits, by parameter' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'test_loss' noenhanced
-set yrange [1.8:2.3]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2 with points pt 7 lc '#D55E00' title 'int5' noenhanced, $d1 using 1:2 with points pt 7 lc '#009E73' title 'int6' noenhanced, $d2 using 1:2 with points pt 7 lc '#CC79A7' title 'int8' noenhanced, $d3 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d4 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'by accumulator and momentum' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'test_loss' noenhanced
-set yrange [1.8:2.3]
-
-set key bmargin center maxrows 6 samplen 2 width 1
-set bmargin 10
-plot $d5 using 1:2 with points pt 7 lc '#D55E00' title 'int2, int3' noenhanced, $d6 using 1:2 with points pt 7 lc '#009E73' title 'int2, soft4' noenhanced, $d7 using 1:2 with points pt 7 lc '#CC79A7' title 'int2, int6' noenhanced, $d8 using 1:2 with points pt 7 lc '#E69F00' title 'int3, int3' noenhanced, $d9 using 1:2 with points pt 7 lc '#56B4E9' title 'int3, soft4' noenhanced, $d10 using 1:2 with points pt 7 lc '#000000' title 'int3, int6' noenhanced, $d11 using 1:2 with points pt 7 lc '#8C8C00' title 'soft4, int3' noenhanced, $d12 using 1:2 with points pt 4 lc '#0072B2' title 'soft4, soft4' noenhanced, $d13 using 1:2 with points pt 4 lc '#D55E00' title 'soft4, int6' noenhanced, $d14 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d15 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'by variance' noenhanced
-set xlabel 'bits_per_parameter' noenhanced
-set ylabel 'test_loss' noenhanced
-set yrange [1.8:2.3]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d16 using 1:2 with points pt 7 lc '#D55E00' title 'sqrt04' noenhanced, $d17 using 1:2 with points pt 7 lc '#009E73' title 'de04' noenhanced, $d18 using 1:2 with points pt 7 lc '#CC79A7' title 'sqrt08' noenhanced, $d19 using 1:2 with lines lw 2 lc 'black' title 'front' noenhanced, $d20 using 1:2 with lines lw 2 lc '#808080' title 'fp32' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 1307 1.95689 1.95276 1.9626
 2614 1.77528 1.76968 1.78263
@@ -1398,11 +1399,20 @@ $d15 << EOD
 4970 1.44332
 4995 1.44182
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1120,480
-set output 'three_splits.png'
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'three_splits' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1120,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1120,480 background '#ffffff'
+}
+set output file
 set multiplot layout 1,2
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 unset logscale
 set autoscale
 set format
@@ -1430,33 +1440,4 @@ set key bmargin center maxrows 2 samplen 1 width -1
 set bmargin 6
 plot $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d9 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32, fp32' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d11 using 1:2 with lines lw 2 lc '#D55E00' title 'int7, soft3, soft4, sqrt02' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d13 using 1:2 with lines lw 2 lc '#009E73' title 'int7, int2, soft4, sqrt03' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d15 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, soft3, soft3, sqrt03' noenhanced
 unset multiplot
-set terminal svg size 1120,480 dynamic background 'white'
-set output 'three_splits.svg'
-set multiplot layout 1,2
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'test/loss' noenhanced
-set yrange [1.55:2.2]
-
-set key bmargin center maxrows 2 samplen 1 width -1
-set bmargin 6
-plot $d0 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d1 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32, fp32' noenhanced, $d2 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d3 using 1:2 with lines lw 2 lc '#D55E00' title 'int7, soft3, soft4, sqrt02' noenhanced, $d4 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d5 using 1:2 with lines lw 2 lc '#009E73' title 'int7, int2, soft4, sqrt03' noenhanced, $d6 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d7 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, soft3, soft3, sqrt03' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-set yrange [1.35:2.2]
-
-set key bmargin center maxrows 2 samplen 1 width -1
-set bmargin 6
-plot $d8 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#0072B2' notitle, $d9 using 1:2 with lines lw 2 lc '#0072B2' title 'fp32, fp32, fp32, fp32' noenhanced, $d10 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#D55E00' notitle, $d11 using 1:2 with lines lw 2 lc '#D55E00' title 'int7, soft3, soft4, sqrt02' noenhanced, $d12 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#009E73' notitle, $d13 using 1:2 with lines lw 2 lc '#009E73' title 'int7, int2, soft4, sqrt03' noenhanced, $d14 using 1:3:4 with filledcurves fs transparent solid 0.2 noborder lc '#CC79A7' notitle, $d15 using 1:2 with lines lw 2 lc '#CC79A7' title 'int7, soft3, soft3, sqrt03' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 75290 96.204
 269722 96.1632
@@ -412,11 +413,20 @@ $d41 << EOD
 24 5.19983e+09
 80 1.89506e+10
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,1440
-set output 'memory.png'
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'memory' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,1440 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,1440 background '#ffffff'
+}
+set output file
 set multiplot layout 3,3
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
 unset logscale
 set autoscale
 set format
@@ -515,104 +525,4 @@ set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
 plot $d36 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d37 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d38 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d39 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d40 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d41 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
 unset multiplot
-set terminal svg size 1680,1440 dynamic background 'white'
-set output 'memory.svg'
-set multiplot layout 3,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'bits per parameter' noenhanced
-set xlabel 'parameters' noenhanced
-set ylabel 'all of model memory' noenhanced
-set logscale x
-set format x '10^{%L}'
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d0 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d2 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d3 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d4 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d5 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'measured over planned peak' noenhanced
-set xlabel 'planned bytes' noenhanced
-set ylabel '' noenhanced
-set logscale x
-set format x '10^{%L}'
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d6 using 1:2 with points pt 7 lc '#0072B2' title 'fp32' noenhanced, $d7 using 1:2 with points pt 7 lc '#D55E00' title 'states8' noenhanced, $d8 using 1:2 with points pt 7 lc '#009E73' title 'lpmm' noenhanced, $d9 using 1:2 with points pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d10 using 1:2 with points pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d11 using 1:2 with points pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'GPT-2 124M, model memory' noenhanced
-set xlabel '' noenhanced
-set ylabel 'bytes per parameter' noenhanced
-set boxwidth 0.8
-set xtics ('fp32' 0, 'states8' 1, 'lpmm' 2, 'lpmm-compact' 3, 'lpmm-min' 4, 'lpmm-nano' 5) rotate by 30 right
-set yrange [0:*]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d12 using 1:2 with boxes fs solid noborder lc '#56B4E9' title 'buffers' noenhanced, $d13 using 1:2 with boxes fs solid noborder lc '#E69F00' title 'exempt' noenhanced, $d14 using 1:2 with boxes fs solid noborder lc '#CC79A7' title 'variance' noenhanced, $d15 using 1:2 with boxes fs solid noborder lc '#009E73' title 'momentum' noenhanced, $d16 using 1:2 with boxes fs solid noborder lc '#D55E00' title 'accumulator' noenhanced, $d17 using 1:2 with boxes fs solid noborder lc '#0072B2' title 'parameter' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'largest GPT, sgd' noenhanced
-set xlabel 'gigabytes' noenhanced
-set ylabel 'parameters' noenhanced
-set logscale xy
-set format y '10^{%L}'
-set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d18 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'largest ResNet-110 by width, sgd' noenhanced
-set xlabel 'gigabytes' noenhanced
-set ylabel 'parameters' noenhanced
-set logscale xy
-set format y '10^{%L}'
-set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d24 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d25 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d26 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d27 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d28 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d29 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'largest GPT, adamw' noenhanced
-set xlabel 'gigabytes' noenhanced
-set ylabel 'parameters' noenhanced
-set logscale xy
-set format y '10^{%L}'
-set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d30 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d31 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d32 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d33 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d34 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d35 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'largest ResNet-110 by width, adamw' noenhanced
-set xlabel 'gigabytes' noenhanced
-set ylabel 'parameters' noenhanced
-set logscale xy
-set format y '10^{%L}'
-set xtics (6, 11, 16, 24, 80)
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d36 using 1:2 with linespoints pt 7 lc '#0072B2' title 'fp32' noenhanced, $d37 using 1:2 with linespoints pt 7 lc '#D55E00' title 'states8' noenhanced, $d38 using 1:2 with linespoints pt 7 lc '#009E73' title 'lpmm' noenhanced, $d39 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'lpmm-compact' noenhanced, $d40 using 1:2 with linespoints pt 7 lc '#E69F00' title 'lpmm-min' noenhanced, $d41 using 1:2 with linespoints pt 7 lc '#56B4E9' title 'lpmm-nano' noenhanced
-unset multiplot
+set output

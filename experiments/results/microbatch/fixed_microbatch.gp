@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 1 2.69973 2.50281 2.89665
 2 2.621 2.43302 2.80898
@@ -150,11 +151,22 @@ $d18 << EOD
 16 0.973018 0.956021 0.990015
 64 1.03287 0.992398 1.07334
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'fixed_microbatch.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'fixed_microbatch' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -163,11 +175,13 @@ set ytics auto
 set title 'validation loss' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss' noenhanced
-set logscale x
-
 set key bmargin center maxrows 4 samplen 2 width 1
 set bmargin 8
+set logscale x
+
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -176,11 +190,13 @@ set ytics auto
 set title 'validation loss above that of fp32 accumulators' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
-set logscale x
-
 set key bmargin center maxrows 3 samplen 2 width 1
 set bmargin 7
+set logscale x
+
 plot $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -189,56 +205,12 @@ set ytics auto
 set title 'rounding error of the sum, of its size' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'relative_error.accumulator' noenhanced
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
 set logscale x
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
 plot $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int8:block128:rn' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int4:block128:rn' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int2:block128:rn' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'fixed_microbatch.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss' noenhanced
-set xlabel 'train.microbatches' noenhanced
-set ylabel 'test_loss' noenhanced
-set logscale x
-
-set key bmargin center maxrows 4 samplen 2 width 1
-set bmargin 8
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss above that of fp32 accumulators' noenhanced
-set xlabel 'train.microbatches' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-set logscale x
-
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int4:block128:sr' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int2:block128:sr' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int8:block128:rn' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int4:block128:rn' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'int2:block128:rn' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'rounding error of the sum, of its size' noenhanced
-set xlabel 'train.microbatches' noenhanced
-set ylabel 'relative_error.accumulator' noenhanced
-set logscale x
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int4:block128:sr' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int2:block128:sr' noenhanced, $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int8:block128:rn' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int4:block128:rn' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'int2:block128:rn' noenhanced
-unset multiplot
+set output

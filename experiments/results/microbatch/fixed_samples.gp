@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 1 2.02623 1.88487 2.16759
 2 1.98684 1.95949 2.01419
@@ -89,11 +90,22 @@ $d12 << EOD
 8 0.89562 0.877666 0.913575
 16 0.881254 0.800908 0.961601
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,480
-set output 'fixed_samples.png'
-set multiplot layout 1,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'fixed_samples' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -102,12 +114,14 @@ set ytics auto
 set title 'validation loss, the same samples in all' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss' noenhanced
+set key bmargin center maxrows 3 samplen 2 width 1
+set bmargin 7
 set logscale x
 set yrange [1.8:3.4]
 
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -116,12 +130,14 @@ set ytics auto
 set title 'validation loss above that of fp32 parameters' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'test_loss_gap' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale x
 set yrange [-0.3:0.8]
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,1
 unset logscale
 set autoscale
 set format
@@ -130,56 +146,11 @@ set ytics auto
 set title 'share of updates that changed no code' noenhanced
 set xlabel 'train.microbatches' noenhanced
 set ylabel 'underflow.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale x
 set yrange [0:1]
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr:sticky' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:rn:sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6:block128:sr:sticky' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:rn:sticky' noenhanced
 unset multiplot
-set terminal svg size 1680,480 dynamic background 'white'
-set output 'fixed_samples.svg'
-set multiplot layout 1,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss, the same samples in all' noenhanced
-set xlabel 'train.microbatches' noenhanced
-set ylabel 'test_loss' noenhanced
-set logscale x
-set yrange [1.8:3.4]
-
-set key bmargin center maxrows 3 samplen 2 width 1
-set bmargin 7
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'validation loss above that of fp32 parameters' noenhanced
-set xlabel 'train.microbatches' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-set logscale x
-set yrange [-0.3:0.8]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:sr:sticky' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int8:block128:rn:sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:sr:sticky' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'int6:block128:rn:sticky' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'share of updates that changed no code' noenhanced
-set xlabel 'train.microbatches' noenhanced
-set ylabel 'underflow.parameter' noenhanced
-set logscale x
-set yrange [0:1]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'int8:block128:sr:sticky' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'int8:block128:rn:sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'int6:block128:sr:sticky' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'int6:block128:rn:sticky' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0 0 16050150 41.4
 0 1 5934272 70.8
@@ -456,11 +457,22 @@ $d37 << EOD
 200 0.000703945
 225 0.000252358
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,3360
-set output 'image.png'
-set multiplot layout 7,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'image' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,3360 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,3360 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0.8571428571428572
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -469,12 +481,14 @@ set ytics auto
 set title 'test accuracy, 8 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.8571428571428572
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -483,12 +497,14 @@ set ytics auto
 set title 'test accuracy, 8 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.8571428571428572
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -497,12 +513,14 @@ set ytics auto
 set title 'test accuracy, 8 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
+set origin 0,0.7142857142857143
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -511,12 +529,14 @@ set ytics auto
 set title 'test accuracy, 8 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.7142857142857143
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -525,12 +545,14 @@ set ytics auto
 set title 'test accuracy, 4 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.7142857142857143
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -539,12 +561,14 @@ set ytics auto
 set title 'test accuracy, 4 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
+set origin 0,0.5714285714285714
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -553,12 +577,14 @@ set ytics auto
 set title 'test accuracy, 4 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.5714285714285714
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -567,12 +593,14 @@ set ytics auto
 set title 'test accuracy, 4 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.5714285714285714
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -581,12 +609,14 @@ set ytics auto
 set title 'updates lost: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
+set origin 0,0.4285714285714286
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -595,12 +625,14 @@ set ytics auto
 set title 'updates lost: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.4285714285714286
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -609,12 +641,14 @@ set ytics auto
 set title 'updates lost: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.4285714285714286
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -623,12 +657,14 @@ set ytics auto
 set title 'updates lost: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.03' 0, '0.1' 1)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
+set origin 0,0.2857142857142858
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -637,12 +673,14 @@ set ytics auto
 set title 'update-to-step ratio of parameters: 0.03' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'update_to_step.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.3333333333333333,0.2857142857142858
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -651,12 +689,14 @@ set ytics auto
 set title 'update-to-step ratio of parameters: 0.1' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'update_to_step.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.6666666666666666,0.2857142857142858
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -665,10 +705,12 @@ set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d20 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0,0.1428571428571429
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -677,10 +719,12 @@ set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d24 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d25 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d26 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d28 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
+set origin 0.3333333333333333,0.1428571428571429
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -689,12 +733,14 @@ set ytics auto
 set title 'update-to-step ratio, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'update_to_step/parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d29 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d30 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d31 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d32 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d33 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
+set origin 0.6666666666666666,0.1428571428571429
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -703,10 +749,12 @@ set ytics auto
 set title 'changes lost, by bits of the momentum' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/momentum' noenhanced
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+
 plot $d34 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d35 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
+set origin 0,0
+set size 0.3333333333333333,0.14285714285714285
 unset logscale
 set autoscale
 set format
@@ -715,270 +763,9 @@ set ytics auto
 set title 'folds lost, by bits of the accumulator' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/accumulator' noenhanced
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+
 plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
 unset multiplot
-set terminal svg size 1680,3360 dynamic background 'white'
-set output 'image.svg'
-set multiplot layout 7,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 8 bits: sr, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 8 bits: sr, moving' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 8 bits: rn, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 8 bits: sr, sticky, feedback' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 4 bits: sr, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 4 bits: sr, moving' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 4 bits: rn, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy, 4 bits: sr, sticky, feedback' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: sr, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: sr, moving' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: rn, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: sr, sticky, feedback' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.03' 0, '0.1' 1)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio of parameters: 0.03' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'update_to_step.parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio of parameters: 0.1' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'update_to_step.parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss, 6-bit parameters' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d20 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'parameter updates lost, sr sticky' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/parameter' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d24 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d25 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d26 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d27 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d28 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio, sr sticky' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'update_to_step/parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d29 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d30 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d31 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d32 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d33 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'changes lost, by bits of the momentum' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/momentum' noenhanced
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d34 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d35 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'folds lost, by bits of the accumulator' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/accumulator' noenhanced
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 4 50.72 50.72 50.72
 6 54.51 54.51 54.51
@@ -331,11 +332,22 @@ $d20 << EOD
 350 0.915519
 375 0.981193
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,960
-set output 'resnet20.png'
-set multiplot layout 2,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'resnet20' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,960 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,960 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0.5
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -344,10 +356,12 @@ set ytics auto
 set title 'test accuracy after one epoch' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'accuracy' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.3333333333333333,0.5
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -356,10 +370,12 @@ set ytics auto
 set title 'share of parameter updates lost' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'underflow.parameter' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.6666666666666666,0.5
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -368,12 +384,14 @@ set ytics auto
 set title 'update-to-step ratio of parameters' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'update_to_step.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0,0
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -382,10 +400,12 @@ set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d12 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
 set format
@@ -394,74 +414,9 @@ set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d16 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d17 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d18 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d20 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
 unset multiplot
-set terminal svg size 1680,960 dynamic background 'white'
-set output 'resnet20.svg'
-set multiplot layout 2,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'test accuracy after one epoch' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'accuracy' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'share of parameter updates lost' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'underflow.parameter' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio of parameters' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'update_to_step.parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d8 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss, 6-bit parameters' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d12 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'parameter updates lost, sr sticky' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/parameter' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d16 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d17 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d18 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d19 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d20 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
-unset multiplot
+set output

@@ -1,3 +1,4 @@
+set encoding utf8
 $d0 << EOD
 0 0 15790837 -0.017
 0 1 15850969 0.087
@@ -1008,11 +1009,22 @@ $d54 << EOD
 575 0.537367
 600 0.527622
 EOD
-set grid
-set xlabel offset 0,0.6
-set terminal pngcairo font 'sans,11' size 1680,3840
-set output 'text.png'
-set multiplot layout 8,3
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'text' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 1680,3840 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 1680,3840 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0.875
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1021,12 +1033,14 @@ set ytics auto
 set title 'loss above fp32, 8 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.875
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1035,12 +1049,14 @@ set ytics auto
 set title 'loss above fp32, 8 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.875
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1049,12 +1065,14 @@ set ytics auto
 set title 'loss above fp32, 8 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
+set origin 0,0.75
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1063,12 +1081,14 @@ set ytics auto
 set title 'loss above fp32, 8 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.75
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1077,12 +1097,14 @@ set ytics auto
 set title 'loss above fp32, 4 bits: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.75
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1091,12 +1113,14 @@ set ytics auto
 set title 'loss above fp32, 4 bits: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
+set origin 0,0.625
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1105,12 +1129,14 @@ set ytics auto
 set title 'loss above fp32, 4 bits: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.625
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1119,12 +1145,14 @@ set ytics auto
 set title 'loss above fp32, 4 bits: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.625
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1133,12 +1161,14 @@ set ytics auto
 set title 'updates lost: sr, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
+set origin 0,0.5
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1147,12 +1177,14 @@ set ytics auto
 set title 'updates lost: sr, moving' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
+set origin 0.3333333333333333,0.5
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1161,12 +1193,14 @@ set ytics auto
 set title 'updates lost: rn, sticky' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
+set origin 0.6666666666666666,0.5
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1175,12 +1209,14 @@ set ytics auto
 set title 'updates lost: sr, sticky, feedback' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'optimizer.learning_rate' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
 set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
 set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
 
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
 plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
+set origin 0,0.375
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1189,11 +1225,13 @@ set ytics auto
 set title 'loss above fp32, 8 bits: 0.001' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
-set yrange [-0.1:0.5]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+set yrange [-0.1:0.5]
+
 plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.3333333333333333,0.375
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1202,11 +1240,13 @@ set ytics auto
 set title 'loss above fp32, 8 bits: 0.003' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
-set yrange [-0.1:0.5]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+set yrange [-0.1:0.5]
+
 plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.6666666666666666,0.375
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1215,11 +1255,13 @@ set ytics auto
 set title 'loss above fp32, 8 bits: 0.01' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'test_loss_gap' noenhanced
-set yrange [-0.1:0.5]
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+set yrange [-0.1:0.5]
+
 plot $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0,0.25
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1228,12 +1270,14 @@ set ytics auto
 set title 'update-to-step ratio of parameters: 0.001' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'update_to_step.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.3333333333333333,0.25
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1242,12 +1286,14 @@ set ytics auto
 set title 'update-to-step ratio of parameters: 0.003' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'update_to_step.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d29 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.6666666666666666,0.25
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1256,12 +1302,14 @@ set ytics auto
 set title 'update-to-step ratio of parameters: 0.01' noenhanced
 set xlabel 'memory.parameter.bits' noenhanced
 set ylabel 'update_to_step.parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d34 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d35 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0,0.125
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1270,10 +1318,12 @@ set ytics auto
 set title 'training loss, 6-bit parameters' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'train/loss' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d38 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d39 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
+set origin 0.3333333333333333,0.125
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1282,10 +1332,12 @@ set ytics auto
 set title 'parameter updates lost, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/parameter' noenhanced
-
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
+
 plot $d40 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d41 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d42 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d43 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d44 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
+set origin 0.6666666666666666,0.125
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1294,12 +1346,14 @@ set ytics auto
 set title 'update-to-step ratio, sr sticky' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'update_to_step/parameter' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
 set logscale y
 set format y '%g'
 
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
 plot $d45 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d46 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d47 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d48 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d49 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
+set origin 0,0
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1308,10 +1362,12 @@ set ytics auto
 set title 'changes lost, by bits of the momentum' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/momentum' noenhanced
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+
 plot $d50 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d51 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1320,10 +1376,12 @@ set ytics auto
 set title 'folds lost, by bits of the accumulator' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/accumulator' noenhanced
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+
 plot $d52 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d53 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
+set origin 0.6666666666666666,0
+set size 0.3333333333333333,0.125
 unset logscale
 set autoscale
 set format
@@ -1332,335 +1390,9 @@ set ytics auto
 set title 'changes of the variance lost' noenhanced
 set xlabel 'step' noenhanced
 set ylabel 'underflow/variance' noenhanced
-
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
+
 plot $d54 using 1:2 with lines lw 2 lc '#0072B2' title 'sqrt08' noenhanced
 unset multiplot
-set terminal svg size 1680,3840 dynamic background 'white'
-set output 'text.svg'
-set multiplot layout 8,3
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: sr, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: sr, moving' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: rn, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d2 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d2 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: sr, sticky, feedback' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d3 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d3 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 4 bits: sr, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d4 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d4 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 4 bits: sr, moving' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d5 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d5 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 4 bits: rn, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d6 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d6 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 4 bits: sr, sticky, feedback' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d7 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d7 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: sr, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d8 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d8 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: sr, moving' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d9 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d9 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: rn, sticky' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d10 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d10 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'updates lost: sr, sticky, feedback' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'optimizer.learning_rate' noenhanced
-set xtics ('4' 0, '6' 1, '8' 2, '10' 3, '12' 4)
-set ytics ('0.001' 0, '0.003' 1, '0.01' 2)
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d11 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d11 using 1:2:4 with labels notitle
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: 0.001' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-set yrange [-0.1:0.5]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d12 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d14 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d15 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: 0.003' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-set yrange [-0.1:0.5]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d16 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d17 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d18 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d19 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'loss above fp32, 8 bits: 0.01' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'test_loss_gap' noenhanced
-set yrange [-0.1:0.5]
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d20 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d21 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d22 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d23 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio of parameters: 0.001' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'update_to_step.parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d24 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d25 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d26 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d27 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio of parameters: 0.003' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'update_to_step.parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d28 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d29 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d30 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d31 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio of parameters: 0.01' noenhanced
-set xlabel 'memory.parameter.bits' noenhanced
-set ylabel 'update_to_step.parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d32 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sr, sticky' noenhanced, $d33 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'sr, moving' noenhanced, $d34 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'rn, sticky' noenhanced, $d35 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'training loss, 6-bit parameters' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'train/loss' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d36 using 1:2 with lines lw 2 lc '#0072B2' title 'sr, sticky' noenhanced, $d37 using 1:2 with lines lw 2 lc '#D55E00' title 'sr, moving' noenhanced, $d38 using 1:2 with lines lw 2 lc '#009E73' title 'rn, sticky' noenhanced, $d39 using 1:2 with lines lw 2 lc '#CC79A7' title 'sr, sticky, feedback' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'parameter updates lost, sr sticky' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/parameter' noenhanced
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d40 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d41 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d42 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d43 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d44 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'update-to-step ratio, sr sticky' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'update_to_step/parameter' noenhanced
-set logscale y
-set format y '%g'
-
-set key bmargin center maxrows 2 samplen 2 width 1
-set bmargin 6
-plot $d45 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d46 using 1:2 with lines lw 2 lc '#D55E00' title '6' noenhanced, $d47 using 1:2 with lines lw 2 lc '#009E73' title '8' noenhanced, $d48 using 1:2 with lines lw 2 lc '#CC79A7' title '10' noenhanced, $d49 using 1:2 with lines lw 2 lc '#E69F00' title '12' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'changes lost, by bits of the momentum' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/momentum' noenhanced
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d50 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d51 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'folds lost, by bits of the accumulator' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/accumulator' noenhanced
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d52 using 1:2 with lines lw 2 lc '#0072B2' title '4' noenhanced, $d53 using 1:2 with lines lw 2 lc '#D55E00' title '8' noenhanced
-unset logscale
-set autoscale
-set format
-set xtics auto norotate
-set ytics auto
-set title 'changes of the variance lost' noenhanced
-set xlabel 'step' noenhanced
-set ylabel 'underflow/variance' noenhanced
-
-set key bmargin center maxrows 1 samplen 2 width 1
-set bmargin 6
-plot $d54 using 1:2 with lines lw 2 lc '#0072B2' title 'sqrt08' noenhanced
-unset multiplot
+set output
