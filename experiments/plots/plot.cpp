@@ -125,9 +125,11 @@ void draw_runs(std::span<const PlotRun> runs, const std::string& prefix, bool sv
   }
   // Loss and accuracy in a first row, the roles' shares in a last one.
   std::size_t shares = 0;
+  for (const Chart& chart : picture.charts) shares += chart.percent ? 1 : 0;
   for (Chart& chart : picture.charts) {
-    chart.scales = fmt::format("set xrange [0:{}]\nset xtics {}", last, tic_distance(last));
-    shares += chart.percent ? 1 : 0;
+    const bool narrow = chart.percent && shares > 3;  // its marks would run into each other
+    chart.scales =
+        fmt::format("set xrange [0:{}]\nset xtics {}", last, tic_distance(narrow ? 2 * last : last));
   }
   for (const std::size_t row : {picture.charts.size() - shares, shares}) {
     if (row > 0) picture.rows.push_back(row);

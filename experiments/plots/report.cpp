@@ -74,11 +74,14 @@ HtmlCell cell_of(std::optional<double> value, std::string (*text)(double)) {
 void add_figures(std::vector<HtmlColumn>& columns, const std::vector<Run>& runs, bool of_memory) {
   for (const Figure& figure : figures()) {
     if (figure.of_memory != of_memory) continue;
-    columns.push_back({figure.title.substr(0, figure.title.find(", bytes"))});
+    HtmlColumn column{figure.title.substr(0, figure.title.find(", bytes"))};
+    bool has_any = false;
     for (const Run& run : runs) {
-      columns.back().cells.push_back(
-          cell_of(value_of(figure, run.known), figure.of_bytes ? in_units : figure.text));
+      const auto value = value_of(figure, run.known);
+      has_any = has_any || value.value_or(0) != 0;
+      column.cells.push_back(cell_of(value, figure.of_bytes ? in_units : figure.text));
     }
+    if (has_any) columns.push_back(std::move(column));
   }
 }
 
@@ -101,11 +104,12 @@ std::string runs_table(const std::vector<Run>& runs) {
 }
 
 // ---- curves --------------------------------------------------------------------------------------------
-// False for one point a run, which the table has, and for shares of nothing but zeros.
+// False for one point per run, which the table has, and for shares that nowhere reach half a percent.
 bool tells_something(const Chart& chart) {
   return std::any_of(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) {
-    const auto is_zero = [](const auto& point) { return point.second == 0; };
-    return s.points.size() > 1 && !(chart.percent && std::all_of(s.points.begin(), s.points.end(), is_zero));
+    const auto is_little = [](const auto& point) { return point.second < 0.5; };
+    return s.points.size() > 1 &&
+           !(chart.percent && std::all_of(s.points.begin(), s.points.end(), is_little));
   });
 }
 

@@ -22,8 +22,9 @@ std::string colour(std::size_t run) {
 // Positions in the picture of a range of values.
 struct Scale {
   double low = 0, high = 1, from = 0, to = 1;
+  double density = 1;  // of marks: at most six times as many
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
-  double distance() const { return tic_distance(high - low); }
+  double distance() const { return tic_distance((high - low) / density); }
   std::vector<double> tics() const {
     const double distance = this->distance();
     std::vector<double> out;
@@ -55,7 +56,7 @@ std::string value_text(double value) {
   return fmt::format("{:.{}f}", value, std::abs(value) >= 100 ? 2 : 5);
 }
 
-constexpr double kWidth = 460, kHeight = 280, kLeft = 52, kRight = 12, kTop = 10, kBottom = 40;
+constexpr double kWidth = 460, kHeight = 280, kLeft = 52, kRight = 22, kTop = 10, kBottom = 40;
 
 struct Axes {
   Scale x{0, 1, kLeft, kWidth - kRight}, y{0, 100, kHeight - kBottom, kTop};
@@ -71,6 +72,7 @@ Axes axes_of(const Chart& chart) {
   }
   Axes axes;
   axes.x.high = last;
+  axes.y.density = 1.5;
   if (!chart.percent) fit(axes.y, low, high);
   return axes;
 }
