@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 
 #include "experiments/download/digest.h"
 #include "experiments/download/http.h"
@@ -15,6 +14,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/locked_file.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -31,22 +31,12 @@ bool is_free(const fs::path& path) {
 // broke off goes on with it. It is removed again where it could not be gone on with.
 class Part {
  public:
-  Part(const fs::path& folder, const DataFile& file) : path_(path_of(folder, file)) {
-    std::error_code error;
-    do {  // until it is not one that another process has just finished with
-      const fs::file_type type = fs::symlink_status(path_, error).type();
-      if (type != fs::file_type::not_found && type != fs::file_type::regular) {
-        throw RunError(fmt::format("{}: is no plain file; {}", path_.string(), kAdvice));
-      }
-      file_.emplace(path_.string(), File::Mode::kAppend, (folder / file.name).string());
-      if (!file_->lock()) {
-        throw RunError(fmt::format("{}: another `lpmm data get` is at work there", folder.string()));
-      }
-    } while (is_free(path_));
-  }
+  Part(const fs::path& folder, const DataFile& file)
+      : path_(path_of(folder, file)),
+        file_(path_.string(), (folder / file.name).string(), "another `lpmm data get` is at work there") {}
   ~Part() {
     std::error_code ignored;
-    if (!kept_ || fs::file_size(path_, ignored) == 0) fs::remove(path_, ignored);
+    if (!kept_ || fs::file_size(path_, ignored) == 0) file_.remove();
   }
   Part(const Part&) = delete;
   Part& operator=(const Part&) = delete;
@@ -55,12 +45,12 @@ class Part {
     return folder / fmt::format(".{}.{}.part", file.name, file.sha256.substr(0, 16));
   }
   const fs::path& path() const { return path_; }
-  File& file() { return *file_; }
+  File& file() { return file_.file(); }
   void keep() { kept_ = true; }
 
  private:
   fs::path path_;
-  std::optional<File> file_;
+  LockedFile file_;
   bool kept_ = false;
 };
 

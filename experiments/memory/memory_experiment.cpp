@@ -15,12 +15,14 @@
 #include "experiments/plots/records.h"
 #include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/locked_file.h"
 #include "lpmm/run/plan.h"
 #include "models/models.h"
 
@@ -337,12 +339,12 @@ int run_memory_experiment(const MemoryExperiment& o) {
   const InterruptGuard guard;
   Progress progress(false);
   Planner planner(o.configs);
-  make_folder(o.out);
+  const FolderLock lock(o.out, "another experiment");
   const std::vector<Row> rows = plan_and_measure(planner, o, progress);
-  if (InterruptGuard::asked()) return 130;
+  if (InterruptGuard::asked()) return kInterrupted;
   write_text((fs::path(o.out) / "memory.csv").string(), memory_csv(rows));
   const std::vector<Largest> found = find_all_largest(planner, o, progress);
-  if (InterruptGuard::asked()) return 130;
+  if (InterruptGuard::asked()) return kInterrupted;
   write_text((fs::path(o.out) / "largest.csv").string(), largest_csv(found));
   draw_picture({charts_of(rows, found, o)}, (fs::path(o.out) / "memory").string(), o.svg);
   progress.say(fmt::format("memory: wrote memory.csv, largest.csv and memory.png to {}", o.out));

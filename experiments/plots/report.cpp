@@ -104,10 +104,10 @@ std::string runs_table(const std::vector<Run>& runs) {
 }
 
 // ---- curves --------------------------------------------------------------------------------------------
-// False for one point per run, which the table has, and for shares that nowhere reach half a percent.
+// False for one point per run, which the table has, and for shares that nowhere reach one percent.
 bool tells_something(const Chart& chart) {
   return std::any_of(chart.series.begin(), chart.series.end(), [&](const ChartSeries& s) {
-    const auto is_little = [](const auto& point) { return point.second < 0.5; };
+    const auto is_little = [](const auto& point) { return point.second < 1; };
     return s.points.size() > 1 &&
            !(chart.percent && std::all_of(s.points.begin(), s.points.end(), is_little));
   });

@@ -16,6 +16,7 @@
 #include "experiments/sweep/grid_rows.h"
 #include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/spec.h"
@@ -173,13 +174,13 @@ int run_part(const GridExperiment& o, Prepared& prepared) {
   const fs::path cells_folder = fs::path(o.out) / part.name;
   tell(fmt::format("{}: {}\n", o.name, part.name));
   const SweepResult result = run_sweep(part.grid, {cells_folder.string(), o.jobs, o.threads});
-  if (result.interrupted) return 130;
+  if (result.interrupted) return kInterrupted;
   fill(prepared.rows, prepared.cells, result.answer, cells_folder);
   write_text((fs::path(o.out) / (part.name + ".csv")).string(), csv_of(prepared.rows));
   if (!o.quick) judge(part, prepared.rows);
   const bool drawn = draw(o, part, prepared.rows);
   tell(fmt::format("{}: wrote {}/{}.csv{}\n", o.name, o.out, part.name, drawn ? " and charts" : ""));
-  return result.failed == 0 && drawn ? 0 : 1;
+  return result.failed == 0 && drawn ? kDone : kRunFailed;
 }
 
 }  // namespace
@@ -207,10 +208,10 @@ int run_grid_experiment(const GridExperiment& o) {
     throw UsageError(fmt::format("{}: no part is called {}; there are {}", o.folder, o.parts, join(views)));
   }
   make_folder(o.out);
-  int code = 0;
+  int code = kDone;
   for (Prepared& one : prepared) {
     const int own = run_part(o, one);
-    if (own == 130) return own;
+    if (own == kInterrupted) return own;
     code = std::max(code, own);
   }
   return code;

@@ -14,6 +14,7 @@
 #include "kernels/pool.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/locked_file.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -162,7 +163,7 @@ SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
   if (given.out.empty()) throw UsageError("a sweep needs a folder (--out)");
   SweepOptions options = given;
   if (options.threads == 0) options.threads = std::max(1, Pool::usable_processors() / options.jobs);
-  make_folder(options.out);  // before anything is started
+  const FolderLock lock(options.out, "another sweep");  // before anything is started
   const CellResults results = run_cells(cells, options);
   SweepResult result;
   result.interrupted = results.interrupted;

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <ctime>
 
+#include "lpmm/base/exit_code.h"
+
 namespace lpmm {
 namespace {
 
@@ -20,7 +22,7 @@ extern "C" void ask_for_stop(int) {
   std::int64_t first = 0;
   if (asked_at.compare_exchange_strong(first, time)) return;
   // Terminals and `timeout` send one request as two signals, to the process and to its group.
-  if (time - first > kSecond / 2) _exit(130);
+  if (time - first > kSecond / 2) _exit(kInterrupted);
 }
 
 // The handler has a stack of its own: products of matrices in oneDNN let the stack pointer lead into their

@@ -1,6 +1,7 @@
 #include "lpmm/base/text.h"
 
 #include <fmt/format.h>
+#include <fnmatch.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -35,22 +36,12 @@ std::string_view nearest_name(std::string_view word, std::span<const std::string
 }
 
 bool matches_pattern(std::string_view pattern, std::string_view name) {
-  std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;  // let the last star take one character more
-      n = ++resume;
-    } else {
-      return false;
-    }
+  std::string escaped;
+  for (const char c : pattern) {
+    if (c == '[' || c == '\\') escaped += '\\';  // signs like others here
+    escaped += c;
   }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+  return fnmatch(escaped.c_str(), std::string(name).c_str(), 0) == 0;
 }
 
 std::string file_name(std::string text) {

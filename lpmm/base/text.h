@@ -11,7 +11,8 @@ namespace lpmm {
 // The name with the smallest edit distance to `word`; the first of equals. `names` is not empty.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
 
-// Shell pattern on a whole name: * is any run of characters, ? any one.
+// Pattern on a whole name: * is any run of characters, dots and slashes too, ? any one; all others stand for
+// themselves.
 bool matches_pattern(std::string_view pattern, std::string_view name);
 
 // Writes to standard error. That it cannot be written is no reason to end a run, and is ignored.

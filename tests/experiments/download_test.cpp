@@ -484,7 +484,7 @@ TEST_F(Download, APartIsNoLinkAndNobodyElses) {
   {
     File other(part_a, File::Mode::kAppend);
     ASSERT_TRUE(other.lock());
-    expect_error(texts(), server.url(), {"data/texts: another"});
+    expect_error(texts(), server.url(), {"data/texts/a.txt: another"});
   }
   get(texts(), server.url());
   EXPECT_EQ(files(), (Names{"texts/a.txt", "texts/b.txt"}));

@@ -359,6 +359,25 @@ TEST_F(PlotTest, ReportOfARealRunHasItsTensorsAndConfig) {
   EXPECT_EQ(run_lpmm({"train", path("real/config.toml"), "--out", path("again"), "--quiet"}).code, 0);
 }
 
+// Sizes as people say them, the values of every point, and nothing about nothing.
+TEST_F(PlotTest, ReportIsForPeople) {
+  train("packed", {"--set", "log.every_steps=1"});
+  train("whole", {"--preset", "fp32"});
+  const Outcome outcome =
+      run_lpmm({"report", path("packed"), path("whole"), run("lossless", 1, 0), "--out", path("r.html")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string page = read_file(path("r.html"));
+  expect_self_contained(page);
+  EXPECT_EQ(occurrences(page, "times smaller than in fp32</span>"), 1U);
+  EXPECT_NE(page.find("data-steps=\"1 2 3 4 \" data-values=\""), std::string::npos);
+  EXPECT_NE(page.find("more to the right"), std::string::npos);
+  EXPECT_EQ(page.find("{{"), std::string::npos);
+  ASSERT_EQ(run_lpmm({"report", path("lossless"), "--out", path("one.html")}).code, 0);
+  const std::string one = read_file(path("one.html"));
+  EXPECT_EQ(one.find("increments lost"), std::string::npos);
+  EXPECT_EQ(one.find("<button>variance</button>"), std::string::npos);
+}
+
 TEST_F(PlotTest, ReportTrustsNoNameAndNoValue) {
   using Json = nlohmann::json;
   const std::string bait = "</td><script>alert(1)</script>\x1b\xff\"'&";

@@ -123,6 +123,30 @@ TEST_F(SweepTest, AnInterruptSavesCheckpointsAndTheAnswer) {
   }
 }
 
+// Two at once would start each other's cells and replace each other's results.
+TEST_F(SweepTest, AFolderIsOfOneSweepAtATime) {
+  const std::string log = path("out/config__seed1/log.jsonl");
+  const ::pid_t first = start_lpmm({"sweep", "--config", config(), "--out", path("out"), "--seeds", "1,2",
+                                    "--set", "train.steps=1000000", "--set", "log.every_steps=1"});
+  int status = 0;
+  std::error_code absent;
+  while (!(fs::file_size(log, absent) > 3000 && !absent)) {
+    ASSERT_EQ(::waitpid(first, &status, WNOHANG), 0);
+    ::usleep(200);
+  }
+  expect_failure(sweep({"--seeds", "1,2"}), 1, {path("out") + ": another sweep is at work there", "--out"});
+  EXPECT_FALSE(fs::exists(path("out/sweep.json")));
+  ::kill(first, SIGINT);
+  ::waitpid(first, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_FALSE(fs::exists(path("out/.lock")));
+  // A sweep that was killed holds nothing.
+  write("out/.lock", "");
+  fs::remove_all(path("out/config__seed1"));
+  fs::remove_all(path("out/config__seed2"));
+  EXPECT_EQ(sweep({}).code, 0);
+}
+
 TEST_F(SweepTest, FailedCellsAreListedAndTheOthersRun) {
   // The second value fits no batch of the 128 images.
   const Outcome outcome = sweep({"--axis", "train.batch=32,256"});

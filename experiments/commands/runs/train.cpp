@@ -7,6 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
@@ -14,8 +15,6 @@
 
 namespace lpmm {
 namespace {
-
-constexpr int kInterrupted = 130;
 
 struct TrainArguments {
   ConfigArguments config;

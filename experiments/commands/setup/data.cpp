@@ -8,6 +8,7 @@
 #include "experiments/download/data_sets.h"
 #include "experiments/download/download.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
@@ -82,7 +83,7 @@ int run_get(const GetArguments& o) {
     }
   } catch (const Interrupted&) {
     progress.warn("interrupted; the same command goes on where it ended");
-    return 130;
+    return kInterrupted;
   }
   print_answer({{"folder", options.folder},
                 {"bytes", all.bytes},

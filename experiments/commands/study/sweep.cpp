@@ -6,6 +6,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 
 namespace lpmm {
@@ -50,8 +51,8 @@ int run(const SweepArguments& o) {
     if (cell["state"] != "failed") continue;
     tell(fmt::format("failed: {}: {}\n", cell["name"].get<std::string>(), cell["error"].get<std::string>()));
   }
-  if (result.interrupted) return 130;
-  return result.failed == 0 ? 0 : 1;
+  if (result.interrupted) return kInterrupted;
+  return result.failed == 0 ? kDone : kRunFailed;
 }
 
 }  // namespace
