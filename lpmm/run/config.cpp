@@ -7,6 +7,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/run/config_keys.h"
 
 namespace lpmm {
@@ -43,6 +44,17 @@ class Reader {
     for (const auto& [name, item] : names) words.push_back(name);
     if (const auto at = table_.choice(key, words)) out = names[*at].second;
   }
+  // Those of other rules are checked too: one file may serve several rules.
+  void settings(OptimizerConfig& out) {
+    for (const SettingRow& row : all_settings()) {
+      const std::string_view key = row.key.text();
+      if (row.is_switch) {
+        if (const auto v = table_.boolean(key)) out.settings[row.key] = *v ? 1 : 0;
+      } else if (const auto v = table_.number(key, row.range.low, row.range.high)) {
+        out.settings[row.key] = *v;
+      }
+    }
+  }
   void spec(std::string_view key, std::optional<Spec>& out, std::string_view) {
     const auto text = table_.text(key);
     if (!text) return;
@@ -54,27 +66,24 @@ class Reader {
     guard(key, [&] { out = parse_spec(*text); });
   }
   void policy(Policy& out, const OptimizerConfig& optimizer) {
-    constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
-    constexpr auto kMomentum = static_cast<std::size_t>(Role::kMomentum);
-    constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
     if (const auto preset = table_.text("preset")) {
       guard("preset", [&] { out = make_policy(*preset, optimizer); });
     }
     // Error feedback is the preset's where the parameter and what carries its errors are.
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const std::string_view key = to_string(static_cast<Role>(r));
-      if (r == kAccumulator && table_.holds(key, kInMomentum)) {
+    for (const Role r : kEveryRole) {
+      const std::string_view key = to_string(r);
+      if (r == Role::kAccumulator && table_.holds(key, kInMomentum)) {
         out.accumulate_in_momentum = true;
         continue;
       }
       std::optional<Spec> given;
       spec(key, given, "");
-      if (given && r == kAccumulator) out.accumulate_in_momentum = false;
+      if (given && r == Role::kAccumulator) out.accumulate_in_momentum = false;
       if (given) out.specs[r] = *given;
-      if (given && (r == kParameter || r == kMomentum)) out.error_feedback = false;
+      if (given && (r == Role::kParameter || r == Role::kMomentum)) out.error_feedback = false;
     }
     choice("rounding", rounding_, config_keys::kRoundings, "");
-    if (rounding_ && *rounding_ != out.specs[kParameter].rounding) out.error_feedback = false;
+    if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
   }
   // Asked for by memory.rounding; applied when the overrides are known too.
   std::optional<Rounding> rounding() const { return rounding_; }
@@ -151,9 +160,7 @@ void check_setting(const std::string& setting) {
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
   TomlTable file = TomlTable::parse(text, name);
   if (!options.preset.empty()) {
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      file.erase(fmt::format("memory.{}", to_string(static_cast<Role>(r))));
-    }
+    for (const Role role : kEveryRole) file.erase(fmt::format("memory.{}", to_string(role)));
     file.erase("memory.error_feedback");
     file.set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
   }

@@ -22,6 +22,12 @@ using Names = std::vector<std::pair<std::string_view, T>>;
 inline const Names<std::optional<Rounding>> kRoundings = {
     {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}};
 
+inline Names<RuleName> rule_choices() {
+  Names<RuleName> names;
+  for (const std::string_view name : rule_names()) names.emplace_back(name, RuleName::find(name).value());
+  return names;
+}
+
 // What other programs call these keys.
 inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"lr", "optimizer.learning_rate"},
@@ -107,18 +113,10 @@ void visit_train(Visitor& v, Config& c) {
 template <class Visitor, class Config>
 void visit_optimizer(Visitor& v, Config& c) {
   v.section("optimizer");
-  v.choice("rule", c.optimizer.rule,
-           Names<RuleName>{{"sgd", RuleName::kSgd}, {"adam", RuleName::kAdam}, {"adamw", RuleName::kAdamW}},
-           "how parameters are updated");
+  v.choice("rule", c.optimizer.rule, rule_choices(), "how parameters are updated");
   v.number("learning_rate", c.optimizer.learning_rate, 0, kAnyNumber, "the schedule's peak");
   v.number("weight_decay", c.optimizer.weight_decay, 0, kAnyNumber, "pull of every parameter to 0");
-  v.boolean("decoupled_decay", c.optimizer.decoupled_decay, "sgd: decay beside the gradient, not in it");
-  v.number("momentum", c.optimizer.momentum, 0, 1, "sgd: share of the last update that goes on");
-  v.number("dampening", c.optimizer.dampening, 0, 1, "sgd: share of the gradient left out of momentum");
-  v.boolean("nesterov", c.optimizer.nesterov, "sgd: look ahead along the momentum");
-  v.number("beta1", c.optimizer.beta1, 0, 1, "adam, adamw: decay of the mean gradient");
-  v.number("beta2", c.optimizer.beta2, 0, 1, "adam, adamw: decay of the mean squared gradient");
-  v.number("epsilon", c.optimizer.epsilon, 0, kAnyNumber, "adam, adamw: added to the root that divides");
+  v.settings(c.optimizer);
   v.number("clip_norm", c.optimizer.clip_norm, 0, kAnyNumber, "most that the gradient's norm may be; 0: any");
   v.list("group", c.optimizer.groups, [](auto& item, auto& group) {
     item.text("pattern", group.pattern, "tensors that this is for: \"bn*\"");
@@ -152,8 +150,8 @@ void visit_memory(Visitor& v, Config& c) {
             "give back through the momentum what rounding the parameter took");
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern, "tensors that this is for: \"fc*\"");
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      item.spec(to_string(static_cast<Role>(r)), o.specs[r], "spec of these tensors' role");
+    for (const Role role : kEveryRole) {
+      item.spec(to_string(role), o.specs[role], "spec of these tensors' role");
     }
     item.boolean("exempt", o.exempt, "keep these tensors in fp32");
   });

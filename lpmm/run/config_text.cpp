@@ -6,6 +6,7 @@
 #include <map>
 
 #include "lpmm/base/text.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"
 #include "lpmm/run/config_keys.h"
 
@@ -54,15 +55,26 @@ class Writer {
     for (const auto& [name, item] : names) words.push_back(name);
     add(key, at == names.end() ? "" : toml_string(at->first), join(words), help);
   }
+  // Those of the rule, or of every rule with who has them.
+  void settings(const OptimizerConfig& o) {
+    for (const SettingRow& row : lists_all_ ? all_settings() : rule_row(o.rule).settings) {
+      const double v = lists_all_ ? row.usual : setting(o, row.key);
+      const std::string help = fmt::format("{}: {}", join(rules_with(row.key)), row.help);
+      if (row.is_switch) {
+        boolean(row.key.text(), v != 0, help);
+      } else {
+        number(row.key.text(), v, row.range.low, row.range.high, help);
+      }
+    }
+  }
   void spec(std::string_view key, const std::optional<Spec>& v, std::string_view help) {
     if (v || lists_all_) add(key, v ? toml_string(to_string(*v)) : "", "a spec, int8:block128:sr", help);
   }
   void policy(const Policy& policy, const OptimizerConfig&) {
     add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const Role role = static_cast<Role>(r);
+    for (const Role role : kEveryRole) {
       const bool in_momentum = role == Role::kAccumulator && policy.accumulate_in_momentum;
-      add(to_string(role), toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[r])),
+      add(to_string(role), toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[role])),
           role == Role::kAccumulator ? "a spec, or \"momentum\"" : "a spec, int8:block128:sr",
           "spec of this role (default: the preset's)");
     }
@@ -124,8 +136,11 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
   std::map<std::string, ConfigDifference> all;
   for (const Line& l : lines_of(first)) all[l.section + "." + l.key].first = l.value;
   for (const Line& l : lines_of(second)) all[l.section + "." + l.key].second = l.value;
-  if (!uses_momentum(first.optimizer) && !uses_momentum(second.optimizer)) all.erase("memory.momentum");
-  if (!uses_variance(first.optimizer) && !uses_variance(second.optimizer)) all.erase("memory.variance");
+  for (const Role role : kEveryRole) {
+    if (is_state(role) && !uses(first.optimizer, role) && !uses(second.optimizer, role)) {
+      all.erase(fmt::format("memory.{}", to_string(role)));
+    }
+  }
   std::vector<ConfigDifference> out;
   for (auto& [key, d] : all) {
     if (d.first != d.second) out.push_back({key, d.first, d.second});
