@@ -74,7 +74,8 @@ class Writer {
     add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
     for (const Role role : kEveryRole) {
       const bool in_momentum = role == Role::kAccumulator && policy.accumulate_in_momentum;
-      add(to_string(role), toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[role])),
+      add(to_string(role),
+          toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[role])),
           role == Role::kAccumulator ? "a spec, or \"momentum\"" : "a spec, int8:block128:sr",
           "spec of this role (default: the preset's)");
     }

@@ -57,6 +57,44 @@ TEST(Maps, ClosedFormMaps) {
   }
 }
 
+// The definition: quantiles at probabilities spaced evenly from the offset to 1/2, on each side, over the
+// largest of them.
+TEST(Maps, NormalFloatHasThePublishedLevels) {
+  const auto quantile = [](double p) {
+    double low = 0, high = 8;
+    for (int i = 0; i < 100; ++i) {
+      const double middle = (low + high) / 2;
+      (std::erfc(-middle / std::sqrt(2.0)) / 2 < p ? low : high) = middle;
+    }
+    return low;
+  };
+  const double offset = 0.9677083, most = quantile(offset);
+  const MapTable table = map_table({Map::kNormalFloat, 4});
+  ASSERT_EQ(table.entries, 16);
+  for (int k = 0; k <= 8; ++k) {
+    EXPECT_NEAR(table.values[7 + k], quantile(0.5 + (offset - 0.5) * k / 8) / most, 2e-7);
+  }
+  for (int k = 0; k <= 7; ++k) {
+    EXPECT_NEAR(table.values[7 - k], -quantile(0.5 + (offset - 0.5) * k / 7) / most, 2e-7);
+  }
+}
+
+TEST(Maps, E4m3HasTheValuesOfTheStandard) {
+  const MapTable table = map_table({Map::kE4m3, 8});
+  ASSERT_EQ(table.entries, 253);
+  EXPECT_EQ(table.zero, 126);
+  const auto at = [&](int number) { return table.values[126 + number] * 448.0; };
+  EXPECT_EQ(table.values[252], 1.0F);
+  EXPECT_NEAR(at(1), std::ldexp(1.0, -9), 1e-9);  // the smallest subnormal
+  EXPECT_NEAR(at(7), 7 * std::ldexp(1.0, -9), 1e-9);
+  EXPECT_NEAR(at(8), std::ldexp(1.0, -6), 1e-8);  // the smallest normal
+  EXPECT_NEAR(at(56), 1.0, 1e-6);
+  EXPECT_NEAR(at(57), 1.125, 1e-6);
+  EXPECT_NEAR(at(125), 416.0, 1e-4);
+  for (int i = 0; i <= 126; ++i) EXPECT_EQ(table.values[126 + i], -table.values[126 - i]);
+  for (int i = 253; i < 256; ++i) EXPECT_EQ(table.values[i], 1.0F);  // patterns that a hostile file may hold
+}
+
 // BQ5 of bitsandbytes, for every format: 2^b distinct values, or one fewer where signs are symmetric.
 TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
   for (const Format f : packed_formats()) {
@@ -64,10 +102,10 @@ TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
     float previous = -2e9F;
     for (const std::uint32_t code : codes_of(f)) {
       const float value = decode_code(f, table, code, 1.0F);
-      EXPECT_GT(value, previous) << name_of(f) << " code " << code;
+      EXPECT_GT(value, previous) << to_string(f) << " code " << code;
       previous = value;
     }
-    EXPECT_EQ(previous, map_limit(f)) << name_of(f);
+    EXPECT_EQ(previous, map_limit(f)) << to_string(f);
     if (is_zero_free(f.map)) {
       EXPECT_GT(decode_code(f, table, 0, 1.0F), 0.0F);
     }
@@ -91,7 +129,7 @@ TEST(Codec, DecodedValuesReturnTheirCodesWhateverTheDrawAndStep) {
         }
       }
     }
-    EXPECT_EQ(wrong, 0) << name_of(f);
+    EXPECT_EQ(wrong, 0) << to_string(f);
   }
 }
 
@@ -118,8 +156,8 @@ TEST(Codec, RoundingIsMonotoneAndNeverSkipsANeighbour) {
           place(f, encode_value(f, table, Rounding::kStochastic, x, bf16_step, 0x8000)),
           place(f, encode_value(f, table, Rounding::kStochastic, x, bf16_step, 0xFFFF))};
       for (std::size_t k = 0; k < 4; ++k) {
-        EXPECT_GE(now[k], previous[k]) << name_of(f) << " at " << y;
-        EXPECT_LE(std::abs(now[k] - now[0]), 1) << name_of(f) << " at " << y;
+        EXPECT_GE(now[k], previous[k]) << to_string(f) << " at " << y;
+        EXPECT_LE(std::abs(now[k] - now[0]), 1) << to_string(f) << " at " << y;
       }
       previous = now;
     }
@@ -140,7 +178,7 @@ TEST(Codec, NearestIsNearest) {
       for (const std::uint32_t c : codes) best = std::min(best, std::abs(decode_code(f, table, c, 1.0F) - x));
       // Positions of curved maps have 2^-13 of a gap.
       EXPECT_LE(std::abs(decode_code(f, table, code, 1.0F) - x), best + limit * 2e-5F)
-          << name_of(f) << " " << x;
+          << to_string(f) << " " << x;
     }
   }
 }
@@ -149,7 +187,8 @@ TEST(Codec, NearestIsNearest) {
 TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
   for (const Format f : packed_formats()) {
     const MapTable table = map_table(f);
-    const bool curved = is_dynamic(f.map) || f.map == Map::kSoftsign;
+    const Coding coding = coding_of(f.map);
+    const bool curved = coding == Coding::kDynamic || coding == Coding::kZones || coding == Coding::kSoftsign;
     const float step = bf16_to_float(float_to_bf16(0.37F));
     for (const float share : {-0.731F, -0.113F, 0.0719F, 0.351F, 0.613F, 0.9217F}) {
       if (!is_signed(f.map) && share < 0) continue;
@@ -168,12 +207,12 @@ TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
       const double gap = high - low;
       const double resolution = curved ? 0x1p-14 : 0x1p-17;
       EXPECT_LE(std::abs(sum / 65536), gap * (resolution + 0x1p-17) + 1e-6 * std::abs(x))
-          << name_of(f) << share;
+          << to_string(f) << share;
       if (gap > 0) {
         const double p = (x - low) / gap;
         EXPECT_NEAR(square / 65536, p * (1 - p) * gap * gap,
                     (2e-4 + std::ldexp(1.0, f.bits - 24)) * gap * gap)
-            << name_of(f) << " " << share;
+            << to_string(f) << " " << share;
       }
     }
   }
@@ -184,7 +223,7 @@ TEST(Codec, TheDeadZoneIsHalfADraw) {
   for (const Format f : packed_formats()) {
     if (f.map != Map::kLinear) continue;
     const MapTable table = map_table(f);
-    const std::uint32_t zero = zero_code(f);
+    const auto zero = static_cast<std::uint32_t>(table.zero);
     const auto moved = [&](float x) {
       std::uint32_t count = 0;
       for (std::uint32_t draw = 0; draw < 65536; ++draw) {
@@ -193,9 +232,9 @@ TEST(Codec, TheDeadZoneIsHalfADraw) {
       return count;
     };
     for (const float sign : {1.0F, -1.0F}) {
-      EXPECT_EQ(moved(sign * 0x1p-18F), 0U) << name_of(f);
-      EXPECT_EQ(moved(sign * 0x1p-15F), 2U) << name_of(f);
-      EXPECT_EQ(moved(sign * 0x1p-10F), 64U) << name_of(f);
+      EXPECT_EQ(moved(sign * 0x1p-18F), 0U) << to_string(f);
+      EXPECT_EQ(moved(sign * 0x1p-15F), 2U) << to_string(f);
+      EXPECT_EQ(moved(sign * 0x1p-10F), 64U) << to_string(f);
     }
   }
 }
@@ -206,9 +245,9 @@ TEST(Codec, ZeroStaysZeroWhereThereIsOne) {
     for (const Rounding rounding : kBoth) {
       for (const float zero : {0.0F, -0.0F}) {
         const std::uint32_t code = encode_value(f, table, rounding, zero, 0.5F, 0xFFFF);
-        EXPECT_EQ(code, zero_code(f)) << name_of(f);
+        EXPECT_EQ(code, static_cast<std::uint32_t>(table.zero)) << to_string(f);
         if (!is_zero_free(f.map)) {
-          EXPECT_EQ(decode_code(f, table, code, 0.5F), 0.0F) << name_of(f);
+          EXPECT_EQ(decode_code(f, table, code, 0.5F), 0.0F) << to_string(f);
         }
       }
     }
