@@ -48,9 +48,9 @@ struct Range {
     return x >= low && x <= high && !(low_is_open && x == low) && !(high_is_open && x == high);
   }
 };
-inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
-inline constexpr Range kFromZero = {0, kAnyNumber, "0 or more"};
-inline constexpr Range kAboveZero = {0, kAnyNumber, "above 0", true};
+inline constexpr double kNoLimit = std::numeric_limits<double>::max();
+inline constexpr Range kFromZero = {0, kNoLimit, "0 or more"};
+inline constexpr Range kAboveZero = {0, kNoLimit, "above 0", true};
 inline constexpr Range kShare = {0, 1, "in [0, 1]"};
 inline constexpr Range kBelowOne = {0, 1, "in [0, 1)", false, true};
 inline constexpr Range kSwitch = {0, 1, "true or false"};
