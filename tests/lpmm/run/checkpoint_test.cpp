@@ -253,7 +253,7 @@ TEST(Checkpoint, TwoBitVariancesOfVersion1AreFrozen) {
 
 TEST(Checkpoint, KeepsTheNewest) {
   const Scratch scratch;
-  const Trained t("lpmm");
+  const Trained t("lpmm", 1);
   for (const std::int64_t step : {1, 2, 10, 11}) save(scratch, t, step);
   EXPECT_FALSE(fs::exists(scratch / "checkpoints/step_00000001"));
   EXPECT_FALSE(fs::exists(scratch / "checkpoints/step_00000002"));

@@ -502,6 +502,7 @@ TEST(Trainer, GoesOnWithAFolderOfAnOlderProgram) {
 
 TEST(Trainer, RemovesWhatAKilledOneLeft) {
   const Scratch scratch;
+  fs::create_directory(scratch / "run");
   write_text(scratch / "run/.lpmm-1-0.tmp", "[train]");
   run(scratch / "run", tiny_config());
   EXPECT_FALSE(fs::exists(scratch / "run/.lpmm-1-0.tmp"));
