@@ -34,10 +34,9 @@ void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* 
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
           float scale, const Noise& noise, int* failed, Stream stream);
 
-struct Roles {
-  RoleView parameter, accumulator, momentum, variance;  // unused ones have null codes
-};
-// One optimizer step over a whole tensor; the stream of `noise` is set per role. Empties the accumulator.
-void update(const Rule& rule, const Roles& roles, const Noise& noise, int* failed, Stream stream);
+// One optimizer step over a whole tensor; unused roles have null codes, and the stream of `noise` is set per
+// role. Empties the accumulator.
+void update(const Rule& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
+            Stream stream);
 
 }  // namespace lpmm::kernels::cuda

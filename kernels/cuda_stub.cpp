@@ -36,7 +36,7 @@ void decode(const RoleView&, std::int64_t, std::int64_t, float*, Stream) {
 void fold(const RoleView&, std::int64_t, std::int64_t, const float*, float, const Noise&, int*, Stream) {
   refuse();
 }
-void update(const Rule&, const Roles&, const Noise&, int*, Stream) {
+void update(const Rule&, const RoleArray<RoleView>&, const Noise&, int*, Stream) {
   refuse();
 }
 

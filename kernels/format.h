@@ -18,6 +18,7 @@
 #include <cstdint>
 
 #include "kernels/macros.h"
+#include "kernels/roles.h"
 
 namespace lpmm {
 
@@ -44,9 +45,6 @@ LPMM_HD constexpr bool takes_draws(Rounding rounding) {
 // overflows it or falls far below its range (kernels/codec.h), so that an untouched code stays exactly on its
 // grid.
 enum class StepMode : std::uint8_t { kMoving, kSticky };
-
-enum class Role : std::uint8_t { kParameter, kAccumulator, kMomentum, kVariance };
-inline constexpr int kRoles = 4;
 
 struct Format {
   Map map = Map::kFp32;

@@ -11,6 +11,7 @@
 
 #include "kernels/codec.h"
 #include "kernels/pool.h"
+#include "kernels/roles.h"
 #include "kernels/rules.h"
 
 namespace lpmm::kernels {
@@ -94,12 +95,13 @@ void clear(Pool& pool, const RoleView& accumulator);
 
 struct UpdateArgs {
   // Unused roles have null codes; without an accumulator the rule's gradient is 0.
-  RoleView parameter, accumulator, momentum, variance;
-  Noise noise;                   // its stream is set per role by the kernel
-  ChangeStats* stats = nullptr;  // null, or kRoles of them
+  RoleArray<RoleView> roles;
+  Noise noise;                              // its stream is set per role by the kernel
+  RoleArray<ChangeStats>* stats = nullptr;  // null: not counted
 };
-// One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator.
-// Returns false where a new value was not storable.
+// One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator. A
+// rule that needs norms takes a pass before it that only reads; its sums are fp64, as those below. Returns
+// false where a new value was not storable.
 bool update(Pool& pool, const Rule& rule, const UpdateArgs& args);
 
 // The instruction sets compiled in and usable here, best first ("avx512", "avx2", ..., "scalar"), and a

@@ -70,10 +70,9 @@ Eigen::VectorXd LogisticProblem::gradient(const Eigen::VectorXd& w, std::span<co
 LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& run, Pool& pool) {
   constexpr int kSize = LogisticProblem::kSize;
   OptimizerConfig optimizer;
-  optimizer.rule = RuleName::kSgd;
-  optimizer.momentum = run.momentum;
+  optimizer.settings["momentum"] = run.momentum;
   Policy policy = make_policy("fp32");
-  policy.specs[static_cast<std::size_t>(Role::kParameter)] = run.parameter;
+  policy.specs[Role::kParameter] = run.parameter;
   ModelMemory memory({{"w", {1, kSize}}}, policy, optimizer, run.seed, 1, pool);
   std::vector<float> values(kSize), gradient(kSize);
   for (int i = 0; i < kSize; ++i)
@@ -116,8 +115,7 @@ LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& r
     }
     old_step = view.steps[0];
   }
-  const kernels::ChangeStats stats =
-      memory.take_stats().at(0).role[static_cast<std::size_t>(Role::kParameter)];
+  const kernels::ChangeStats stats = memory.take_stats().at(0).role[Role::kParameter];
   result.excess = excess / evaluations;
   result.step = std::sqrt(step_square / run.steps);
   result.moves = moved / run.steps;

@@ -64,12 +64,11 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   const auto count = static_cast<std::size_t>(run.blocks) * kBlock;
   const bool pinned = run.motion != GridMotion::kNatural;
   OptimizerConfig optimizer;
-  optimizer.rule = RuleName::kSgd;
-  optimizer.momentum = run.momentum;
+  optimizer.settings["momentum"] = run.momentum;
   Policy policy = make_policy("fp32");
-  policy.specs[static_cast<std::size_t>(Role::kParameter)] = run.parameter;
-  policy.specs[static_cast<std::size_t>(Role::kAccumulator)] = run.accumulator;
-  policy.specs[static_cast<std::size_t>(Role::kMomentum)] = run.momentum_state;
+  policy.specs[Role::kParameter] = run.parameter;
+  policy.specs[Role::kAccumulator] = run.accumulator;
+  policy.specs[Role::kMomentum] = run.momentum_state;
   policy.error_feedback = run.error_feedback;
   policy.accumulate_in_momentum = run.accumulate_in_momentum;
   ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, run.microbatches, pool);
@@ -145,8 +144,7 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
       old_steps[b] = view.steps[b];
     }
   }
-  const kernels::ChangeStats stats =
-      memory.take_stats().at(0).role[static_cast<std::size_t>(Role::kParameter)];
+  const kernels::ChangeStats stats = memory.take_stats().at(0).role[Role::kParameter];
   const auto n = static_cast<double>(free);
   result.variance = square / n;
   result.loss = loss / n;

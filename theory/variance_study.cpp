@@ -25,10 +25,10 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
   constexpr int kBlock = 128, kMeasured = 200;
   const auto count = static_cast<std::size_t>(study.blocks) * kBlock;
   OptimizerConfig optimizer;
-  optimizer.rule = RuleName::kAdam;
-  optimizer.beta2 = study.beta2;
+  optimizer.rule = "adam";
+  optimizer.settings["beta2"] = study.beta2;
   Policy policy = make_policy("fp32");
-  policy.specs[static_cast<std::size_t>(Role::kVariance)] = study.variance;
+  policy.specs[Role::kVariance] = study.variance;
   ModelMemory memory({{"x", {study.blocks, kBlock}}}, policy, optimizer, study.seed, 1, pool);
 
   const auto stream = static_cast<std::uint32_t>(Stream::kTest);

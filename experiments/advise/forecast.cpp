@@ -21,7 +21,7 @@ using Tensors = std::vector<TensorProbe>;
 constexpr double kMostGrowth = 2, kMostFoldNoise = 1;
 
 double momentum_of(const OptimizerConfig& o) {
-  return o.rule == RuleName::kSgd ? o.momentum : o.beta1;
+  return rule_row(o.rule).momentum_kept(o.settings);
 }
 
 // Share of its updates that gradient noise makes; the rest is the way that all of them go.

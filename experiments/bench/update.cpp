@@ -21,6 +21,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
@@ -94,17 +95,16 @@ void reset_peak() {
 }
 
 OptimizerConfig optimizer_of(const std::string& name) {
-  OptimizerConfig config;
-  config.weight_decay = 1e-4;
-  if (name == "sgd") {
-    config.learning_rate = 0.01;
-    config.momentum = 0.9;
-  } else if (name == "adam" || name == "adamw") {
-    config.rule = name == "adam" ? RuleName::kAdam : RuleName::kAdamW;
-    config.learning_rate = 1e-3;
-  } else {
-    throw UsageError(fmt::format("bench update: optimizer '{}' is not one of sgd, adam, adamw", name));
+  const std::optional<RuleName> rule = RuleName::find(name);
+  if (!rule) {
+    throw UsageError(
+        fmt::format("bench update: optimizer '{}' is not one of {}", name, fmt::join(rule_names(), ", ")));
   }
+  OptimizerConfig config;
+  config.rule = *rule;
+  config.learning_rate = 1e-3;
+  config.weight_decay = 1e-4;
+  config.settings["momentum"] = 0.9;  // where the rule has one
   return config;
 }
 
@@ -171,36 +171,42 @@ double copy_bandwidth_in_child(int threads) {
 UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
-  const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1, policy.error_feedback);
+  const Rule rule = make_rule(optimizer, {"", {1, options.elements}}, optimizer.learning_rate, 1000, 1,
+                              policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
-  const bool with_variance = uses_variance(optimizer), with_accumulator = !policy.accumulate_in_momentum;
   Pool pool(options.threads);
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth_in_child(pool.threads());
 
-  std::array<std::optional<Tensor>, kRoles> tensors;
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    if (!has_role(policy, optimizer, "", static_cast<Role>(r))) continue;
-    tensors[r].emplace(policy.specs[r], n);
-    result.packed_bytes_per_element +=
-        static_cast<double>(code_bytes(policy.specs[r].format, n) + step_bytes(policy.specs[r], n)) /
-        static_cast<double>(n);
-  }
+  RoleArray<std::optional<Tensor>> tensors;
   kernels::UpdateArgs args;
-  args.parameter = tensors[0]->view;
-  if (with_accumulator) args.accumulator = tensors[1]->view;
-  args.momentum = tensors[2]->view;
-  if (with_variance) args.variance = tensors[3]->view;
+  double fp32_bytes = 0;  // read and written by an update whose roles are all fp32
+  for (const Role role : kEveryRole) {
+    if (role == Role::kAccumulator) fp32_bytes += 4;  // read; an update of fp32 gradients leaves them
+    if (!has_role(policy, optimizer, "", role)) continue;
+    if (role != Role::kAccumulator) fp32_bytes += 8;
+    const Spec& spec = policy.specs[role];
+    tensors[role].emplace(spec, n);
+    args.roles[role] = tensors[role]->view;
+    result.packed_bytes_per_element +=
+        static_cast<double>(code_bytes(spec.format, n) + step_bytes(spec, n)) / static_cast<double>(n);
+  }
   const auto encode = [&](const kernels::RoleView& role) {
     return [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::encode(pool, role, at, count, values, {1, 0, 0, 0});
     };
   };
-  fill(n, sample(0.05F, false, 0), encode(args.parameter));
-  fill(n, sample(0.01F, false, 1), encode(args.momentum));
-  if (with_variance) fill(n, sample(1e-4F, true, 2), encode(args.variance));
-  const std::vector<float> gradient = sample(0.01F, false, 3);
+  fill(n, sample(0.05F, false, 0), encode(args.roles[Role::kParameter]));
+  std::uint32_t made = 0;
+  for (const Role role : kEveryRole) {
+    if (!is_state(role) || args.roles[role].codes == nullptr) continue;
+    const bool is_signed = kRoleRows[role].is_signed;
+    fill(n, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made), encode(args.roles[role]));
+  }
+  const std::vector<float> gradient = sample(0.01F, false, ++made);
+  const kernels::RoleView& folded =
+      args.roles[policy.accumulate_in_momentum ? Role::kMomentum : Role::kAccumulator];
 
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepetitions; ++i) {
@@ -209,7 +215,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
       kernels::FoldArgs fold_args;
       fold_args.noise = args.noise;
       fold_args.noise.stream = fold_stream(policy, 0, 0);
-      kernels::fold(pool, with_accumulator ? args.accumulator : args.momentum, at, count, values, fold_args);
+      kernels::fold(pool, folded, at, count, values, fold_args);
     });
     reset_peak();
     const std::int64_t before = rss_bytes();
@@ -217,7 +223,6 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
     result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
   }
   result.elements_per_second = static_cast<double>(n) / best;
-  const double fp32_bytes = with_variance ? 28.0 : 20.0;
   result.fp32_roofline_ratio = result.elements_per_second * fp32_bytes / (result.copy_gb_per_second * 1e9);
   return result;
 }

@@ -18,7 +18,7 @@ double run_copy_benchmark(int threads);
 double copy_bandwidth_in_child(int threads);
 
 struct UpdateBenchOptions {
-  std::string optimizer;  // "sgd" (momentum 0.9), "adam" or "adamw"
+  std::string optimizer;  // the name of a rule; one that has a momentum to set has 0.9
   std::string preset;     // its specs and, where it has that with this optimizer, its error feedback
   std::int64_t elements = 0;
   int threads = 0;  // 0: all processors
@@ -27,7 +27,7 @@ struct UpdateBenchResult {
   double elements_per_second = 0;       // best of the repetitions
   double packed_bytes_per_element = 0;  // stored, all roles, steps included
   double copy_gb_per_second = 0;
-  double fp32_roofline_ratio = 0;     // against copy bandwidth / 20 B (sgd) or 28 B (adam, adamw)
+  double fp32_roofline_ratio = 0;     // against copy bandwidth / what fp32 reads and writes
   std::int64_t peak_extra_bytes = 0;  // of resident memory during the updates, above the tensors
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown

@@ -1,6 +1,5 @@
 // Logistic regression on a stream of random points: a plain fp32 loop with SGD and momentum, and the same
-// loop with weights, gradient and momentum packed. Lines (1) and (2) differ. For Adam: {.rule =
-// lpmm::RuleName::kAdam}.
+// loop with weights, gradient and momentum packed. Lines (1) and (2) differ. For Adam: {.rule = "adam"}.
 #include <lpmm/memory/packed_vector.h>
 
 #include <cmath>
@@ -16,7 +15,7 @@ int main() {
   std::vector<float> w(kSize), m(kSize);  // (1)
 #else
   lpmm::PackedVector w(std::vector<float>(kSize), "lpmm-compact",
-                       {.learning_rate = 0.01, .momentum = 0.9});  // (1)
+                       {.learning_rate = 0.01, .settings = {{"momentum", 0.9}}});  // (1)
 #endif
   int right = 0;
   for (int step = 0; step < kSteps; ++step) {
@@ -32,7 +31,7 @@ int main() {
 #ifdef PLAIN
     for (int i = 0; i < kSize; ++i) w[i] -= 0.01F * (m[i] = 0.9F * m[i] + g[i]);  // (2)
 #else
-    w.step(g);                                                     // (2)
+    w.step(g);                                                                     // (2)
 #endif
   }
   std::printf("accuracy %.3f\n", 2.0 * right / kSteps);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/codec.h"
-#include "kernels/rules.h"
+#include "kernels/noise.h"
 
 namespace lpmm::kernels {
 
@@ -35,13 +35,6 @@ struct TileKernels {
   // Any count and alignment. Stochastic with the `words` of a group's first element, else to nearest.
   void (*to_bf16)(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out);
   void (*from_bf16)(const std::uint16_t* values, std::int64_t count, float* out);
-  void (*apply_sgd)(const Sgd& rule, float* p, const float* g, float* m, std::int64_t count);
-  void (*apply_adam)(const Adam& rule, float* p, const float* g, float* m, float* v, std::int64_t count);
-  // The parameter's rounding error, wanted - stored, goes into the momentum.
-  void (*feed_back_sgd)(const Sgd& rule, const float* wanted, const float* stored, float* m,
-                        std::int64_t count);
-  void (*feed_back_adam)(const Adam& rule, const float* wanted, const float* stored, float* m, const float* v,
-                         std::int64_t count);
 };
 
 // The draw of an element among the words of its tile.

@@ -68,30 +68,11 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
   for (std::int64_t i = 0; i < count; ++i) out[i] = bf16_to_float(values[i]);
 }
 
-void apply_sgd(const Sgd& rule, float* p, const float* g, float* m, std::int64_t count) {
-  float none = 0;
-  for (std::int64_t i = 0; i < count; ++i) rule(p[i], g[i], m[i], none);
-}
-
-void apply_adam(const Adam& rule, float* p, const float* g, float* m, float* v, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) rule(p[i], g[i], m[i], v[i]);
-}
-
-void feed_back_sgd(const Sgd& rule, const float* wanted, const float* stored, float* m, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) m[i] = rule.feed_back(wanted[i] - stored[i], m[i], 0.0F);
-}
-
-void feed_back_adam(const Adam& rule, const float* wanted, const float* stored, float* m, const float* v,
-                    std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) m[i] = rule.feed_back(wanted[i] - stored[i], m[i], v[i]);
-}
-
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar",   draw,          decode,        encode,    largest,
-                                          add_scaled, square_sum,    to_bf16,       from_bf16, apply_sgd,
-                                          apply_adam, feed_back_sgd, feed_back_adam};
+  static constexpr TileKernels kScalar = {"scalar",   draw,       decode,  encode,   largest,
+                                          add_scaled, square_sum, to_bf16, from_bf16};
   return kScalar;
 }
 

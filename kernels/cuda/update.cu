@@ -62,10 +62,10 @@ MapTable device_table(Format format) {
   return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones};
 }
 
-template <class JobType>
+template <int kPhasesOfJob, class JobType>
 __global__ void run_job(JobType job) {
-  extern __shared__ std::uint32_t shared[];
-  for (int phase = 0; phase < kPhases; ++phase) {
+  extern __shared__ __align__(8) std::uint32_t shared[];
+  for (int phase = 0; phase < kPhasesOfJob; ++phase) {
     run_phase(phase, job, blockIdx.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), shared);
     __syncthreads();
   }
@@ -76,14 +76,43 @@ __global__ void decode_elements(Slot src, std::int64_t first, std::int64_t count
   if (i < count) dst[i] = load_value(src, first + i);
 }
 
-template <class JobType>
+template <int kPhasesOfJob = kPhases, class JobType>
 void launch(const JobType& job, Stream stream) {
   if (units(job) == 0) return;
   const auto bytes = static_cast<int>(4 * shared_words(job));
-  check(cudaFuncSetAttribute(run_job<JobType>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
-        "shared memory");
-  run_job<<<static_cast<unsigned>(units(job)), kThreads, static_cast<std::size_t>(bytes), stream>>>(job);
+  const auto kernel = run_job<kPhasesOfJob, JobType>;
+  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory");
+  kernel<<<static_cast<unsigned>(units(job)), kThreads, static_cast<std::size_t>(bytes), stream>>>(job);
   check(cudaGetLastError(), "launch");
+}
+
+template <class RuleType>
+__global__ void finish(NormsJob<RuleType> job, std::int64_t units) {
+  finish_norms(job, units);
+}
+
+template <class RuleType>
+void update_rule(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
+                 Stream stream) {
+  UpdateJob<RuleType> job = make_update(rule, roles, noise, failed, device_table);
+  if constexpr (HasNorms<RuleType>) {
+    if (rule.needs_norms()) {
+      NormsJob<RuleType> norms = make_norms(rule, roles, device_table);
+      const std::size_t sum_bytes =
+          sizeof(double) * RuleType::kNorms * static_cast<std::size_t>(units(norms));
+      check(cudaMallocAsync(reinterpret_cast<void**>(&norms.sums), sum_bytes + sizeof(RuleType), stream),
+            "room for norms");
+      norms.with_norms = reinterpret_cast<RuleType*>(reinterpret_cast<std::uint8_t*>(norms.sums) + sum_bytes);
+      launch<kNormPhases>(norms, stream);
+      finish<<<1, 1, 0, stream>>>(norms, units(norms));
+      check(cudaGetLastError(), "launch");
+      job.with_norms = norms.with_norms;
+      launch(job, stream);
+      check(cudaFreeAsync(norms.sums, stream), "room for norms");
+      return;
+    }
+  }
+  launch(job, stream);
 }
 
 }  // namespace
@@ -132,9 +161,9 @@ void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, c
   launch(make_fold(accumulator, first, count, contribution, scale, noise, failed, device_table), stream);
 }
 
-void update(const Rule& rule, const Roles& roles, const Noise& noise, int* failed, Stream stream) {
-  std::visit([&](const auto& r) { launch(make_update(r, roles, noise, failed, device_table), stream); },
-             rule);
+void update(const Rule& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
+            Stream stream) {
+  std::visit([&](const auto& r) { update_rule(r, roles, noise, failed, stream); }, rule);
 }
 
 }  // namespace lpmm::kernels::cuda

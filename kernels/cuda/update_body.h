@@ -7,7 +7,7 @@
 // for the parameter's rounding error; pack codes into bytes.
 #pragma once
 
-#include <initializer_list>
+#include <algorithm>
 
 #include "kernels/codec.h"
 #include "kernels/cuda.h"
@@ -15,7 +15,7 @@
 namespace lpmm::kernels::cuda {
 
 inline constexpr int kThreads = 256;
-inline constexpr int kMaxStores = 3;  // parameter, momentum, variance
+inline constexpr int kMaxStores = kRoles - 1;  // all but the accumulator
 inline constexpr int kMinBlock = 64;
 inline constexpr int kPhases = 7;
 
@@ -89,16 +89,29 @@ struct FoldJob : Job {
   }
 };
 
+// What a rule reads of a tensor; roles that are not there are 0.
+struct RoleSlots {
+  RoleArray<Slot> at;
+  LPMM_HD Elements<float> load(std::int64_t element) const {
+    Elements<float> x{};
+    for (int r = 0; r < kRoles; ++r) {
+      if (at.of[r].codes != nullptr) x.of[r] = load_value(at.of[r], element);
+    }
+    return x;
+  }
+};
+
 template <class RuleType>
 struct UpdateJob : Job {
   RuleType rule;
-  Slot accumulator;
-  int momentum = -1, variance = -1;  // their places among the slots, or -1
+  const RuleType* with_norms = nullptr;  // the rule after its first pass; null: it has none
+  RoleSlots roles;
+  RoleArray<int> place;  // of a role among the slots, or -1
+
   LPMM_HD bool load(std::int64_t element, float* values) const {
-    float p = load_value(slots[0], element);
-    float m = momentum < 0 ? 0.0F : load_value(slots[momentum], element);
-    float v = variance < 0 ? 0.0F : load_value(slots[variance], element);
-    rule(p, accumulator.codes == nullptr ? 0.0F : load_value(accumulator, element), m, v);
+    Elements<float> x = roles.load(element);
+    (with_norms == nullptr ? rule : *with_norms)(x);
+    const Slot& accumulator = roles.at[Role::kAccumulator];
     if (accumulator.codes == nullptr) {
       // gradients are in the momentum
     } else if (accumulator.codec.format.map == Map::kFp32) {
@@ -106,23 +119,88 @@ struct UpdateJob : Job {
     } else if (accumulator.codec.format.map == Map::kBf16) {
       reinterpret_cast<std::uint16_t*>(accumulator.codes)[element] = 0;
     }
-    values[0] = p;
-    bool fine = make_storable(values[0]);
-    if (momentum >= 0) {
-      values[momentum] = m;
-      fine = make_storable(values[momentum]) && fine;
-    }
-    if (variance >= 0) {
-      values[variance] = v;
-      fine = make_storable(values[variance]) && fine;
+    bool fine = true;
+    for (int r = 0; r < kRoles; ++r) {
+      if (place.of[r] < 0) continue;
+      float& value = values[place.of[r]];
+      value = x.of[r];
+      fine = make_storable(value) && fine;
     }
     return fine;
   }
   LPMM_HD float fed_back(float error, const std::uint32_t* values, int stride) const {
-    const float v = variance < 0 ? 0.0F : bits_float(values[variance * stride]);
-    return rule.feed_back(error, bits_float(values[momentum * stride]), v);
+    Elements<float> x{};
+    for (int r = 0; r < kRoles; ++r) {
+      if (place.of[r] >= 0) x.of[r] = bits_float(values[place.of[r] * stride]);
+    }
+    if constexpr (FeedsBack<RuleType>) rule.feed_back(error, x);
+    return x[Role::kMomentum];
   }
 };
+
+// The first pass of a rule that needs norms: thread block b sums the squares of unit b's terms, in the order
+// of the CPU's tiles, which the units are: 16 lanes added as a tree, then (finish_norms) unit after unit.
+template <class RuleType>
+struct NormsJob {
+  RuleType rule;
+  RoleSlots roles;
+  std::int64_t end = 0;
+  int unit = 0;
+  double* sums = nullptr;          // [units][kNorms]
+  RuleType* with_norms = nullptr;  // the result
+};
+inline constexpr int kSumLanes = 16;
+inline constexpr int kNormPhases = 3;
+
+// Shared memory in words: the lanes' sums in fp64, then the terms of the unit.
+template <class RuleType>
+std::int64_t shared_words(const NormsJob<RuleType>& job) {
+  return std::int64_t{RuleType::kNorms} * (2 * kSumLanes + job.unit);
+}
+
+template <class RuleType>
+LPMM_HD void run_phase(int phase, const NormsJob<RuleType>& job, std::int64_t block, int thread, int threads,
+                       std::uint32_t* shared) {
+  constexpr int kNorms = RuleType::kNorms;
+  auto* lanes = reinterpret_cast<double*>(shared);
+  auto* terms = reinterpret_cast<float*>(shared + 2 * kSumLanes * kNorms);
+  const std::int64_t base = block * job.unit;
+  const std::int64_t rest = job.end - base;
+  const int count = rest < job.unit ? static_cast<int>(rest) : job.unit;
+  if (phase == 0) {
+    for (int i = thread; i < count; i += threads) {
+      Elements<float> x = job.roles.load(base + i);
+      float of[kNorms];
+      job.rule.terms(x, of);
+      for (int k = 0; k < kNorms; ++k) terms[k * job.unit + i] = of[k];
+    }
+  } else if (phase == 1) {
+    for (int lane = thread; lane < kSumLanes * kNorms; lane += threads) {
+      const float* of_norm = terms + lane / kSumLanes * job.unit;
+      double sum = 0;
+      for (int i = lane % kSumLanes; i < count; i += kSumLanes) {
+        sum += static_cast<double>(of_norm[i]) * static_cast<double>(of_norm[i]);
+      }
+      lanes[lane] = sum;
+    }
+  } else if (thread < kNorms) {
+    double* of_norm = lanes + thread * kSumLanes;
+    for (int width = kSumLanes / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) of_norm[i] += of_norm[i + width];
+    }
+    job.sums[block * kNorms + thread] = of_norm[0];
+  }
+}
+
+template <class RuleType>
+LPMM_HD void finish_norms(const NormsJob<RuleType>& job, std::int64_t units) {
+  double sums[RuleType::kNorms] = {};
+  for (std::int64_t u = 0; u < units; ++u) {
+    for (int k = 0; k < RuleType::kNorms; ++k) sums[k] += job.sums[u * RuleType::kNorms + k];
+  }
+  *job.with_norms = job.rule;
+  job.with_norms->take_norms(sums);
+}
 
 // Shared memory of a thread block: maxima [stores][unit / kMinBlock], then values [stores][unit], as bits.
 template <class JobType>
@@ -251,16 +329,21 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
 }
 
 // ---- jobs from the views of kernels/packed.h -------------------------------------------------------------
-inline int unit_of(std::initializer_list<const RoleView*> views) {
-  int unit = 1024;  // four elements a thread where the blocks are small
-  for (const RoleView* v : views) {
-    if (v->codes != nullptr && v->codec.block > unit) unit = v->codec.block;
-  }
+// Four elements per thread where the blocks are small; the CPU's tile.
+inline int unit_of(const RoleView& view) {
+  return static_cast<int>(sum_tile(view.codes == nullptr ? 0 : view.codec.block));
+}
+inline int unit_of(const RoleArray<RoleView>& roles) {
+  int unit = 0;
+  for (const RoleView& v : roles) unit = std::max(unit, unit_of(v));
   return unit;
 }
-template <class JobType>
-std::int64_t units(const JobType& job) {
+inline std::int64_t units(const Job& job) {
   return (job.end - job.first + job.unit - 1) / job.unit;
+}
+template <class RuleType>
+std::int64_t units(const NormsJob<RuleType>& job) {
+  return (job.end + job.unit - 1) / job.unit;
 }
 
 inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
@@ -269,7 +352,7 @@ inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64
   job.slots[0] = make_slot(dst, table_of, noise);
   job.first = first;
   job.end = first + count;
-  job.unit = unit_of({&dst});
+  job.unit = unit_of(dst);
   job.failed = failed;
   job.src = src;
   return job;
@@ -283,36 +366,56 @@ inline FoldJob make_fold(const RoleView& accumulator, std::int64_t first, std::i
   job.slots[0].is_accumulator = !is_stream_of(noise.stream, Role::kMomentum);
   job.first = first;
   job.end = first + count;
-  job.unit = unit_of({&accumulator});
+  job.unit = unit_of(accumulator);
   job.failed = failed;
   job.contribution = contribution;
   job.scale = scale;
   return job;
 }
 
+inline RoleSlots make_slots(const RoleArray<RoleView>& roles, Noise noise, TableOf table_of) {
+  RoleSlots slots;
+  for (const Role r : kEveryRole) {
+    noise.stream = noise_stream(r);
+    slots.at[r] = make_slot(roles[r], table_of, noise);
+  }
+  return slots;
+}
+
 template <class RuleType>
-UpdateJob<RuleType> make_update(const RuleType& rule, const Roles& roles, Noise noise, int* failed,
-                                TableOf table_of) {
+UpdateJob<RuleType> make_update(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise,
+                                int* failed, TableOf table_of) {
   UpdateJob<RuleType> job;
-  const auto add = [&](const RoleView& view, Role role) {
-    noise.stream = noise_stream(role);
-    job.slots[job.stores] = make_slot(view, table_of, noise);
-    return job.stores++;
-  };
+  job.roles = make_slots(roles, noise, table_of);
   job.stores = 0;
-  add(roles.parameter, Role::kParameter);
-  if (roles.momentum.codes != nullptr) job.momentum = add(roles.momentum, Role::kMomentum);
-  if (roles.variance.codes != nullptr) job.variance = add(roles.variance, Role::kVariance);
-  job.end = roles.parameter.elements;
-  job.unit = unit_of({&roles.parameter, &roles.accumulator, &roles.momentum, &roles.variance});
+  for (const Role r : kEveryRole) {
+    const bool is_stored = r != Role::kAccumulator && roles[r].codes != nullptr;
+    job.place[r] = is_stored ? job.stores : -1;
+    if (is_stored) job.slots[job.stores++] = job.roles.at[r];
+  }
+  job.end = roles[Role::kParameter].elements;
+  job.unit = unit_of(roles);
   job.failed = failed;
   job.rule = rule;
-  if (rule.feedback != 0) job.late = job.momentum;
-  job.accumulator = make_slot(roles.accumulator, table_of, noise);
-  if (is_packed(roles.accumulator.codec.format)) {
-    job.cleared_steps = roles.accumulator.steps;
-    job.cleared_block = roles.accumulator.codec.block;
+  if constexpr (FeedsBack<RuleType>) {
+    if (rule.feedback != 0) job.late = job.place[Role::kMomentum];
   }
+  const RoleView& accumulator = roles[Role::kAccumulator];
+  if (is_packed(accumulator.codec.format)) {
+    job.cleared_steps = accumulator.steps;
+    job.cleared_block = accumulator.codec.block;
+  }
+  return job;
+}
+
+// The caller gives it room: `sums` and `with_norms`.
+template <class RuleType>
+NormsJob<RuleType> make_norms(const RuleType& rule, const RoleArray<RoleView>& roles, TableOf table_of) {
+  NormsJob<RuleType> job;
+  job.rule = rule;
+  job.roles = make_slots(roles, {}, table_of);
+  job.end = roles[Role::kParameter].elements;
+  job.unit = unit_of(roles);
   return job;
 }
 

@@ -2,13 +2,12 @@
 // convention m <- mu*m + (1-dampening)*g, first step m = g).
 #pragma once
 
-#include "kernels/format.h"
-#include "kernels/macros.h"
+#include "kernels/rules/rule.h"
 
 namespace lpmm {
 
 struct Sgd {
-  // Scalars of one step, computed on the host. With momentum 0 there is no state and m is not read.
+  // Scalars of one step. With momentum 0 there is no state and m is not read.
   float learning_rate = 0;
   float momentum = 0;
   float gradient_weight = 1;  // 1 - dampening, 1 on the first step
@@ -18,11 +17,10 @@ struct Sgd {
   float gradient_scale = 1;   // the clip factor
   float feedback = 0;         // of the parameter's rounding error; 0: none
 
-  // F is float or a vector of floats with +, -, * and construction from float. No fused operations: every
-  // level and backend rounds alike.
   template <class F>
-  LPMM_HD void operator()(F& p, F g, F& m, F& /*v*/) const {
-    g = g * F(gradient_scale);
+  LPMM_HD void operator()(Elements<F>& x) const {
+    F &p = x[Role::kParameter], &m = x[Role::kMomentum];
+    F g = x[Role::kAccumulator] * F(gradient_scale);
     if (coupled_decay != 0.0F) g = g + F(coupled_decay) * p;
     if (decay_factor != 1.0F) p = p * F(decay_factor);
     if (momentum != 0.0F) {
@@ -31,11 +29,65 @@ struct Sgd {
     }
     p = p - F(learning_rate) * g;
   }
-  // ECO (2026): what rounding took from the parameter, `error` = wanted - stored, comes back through the
-  // momentum.
   template <class F>
-  LPMM_HD F feed_back(F error, F m, F /*v*/) const {
-    return m - F(feedback) * error;
+  LPMM_HD void feed_back(F error, Elements<F>& x) const {
+    F& m = x[Role::kMomentum];
+    m = m - F(feedback) * error;
+  }
+
+  static constexpr std::string_view kName = "sgd";
+  static constexpr std::string_view kHelp = "gradient descent, with momentum, dampening and Nesterov's step";
+  static constexpr std::array kStates = {Role::kMomentum};
+
+  struct Settings {
+    bool decoupled_decay = false;
+    double momentum = 0, dampening = 0;
+    bool nesterov = false;
+  };
+  static constexpr std::array kSettings = {
+      Setting("decoupled_decay", &Settings::decoupled_decay, "decay the weights, not through the gradient"),
+      Setting("momentum", &Settings::momentum, kBelowOne, "share of the momentum that stays; 0: none"),
+      Setting("dampening", &Settings::dampening, kShare, "share of a gradient that the momentum leaves out"),
+      Setting("nesterov", &Settings::nesterov, "step by where the momentum will be"),
+  };
+  static constexpr double kLeastMomentum = 1e-6;  // that gradients are divided by
+
+  static bool uses(const Settings& s, Role) { return s.momentum > 0; }
+  // Of settings that are in range each; empty: none.
+  static std::string_view problem(const Settings& s) {
+    return s.nesterov && (s.momentum == 0 || s.dampening != 0)
+               ? "nesterov is on, but must be off, or used with a momentum and no dampening"
+               : "";
+  }
+  static double momentum_kept(const Settings& s) { return s.momentum; }
+  // How far a step may move a weight of this size, as far as is known before there are gradients.
+  static double typical_move(double learning_rate, double size) {
+    return (learning_rate < 1e-3 ? learning_rate : 1e-3) * size;
+  }
+  static std::string_view no_accumulation(const Settings& s) {
+    if (s.momentum < kLeastMomentum) return "it takes a momentum of 1e-06 or more (optimizer.momentum)";
+    return s.nesterov ? "Nesterov's step needs the gradient by itself; it takes optimizer.nesterov = false"
+                      : "";
+  }
+  // The factor of each of K gradients that is folded into the momentum, which the update then multiplies by
+  // mu.
+  static double accumulated_weight(const Settings& s, std::int64_t update, int microbatches) {
+    return (update <= 1 ? 1 : 1 - s.dampening) / (microbatches * s.momentum);
+  }
+
+  static Sgd make(const Settings& s, const RuleStep& step) {
+    Sgd sgd;
+    sgd.learning_rate = static_cast<float>(step.learning_rate);
+    sgd.momentum = static_cast<float>(s.momentum * step.kept);
+    sgd.gradient_weight = step.update <= 1 ? 1.0F : static_cast<float>(1 - s.dampening);
+    sgd.coupled_decay = s.decoupled_decay ? 0.0F : static_cast<float>(step.weight_decay);
+    sgd.decay_factor = s.decoupled_decay ? static_cast<float>(step.decay_factor()) : 1.0F;
+    sgd.nesterov = s.nesterov ? 1.0F : 0.0F;
+    sgd.gradient_scale = static_cast<float>(step.clip);
+    // A change of the momentum now moves the parameter by lr * mu / (1 - mu) of it later.
+    sgd.feedback =
+        step.feedback(step.learning_rate * s.momentum / (1 - s.momentum) * (s.nesterov ? s.momentum : 1));
+    return sgd;
   }
 };
 

@@ -1,7 +1,6 @@
 // The exact byte account of a run, by class.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 
@@ -10,18 +9,15 @@
 namespace lpmm {
 
 struct Ledger {
-  std::int64_t parameters = 0;                       // count of parameters, exempt ones included
-  std::array<std::int64_t, kRoles> role_codes = {};  // bytes, packed tensors only
-  std::array<std::int64_t, kRoles> role_steps = {};  // bytes
-  std::int64_t exempt = 0;                           // bytes of exempt tensors, all their roles
-  std::int64_t buffers = 0;                          // bytes of batch-norm statistics
-  std::int64_t activations = 0;                      // bytes of the arena; not model memory
-  std::int64_t workspace = 0;                        // bytes; not model memory
+  std::int64_t parameters = 0;              // count of parameters, exempt ones included
+  RoleArray<std::int64_t> role_codes = {};  // bytes, packed tensors only
+  RoleArray<std::int64_t> role_steps = {};  // bytes
+  std::int64_t exempt = 0;                  // bytes of exempt tensors, all their roles
+  std::int64_t buffers = 0;                 // bytes of batch-norm statistics
+  std::int64_t activations = 0;             // bytes of the arena; not model memory
+  std::int64_t workspace = 0;               // bytes; not model memory
 
-  std::int64_t role_bytes(Role role) const {
-    const auto r = static_cast<std::size_t>(role);
-    return role_codes[r] + role_steps[r];
-  }
+  std::int64_t role_bytes(Role role) const { return role_codes[role] + role_steps[role]; }
   std::int64_t model_memory() const;  // roles + exempt + buffers
   double bits_per_parameter() const;  // 8 * model_memory / parameters
 };

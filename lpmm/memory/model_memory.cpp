@@ -9,6 +9,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/pages.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
@@ -41,7 +42,7 @@ template <class SpecOf>
 void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& spec_of) {
   const std::int64_t elements = info.elements();
   ledger.parameters += elements;
-  for (std::size_t r = 0; r < kRoles; ++r) {
+  for (const Role r : kEveryRole) {
     const Spec* spec = spec_of(r);
     if (spec == nullptr) continue;
     (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, elements);
@@ -56,9 +57,8 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   Ledger ledger;
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
-    add_to(ledger, t, is_exempt(policy, t), [&](std::size_t r) {
-      return has_role(policy, optimizer, t.name, static_cast<Role>(r)) ? &specs[r] : nullptr;
-    });
+    add_to(ledger, t, is_exempt(policy, t),
+           [&](Role role) { return has_role(policy, optimizer, t.name, role) ? &specs[role] : nullptr; });
   }
   return ledger;
 }
@@ -67,7 +67,7 @@ struct ModelMemory::State {
   struct Tensor {
     TensorInfo info;
     bool exempt = false;
-    std::array<kernels::RoleView, kRoles> view;
+    RoleArray<kernels::RoleView> view;
     std::vector<RangeSum> sums;
     TensorStats step_stats, stats;  // of the step under way; since the last take
   };
@@ -81,7 +81,7 @@ struct ModelMemory::State {
   std::uint64_t seed;
   int microbatches;
   Pool& pool;
-  std::array<Pages, kRoles> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
+  RoleArray<Pages> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
 
   std::uint32_t step = 0;
   bool stepping = false, want_stats = false, failed = false, broken = false;
@@ -90,7 +90,7 @@ struct ModelMemory::State {
   double last_learning_rate = kNoLearningRate;
 
   const kernels::RoleView& view(int tensor, Role role) const {
-    return tensors.at(static_cast<std::size_t>(tensor)).view[static_cast<std::size_t>(role)];
+    return tensors.at(static_cast<std::size_t>(tensor)).view[role];
   }
   const kernels::RoleView& checked(int tensor, Role role, std::int64_t first, std::size_t count) const;
   Noise noise(int tensor, std::uint32_t stream) const {
@@ -123,8 +123,7 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
 }
 
 void ModelMemory::State::allocate() {
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    const Role role = static_cast<Role>(r);
+  for (const Role role : kEveryRole) {
     std::vector<Tensor*> owners;
     for (Tensor& t : tensors) {
       if (has_role(policy, optimizer, t.info.name, role)) owners.push_back(&t);
@@ -135,26 +134,26 @@ void ModelMemory::State::allocate() {
     std::vector<std::size_t> codes, steps;
     for (Tensor* owner : owners) {
       Tensor& t = *owner;
-      t.view[r] = {specs_for(policy, t.info)[r], nullptr, nullptr, t.info.elements()};
+      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, t.info.elements()};
       codes.push_back(
-          layout.add(code_bytes(t.view[r].codec.format, t.view[r].elements), kAlignment, t.info.name));
+          layout.add(code_bytes(t.view[role].codec.format, t.view[role].elements), kAlignment, t.info.name));
     }
     for (const Tensor* t : owners) {
-      steps.push_back(
-          layout.add(step_bytes(t->view[r].codec, t->view[r].elements), sizeof(std::uint16_t), t->info.name));
+      steps.push_back(layout.add(step_bytes(t->view[role].codec, t->view[role].elements),
+                                 sizeof(std::uint16_t), t->info.name));
     }
-    pages[r].allocate(static_cast<std::int64_t>(layout.end), fmt::format("role {}", to_string(role)),
-                      "a smaller model or preset");
-    auto* const data = reinterpret_cast<std::uint8_t*>(pages[r].data());
+    pages[role].allocate(static_cast<std::int64_t>(layout.end), fmt::format("role {}", to_string(role)),
+                         "a smaller model or preset");
+    auto* const data = reinterpret_cast<std::uint8_t*>(pages[role].data());
     for (std::size_t i = 0; i < owners.size(); ++i) {
-      kernels::RoleView& v = owners[i]->view[r];
+      kernels::RoleView& v = owners[i]->view[role];
       v.codes = data + codes[i];
       if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
     }
   }
   if (!policy.accumulate_in_momentum) return;
   for (Tensor& t : tensors) {
-    t.view[static_cast<std::size_t>(Role::kAccumulator)] = t.view[static_cast<std::size_t>(Role::kMomentum)];
+    t.view[Role::kAccumulator] = t.view[Role::kMomentum];
   }
 }
 
@@ -163,7 +162,7 @@ void ModelMemory::State::allocate() {
 double ModelMemory::State::gradient_norm() {
   double total = 0;
   for (Tensor& t : tensors) {
-    const kernels::RoleView& accumulator = t.view[static_cast<std::size_t>(Role::kAccumulator)];
+    const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
     if (accumulator.codes == nullptr) continue;  // frozen
     std::sort(t.sums.begin(), t.sums.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::int64_t done = 0;
@@ -184,7 +183,7 @@ double ModelMemory::State::gradient_norm() {
 
 void ModelMemory::State::empty_accumulators() {
   for (Tensor& t : tensors) {
-    const kernels::RoleView& accumulator = t.view[static_cast<std::size_t>(Role::kAccumulator)];
+    const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
     if (accumulator.codes != nullptr) kernels::clear(pool, accumulator);
   }
 }
@@ -249,9 +248,9 @@ kernels::RoleView ModelMemory::view(int tensor, Role role) const {
 Ledger ModelMemory::ledger() const {
   Ledger ledger;
   for (const State::Tensor& t : state_->tensors) {
-    add_to(ledger, t.info, t.exempt, [&](std::size_t r) {
-      const bool counts = has_role(state_->policy, state_->optimizer, t.info.name, static_cast<Role>(r));
-      return counts ? &t.view[r].codec : nullptr;
+    add_to(ledger, t.info, t.exempt, [&](Role role) {
+      const bool counts = has_role(state_->policy, state_->optimizer, t.info.name, role);
+      return counts ? &t.view[role].codec : nullptr;
     });
   }
   return ledger;
@@ -318,7 +317,7 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   args.scale = static_cast<float>(fold_weight(s.policy, s.optimizer, s.updates + 1, s.microbatches));
   args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
   args.want_square_sum = want_sum;
-  if (s.want_stats) args.stats = &t.step_stats.role[static_cast<std::size_t>(Role::kAccumulator)];
+  if (s.want_stats) args.stats = &t.step_stats.role[Role::kAccumulator];
   const kernels::FoldResult result = kernels::fold(s.pool, v, first, count, gradient.data(), args);
   if (!result.finite) return fail(t.info.name);
   if (want_sum && count > 0) t.sums.push_back({first, count, result.square_sum});
@@ -357,11 +356,10 @@ StepReport ModelMemory::commit(double learning_rate) {
   for (int i = 0; i < tensors(); ++i) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
     if (is_frozen(i)) continue;
-    const Rule rule = make_rule(s.optimizer, t.info.name, learning_rate, s.updates, report.clip_factor,
+    const Rule rule = make_rule(s.optimizer, t.info, learning_rate, s.updates, report.clip_factor,
                                 s.policy.error_feedback, s.last_learning_rate);
-    kernels::UpdateArgs args{t.view[0], t.view[1],     t.view[2],
-                             t.view[3], s.noise(i, 0), s.want_stats ? t.step_stats.role.data() : nullptr};
-    if (s.policy.accumulate_in_momentum) args.accumulator = {};
+    kernels::UpdateArgs args{t.view, s.noise(i, 0), s.want_stats ? &t.step_stats.role : nullptr};
+    if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
     if (!kernels::update(s.pool, rule, args)) {
       s.broken = true;
       throw RunError(
@@ -369,7 +367,7 @@ StepReport ModelMemory::commit(double learning_rate) {
                       "lower the learning rate, or clip gradients (optimizer.clip_norm)",
                       t.info.name, s.step));
     }
-    for (std::size_t r = 0; r < kRoles; ++r) t.stats.role[r] += t.step_stats.role[r];
+    for (const Role r : kEveryRole) t.stats.role[r] += t.step_stats.role[r];
   }
   s.last_learning_rate = learning_rate;
   report.applied = true;

@@ -6,7 +6,6 @@
 //   memory.commit(learning_rate);   // no update, where a gradient was not finite
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -30,7 +29,7 @@ struct StepReport {
 };
 
 struct TensorStats {
-  std::array<kernels::ChangeStats, kRoles> role;
+  RoleArray<kernels::ChangeStats> role;
 };
 
 // What the tensors will take, before anything is allocated; activations, buffers and workspace are 0.

@@ -9,14 +9,15 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
 
 struct Preset {
   std::string_view name;
-  std::array<std::string_view, kRoles> specs;  // parameter, accumulator, momentum, variance
-  bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
+  RoleArray<std::string_view> specs;  // parameter, accumulator, momentum, variance
+  bool feedback_with_sgd = false;     // 8-bit parameters lose in long runs of SGDM, with Adam nothing
   // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
   // and error feedback; empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};
@@ -68,8 +69,7 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
     }
   }
   if (policy.accumulate_in_momentum) {
-    r.specs[static_cast<std::size_t>(Role::kAccumulator)] =
-        r.specs[static_cast<std::size_t>(Role::kMomentum)];
+    r.specs[Role::kAccumulator] = r.specs[Role::kMomentum];
   }
   if (r.exempt) r.specs = {};  // a default Codec is fp32
   return r;
@@ -133,10 +133,10 @@ Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
   const Preset& found = find_preset(preset);
   Policy policy = make_policy(preset);
   policy.error_feedback =
-      found.feedback_with_sgd && optimizer.rule == RuleName::kSgd && uses_momentum(optimizer);
+      found.feedback_with_sgd && optimizer.rule == "sgd" && uses(optimizer, Role::kMomentum);
   if (!found.sgd_momentum.empty() && can_accumulate(optimizer)) {
-    policy.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec(found.sgd_parameter);
-    policy.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec(found.sgd_momentum);
+    policy.specs[Role::kParameter] = parse_spec(found.sgd_parameter);
+    policy.specs[Role::kMomentum] = parse_spec(found.sgd_momentum);
     policy.accumulate_in_momentum = policy.error_feedback = true;
   }
   return policy;
@@ -192,7 +192,7 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
       throw UsageError(
           fmt::format("illegal policy: override \"{}\" must either be exempt or give specs", o.pattern));
     }
-    if (policy.accumulate_in_momentum && o.specs[static_cast<std::size_t>(Role::kAccumulator)]) {
+    if (policy.accumulate_in_momentum && o.specs[Role::kAccumulator]) {
       throw UsageError(fmt::format(
           "illegal policy: override \"{}\" gives an accumulator, but gradients are accumulated in "
           "the momentum; give a momentum",

@@ -1,7 +1,6 @@
 // Which spec each role of each tensor gets: a named preset plus overrides by name pattern.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -21,12 +20,12 @@ struct TensorInfo {
   std::int64_t elements() const;
 };
 
-using RoleSpecs = std::array<Spec, kRoles>;  // indexed by Role
+using RoleSpecs = RoleArray<Spec>;
 
 struct PolicyOverride {
-  std::string pattern;                            // shell pattern on the tensor's name: * and ?
-  std::array<std::optional<Spec>, kRoles> specs;  // what it changes
-  bool exempt = false;                            // or: all roles fp32
+  std::string pattern;                   // shell pattern on the tensor's name: * and ?
+  RoleArray<std::optional<Spec>> specs;  // what it changes
+  bool exempt = false;                   // or: all roles fp32
 };
 
 // What a config gives in place of an accumulator's spec.

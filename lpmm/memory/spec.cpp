@@ -52,9 +52,7 @@ std::string to_string(Format format) {
 }
 
 std::string_view to_string(Role role) {
-  constexpr std::array<std::string_view, kRoles> kNames = {"parameter", "accumulator", "momentum",
-                                                           "variance"};
-  return kNames[static_cast<std::size_t>(role)];
+  return kRoleRows[role].name;
 }
 
 std::string_view to_string(Rounding rounding) {

@@ -10,9 +10,6 @@
 namespace lpmm {
 namespace {
 
-constexpr double kTypicalRelativeUpdate = 1e-3;
-constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
-
 // Elements over which sizes are estimated; blocks are alike enough within a tensor.
 constexpr std::int64_t kSample = kernels::kTile;
 
@@ -60,9 +57,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
     const double size = std::sqrt(squares / static_cast<double>(sample.size()));
     const double code = code_size(v, static_cast<std::int64_t>(sample.size()), size);
-    const double update = memory.optimizer().rule == RuleName::kSgd
-                              ? std::min(kTypicalRelativeUpdate, learning_rate) * size
-                              : learning_rate;
+    const double update = rule_row(memory.optimizer().rule).typical_move(learning_rate, size);
     const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
     add(total, lost, memory.info(i).name, share, v.elements);
   }
@@ -74,7 +69,7 @@ LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const Tensor
   LostUpdates total;
   double lost = 0;
   for (std::size_t i = 0; i < stats.size(); ++i) {
-    const kernels::ChangeStats& s = stats[i].role[kParameter];
+    const kernels::ChangeStats& s = stats[i].role[Role::kParameter];
     if (s.increments == 0 || !loses(memory.view(static_cast<int>(i), Role::kParameter).codec)) continue;
     add(total, lost, memory.info(static_cast<int>(i)).name,
         static_cast<double>(s.underflows) / static_cast<double>(s.increments), s.increments);
@@ -93,8 +88,8 @@ std::string underflow_warning(const LostUpdates& lost, bool expected) {
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats) {
   std::int64_t elements = 0, increments = 0;
   for (const TensorStats& s : stats) {
-    elements += s.role[kParameter].elements;
-    increments += s.role[kParameter].increments;
+    elements += s.role[Role::kParameter].elements;
+    increments += s.role[Role::kParameter].increments;
   }
   if (elements > 0 && increments == 0) {
     return "no parameter changes any more: every update is exactly 0 (gradients or learning rate vanished)";
@@ -108,7 +103,7 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
   }
   std::int64_t packed = 0, moved = 0;
   for (std::size_t i = 0; i < stats.size(); ++i) {
-    const kernels::ChangeStats& s = stats[i].role[kParameter];
+    const kernels::ChangeStats& s = stats[i].role[Role::kParameter];
     if (memory.view(static_cast<int>(i), Role::kParameter).codec.format.map == Map::kFp32) continue;
     packed += s.increments;
     moved += s.increments - s.underflows;

@@ -14,6 +14,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
@@ -68,17 +69,10 @@ void visit(Visitor& v, Config& c) {
   v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000);
 
   v.section("optimizer");
-  v.choice("rule", c.optimizer.rule,
-           Names<RuleName>{{"sgd", RuleName::kSgd}, {"adam", RuleName::kAdam}, {"adamw", RuleName::kAdamW}});
+  v.rule("rule", c.optimizer.rule);
   v.number("learning_rate", c.optimizer.learning_rate, 0, kAny);
   v.number("weight_decay", c.optimizer.weight_decay, 0, kAny);
-  v.boolean("decoupled_decay", c.optimizer.decoupled_decay);
-  v.number("momentum", c.optimizer.momentum, 0, 1);
-  v.number("dampening", c.optimizer.dampening, 0, 1);
-  v.boolean("nesterov", c.optimizer.nesterov);
-  v.number("beta1", c.optimizer.beta1, 0, 1);
-  v.number("beta2", c.optimizer.beta2, 0, 1);
-  v.number("epsilon", c.optimizer.epsilon, 0, kAny);
+  v.settings(c.optimizer);
   v.number("clip_norm", c.optimizer.clip_norm, 0, kAny);
   v.list("group", c.optimizer.groups, [](auto& item, auto& group) {
     item.text("pattern", group.pattern);
@@ -104,7 +98,7 @@ void visit(Visitor& v, Config& c) {
   v.boolean("error_feedback", c.policy.error_feedback);
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern);
-    for (std::size_t r = 0; r < kRoles; ++r) item.spec(to_string(static_cast<Role>(r)), o.specs[r]);
+    for (const Role role : kEveryRole) item.spec(to_string(role), o.specs[role]);
     item.boolean("exempt", o.exempt);
   });
 
@@ -172,6 +166,21 @@ class Reader {
     fail(*n, fmt::format("{}{} is one of {}, not \"{}\"; did you mean \"{}\"?", prefix_, key, join(known),
                          word, nearest_name(word, known)));
   }
+  void rule(std::string_view key, RuleName& out) {
+    Names<RuleName> names;
+    for (const std::string_view name : rule_names()) names.emplace_back(name, RuleName::find(name).value());
+    choice(key, out, names);
+  }
+  // Those of other rules are checked and not read: one file may serve several rules.
+  void settings(OptimizerConfig& out) {
+    for (const SettingRow& row : all_settings()) {
+      const std::string_view key = row.key.text();
+      toml::node* n = take(key);
+      if (n == nullptr) continue;
+      out.settings[row.key] = row.is_switch ? (value<bool>(*n, key, "true or false") ? 1.0 : 0.0)
+                                            : real(*n, key, row.range.low, row.range.high);
+    }
+  }
   void spec(std::string_view key, std::optional<Spec>& out) {
     if (toml::node* n = take(key)) {
       const auto text = value<std::string>(*n, key, "a string");
@@ -183,30 +192,27 @@ class Reader {
     }
   }
   void policy(Policy& out, const OptimizerConfig& optimizer) {
-    constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
-    constexpr auto kMomentum = static_cast<std::size_t>(Role::kMomentum);
-    constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
     if (toml::node* n = take("preset")) {
       const auto preset = value<std::string>(*n, "preset", "a string");
       guard(*n, "preset", [&] { out = make_policy(preset, optimizer); });
     }
     // Error feedback is the preset's where the parameter and what carries its errors are.
-    for (std::size_t r = 0; r < kRoles; ++r) {
+    for (const Role r : kEveryRole) {
       std::optional<Spec> given;
-      if (r == kAccumulator && take_word("accumulator", kInMomentum)) {
+      if (r == Role::kAccumulator && take_word("accumulator", kInMomentum)) {
         out.accumulate_in_momentum = true;
         continue;
       }
-      spec(to_string(static_cast<Role>(r)), given);
-      if (given && r == kAccumulator) out.accumulate_in_momentum = false;
+      spec(to_string(r), given);
+      if (given && r == Role::kAccumulator) out.accumulate_in_momentum = false;
       if (given) out.specs[r] = *given;
-      if (given && (r == kParameter || r == kMomentum)) out.error_feedback = false;
+      if (given && (r == Role::kParameter || r == Role::kMomentum)) out.error_feedback = false;
     }
     choice(
         "rounding", rounding_,
         Names<std::optional<Rounding>>{
             {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}});
-    if (rounding_ && *rounding_ != out.specs[kParameter].rounding) out.error_feedback = false;
+    if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
   }
   // Asked for by memory.rounding; applied when the overrides are known too.
   std::optional<Rounding> rounding() const { return rounding_; }
@@ -381,17 +387,23 @@ class Writer {
     const auto at = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.second == v; });
     add(key, toml_string(at->first));
   }
+  void rule(std::string_view key, RuleName v) { add(key, toml_string(v.text())); }
+  void settings(const OptimizerConfig& o) {
+    for (const SettingRow& row : rule_row(o.rule).settings) {
+      const double v = setting(o, row.key);
+      add(row.key.text(), row.is_switch ? (v != 0 ? "true" : "false") : fmt::format("{}", v));
+    }
+  }
   void spec(std::string_view key, const std::optional<Spec>& v) {
     if (v) add(key, toml_string(to_string(*v)));
   }
   void policy(const Policy& policy, const OptimizerConfig&) {
     text("preset", policy.preset);
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const Role role = static_cast<Role>(r);
+    for (const Role role : kEveryRole) {
       if (role == Role::kAccumulator && policy.accumulate_in_momentum) {
         text(to_string(role), std::string(kInMomentum));
       } else {
-        spec(to_string(role), policy.specs[r]);
+        spec(to_string(role), policy.specs[role]);
       }
     }
   }
@@ -502,7 +514,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   };
   if (!options.preset.empty()) {
     if (toml::table* memory = root["memory"].as_table()) {
-      for (std::size_t r = 0; r < kRoles; ++r) memory->erase(to_string(static_cast<Role>(r)));
+      for (const Role role : kEveryRole) memory->erase(to_string(role));
       memory->erase("error_feedback");
     }
     set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
@@ -554,8 +566,11 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
   std::map<std::string, ConfigDifference> all;
   for (const auto& l : lines_of(first)) all[l.section + "." + l.key].first = l.value;
   for (const auto& l : lines_of(second)) all[l.section + "." + l.key].second = l.value;
-  if (!uses_momentum(first.optimizer) && !uses_momentum(second.optimizer)) all.erase("memory.momentum");
-  if (!uses_variance(first.optimizer) && !uses_variance(second.optimizer)) all.erase("memory.variance");
+  for (const Role role : kEveryRole) {
+    if (is_state(role) && !uses(first.optimizer, role) && !uses(second.optimizer, role)) {
+      all.erase(fmt::format("memory.{}", to_string(role)));
+    }
+  }
   std::vector<ConfigDifference> out;
   for (auto& [key, d] : all) {
     if (d.first != d.second) out.push_back({key, d.first, d.second});

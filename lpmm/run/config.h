@@ -8,6 +8,7 @@
 #include "lpmm/data/text_data.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/memory/schedule.h"
 #include "lpmm/program/program.h"
 
 namespace lpmm {

@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/update_body.h"
 #include "kernels/maps.h"
+#include "tests/kernels/every_rule.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -97,16 +98,36 @@ Backend cpu_backend(Pool& pool) {
 
 // Blocks in any order, phase by phase, threads in an order that is not the natural one.
 template <class JobType>
-void emulate(const JobType& job) {
+void emulate(const JobType& job, int phases = cuda::kPhases) {
   constexpr int kThreadsHere = 96;  // the bits do not depend on it
-  std::vector<std::uint32_t> shared(static_cast<std::size_t>(cuda::shared_words(job)), 0xDEADBEEFU);
+  alignas(8) static std::uint32_t shared[3 * 4096 + 1024];
+  ASSERT_LE(cuda::shared_words(job), static_cast<std::int64_t>(std::size(shared)));
+  std::fill(std::begin(shared), std::end(shared), 0xDEADBEEFU);
   for (std::int64_t block = cuda::units(job) - 1; block >= 0; --block) {
-    for (int phase = 0; phase < cuda::kPhases; ++phase) {
+    for (int phase = 0; phase < phases; ++phase) {
       for (int i = 0; i < kThreadsHere; ++i) {
-        cuda::run_phase(phase, job, block, (i * 35 + 11) % kThreadsHere, kThreadsHere, shared.data());
+        cuda::run_phase(phase, job, block, (i * 35 + 11) % kThreadsHere, kThreadsHere, shared);
       }
     }
   }
+}
+
+template <class RuleType>
+void emulate_update(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed) {
+  auto job = cuda::make_update(rule, roles, noise, failed, map_table);
+  RuleType with_norms = rule;
+  if constexpr (HasNorms<RuleType>) {
+    auto norms = cuda::make_norms(rule, roles, map_table);
+    std::vector<double> sums(static_cast<std::size_t>(cuda::units(norms) * RuleType::kNorms));
+    norms.sums = sums.data();
+    norms.with_norms = &with_norms;
+    if (rule.needs_norms()) {
+      emulate(norms, cuda::kNormPhases);
+      cuda::finish_norms(norms, cuda::units(norms));
+      job.with_norms = &with_norms;
+    }
+  }
+  emulate(job);
 }
 
 Backend emulator() {
@@ -125,8 +146,9 @@ Backend emulator() {
   };
   b.update = [](State& s, const Rule& rule, const Noise& n) {
     int failed = 0;
-    const cuda::Roles roles{s.roles[0].view(), s.roles[1].view(), s.roles[2].view(), s.roles[3].view()};
-    std::visit([&](const auto& r) { emulate(cuda::make_update(r, roles, n, &failed, map_table)); }, rule);
+    const RoleArray<RoleView> roles{s.roles[0].view(), s.roles[1].view(), s.roles[2].view(),
+                                    s.roles[3].view()};
+    std::visit([&](const auto& r) { emulate_update(r, roles, n, &failed); }, rule);
     s.failed |= failed != 0;
   };
   b.decode = [](State& s, std::size_t r) {
@@ -301,13 +323,15 @@ void compare(const Backend& expected, const Backend& tested) {
   };
   Sgd accumulating = sgd;
   accumulating.nesterov = 0;
+  std::vector<Kind> kinds = {{sgd}, {plain}, {adam}, {fed_sgd}, {fed_adam}, {accumulating, true}};
+  for (const Rule& rule : every_rule()) kinds.push_back({rule});
   for (const Case& c : cases()) {
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
-      for (const auto& [rule, in_momentum] :
-           {Kind{sgd}, Kind{plain}, Kind{adam}, Kind{fed_sgd}, Kind{fed_adam}, Kind{accumulating, true}}) {
-        const bool is_adam = std::holds_alternative<Adam>(rule);
-        const bool momentum = is_adam || std::get<Sgd>(rule).momentum != 0;
-        State a = make_state(c, elements, momentum, is_adam);
+      for (const auto& [rule, in_momentum] : kinds) {
+        const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
+        const bool momentum =
+            has_state(rule, Role::kMomentum) && (is_sgd == nullptr || is_sgd->momentum != 0);
+        State a = make_state(c, elements, momentum, has_state(rule, Role::kVariance));
         if (in_momentum) a.roles[1] = Host();
         State b = a;
         const std::size_t folded = in_momentum ? 2 : 1;

@@ -444,10 +444,10 @@ struct Roles {
       : parameter(c[0], n), accumulator(c[1], n), momentum(c[2], n), variance(c[3], n) {}
   UpdateArgs args(std::uint32_t step, bool with_variance) const {
     UpdateArgs a;
-    a.parameter = parameter.view();
-    a.accumulator = accumulator.view();
-    a.momentum = momentum.view();
-    if (with_variance) a.variance = variance.view();
+    a.roles[Role::kParameter] = parameter.view();
+    a.roles[Role::kAccumulator] = accumulator.view();
+    a.roles[Role::kMomentum] = momentum.view();
+    if (with_variance) a.roles[Role::kVariance] = variance.view();
     a.noise = {1, 0, step, 0};
     return a;
   }
@@ -483,9 +483,9 @@ TEST(Update, UsesFreshStates) {
   EXPECT_TRUE(update(pool, rule, roles.args(1, true)));
   const std::vector<float> y = decoded(pool, roles.parameter);
   for (std::size_t i = 0; i < p.size(); ++i) {
-    float pi = p[i], m = 0, v = 0;
-    rule(pi, g[i], m, v);
-    EXPECT_EQ(y[i], pi);
+    Elements<float> x = {p[i], g[i], 0, 0};
+    rule(x);
+    EXPECT_EQ(y[i], x[Role::kParameter]);
   }
   for (const float x : decoded(pool, roles.accumulator)) EXPECT_EQ(x, 0.0F);
 }
@@ -509,8 +509,11 @@ TEST(Update, EveryRoleHasItsOwnNoise) {
   std::vector<float> p = decoded(pool, again.parameter);
   std::vector<float> m = decoded(pool, again.momentum);
   const std::vector<float> a = decoded(pool, again.accumulator);
-  float none = 0;
-  for (std::size_t i = 0; i < p.size(); ++i) momentum_sgd(0.9F, 0.1F)(p[i], a[i], m[i], none);
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    Elements<float> x = {p[i], a[i], m[i], 0};
+    momentum_sgd(0.9F, 0.1F)(x);
+    p[i] = x[Role::kParameter], m[i] = x[Role::kMomentum];
+  }
   write(pool, again.parameter, p, {1, 0, 4, noise_stream(Role::kParameter)});
   write(pool, again.momentum, m, {1, 0, 4, noise_stream(Role::kMomentum)});
   EXPECT_TRUE(again.parameter == roles.parameter);
@@ -595,11 +598,11 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
     write(pool, roles.parameter, p);
     const std::vector<float> before = decoded(pool, roles.parameter);
     write(pool, roles.accumulator, std::vector<float>(static_cast<std::size_t>(n), 1e-3F));
-    std::array<ChangeStats, kRoles> stats;
+    RoleArray<ChangeStats> stats;
     UpdateArgs args = roles.args(1, false);
-    args.stats = stats.data();
+    args.stats = &stats;
     EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 1.0F), args));
-    const ChangeStats& s = stats[0];
+    const ChangeStats& s = stats[Role::kParameter];
     EXPECT_EQ(s.elements, n);
     EXPECT_EQ(s.increments, n);
     EXPECT_NEAR(s.true_change_squared, 1e-6 * n, 1e-3 * 1e-6 * n);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
 
 namespace lpmm::kernels {
@@ -107,7 +108,7 @@ struct Roles {
 
 // Two folds and an update, three times over, with the ledger's counts in the last.
 void train(Pool& pool, Roles& roles, const Rule& rule, std::int64_t n, bool with_variance,
-           std::array<ChangeStats, kRoles>& stats) {
+           RoleArray<ChangeStats>& stats) {
   const std::vector<float> start = normal_values(n, 1, 0.1F);
   EXPECT_TRUE(encode(pool, roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
   for (std::uint32_t step = 1; step <= 3; ++step) {
@@ -119,12 +120,12 @@ void train(Pool& pool, Roles& roles, const Rule& rule, std::int64_t n, bool with
       EXPECT_TRUE(fold(pool, roles.accumulator.view(), 0, n, g.data(), args).finite);
     }
     UpdateArgs args;
-    args.parameter = roles.parameter.view();
-    args.accumulator = roles.accumulator.view();
-    args.momentum = roles.momentum.view();
-    if (with_variance) args.variance = roles.variance.view();
+    args.roles[Role::kParameter] = roles.parameter.view();
+    args.roles[Role::kAccumulator] = roles.accumulator.view();
+    args.roles[Role::kMomentum] = roles.momentum.view();
+    if (with_variance) args.roles[Role::kVariance] = roles.variance.view();
     args.noise = {5, 1, step, 0};
-    if (step == 3) args.stats = stats.data();
+    if (step == 3) args.stats = &stats;
     EXPECT_TRUE(update(pool, rule, args));
   }
 }
@@ -171,12 +172,14 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
   fed_sgd.feedback = 2.5F;
   Adam fed_adam = adam;
   fed_adam.feedback = 11.0F;
-  for (const Rule& rule : {Rule(sgd), Rule(adam), Rule(fed_sgd), Rule(fed_adam)}) {
-    const bool with_variance = std::holds_alternative<Adam>(rule);
+  std::vector<Rule> rules = every_rule();
+  rules.insert(rules.end(), {Rule(sgd), Rule(adam), Rule(fed_sgd), Rule(fed_adam)});
+  for (const Rule& rule : rules) {
+    const bool with_variance = has_state(rule, Role::kVariance);
     for (const auto& policy : policies) {
       for (const std::int64_t n : {1, 70, 2000, 9001}) {
         Pool one(1);
-        std::array<ChangeStats, kRoles> expected_stats;
+        RoleArray<ChangeStats> expected_stats;
         Roles expected(policy, n);
         use_simd_level("scalar");
         train(one, expected, rule, n, with_variance, expected_stats);
@@ -184,7 +187,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
           for (int threads = 1; threads <= (n == 9001 ? 3 : 1); ++threads) {
             Pool pool(threads);
             use_simd_level(level.c_str());
-            std::array<ChangeStats, kRoles> stats;
+            RoleArray<ChangeStats> stats;
             Roles roles(policy, n);
             train(pool, roles, rule, n, with_variance, stats);
             const std::string where = level + " " + std::to_string(threads) + " threads, p " +

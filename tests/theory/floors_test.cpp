@@ -209,9 +209,9 @@ TEST(FoldNoise, IsTheAccumulators) {
       for (const auto& [mean_spread, noise_spread] :
            {std::pair{0.0F, 1.0F}, std::pair{1.0F, 0.0F}, std::pair{1.0F, 2.0F}}) {
         Policy policy = make_policy("fp32");
-        policy.specs[static_cast<std::size_t>(Role::kAccumulator)] = parse_spec(spec);
+        policy.specs[Role::kAccumulator] = parse_spec(spec);
         OptimizerConfig sgd;
-        sgd.rule = RuleName::kSgd;
+        sgd.rule = "sgd";
         ModelMemory memory({{"w", {64, 128}}}, policy, sgd, 7, folds, pool);
         std::vector<float> mean(kElements), gradient(kElements), result(kElements);
         std::vector<double> exact(kElements);

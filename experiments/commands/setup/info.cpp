@@ -50,19 +50,19 @@ ordered_json format_row(Format format) {
 ordered_json presets() {
   ordered_json all = ordered_json::object();
   for (const std::string_view name : preset_names()) {
-    const Policy policy = make_policy(name), sgd = make_policy(name, {.momentum = 0.9});
+    const Policy policy = make_policy(name), sgd = make_policy(name, {.settings = {{"momentum", 0.9}}});
     ordered_json& preset = all[std::string(name)];
-    for (std::size_t role = 0; role < kRoles; ++role) {
-      preset[std::string(to_string(static_cast<Role>(role)))] = to_string(policy.specs[role]);
+    for (const Role role : kEveryRole) {
+      preset[std::string(to_string(role))] = to_string(policy.specs[role]);
     }
     preset["error_feedback"] = !sgd.error_feedback ? "no"
                                : sgd.accumulate_in_momentum
                                    ? "with SGD and momentum, but not Nesterov or clipping"
                                    : "with SGD and momentum";
     if (sgd.accumulate_in_momentum) {
-      preset["sgd_parameter"] = to_string(sgd.specs[static_cast<std::size_t>(Role::kParameter)]);
+      preset["sgd_parameter"] = to_string(sgd.specs[Role::kParameter]);
       preset["sgd_accumulator"] = kInMomentum;
-      preset["sgd_momentum"] = to_string(sgd.specs[static_cast<std::size_t>(Role::kMomentum)]);
+      preset["sgd_momentum"] = to_string(sgd.specs[Role::kMomentum]);
     }
   }
   return all;

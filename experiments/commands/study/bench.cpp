@@ -10,6 +10,7 @@
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/memory/rules.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/plan.h"
 #include "models/models.h"
@@ -93,7 +94,7 @@ void add_update(CLI::App& bench, Action& action) {
   o->bench.elements = std::int64_t{1} << 26;
   CLI::App* command =
       bench.add_subcommand("update", "The packed optimizer step against what fp32 could reach");
-  command->add_option("--optimizer", o->bench.optimizer, "sgd (momentum 0.9), adam or adamw")
+  command->add_option("--optimizer", o->bench.optimizer, fmt::format("{} (a momentum that is to be set is 0.9)", fmt::join(rule_names(), ", "))
       ->capture_default_str();
   command->add_option("--preset", o->bench.preset, "memory policy")->capture_default_str();
   command->add_option("--elements", o->bench.elements, "parameters of the one tensor")
@@ -102,8 +103,9 @@ void add_update(CLI::App& bench, Action& action) {
   add_threads_option(*command, o->bench.threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      R"(fp32_roofline_ratio: elements_per_second against copy_gb_per_second / 20 bytes an element (sgd)
-or 28 (adam, adamw), which is what fp32 could reach. The copy runs in a process of its own, over
+      R"(fp32_roofline_ratio: elements_per_second against copy_gb_per_second over the bytes an element takes in
+fp32 (parameter and states read and written, the gradient read: 20 with a momentum, 28 with a variance
+as well), which is what fp32 could reach. The copy runs in a process of its own, over
 2 GiB. peak_extra_bytes: resident memory of the updates above the tensors.
 Example:
   lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json)");

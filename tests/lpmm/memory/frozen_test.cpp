@@ -13,7 +13,7 @@ const std::vector<TensorInfo> kTensors = {{"a.weight", {40, 50}}, {"b.weight", {
 
 OptimizerConfig optimizer(const std::string& frozen) {
   OptimizerConfig o;
-  o.rule = RuleName::kAdamW;
+  o.rule = "adamw";
   o.learning_rate = 0.01;
   o.clip_norm = 1;
   if (!frozen.empty()) {

@@ -17,7 +17,7 @@ const std::vector<TensorInfo> kTensors = {{"a.weight", {40, 50}}, {"b.weight", {
 OptimizerConfig sgd() {
   OptimizerConfig o;
   o.learning_rate = 0.05;
-  o.momentum = 0.9;
+  o.settings["momentum"] = 0.9;
   o.weight_decay = 0.01;
   return o;
 }
@@ -28,8 +28,8 @@ Policy in_momentum(Policy policy) {
 }
 Policy packed() {
   Policy policy = in_momentum(make_policy("fp32"));
-  policy.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec("int8:block128:qr:sticky");
-  policy.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec("soft4:block64:qr");
+  policy.specs[Role::kParameter] = parse_spec("int8:block128:qr:sticky");
+  policy.specs[Role::kMomentum] = parse_spec("soft4:block64:qr");
   return policy;
 }
 
@@ -65,8 +65,8 @@ TEST(MomentumAccumulation, IsTheSameAlgorithm) {
   for (const double dampening : {0.0, 0.4}) {
     for (const bool decoupled : {false, true}) {
       OptimizerConfig o = sgd();
-      o.dampening = dampening;
-      o.decoupled_decay = decoupled;
+      o.settings["dampening"] = dampening;
+      o.settings["decoupled_decay"] = decoupled;
       ModelMemory apart(kTensors, make_policy("fp32"), o, 3, 3, pool);
       ModelMemory together(kTensors, in_momentum(make_policy("fp32")), o, 3, 3, pool);
       for (ModelMemory* m : {&apart, &together}) {
@@ -170,17 +170,16 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
     return std::string("no error");
   };
   EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}), "no error");
-  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = RuleName::kAdamW; }).find("\"sgd\""),
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = "adamw"; }).find("\"sgd\""), std::string::npos);
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.settings["momentum"] = 0; }).find("1e-06 or more"),
             std::string::npos);
-  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.momentum = 0; }).find("1e-06 or more"),
-            std::string::npos);
-  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.nesterov = true; }).find("nesterov"),
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.settings["nesterov"] = true; }).find("nesterov"),
             std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.clip_norm = 1; }).find("clip_norm"), std::string::npos);
   EXPECT_NE(error([](Policy& p, OptimizerConfig&) {
               PolicyOverride o;
               o.pattern = "a.*";
-              o.specs[static_cast<std::size_t>(Role::kAccumulator)] = parse_spec("int8");
+              o.specs[Role::kAccumulator] = parse_spec("int8");
               p.overrides.push_back(o);
             }).find("give a momentum"),
             std::string::npos);

@@ -6,7 +6,8 @@
 #include <functional>
 
 #include "lpmm/base/error.h"
-#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/roles.h"
+#include "lpmm/memory/schedule.h"
 
 namespace lpmm {
 namespace {
@@ -54,13 +55,15 @@ TEST(Optimizer, SettingsOutOfRangeAreRefused) {
            Change([](OptimizerConfig& c) { c.learning_rate = -1; }),
            Change([](OptimizerConfig& c) { c.learning_rate = NAN; }),
            Change([](OptimizerConfig& c) { c.weight_decay = -1e-4; }),
-           Change([](OptimizerConfig& c) { c.momentum = 1; }),
-           Change([](OptimizerConfig& c) { c.dampening = 1.5; }),
-           Change([](OptimizerConfig& c) { c.nesterov = true; }),
-           Change([](OptimizerConfig& c) { c.momentum = 0.9, c.dampening = 0.1, c.nesterov = true; }),
-           Change([](OptimizerConfig& c) { c.beta1 = 1; }),
-           Change([](OptimizerConfig& c) { c.beta2 = -0.1; }),
-           Change([](OptimizerConfig& c) { c.epsilon = 0; }),
+           Change([](OptimizerConfig& c) { c.settings["momentum"] = 1; }),
+           Change([](OptimizerConfig& c) { c.settings["dampening"] = 1.5; }),
+           Change([](OptimizerConfig& c) { c.settings["nesterov"] = true; }),
+           Change([](OptimizerConfig& c) {
+             c.settings["momentum"] = 0.9, c.settings["dampening"] = 0.1, c.settings["nesterov"] = true;
+           }),
+           Change([](OptimizerConfig& c) { c.rule = "adam", c.settings["beta1"] = 1; }),
+           Change([](OptimizerConfig& c) { c.rule = "adam", c.settings["beta2"] = -0.1; }),
+           Change([](OptimizerConfig& c) { c.rule = "adam", c.settings["epsilon"] = 0; }),
            Change([](OptimizerConfig& c) { c.clip_norm = INFINITY; }),
            Change([](OptimizerConfig& c) {
              c.groups = {{"", 1, 0}};
@@ -78,19 +81,21 @@ TEST(Optimizer, SettingsOutOfRangeAreRefused) {
 
 TEST(Optimizer, StatesOfEachRule) {
   OptimizerConfig c;
-  EXPECT_FALSE(uses_momentum(c));
-  c.momentum = 0.9;
-  EXPECT_TRUE(uses_momentum(c));
-  EXPECT_FALSE(uses_variance(c));
-  c.rule = RuleName::kAdamW;
-  EXPECT_TRUE(uses_momentum(c) && uses_variance(c));
+  EXPECT_FALSE(uses(c, Role::kMomentum));
+  c.settings["momentum"] = 0.9;
+  EXPECT_TRUE(uses(c, Role::kMomentum));
+  EXPECT_FALSE(uses(c, Role::kVariance));
+  c.rule = "adamw";
+  EXPECT_TRUE(uses(c, Role::kMomentum) && uses(c, Role::kVariance));
 }
 
 TEST(Optimizer, LaterGroupsWin) {
   OptimizerConfig c;
   c.weight_decay = 0.5;
   c.groups = {{"*", 2, 0.25}, {"*.bias", 0.5, -1}};
-  const auto rule = [&](const char* tensor) { return std::get<Sgd>(make_rule(c, tensor, 1, 1, 1, false)); };
+  const auto rule = [&](const char* tensor) {
+    return std::get<Sgd>(make_rule(c, {tensor, {2, 2}}, 1, 1, 1, false));
+  };
   EXPECT_EQ(rule("a.weight").learning_rate, 2);
   EXPECT_EQ(rule("a.weight").coupled_decay, 0.25F);
   EXPECT_EQ(rule("a.bias").learning_rate, 0.5F);
@@ -101,9 +106,9 @@ TEST(Optimizer, LaterGroupsWin) {
 // none of it, but the rule still has a momentum.
 TEST(Optimizer, FeedbackShrinksTheMomentumWhereTheRateRises) {
   OptimizerConfig c;
-  c.momentum = 0.9;
+  c.settings["momentum"] = 0.9;
   const auto momentum = [&](double rate, double last) {
-    return std::get<Sgd>(make_rule(c, "a", rate, 2, 1, true, last)).momentum;
+    return std::get<Sgd>(make_rule(c, {"a", {2, 2}}, rate, 2, 1, true, last)).momentum;
   };
   EXPECT_FLOAT_EQ(momentum(0.1, kNoLearningRate), 0.9F);
   EXPECT_FLOAT_EQ(momentum(0.1, 0.2), 0.9F);
@@ -118,8 +123,10 @@ struct Element {
   void run(const OptimizerConfig& config, int updates, const std::function<float(int)>& gradient,
            double clip = 1) {
     for (int t = 1; t <= updates; ++t) {
-      std::visit([&](const auto& rule) { rule(p, gradient(t), m, v); },
-                 make_rule(config, "w", config.learning_rate, t, clip, false));
+      Elements<float> x = {p, gradient(t), m, v};
+      std::visit([&](const auto& rule) { rule(x); },
+                 make_rule(config, {"w", {1, 1}}, config.learning_rate, t, clip, false));
+      p = x[Role::kParameter], m = x[Role::kMomentum], v = x[Role::kVariance];
     }
   }
 };
@@ -138,20 +145,20 @@ TEST(Rules, SgdExact) {
 TEST(Rules, MomentumExact) {
   OptimizerConfig c;
   c.learning_rate = 0.25;
-  c.momentum = 0.5;
+  c.settings["momentum"] = 0.5;
   Element e{8};
   e.run(c, 4, [](int) { return 1.0F; });  // m = 1, 1.5, 1.75, 1.875
   EXPECT_EQ(e.m, 1.875F);
   EXPECT_EQ(e.p, 8.0F - 0.25F * 6.125F);
 
-  c.dampening = 0.5;  // the first step is m = g all the same: m = 1, 1, 1
+  c.settings["dampening"] = 0.5;  // the first step is m = g all the same: m = 1, 1, 1
   Element damped{8};
   damped.run(c, 3, [](int) { return 1.0F; });
   EXPECT_EQ(damped.m, 1.0F);
   EXPECT_EQ(damped.p, 8.0F - 0.75F);
 
-  c.dampening = 0;
-  c.nesterov = true;  // steps of g + m / 2: 1.5, 1.75
+  c.settings["dampening"] = 0;
+  c.settings["nesterov"] = true;  // steps of g + m / 2: 1.5, 1.75
   Element nesterov{8};
   nesterov.run(c, 2, [](int) { return 1.0F; });
   EXPECT_EQ(nesterov.p, 8.0F - 0.25F * 3.25F);
@@ -162,18 +169,18 @@ TEST(Rules, DecayExact) {
   c.learning_rate = 0.5;
   c.weight_decay = 0.5;
   for (const bool decoupled : {false, true}) {
-    c.decoupled_decay = decoupled;
+    c.settings["decoupled_decay"] = decoupled;
     Element e{16};
     e.run(c, 2, [](int) { return 0.0F; });
     EXPECT_EQ(e.p, 9.0F);
   }
   // With momentum the two differ: coupled decay enters m, decoupled does not.
-  c.momentum = 0.5;
-  c.decoupled_decay = false;
+  c.settings["momentum"] = 0.5;
+  c.settings["decoupled_decay"] = false;
   Element coupled{16};
   coupled.run(c, 2, [](int) { return 0.0F; });  // m = 8, p = 12; m = 4 + 6, p = 7
   EXPECT_EQ(coupled.p, 7.0F);
-  c.decoupled_decay = true;
+  c.settings["decoupled_decay"] = true;
   Element decoupled{16};
   decoupled.run(c, 2, [](int) { return 0.0F; });
   EXPECT_EQ(decoupled.p, 9.0F);
@@ -181,7 +188,7 @@ TEST(Rules, DecayExact) {
 
 TEST(Rules, AdamMovesByTheLearningRateUnderAConstantGradient) {
   OptimizerConfig c;
-  c.rule = RuleName::kAdam;
+  c.rule = "adam";
   c.learning_rate = 0x1p-7;
   for (const float gradient : {1e-3F, -2.0F, 1e4F}) {
     Element e{1};
@@ -195,13 +202,13 @@ TEST(Rules, AdamMovesByTheLearningRateUnderAConstantGradient) {
 
 TEST(Rules, AdamWDecaysAloneAndAdamDoesNot) {
   OptimizerConfig c;
-  c.rule = RuleName::kAdamW;
+  c.rule = "adamw";
   c.learning_rate = 0.5;
   c.weight_decay = 0.5;
   Element w{16};
   w.run(c, 2, [](int) { return 0.0F; });
   EXPECT_EQ(w.p, 9.0F);
-  c.rule = RuleName::kAdam;  // coupled: the decay is a gradient like others, of unit size after scaling
+  c.rule = "adam";  // coupled: the decay is a gradient like others, of unit size after scaling
   Element a{16};
   a.run(c, 1, [](int) { return 0.0F; });
   EXPECT_NEAR(a.p, 15.5F, 1e-5);

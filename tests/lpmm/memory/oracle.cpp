@@ -6,6 +6,7 @@
 
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
@@ -96,6 +97,16 @@ double sum_of_squares(const Values& values, int block) {
   return total;
 }
 
+// Where gradients are in the momentum, that of the rule is 0: there is no accumulator.
+Elements<float> element(const RoleArray<Values>& v, std::size_t e) {
+  Elements<float> x{};
+  for (const Role role : kEveryRole) x[role] = v[role][e];
+  return x;
+}
+void set_element(RoleArray<Values>& v, std::size_t e, const Elements<float>& x) {
+  for (const Role role : kEveryRole) v[role][e] = x[role];
+}
+
 void empty(Stored& s) {
   if (s.steps.empty()) std::fill(s.codes.begin(), s.codes.end(), std::uint8_t{0});
   std::fill(s.steps.begin(), s.steps.end(), std::uint16_t{0});
@@ -108,22 +119,21 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
     : optimizer_(optimizer), policy_(policy), seed_(seed), microbatches_(microbatches) {
   for (const TensorInfo& info : tensors) {
     Tensor& t = tensors_.emplace_back();
-    t.name = info.name;
+    t.info = info;
     const RoleSpecs specs = specs_for(policy, info);
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const Role role = static_cast<Role>(r);
+    for (const Role role : kEveryRole) {
       if (!has_role(policy, optimizer, info.name, role)) continue;
       const std::int64_t n = info.elements();
-      t.roles[r] = {specs[r], n,
-                    std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[r].format, n))),
-                    std::vector<std::uint16_t>(static_cast<std::size_t>(blocks_of(n, specs[r].block)))};
+      t.roles[role] = {specs[role], n,
+                       std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[role].format, n))),
+                       std::vector<std::uint16_t>(static_cast<std::size_t>(blocks_of(n, specs[role].block)))};
     }
   }
 }
 
-std::size_t Oracle::place_of(Role role) const {
+Role Oracle::place_of(Role role) const {
   if (role == Role::kAccumulator && policy_.accumulate_in_momentum) role = Role::kMomentum;
-  return static_cast<std::size_t>(role);
+  return role;
 }
 
 const Stored& Oracle::stored(int tensor, Role role) const {
@@ -136,8 +146,8 @@ Values Oracle::decode(int tensor, Role role) const {
 
 void Oracle::initialize(int tensor, std::span<const float> values) {
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
-  encode_state(tensors_.at(static_cast<std::size_t>(tensor)).roles[0], Values(values.begin(), values.end()),
-               noise);
+  encode_state(tensors_.at(static_cast<std::size_t>(tensor)).roles[Role::kParameter],
+               Values(values.begin(), values.end()), noise);
 }
 
 void Oracle::begin_step(std::uint32_t step) {
@@ -163,7 +173,69 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
     return policy_.accumulate_in_momentum ? next_step(accumulator.codec, largest, old)
                                           : next_accumulator_step(accumulator.codec, largest, old);
   });
-  if (!storable) failed_tensor_ = t.name;
+  if (!storable) failed_tensor_ = t.info.name;
+}
+
+// The rule with its norms: squares of its terms in the order of the tiles, whose size is that of the largest
+// block of any role.
+Rule Oracle::complete(const Rule& rule, const Tensor& t, const RoleArray<Values>& v) {
+  int block = 0;
+  for (const Stored& s : t.roles) block = std::max(block, s.codec.block);
+  return std::visit(
+      [&]<class R>(R r) -> Rule {
+        if constexpr (HasNorms<R>) {
+          if (!r.needs_norms()) return r;
+          std::array<Values, R::kNorms> terms;
+          for (std::size_t e = 0; e < v[Role::kParameter].size(); ++e) {
+            Elements<float> x = element(v, e);
+            float of[R::kNorms];
+            r.terms(x, of);
+            for (std::size_t k = 0; k < terms.size(); ++k) terms[k].push_back(of[k]);
+          }
+          double sums[R::kNorms];
+          for (std::size_t k = 0; k < terms.size(); ++k) sums[k] = sum_of_squares(terms[k], block);
+          r.take_norms(sums);
+        }
+        return r;
+      },
+      rule);
+}
+
+void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
+  Tensor& t = tensors_[ordinal];
+  if (t.roles[place_of(Role::kAccumulator)].codes.empty()) return;  // frozen
+  RoleArray<Values> v;
+  for (const Role role : kEveryRole) {
+    v[role] = decode_all(t.roles[role]);
+    v[role].resize(v[Role::kParameter].size());
+  }
+  const Rule rule = complete(make_rule(optimizer_, t.info, learning_rate, updates_, clip,
+                                       policy_.error_feedback, last_learning_rate_),
+                             t, v);
+  for (std::size_t e = 0; e < v[Role::kParameter].size(); ++e) {
+    Elements<float> x = element(v, e);
+    std::visit([&](const auto& r) { r(x); }, rule);
+    set_element(v, e, x);
+  }
+  for (const Role role : kEveryRole) {
+    if (role == Role::kAccumulator || t.roles[role].codes.empty()) continue;
+    const Noise noise{seed_, ordinal, step_, noise_stream(role)};
+    if (!encode_state(t.roles[role], v[role], noise))
+      throw RunError("tensor " + t.info.name + ": not finite");
+    if (role != Role::kParameter) continue;
+    const Values stored = decode_all(t.roles[role]);
+    std::visit(
+        [&]<class R>(const R& r) {
+          if constexpr (FeedsBack<R>) {
+            for (std::size_t e = 0; r.feedback != 0 && e < stored.size(); ++e) {
+              Elements<float> x = element(v, e);
+              r.feed_back(x[Role::kParameter] - stored[e], x);
+              set_element(v, e, x);
+            }
+          }
+        },
+        rule);
+  }
 }
 
 StepReport Oracle::commit(double learning_rate) {
@@ -175,44 +247,14 @@ StepReport Oracle::commit(double learning_rate) {
     if (optimizer_.clip_norm > 0) {
       double total = 0;
       for (const Tensor& t : tensors_) {
-        total +=
-            t.square_sum >= 0 ? t.square_sum : sum_of_squares(decode_all(t.roles[1]), t.roles[1].codec.block);
+        const Stored& accumulator = t.roles[Role::kAccumulator];
+        total += t.square_sum >= 0 ? t.square_sum
+                                   : sum_of_squares(decode_all(accumulator), accumulator.codec.block);
       }
       report.gradient_norm = std::sqrt(total);
       report.clip_factor = std::min(1.0, optimizer_.clip_norm / (report.gradient_norm + 1e-6));
     }
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      Tensor& t = tensors_[i];
-      if (t.roles[place_of(Role::kAccumulator)].codes.empty()) continue;
-      std::array<Values, kRoles> v;
-      for (std::size_t r = 0; r < kRoles; ++r) {
-        v[r] = decode_all(t.roles[r]);
-        v[r].resize(v[0].size());
-      }
-      const Rule rule = make_rule(optimizer_, t.name, learning_rate, updates_, report.clip_factor,
-                                  policy_.error_feedback, last_learning_rate_);
-      std::visit(
-          [&](const auto& r) {
-            for (std::size_t e = 0; e < v[0].size(); ++e) r(v[0][e], v[1][e], v[2][e], v[3][e]);
-          },
-          rule);
-      for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
-        const auto r = static_cast<std::size_t>(role);
-        if (t.roles[r].codes.empty()) continue;
-        const Noise noise{seed_, static_cast<std::uint32_t>(i), step_, noise_stream(role)};
-        if (!encode_state(t.roles[r], v[r], noise)) throw RunError("tensor " + t.name + ": not finite");
-        if (role != Role::kParameter) continue;
-        const Values stored = decode_all(t.roles[r]);
-        std::visit(
-            [&](const auto& rule) {
-              if (rule.feedback == 0) return;
-              for (std::size_t e = 0; e < stored.size(); ++e) {
-                v[2][e] = rule.feed_back(v[0][e] - stored[e], v[2][e], v[3][e]);
-              }
-            },
-            rule);
-      }
-    }
+    for (std::uint32_t i = 0; i < tensors_.size(); ++i) update(i, learning_rate, report.clip_factor);
     last_learning_rate_ = learning_rate;
   }
   if (policy_.accumulate_in_momentum && report.applied) return report;

@@ -2,7 +2,6 @@
 // ModelMemory and every backend are compared with, byte for byte. Slow; for tests.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -37,13 +36,15 @@ class Oracle {
 
  private:
   struct Tensor {
-    std::string name;
-    std::array<Stored, kRoles> roles;
+    TensorInfo info;
+    RoleArray<Stored> roles;
     double square_sum = -1;  // of the accumulated gradient; negative: not known from a last fold
   };
 
+  static Rule complete(const Rule& rule, const Tensor& tensor, const RoleArray<std::vector<float>>& values);
+  void update(std::uint32_t ordinal, double learning_rate, double clip);
   // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
-  std::size_t place_of(Role role) const;
+  Role place_of(Role role) const;
 
   OptimizerConfig optimizer_;
   Policy policy_;

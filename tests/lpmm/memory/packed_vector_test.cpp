@@ -27,8 +27,8 @@ std::vector<float> fit(const OptimizerConfig& optimizer, std::string_view preset
 
 TEST(PackedVector, ReachesWhatFullPrecisionReaches) {
   const auto target = normal_values(1000, 3, 1);
-  const OptimizerConfig sgd = {.learning_rate = 0.1, .momentum = 0.9};
-  const OptimizerConfig adam = {.rule = RuleName::kAdam, .learning_rate = 0.05};
+  const OptimizerConfig sgd = {.learning_rate = 0.1, .settings = {{"momentum", 0.9}}};
+  const OptimizerConfig adam = {.rule = "adam", .learning_rate = 0.05};
   for (const OptimizerConfig& optimizer : {sgd, adam}) {
     for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min"}) {
       const std::vector<float> found = fit(optimizer, preset, target);
@@ -41,7 +41,8 @@ TEST(PackedVector, ReachesWhatFullPrecisionReaches) {
 }
 
 TEST(PackedVector, RefusesAGradientThatIsNotFinite) {
-  PackedVector w(std::vector<float>(100, 1.0F), "lpmm", {.learning_rate = 0.1, .momentum = 0.9});
+  PackedVector w(std::vector<float>(100, 1.0F), "lpmm",
+                 {.learning_rate = 0.1, .settings = {{"momentum", 0.9}}});
   std::vector<float> gradient(100, 1.0F);
   gradient[50] = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> before = w;

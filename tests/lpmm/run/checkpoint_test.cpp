@@ -37,9 +37,9 @@ struct Trained {
   Buffers buffers{kBuffers};
 
   explicit Trained(const std::string& preset, int steps = 3, std::vector<TensorInfo> tensors = kTensors,
-                   RuleName rule = RuleName::kAdamW)
+                   RuleName rule = "adamw")
       : Trained(make_policy(preset), steps, std::move(tensors), rule) {}
-  Trained(const Policy& policy, int steps, std::vector<TensorInfo> tensors, RuleName rule = RuleName::kAdamW)
+  Trained(const Policy& policy, int steps, std::vector<TensorInfo> tensors, RuleName rule = "adamw")
       : memory(std::move(tensors), policy, optimizer(rule), 5, 1, pool) {
     for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, values(i, 0));
     for (int step = 1; step <= steps; ++step) {
@@ -52,7 +52,7 @@ struct Trained {
   static OptimizerConfig optimizer(RuleName rule) {
     OptimizerConfig o;
     o.rule = rule;
-    o.momentum = 0.9;
+    o.settings["momentum"] = 0.9;
     return o;
   }
   std::vector<float> values(int tensor, int step) const {
@@ -154,7 +154,7 @@ TEST(Checkpoint, NamesFileAndExpectation) {
   };
   expect(Trained("lpmm", 0), "resnet20", {path, "model net", "resnet20"});
   expect(Trained("lpmm-min", 0), "net", {"model.safetensors", ".momentum", "soft4", "int8"});
-  expect(Trained("lpmm", 0, kTensors, RuleName::kSgd), "net", {"variance", "extra"});
+  expect(Trained("lpmm", 0, kTensors, RuleName("sgd")), "net", {"variance", "extra"});
   expect(Trained("lpmm", 0, {{"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}}), "net", {"fc.weight", "extra"});
   auto more = kTensors;
   more.push_back({"head.weight", {3, 4}});
@@ -213,9 +213,9 @@ void expect_frozen(std::span<const char* const[3]> all_specs, const std::string&
   for (const auto& specs : all_specs) {
     tensors.push_back({fmt::format("layer{}.weight", tensors.size()), {3, 111}});
     PolicyOverride o{.pattern = tensors.back().name, .specs = {}};
-    o.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec(specs[0]);
-    o.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec(specs[1]);
-    o.specs[static_cast<std::size_t>(Role::kVariance)] = parse_spec(specs[2]);
+    o.specs[Role::kParameter] = parse_spec(specs[0]);
+    o.specs[Role::kMomentum] = parse_spec(specs[1]);
+    o.specs[Role::kVariance] = parse_spec(specs[2]);
     policy.overrides.push_back(o);
   }
   Trained into(policy, 0, tensors);

@@ -81,7 +81,7 @@ TEST(Config, ReadsEverySection) {
   EXPECT_FALSE(c.data.augment);
   EXPECT_EQ(c.data.draw_seed, 9U);
   EXPECT_EQ(c.train.steps, 1);
-  EXPECT_EQ(c.optimizer.rule, RuleName::kAdamW);
+  EXPECT_EQ(c.optimizer.rule, RuleName("adamw"));
   EXPECT_EQ(c.optimizer.weight_decay, 1.0);
   ASSERT_EQ(c.optimizer.groups.size(), 1U);
   EXPECT_EQ(c.optimizer.groups[0].pattern, "bn*");

@@ -1,0 +1,154 @@
+// The rules' loops in vectors, compiled once per x86 instruction set (Highway).
+#include <cstddef>
+#include <utility>
+
+#include "kernels/cpu/packed/rule_loops.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/packed/rules_simd.cpp"
+#include "hwy/foreach_target.h"
+//
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using VF = hn::Vec<DF>;
+constexpr std::int64_t kLanes = HWY_MAX_BYTES / 4;
+
+// What a rule needs of a number. Not forced inline: rules are compiled for the baseline until they are
+// inlined.
+struct Number {
+  VF v;
+  inline Number() = default;
+  inline explicit Number(float x) : v(hn::Set(DF(), x)) {}
+  inline explicit Number(const VF& x) : v(x) {}
+};
+inline Number operator+(const Number& a, const Number& b) {
+  return Number(hn::Add(a.v, b.v));
+}
+inline Number operator-(const Number& a, const Number& b) {
+  return Number(hn::Sub(a.v, b.v));
+}
+inline Number operator*(const Number& a, const Number& b) {
+  return Number(hn::Mul(a.v, b.v));
+}
+inline Number operator/(const Number& a, const Number& b) {
+  return Number(hn::Div(a.v, b.v));
+}
+inline Number square_root(const Number& a) {
+  return Number(hn::Sqrt(a.v));
+}
+inline Number sign(const Number& a) {
+  const VF zero = hn::Zero(DF()), one = hn::Set(DF(), 1.0F);
+  return Number(
+      hn::Sub(hn::IfThenElseZero(hn::Gt(a.v, zero), one), hn::IfThenElseZero(hn::Lt(a.v, zero), one)));
+}
+
+HWY_INLINE Number load_number(const float* HWY_RESTRICT from) {
+  return Number(hn::Load(DF(), from));
+}
+HWY_INLINE void store_number(const Number& x, float* HWY_RESTRICT to) {
+  hn::Store(x.v, DF(), to);
+}
+
+template <class R, class Body>
+HWY_INLINE void each_state(const Body& body) {
+  [&]<std::size_t... kState>(std::index_sequence<kState...>) {
+    (body(R::kStates[kState]), ...);
+  }
+  (std::make_index_sequence<R::kStates.size()>());
+}
+
+template <class R>
+struct Loops {
+  static HWY_INLINE void load(const TileValues& values, std::int64_t i, Elements<Number>& x) {
+    x[Role::kParameter] = load_number(values[Role::kParameter] + i);
+    x[Role::kAccumulator] = load_number(values[Role::kAccumulator] + i);
+    each_state<R>([&](Role state) { x[state] = load_number(values[state] + i); });
+  }
+  static HWY_INLINE void store_states(const Elements<Number>& x, const TileValues& values, std::int64_t i) {
+    each_state<R>([&](Role state) { store_number(x[state], values[state] + i); });
+  }
+
+  // `constants` and `at` are copies that no store can touch.
+  static void apply(const R& rule, const TileValues& values, std::int64_t count) {
+    const R constants = rule;
+    const TileValues at = values;
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      Elements<Number> x;
+      load(at, i, x);
+      constants(x);
+      store_number(x[Role::kParameter], at[Role::kParameter] + i);
+      store_states(x, at, i);
+    }
+  }
+  static void feed_back(const R& rule, const float* stored, const TileValues& values, std::int64_t count) {
+    const R constants = rule;
+    const TileValues at = values;
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      Elements<Number> x;
+      load(at, i, x);
+      constants.feed_back(x[Role::kParameter] - load_number(stored + i), x);
+      store_states(x, at, i);
+    }
+  }
+  static void terms(const R& rule, const TileValues& values, float* const* terms, std::int64_t count) {
+    const R constants = rule;
+    const TileValues at = values;
+    for (std::int64_t i = 0; i < count; i += kLanes) {
+      Elements<Number> x;
+      load(at, i, x);
+      Number of[R::kNorms];
+      constants.terms(x, of);
+      for (int k = 0; k < R::kNorms; ++k) store_number(of[k], terms[k] + i);
+    }
+  }
+
+  static constexpr LoopsOf<R> loops() {
+    LoopsOf<R> all;
+    all.apply = apply;
+    if constexpr (FeedsBack<R>) all.feed_back = feed_back;
+    if constexpr (HasNorms<R>) all.terms = terms;
+    return all;
+  }
+};
+
+const RuleLoops* rule_loops_here() {
+  static constexpr RuleLoops kLoops = make_rule_loops<Loops>(std::type_identity<Rule>());
+  return &kLoops;
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace lpmm::kernels {
+
+std::vector<const RuleLoops*> simd_rule_loops() {
+  std::vector<const RuleLoops*> sets;
+  const std::int64_t supported = hwy::SupportedTargets();
+#if HWY_TARGETS & HWY_AVX3
+  if ((supported & HWY_AVX3) != 0) sets.push_back(N_AVX3::rule_loops_here());
+#endif
+#if HWY_TARGETS & HWY_AVX2
+  if ((supported & HWY_AVX2) != 0) sets.push_back(N_AVX2::rule_loops_here());
+#endif
+#if HWY_TARGETS & HWY_SSE4
+  if ((supported & HWY_SSE4) != 0) sets.push_back(N_SSE4::rule_loops_here());
+#endif
+#if HWY_TARGETS & HWY_SSSE3
+  if ((supported & HWY_SSSE3) != 0) sets.push_back(N_SSSE3::rule_loops_here());
+#endif
+  return sets;
+}
+
+}  // namespace lpmm::kernels
+#endif

@@ -1,0 +1,133 @@
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <vector>
+
+#include "kernels/cpu/packed/rule_loops.h"
+#include "kernels/cpu/packed/tile_view.h"
+#include "kernels/packed.h"
+
+namespace lpmm::kernels {
+namespace {
+
+Cut cut_of(const RoleArray<RoleView>& roles) {
+  int block = 0;
+  for (const RoleView& role : roles) {
+    if (role.codes != nullptr) block = std::max(block, role.codec.block);
+  }
+  return {roles[Role::kParameter].elements, block};
+}
+
+TileValues values_of(Scratch& s) {
+  TileValues values;
+  for (const Role role : kEveryRole) values[role] = s.values[role].data();
+  return values;
+}
+
+// Decodes a tile of every role. What is not there the rule does not read, but for the gradient, which is 0.
+RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n, Scratch& s) {
+  RoleArray<TileView> views;
+  for (const Role r : kEveryRole) {
+    if (roles[r].codes == nullptr) {
+      if (r == Role::kAccumulator) std::fill_n(s.values[r].data(), groups_of(n) * kGroup, 0.0F);
+      continue;
+    }
+    views[r] = tile_of(roles[r], at, n);
+    prefetch_next(roles[r], at, n);
+    decode_tile(views[r], s.values[r].data());
+  }
+  return views;
+}
+
+// The rule with its norms, which a pass over the tensor that only reads has summed.
+template <class R>
+R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleView>& roles) {
+  const Cut cut = cut_of(roles);
+  std::array<std::vector<double>, R::kNorms> squares;
+  squares.fill(std::vector<double>(static_cast<std::size_t>(cut.tiles)));
+  for_each_tile(pool, cut, 0, roles[Role::kParameter].elements,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  Scratch& s = scratch();
+                  const TileView tile = read_tile(roles, at, n, s)[Role::kParameter];
+                  float* const terms[] = {s.old_values.data(), s.stored_values.data()};
+                  static_assert(R::kNorms <= std::size(terms));
+                  loops.terms(rule, values_of(s), terms, tile.padded);
+                  for (std::size_t k = 0; k < R::kNorms; ++k) {
+                    zero_padding(terms[k], tile);
+                    squares[k][cut.index(at)] = tile_kernels().square_sum(terms[k], tile.padded);
+                  }
+                });
+  double sums[R::kNorms];
+  for (std::size_t k = 0; k < R::kNorms; ++k) sums[k] = sum_in_order(squares[k]);
+  rule.take_norms(sums);
+  return rule;
+}
+
+Rule complete(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles) {
+  return with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) -> Rule {
+    if constexpr (HasNorms<R>) {
+      if (r.needs_norms()) return with_norms(pool, r, loops, roles);
+    }
+    return r;
+  });
+}
+
+bool feeds_back(const Rule& rule) {
+  return std::visit(
+      []<class R>(const R& r) {
+        if constexpr (FeedsBack<R>) return r.feedback != 0;
+        return false;
+      },
+      rule);
+}
+
+// The parameter's rounding error goes into the states that are stored next.
+void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
+  decode_tile(parameter, s.stored_values.data());
+  with_rule(rule, [&](const auto& r, const auto& loops) {
+    if (loops.feed_back != nullptr)
+      loops.feed_back(r, s.stored_values.data(), values_of(s), parameter.padded);
+  });
+}
+
+}  // namespace
+
+bool update(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
+  const RoleArray<RoleView>& roles = args.roles;
+  const Rule rule = complete(pool, incomplete, roles);
+  const Cut cut = cut_of(roles);
+  RoleArray<std::vector<ChangeStats>> stats;
+  if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
+  const bool with_feedback = feeds_back(rule);
+  std::atomic<bool> storable{true};
+  const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
+    Scratch& s = scratch();
+    const RoleArray<TileView> views = read_tile(roles, at, n, s);
+    with_rule(rule,
+              [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
+    for (const Role r : kEveryRole) {
+      if (roles[r].codes == nullptr) continue;
+      if (r == Role::kAccumulator) {
+        empty_tile(views[r]);
+        continue;
+      }
+      Noise noise = args.noise;
+      noise.stream = noise_stream(r);
+      float* values = s.values[r].data();
+      zero_padding(values, views[r]);
+      if (args.stats != nullptr) remember(views[r], s);
+      if (!encode_tile(views[r], values, noise, s)) storable.store(false, std::memory_order_relaxed);
+      if (args.stats != nullptr) stats[r][run] += count_changes(views[r], values, s);
+      if (r == Role::kParameter && with_feedback) feed_back(rule, views[r], s);
+    }
+  };
+  for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, tile);
+  if (args.stats != nullptr) {
+    for (const Role r : kEveryRole) {
+      if (roles[r].codes != nullptr && r != Role::kAccumulator) sum_in_order(stats[r], &(*args.stats)[r]);
+    }
+  }
+  return storable;
+}
+
+}  // namespace lpmm::kernels

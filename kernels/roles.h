@@ -1,0 +1,59 @@
+// Roles: what a tensor stores. A new one is an entry of Role and a row of kRoleRows; presets give it a spec.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "kernels/macros.h"
+
+namespace lpmm {
+
+enum class Role : std::uint8_t { kParameter, kAccumulator, kMomentum, kVariance };
+inline constexpr int kRoles = static_cast<int>(Role::kVariance) + 1;  // the last one
+
+// One T for every role.
+template <class T>
+struct RoleArray {
+  T of[kRoles];
+
+  LPMM_HD constexpr T& operator[](Role role) { return of[static_cast<int>(role)]; }
+  LPMM_HD constexpr const T& operator[](Role role) const { return of[static_cast<int>(role)]; }
+  // While callers move to the two above.
+  constexpr T& operator[](std::size_t role) { return of[role]; }
+  constexpr const T& operator[](std::size_t role) const { return of[role]; }
+  constexpr T* begin() { return of; }
+  constexpr T* end() { return of + kRoles; }
+  constexpr const T* begin() const { return of; }
+  constexpr const T* end() const { return of + kRoles; }
+  constexpr T* data() { return of; }
+  constexpr void fill(const T& value) {
+    for (T& x : of) x = value;
+  }
+  friend bool operator==(const RoleArray&, const RoleArray&) = default;
+};
+
+inline constexpr RoleArray<Role> kEveryRole = [] {
+  RoleArray<Role> all{};
+  for (int r = 0; r < kRoles; ++r) all.of[r] = static_cast<Role>(r);
+  return all;
+}();
+
+// What a rule keeps from step to step.
+LPMM_HD constexpr bool is_state(Role role) {
+  return role != Role::kParameter && role != Role::kAccumulator;
+}
+
+struct RoleRow {
+  std::string_view name;
+  bool is_signed;  // false: its values are never negative, and formats spend no sign on them
+};
+inline constexpr RoleArray<RoleRow> kRoleRows = {{
+    {"parameter", true},
+    {"accumulator", true},
+    {"momentum", true},
+    {"variance", false},
+}};
+static_assert(!kRoleRows.of[kRoles - 1].name.empty(), "every role has a row");
+
+}  // namespace lpmm

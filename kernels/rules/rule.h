@@ -1,0 +1,100 @@
+// What a rule is made of. A rule is a struct in a file of its own in kernels/rules/ and an entry of the
+// variant in kernels/rules.h; everything that lists rules (config keys and their checks, plan, bench, advise,
+// the loops of every backend, --help) reads the struct. It has
+//
+//   the scalars of one step, and the arithmetic of one element: operator()(Elements<F>&), for F = float and
+//     vectors of floats, with +, -, *, / and the functions below; no fused operations, so that every level
+//     and backend rounds alike;
+//   kName, kHelp; kStates, the roles it keeps from step to step;
+//   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses() and problem();
+//   make(), which makes a step's scalars from settings in fp64;
+//   feed_back() or kNoFeedback, why there is none: what rounding took from the parameter, `error` = wanted -
+//     stored, comes back through the momentum (ECO, arXiv 2601.22101);
+//   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
+//     into the momentum;
+//   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
+//     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+#include "kernels/macros.h"
+#include "kernels/roles.h"
+
+namespace lpmm {
+
+LPMM_HD float square_root(float x) {
+  return sqrtf(x);
+}
+// 0 for 0.
+LPMM_HD float sign(float x) {
+  return x > 0.0F ? 1.0F : x < 0.0F ? -1.0F : 0.0F;
+}
+
+// The values of one element; the accumulator's is its gradient.
+template <class F>
+using Elements = RoleArray<F>;
+
+struct Range {
+  double low = 0, high = 0;
+  std::string_view text;  // "in [0, 1)"
+  bool low_is_open = false, high_is_open = false;
+
+  constexpr bool holds(double x) const {
+    return x >= low && x <= high && !(low_is_open && x == low) && !(high_is_open && x == high);
+  }
+};
+inline constexpr double kAnyNumber = std::numeric_limits<double>::max();
+inline constexpr Range kFromZero = {0, kAnyNumber, "0 or more"};
+inline constexpr Range kAboveZero = {0, kAnyNumber, "above 0", true};
+inline constexpr Range kShare = {0, 1, "in [0, 1]"};
+inline constexpr Range kBelowOne = {0, 1, "in [0, 1)", false, true};
+inline constexpr Range kSwitch = {0, 1, "true or false"};
+
+// A number or a switch of a rule's Settings.
+template <class S>
+struct Setting {
+  std::string_view key;
+  double S::*number = nullptr;
+  bool S::*flag = nullptr;
+  Range range = kSwitch;
+  std::string_view help;
+
+  constexpr Setting(std::string_view k, double S::*n, Range r, std::string_view h)
+      : key(k), number(n), range(r), help(h) {}
+  constexpr Setting(std::string_view k, bool S::*f, std::string_view h) : key(k), flag(f), help(h) {}
+};
+
+// What the host knows when it makes a step's scalars for one tensor.
+struct RuleStep {
+  double learning_rate = 0;  // with the schedule and the tensor's group
+  double weight_decay = 0;   // the tensor's
+  std::int64_t update = 1;   // t of the bias corrections, from 1
+  double clip = 1;           // factor on the gradient
+  bool error_feedback = false;
+  double kept = 1;         // of the momentum, where the rate rises under error feedback
+  bool is_vector = false;  // one dimension or none: biases, norms
+
+  // The factor of an error that is fed back, where a change of the momentum by 1 moves the parameter by
+  // `moved` in time; 0: none.
+  float feedback(double moved) const {
+    constexpr double kLeastMoved = 1e-30;  // its inverse is an fp32 number
+    return error_feedback && moved > kLeastMoved ? static_cast<float>(1 / moved) : 0.0F;
+  }
+  double decay_factor() const { return 1 - learning_rate * weight_decay; }
+};
+
+template <class R>
+concept FeedsBack = requires(R r) {
+  r.feedback;
+};
+template <class R>
+concept HasNorms = requires {
+  R::kNorms;
+};
+
+}  // namespace lpmm

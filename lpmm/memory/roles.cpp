@@ -1,0 +1,71 @@
+#include "lpmm/memory/roles.h"
+
+#include <fmt/format.h>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+
+namespace lpmm {
+namespace {
+
+// Why gradients cannot be folded into the momentum; empty where they can.
+std::string_view no_accumulation(const OptimizerConfig& config) {
+  const std::string_view why = rule_row(config.rule).no_accumulation(config.settings);
+  if (!why.empty() || config.clip_norm == 0) return why;
+  return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0";
+}
+
+}  // namespace
+
+bool uses(const OptimizerConfig& config, Role state) {
+  return rule_row(config.rule).uses(config.settings, state);
+}
+
+bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
+  if (config.frozen) return true;
+  bool frozen = false;
+  for (const ParameterGroup& g : config.groups) {
+    if (matches_pattern(g.pattern, tensor)) frozen = g.frozen;
+  }
+  return frozen;
+}
+
+bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role) {
+  if (role == Role::kParameter) return true;
+  if (is_frozen(config, tensor)) return false;
+  return role == Role::kAccumulator ? !policy.accumulate_in_momentum : uses(config, role);
+}
+
+bool can_accumulate(const OptimizerConfig& config) {
+  return no_accumulation(config).empty();
+}
+
+void check_momentum(const Policy& policy, const OptimizerConfig& config) {
+  const RuleRow& row = rule_row(config.rule);
+  if (policy.error_feedback && !row.no_feedback.empty()) {
+    throw UsageError(
+        fmt::format("memory.error_feedback is not for {}: {}; turn it off", row.name, row.no_feedback));
+  }
+  if (policy.error_feedback && row.momentum_kept(config.settings) == 0) {
+    throw UsageError(
+        "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, or "
+        "beta1 of adam, or turn it off");
+  }
+  if (const std::string_view why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
+    throw UsageError(fmt::format(
+        "memory.accumulator is \"momentum\", but {}; or give the accumulator a spec of its own", why));
+  }
+}
+
+double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {
+  if (!policy.accumulate_in_momentum) return 1.0 / microbatches;
+  return rule_row(config.rule).accumulated_weight(config.settings, t, microbatches);
+}
+
+std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution) {
+  const auto m = static_cast<std::uint32_t>(microbatch), c = static_cast<std::uint32_t>(contribution);
+  return policy.accumulate_in_momentum ? noise_stream(Role::kMomentum, m + 1, c)
+                                       : noise_stream(Role::kAccumulator, m, c);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,31 @@
+// Which roles a tensor has under a policy and an optimizer, and what its momentum may be used for besides.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/noise.h"
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/policy.h"
+
+namespace lpmm {
+
+// Whether the rule keeps this state.
+bool uses(const OptimizerConfig& config, Role state);
+bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
+// What a tensor has memory for: frozen ones have the parameter alone.
+bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role);
+
+inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
+// Whether its momentum can take gradients before the update: SGD's, without Nesterov and clipping, which know
+// the gradient by itself and its norm.
+bool can_accumulate(const OptimizerConfig& config);
+// Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
+void check_momentum(const Policy& policy, const OptimizerConfig& config);
+// The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which
+// the update then multiplies by mu, 1/mu of that.
+double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches);
+// The noise of a contribution there, apart from the update's own.
+std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution);
+
+}  // namespace lpmm

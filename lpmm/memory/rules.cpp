@@ -1,0 +1,119 @@
+#include "lpmm/memory/rules.h"
+
+#include <algorithm>
+
+namespace lpmm {
+namespace {
+
+// The settings of rule R: given values over its defaults.
+template <class R>
+typename R::Settings typed(const SettingValues& values) {
+  typename R::Settings settings;
+  for (const auto& s : R::kSettings) {
+    const double* given = values.find(s.key);
+    if (given == nullptr) continue;
+    if (s.flag != nullptr) {
+      settings.*s.flag = *given != 0;
+    } else {
+      settings.*s.number = *given;
+    }
+  }
+  return settings;
+}
+
+template <class R>
+bool has_state(Role role) {
+  return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
+}
+
+template <class R>
+std::vector<SettingRow> settings_of() {
+  std::vector<SettingRow> rows;
+  const typename R::Settings usual;
+  for (const auto& s : R::kSettings) {
+    const double value = s.flag != nullptr ? (usual.*s.flag ? 1.0 : 0.0) : usual.*s.number;
+    rows.push_back({SettingKey::find(s.key).value(), value, s.range, s.flag != nullptr, s.help});
+  }
+  return rows;
+}
+
+template <class R>
+RuleRow row_of() {
+  RuleRow row;
+  row.name = R::kName;
+  row.help = R::kHelp;
+  row.settings = settings_of<R>();
+  row.uses = [](const SettingValues& v, Role role) {
+    return has_state<R>(role) && R::uses(typed<R>(v), role);
+  };
+  row.problem = [](const SettingValues& v) { return R::problem(typed<R>(v)); };
+  row.momentum_kept = [](const SettingValues& v) { return R::momentum_kept(typed<R>(v)); };
+  row.typical_move = R::typical_move;
+  if constexpr (!FeedsBack<R>) row.no_feedback = R::kNoFeedback;
+  if constexpr (requires { R::kNoAccumulation; }) {
+    row.no_accumulation = [](const SettingValues&) { return R::kNoAccumulation; };
+    row.accumulated_weight = [](const SettingValues&, std::int64_t, int) { return 0.0; };
+  } else {
+    row.no_accumulation = [](const SettingValues& v) { return R::no_accumulation(typed<R>(v)); };
+    row.accumulated_weight = [](const SettingValues& v, std::int64_t update, int microbatches) {
+      return R::accumulated_weight(typed<R>(v), update, microbatches);
+    };
+  }
+  row.make = [](const SettingValues& v, const RuleStep& step) -> Rule { return R::make(typed<R>(v), step); };
+  return row;
+}
+
+template <class... R>
+std::vector<RuleRow> rows_of(std::type_identity<std::variant<R...>>) {
+  return {row_of<R>()...};
+}
+
+const std::vector<RuleRow>& rows() {
+  static const std::vector<RuleRow> kRows = rows_of(std::type_identity<Rule>());
+  return kRows;
+}
+
+}  // namespace
+
+double& SettingValues::operator[](SettingKey key) {
+  const auto found =
+      std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.key == key; });
+  return found != values_.end() ? found->value : values_.emplace_back(Value{key, 0}).value;
+}
+
+const double* SettingValues::find(std::string_view key) const {
+  const auto found =
+      std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.key.text() == key; });
+  return found != values_.end() ? &found->value : nullptr;
+}
+
+const RuleRow& rule_row(RuleName name) {
+  return rows()[name.index()];
+}
+
+const std::vector<SettingRow>& all_settings() {
+  static const std::vector<SettingRow> kAll = [] {
+    std::vector<SettingRow> all;
+    for (const RuleRow& row : rows()) {
+      for (const SettingRow& s : row.settings) {
+        if (std::none_of(all.begin(), all.end(), [&](const SettingRow& a) { return a.key == s.key; })) {
+          all.push_back(s);
+        }
+      }
+    }
+    return all;
+  }();
+  return kAll;
+}
+
+std::vector<std::string_view> rules_with(SettingKey key) {
+  std::vector<std::string_view> names;
+  for (const RuleRow& row : rows()) {
+    if (std::any_of(row.settings.begin(), row.settings.end(), [&](const auto& s) { return s.key == key; })) {
+      names.push_back(row.name);
+    }
+  }
+  return names;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,124 @@
+// The table of rules (kernels/rules.h) as data: names, settings, states, and what each rule can do. Whatever
+// lists rules or their settings reads it.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/rules.h"
+
+namespace lpmm {
+
+namespace table {
+
+template <class>
+struct Names;
+template <class... R>
+struct Names<std::variant<R...>> {
+  static constexpr std::array kAll = {R::kName...};
+  static constexpr bool has_setting(std::string_view key) {
+    return (... || [&] {
+      for (const auto& s : R::kSettings) {
+        if (s.key == key) return true;
+      }
+      return false;
+    }());
+  }
+};
+
+}  // namespace table
+
+// In the order of the table.
+inline constexpr std::span<const std::string_view> rule_names() {
+  return table::Names<Rule>::kAll;
+}
+
+// One of them. A literal that is no rule's name does not compile.
+class RuleName {
+ public:
+  consteval RuleName(const char* name)
+      : RuleName(find(name).value()) {}  // NOLINT(google-explicit-constructor)
+  static constexpr std::optional<RuleName> find(std::string_view name) {
+    for (std::size_t i = 0; i < rule_names().size(); ++i) {
+      if (rule_names()[i] == name) return RuleName(i);
+    }
+    return {};
+  }
+  constexpr std::string_view text() const { return rule_names()[index_]; }
+  constexpr std::size_t index() const { return index_; }
+  friend constexpr bool operator==(RuleName, RuleName) = default;
+
+ private:
+  constexpr explicit RuleName(std::size_t index) : index_(static_cast<std::uint8_t>(index)) {}
+  std::uint8_t index_;
+};
+
+// The key of a rule's setting. A literal that no rule has does not compile.
+class SettingKey {
+ public:
+  consteval SettingKey(const char* key)
+      : SettingKey(find(key).value()) {}  // NOLINT(google-explicit-constructor)
+  // The text is one that lasts.
+  static constexpr std::optional<SettingKey> find(std::string_view key) {
+    return table::Names<Rule>::has_setting(key) ? std::optional(SettingKey(key)) : std::nullopt;
+  }
+  constexpr std::string_view text() const { return text_; }
+  friend constexpr bool operator==(SettingKey, SettingKey) = default;
+
+ private:
+  constexpr explicit SettingKey(std::string_view text) : text_(text) {}
+  std::string_view text_;
+};
+
+// The settings that were given, by key; switches are 0 or 1. Those that were not have the rule's default.
+class SettingValues {
+ public:
+  struct Value {
+    SettingKey key;
+    double value;
+  };
+  SettingValues() = default;
+  SettingValues(std::initializer_list<Value> values) : values_(values) {}
+  double& operator[](SettingKey key);
+  const double* find(std::string_view key) const;  // null: not given
+
+ private:
+  std::vector<Value> values_;
+};
+
+// One setting of one rule; `usual` is its default there.
+struct SettingRow {
+  SettingKey key;
+  double usual;
+  Range range;
+  bool is_switch;
+  std::string_view help;
+};
+
+struct RuleRow {
+  std::string_view name, help;
+  std::vector<SettingRow> settings;
+  bool (*uses)(const SettingValues&, Role);                   // whether it has this state
+  std::string_view (*problem)(const SettingValues&);          // of values in range each; empty: none
+  double (*momentum_kept)(const SettingValues&);              // share of it that stays per step
+  double (*typical_move)(double learning_rate, double size);  // of a weight of that size
+  std::string_view no_feedback;                               // why errors cannot be fed back; empty: can
+  std::string_view (*no_accumulation)(const SettingValues&);  // the same of gradients in the momentum
+  // The factor of each of K gradients there, in update `update` (from 1).
+  double (*accumulated_weight)(const SettingValues&, std::int64_t update, int microbatches);
+  Rule (*make)(const SettingValues&, const RuleStep&);
+};
+
+const RuleRow& rule_row(RuleName name);
+
+// Every setting once, in the order of the first rule that has it: keys and ranges are those of all rules that
+// have it, defaults may differ.
+const std::vector<SettingRow>& all_settings();
+// The rules that have it.
+std::vector<std::string_view> rules_with(SettingKey key);
+
+}  // namespace lpmm

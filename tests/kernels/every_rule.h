@@ -1,0 +1,29 @@
+// Every rule of the table with its usual settings, for tests that compare backends.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/rules.h"
+
+namespace lpmm {
+
+template <class... R>
+std::vector<Rule> every_rule(std::type_identity<std::variant<R...>>) {
+  const RuleStep step{.learning_rate = 0.05, .weight_decay = 0.02, .update = 3, .clip = 0.75};
+  return {R::make(typename R::Settings(), step)...};
+}
+inline std::vector<Rule> every_rule() {
+  return every_rule(std::type_identity<Rule>());
+}
+
+inline bool has_state(const Rule& rule, Role role) {
+  return std::visit(
+      [&]<class R>(const R&) {
+        return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
+      },
+      rule);
+}
+
+}  // namespace lpmm
