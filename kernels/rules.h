@@ -4,10 +4,11 @@
 #include <variant>
 
 #include "kernels/rules/adam.h"
+#include "kernels/rules/lion.h"
 #include "kernels/rules/sgd.h"
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion>;
 
 }  // namespace lpmm

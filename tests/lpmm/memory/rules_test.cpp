@@ -1,0 +1,185 @@
+// The table of rules, and the rules whose step is not that of SGD or Adam
+// against closed forms.
+#include "lpmm/memory/rules.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "lpmm/base/error.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/memory/roles.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+OptimizerConfig of_rule(std::string_view name, SettingValues settings = {}) {
+  OptimizerConfig c;
+  c.rule = RuleName::find(name).value();
+  c.settings = std::move(settings);
+  return c;
+}
+
+TEST(RuleTable, EveryRowIsWhole) {
+  std::set<std::string_view> names;
+  for (const std::string_view name : rule_names()) {
+    const OptimizerConfig c = of_rule(name);
+    const RuleRow &row = rule_row(c.rule);
+    EXPECT_EQ(row.name, name);
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_FALSE(row.help.empty()) << name;
+    EXPECT_FALSE(row.settings.empty()) << name;
+    for (const SettingRow &s : row.settings) {
+      EXPECT_TRUE(s.range.holds(s.usual)) << name << " " << s.key.text();
+      EXPECT_FALSE(s.help.empty()) << name << " " << s.key.text();
+      EXPECT_EQ(setting(c, s.key), s.usual);
+    }
+    EXPECT_NO_THROW(check_optimizer(c)) << name;
+    EXPECT_FALSE(uses(c, Role::kParameter) || uses(c, Role::kAccumulator))
+        << name;
+    EXPECT_EQ(make_rule(c, {"w", {2, 2}}, 0.1, 1, 1, false).index(),
+              c.rule.index())
+        << name;
+  }
+  EXPECT_EQ(RuleName::find("sdg"), std::nullopt);
+  EXPECT_EQ(SettingKey::find("betta"), std::nullopt);
+}
+
+// Rules share keys; what is not given is each rule's own default.
+TEST(RuleTable, DefaultsAreTheRulesOwn) {
+  EXPECT_EQ(setting(of_rule("adamw"), "beta2"), 0.999);
+  EXPECT_EQ(setting(of_rule("lion"), "beta2"), 0.99);
+  EXPECT_EQ(setting(of_rule("lion", {{"beta2", 0.5}}), "beta2"), 0.5);
+  EXPECT_THROW(setting(of_rule("lion"), "epsilon"), std::logic_error);
+}
+
+TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
+  for (const std::string_view name : rule_names()) {
+    const OptimizerConfig c = of_rule(name, {{"momentum", 0.9}});
+    const RuleRow &row = rule_row(c.rule);
+    EXPECT_EQ(row.no_feedback.empty(),
+              name == "sgd" || name == "adam" || name == "adamw")
+        << name;
+    EXPECT_EQ(can_accumulate(c), name == "sgd") << name;
+    for (const bool feedback : {true, false}) {
+      Policy policy = make_policy("lpmm");
+      (feedback ? policy.error_feedback : policy.accumulate_in_momentum) = true;
+      const std::string_view why =
+          feedback ? row.no_feedback : row.no_accumulation(c.settings);
+      try {
+        check_momentum(policy, c);
+        EXPECT_TRUE(why.empty()) << name;
+      } catch (const UsageError &e) {
+        EXPECT_FALSE(why.empty()) << name;
+        EXPECT_NE(std::string(e.what()).find(why), std::string::npos)
+            << e.what();
+      }
+    }
+  }
+}
+
+// One tensor in fp32.
+struct Fp32 {
+  Pool pool{1};
+  ModelMemory memory;
+  std::uint32_t number = 0;
+
+  Fp32(const OptimizerConfig &c, std::vector<std::int64_t> shape, float start)
+      : memory({{"w", std::move(shape)}}, make_policy("fp32"), c, 1, 1, pool) {
+    memory.initialize(0, 0, std::vector<float>(size(), start));
+  }
+  std::size_t size() const {
+    return static_cast<std::size_t>(memory.info(0).elements());
+  }
+  // The first weight after `steps` steps of a constant gradient.
+  float run(int steps, float gradient, double learning_rate) {
+    for (int s = 0; s < steps; ++s) {
+      memory.begin_step(++number);
+      memory.fold(0, 0, std::vector<float>(size(), gradient), 0);
+      EXPECT_TRUE(memory.commit(learning_rate).applied);
+    }
+    std::vector<float> w(size());
+    memory.decode(0, 0, w);
+    for (const float x : w)
+      EXPECT_EQ(x, w[0]);
+    return w[0];
+  }
+  float momentum() const {
+    float m = 0;
+    const kernels::RoleView v = memory.view(0, Role::kMomentum);
+    kernels::decode(memory.pool(), v, 0, 1, &m);
+    return m;
+  }
+};
+
+TEST(Lion, StepsAreSigns) {
+  for (const float gradient : {1e-20F, -3.0F}) {
+    Fp32 w(of_rule("lion"), {1, 1}, 1.0F);
+    EXPECT_EQ(w.run(4, gradient, 0.125), 1.0F - std::copysign(0.5F, gradient))
+        << gradient;
+  }
+  Fp32 still(of_rule("lion"), {4, 5}, 1.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 1.0F) << "the sign of 0 is 0";
+}
+
+TEST(Lion, MomentumAndStepWeighTheGradientDifferently) {
+  Fp32 w(of_rule("lion", {{"beta1", 0.75}, {"beta2", 0.5}}), {1, 1}, 0.0F);
+  EXPECT_EQ(w.run(2, 1.0F, 1), -2.0F);
+  EXPECT_EQ(w.momentum(), 0.75F);
+  // 0.75 * 0.75 - 0.25 * 2 > 0: it still goes on, by the old momentum; then
+  // back.
+  EXPECT_EQ(w.run(1, -2.0F, 1), -3.0F);
+  EXPECT_EQ(w.momentum(), -0.625F);
+  EXPECT_EQ(w.run(1, -2.0F, 1), -2.0F);
+}
+
+TEST(Lion, DecayIsDecoupled) {
+  OptimizerConfig c = of_rule("lion");
+  c.weight_decay = 0.5;
+  Fp32 w(c, {3, 3}, 16.0F);
+  EXPECT_EQ(w.run(2, 0.0F, 0.5), 9.0F);
+  EXPECT_EQ(w.momentum(), 0.0F);
+}
+
+// A gradient that is NaN leaves every rule's parameters and states as they
+// were.
+TEST(RuleTable, AFailedStepChangesNothing) {
+  Pool pool(2);
+  for (const std::string_view name : rule_names()) {
+    for (const std::string_view preset : preset_names()) {
+      ModelMemory memory({{"w", {9, 130}}}, make_policy(preset),
+                         of_rule(name, {{"momentum", 0.9}}), 1, 1, pool);
+      const std::int64_t n = memory.info(0).elements();
+      memory.initialize(0, 0, normal_values(n, 1, 0.1F));
+      const auto all = [&] {
+        std::vector<float> out;
+        for (const Role role : kEveryRole) {
+          if (memory.view(0, role).codes == nullptr)
+            continue;
+          std::vector<float> x(static_cast<std::size_t>(n));
+          kernels::decode(pool, memory.view(0, role), 0, n, x.data());
+          out.insert(out.end(), x.begin(), x.end());
+        }
+        return out;
+      };
+      const auto step = [&](std::uint32_t number, float bad) {
+        auto gradient = normal_values(n, 1 + number, 0.1F);
+        gradient[5] += bad;
+        memory.begin_step(number);
+        memory.fold(0, 0, gradient, 0);
+        return memory.commit(0.01).applied;
+      };
+      EXPECT_TRUE(step(1, 0));
+      const auto before = all();
+      EXPECT_FALSE(step(2, NAN)) << name << " " << preset;
+      EXPECT_EQ(all(), before) << name << " " << preset;
+      EXPECT_TRUE(step(3, 0));
+      EXPECT_NE(all(), before) << name << " " << preset;
+    }
+  }
+}
+
+} // namespace
+} // namespace lpmm
