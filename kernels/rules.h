@@ -4,11 +4,12 @@
 #include <variant>
 
 #include "kernels/rules/adam.h"
+#include "kernels/rules/lamb.h"
 #include "kernels/rules/lion.h"
 #include "kernels/rules/sgd.h"
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW, Lion>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb>;
 
 }  // namespace lpmm

@@ -143,6 +143,61 @@ TEST(Lion, DecayIsDecoupled) {
   EXPECT_EQ(w.momentum(), 0.0F);
 }
 
+TEST(Lamb, StepsAreAsLongAsTheTensor) {
+  // u is 1 everywhere in the first steps of a constant gradient: a step takes
+  // the rate's share of a tensor that is alike everywhere.
+  for (const float size : {2.0F, 1e-6F, 0x1p100F}) {
+    Fp32 w(of_rule("lamb", {{"epsilon", 1e-12}}), {7, 300}, size);
+    EXPECT_NEAR(w.run(1, 0.25F, 0.125) / size, 0.875, 1e-6);
+    EXPECT_NEAR(w.run(1, 0.25F, 0.125) / size, 0.875 * 0.875, 1e-6);
+  }
+  Fp32 one(of_rule("lamb", {{"epsilon", 1e-12}}), {1, 1}, 3.0F);
+  EXPECT_NEAR(one.run(1, -1e-3F, 0.125), 3 * 1.125, 1e-6);
+}
+
+TEST(Lamb, TheRatioIsOneWhereANormIsZero) {
+  Fp32 zero(of_rule("lamb"), {4, 4}, 0.0F);
+  EXPECT_NEAR(zero.run(1, 1.0F, 0.125), -0.125, 1e-6);
+  Fp32 still(of_rule("lamb"), {4, 4}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  // Only decay: u = decay * p, so that the ratio takes it out again.
+  OptimizerConfig c = of_rule("lamb");
+  c.weight_decay = 0.01;
+  Fp32 decays(c, {4, 4}, 2.0F);
+  EXPECT_NEAR(decays.run(1, 0.0F, 0.125), 1.75, 1e-6);
+}
+
+TEST(Lamb, VectorsTakeAdamsStepsUnlessTheyAreAskedFor) {
+  Fp32 bias(of_rule("lamb"), {16}, 2.0F);
+  EXPECT_NEAR(bias.run(1, 1.0F, 0.125), 1.875, 1e-6);
+  Fp32 asked(of_rule("lamb", {{"adapt_vectors", 1}}), {16}, 2.0F);
+  EXPECT_NEAR(asked.run(1, 1.0F, 0.125), 1.75, 1e-6);
+}
+
+// Norms are over the tensor, not over tiles: many tiles whose sizes differ by
+// decades, any number of threads.
+TEST(Lamb, NormsAreOverTheWholeTensorForAnyThreads) {
+  const std::int64_t n = 37 * 1024;
+  std::vector<float> start(static_cast<std::size_t>(n), 1e-4F);
+  start[0] = 4; // the norm is this one's
+  std::vector<std::vector<float>> results;
+  for (const int threads : {1, 2, 3}) {
+    Pool pool(threads);
+    ModelMemory memory({{"w", {37, 1024}}}, make_policy("fp32"),
+                       of_rule("lamb", {{"epsilon", 1e-12}}), 1, 1, pool);
+    memory.initialize(0, 0, start);
+    memory.begin_step(1);
+    memory.fold(0, 0, std::vector<float>(start.size(), 1.0F), 0);
+    EXPECT_TRUE(memory.commit(0.5).applied);
+    std::vector<float> &w = results.emplace_back(start.size());
+    memory.decode(0, 0, w);
+    const double norm = std::sqrt(16 + 1e-8 * static_cast<double>(n - 1));
+    EXPECT_NEAR(w.back(), 1e-4 - 0.5 * norm / std::sqrt(static_cast<double>(n)),
+                1e-7);
+    EXPECT_EQ(w, results.front());
+  }
+}
+
 // A gradient that is NaN leaves every rule's parameters and states as they
 // were.
 TEST(RuleTable, AFailedStepChangesNothing) {

@@ -69,6 +69,11 @@ TEST(Trajectory, PyTorch) {
   expect_stored_trajectories("trajectories.json", 8);
 }
 
+// tests/golden/make_rule_trajectories.py
+TEST(Trajectory, LionAndLambAsInTheirPapers) {
+  expect_stored_trajectories("rule_trajectories.json", 4);
+}
+
 // One textbook step in fp64 over whole vectors.
 void reference_step(const OptimizerConfig& c, double lr, int t, const std::vector<float>& gradient,
                     std::vector<double>& p, std::vector<double>& m, std::vector<double>& v) {

@@ -1,0 +1,110 @@
+// LAMB (You et al. 2020, arXiv 1904.00962): AdamW's update u, its decay
+// included, taken as long as the tensor: p -= lr * |p| / |u| * u. The ratio is
+// 1 where either norm is 0, and for vectors (biases, norms) unless they are
+// asked for; their decay is a matter of [[optimizer.group]].
+#pragma once
+
+#include "kernels/rules/rule.h"
+
+namespace lpmm {
+
+struct Lamb {
+  // Scalars of one step.
+  float learning_rate = 0;
+  float beta1 = 0;
+  float one_minus_beta1 = 1;
+  float momentum_scale = 1; // 1 / (1 - beta1^t)
+  float beta2 = 0;
+  float one_minus_beta2 = 1;
+  float variance_scale = 1; // 1 / sqrt(1 - beta2^t)
+  float epsilon = 1e-6F;
+  float decay = 0;          // u += decay * p
+  float gradient_scale = 1; // the clip factor
+  bool adapts = true;       // false: the ratio is 1
+  float trust_ratio = 1;    // from the first pass
+
+  // Makes the new states; returns u.
+  template <class F> LPMM_HD F direction(Elements<F> &x) const {
+    F &m = x[Role::kMomentum], &v = x[Role::kVariance];
+    const F g = x[Role::kAccumulator] * F(gradient_scale);
+    m = F(beta1) * m + F(one_minus_beta1) * g;
+    v = F(beta2) * v + F(one_minus_beta2) * (g * g);
+    return F(momentum_scale) * m /
+               (square_root(v) * F(variance_scale) + F(epsilon)) +
+           F(decay) * x[Role::kParameter];
+  }
+  template <class F> LPMM_HD void operator()(Elements<F> &x) const {
+    const F u = direction(x);
+    F &p = x[Role::kParameter];
+    p = p - F(learning_rate * trust_ratio) * u;
+  }
+
+  static constexpr int kNorms = 2;
+  bool needs_norms() const { return adapts; }
+  template <class F>
+  LPMM_HD void terms(Elements<F> &x, F (&out)[kNorms]) const {
+    out[0] = x[Role::kParameter];
+    out[1] = direction(x);
+  }
+  LPMM_HD void take_norms(const double (&square_sums)[kNorms]) {
+    constexpr double kMost =
+        1e30; // updates below a 1e30th of the tensor are as good as 0
+    const double p = sqrt(square_sums[0]), u = sqrt(square_sums[1]);
+    trust_ratio = p > 0 && u > 0
+                      ? static_cast<float>(p / u < kMost ? p / u : kMost)
+                      : 1.0F;
+  }
+
+  static constexpr std::string_view kName = "lamb";
+  static constexpr std::string_view kHelp =
+      "LAMB: Adam with steps as long as the tensor, for large batches";
+  static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
+
+  struct Settings {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
+    bool adapt_vectors = false;
+  };
+  static constexpr std::array kSettings = {
+      Setting("beta1", &Settings::beta1, kBelowOne,
+              "share of the momentum that stays"),
+      Setting("beta2", &Settings::beta2, kBelowOne,
+              "share of the variance that stays"),
+      Setting("epsilon", &Settings::epsilon, kAboveZero,
+              "added to the root of the variance"),
+      Setting("adapt_vectors", &Settings::adapt_vectors,
+              "biases and norms take steps as long as they are, too"),
+  };
+  static constexpr std::string_view kNoFeedback =
+      "steps are scaled anew each time, so how far a change of the momentum "
+      "moves a weight is not known";
+  static constexpr std::string_view kNoAccumulation =
+      "the variance needs the gradient by itself; it takes optimizer.rule = "
+      "\"sgd\"";
+
+  static bool uses(const Settings &, Role) { return true; }
+  static std::string_view problem(const Settings &) { return ""; }
+  static double momentum_kept(const Settings &s) { return s.beta1; }
+  static double typical_move(double learning_rate, double size) {
+    return learning_rate * size;
+  }
+
+  static Lamb make(const Settings &s, const RuleStep &step) {
+    const auto t = static_cast<double>(step.update);
+    Lamb lamb;
+    lamb.learning_rate = static_cast<float>(step.learning_rate);
+    lamb.beta1 = static_cast<float>(s.beta1);
+    lamb.one_minus_beta1 = static_cast<float>(1 - s.beta1);
+    lamb.momentum_scale = static_cast<float>(1 / (1 - std::pow(s.beta1, t)));
+    lamb.beta2 = static_cast<float>(s.beta2);
+    lamb.one_minus_beta2 = static_cast<float>(1 - s.beta2);
+    lamb.variance_scale =
+        static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
+    lamb.epsilon = static_cast<float>(s.epsilon);
+    lamb.decay = static_cast<float>(step.weight_decay);
+    lamb.gradient_scale = static_cast<float>(step.clip);
+    lamb.adapts = s.adapt_vectors || !step.is_vector;
+    return lamb;
+  }
+};
+
+} // namespace lpmm
