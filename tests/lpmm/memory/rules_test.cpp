@@ -146,7 +146,7 @@ TEST(Lion, DecayIsDecoupled) {
 TEST(Lamb, StepsAreAsLongAsTheTensor) {
   // u is 1 everywhere in the first steps of a constant gradient: a step takes
   // the rate's share of a tensor that is alike everywhere.
-  for (const float size : {2.0F, 1e-6F, 0x1p100F}) {
+  for (const float size : {2.0F, 1e-6F, 0x1p90F}) {
     Fp32 w(of_rule("lamb", {{"epsilon", 1e-12}}), {7, 300}, size);
     EXPECT_NEAR(w.run(1, 0.25F, 0.125) / size, 0.875, 1e-6);
     EXPECT_NEAR(w.run(1, 0.25F, 0.125) / size, 0.875 * 0.875, 1e-6);
