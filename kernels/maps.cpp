@@ -146,7 +146,7 @@ void build_zones(Format f, Tables& t) {
   }
   add_side(t, runs_of_cells({zero, t.values.end()}));
   std::vector<double> negative;
-  for (auto at = zero + 1; at != t.values.begin();) negative.push_back(-*--at);
+  for (auto at = zero + 1; at != t.values.begin();) negative.push_back(std::abs(*--at));
   add_side(t, runs_of_cells(negative));
 }
 

@@ -210,14 +210,17 @@ struct Encoder {
   HWY_INLINE void zones(const RowsF& x, const RowsI& draw, RowsI& code) const {
     RowsF y;
     RowsI z;
+    hn::Mask<DF> is_negative[kSide];
     each([&](int i) {
+      const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x[i]));
       y[i] = hn::Mul(hn::Abs(x[i]), quotient.inverse);
-      z[i] = hn::And(hn::ShiftRight<31>(hn::BitCast(DI(), x[i])), set(std::int32_t{kZones}));
+      z[i] = hn::And(sign, set(std::int32_t{kZones}));
+      is_negative[i] = hn::MaskFromVec(hn::BitCast(DF(), sign));
     });
     for (int j = 1; j < kZones; ++j) {
       const VF positive = set(first[j]), negative = set(first[kZones + j]);
       each([&](int i) {
-        const VF start = hn::IfNegativeThenElse(x[i], negative, positive);
+        const VF start = hn::IfThenElse(is_negative[i], negative, positive);
         z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
       });
     }

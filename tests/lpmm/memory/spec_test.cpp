@@ -121,7 +121,7 @@ TEST(Spec, ReadmeNamesEveryFormat) {
     }
   }
   for (const MapRow& row : kMaps) {
-    const int first = std::countr_zero(row.widths), last = std::bit_width(row.widths) - 1;
+    const int first = std::countr_zero(row.widths), last = 63 - std::countl_zero(row.widths);
     const bool is_range = std::popcount(row.widths) > 6;
     for (int bits = first; bits <= last; ++bits) {
       const Format format{row.map, static_cast<std::uint8_t>(bits)};

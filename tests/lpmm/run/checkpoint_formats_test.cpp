@@ -1,6 +1,8 @@
 // Every format that a role may take comes back from a checkpoint, and training goes on from it alike.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "lpmm/base/error.h"
 #include "lpmm/run/checkpoint.h"
 #include "tests/lpmm/scratch.h"
