@@ -3,10 +3,10 @@
 //
 // Stochastic rounding takes the element's 16-bit draw r, u = (r + 1/2) / 2^16, and moves from the lower
 // neighbour to the upper one when u >= 1 - fraction, the fraction measured in the value: unbiased to half a
-// unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the dynamic maps). Round-to-nearest takes even
-// codes at a tie of `int` and `lin0` and the larger magnitude at a tie of the others. A value that is exactly
-// a decoded code returns that code under any rounding, for any draw. What lies below the smallest value of a
-// zero-free format is stored as that value.
+// unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the maps of zones). Round-to-nearest takes
+// even codes at a tie of `int` and `lin0` and the larger magnitude at a tie of the others. A value that is
+// exactly a decoded code returns that code under any rounding, for any draw. What lies below the smallest
+// value of a zero-free format is stored as that value.
 #pragma once
 
 #include <cmath>
@@ -140,40 +140,45 @@ LPMM_HD std::int32_t sign_extend(std::uint32_t code, int bits) {
 }
 
 // ---- one element ---------------------------------------------------------------------------------------
-// A stretch of a dynamic-exponent map, from the first entry of one decade to the first of the next (zone 0:
-// from the smallest entry of all). `last` cells of equal width 1 / scale, then one that is 1 / stretch times
-// as wide.
-struct DynamicZone {
+// A stretch of a table map: cells of equal width from the magnitude `first` on, so that a place in it is one
+// product. In the last of a dynamic map's cells the width changes: places beyond `last` are stretched.
+struct Zone {
   float first;          // magnitude of the zone's first entry
   float scale;          // cells per unit
   float last;           // cells of equal width
-  float stretch;        // 1/3; in the top decade 2
-  std::int32_t number;  // of the first entry, in the order of magnitudes
+  float stretch;        // dynamic maps: 1/3, in the top decade 2; 0: nothing lies beyond
+  std::int32_t number;  // of the first entry, counted in magnitudes from zero's
 };
-inline constexpr int kDynamicZones = 8;
+inline constexpr int kZones = 16;  // of one sign
 
-// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding `de`
-// and `soft`; `zones` is there for the dynamic maps and padded to 8. From map_table() in kernels/maps.h.
+// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding; what
+// no code stands for repeats the largest. `zones` is there for the maps of zones: kZones of positive values,
+// then kZones of negative ones, padded with zones that no value reaches. From map_table() in kernels/maps.h.
 struct MapTable {
   const float* values = nullptr;
   int entries = 0;
-  const DynamicZone* zones = nullptr;
+  const Zone* zones = nullptr;
+  std::int32_t zero = 0;  // the code that stands for 0, or for the smallest value of a zero-free format
 };
-
-// The code that stands for 0, or for the smallest value of a zero-free format.
-LPMM_HD std::uint32_t zero_code(Format f) {
-  return f.map == Map::kDynamic ? static_cast<std::uint32_t>(code_limit(f.bits)) : 0U;
-}
 
 LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float step) {
   if (step == 0.0F) return 0.0F;
-  if (f.map == Map::kLinear) return static_cast<float>(sign_extend(code, f.bits)) * step;
-  if (f.map == Map::kSoftsign) {
-    int i = sign_extend(code, f.bits) + code_limit(f.bits);
-    if (i < 0) i = 0;  // the pattern -L-1 is never written; a hostile file may hold it
-    return table.values[i] * step;
+  switch (coding_of(f.map)) {
+    case Coding::kLinear:
+      return static_cast<float>(sign_extend(code, f.bits)) * step;
+    case Coding::kSoftsign: {
+      const int i = sign_extend(code, f.bits) + code_limit(f.bits);
+      return table.values[i < 0 ? 0 : i] * step;  // -L-1 is never written; a hostile file may hold it
+    }
+    case Coding::kLinearNoZero:
+    case Coding::kSquareRoot:
+    case Coding::kDynamic:
+    case Coding::kZones:
+      return table.values[code] * step;
+    case Coding::kNumber:
+      break;  // no codes
   }
-  return table.values[code] * step;
+  return 0.0F;
 }
 
 // Fixed point: `position` >= 0 or not, counted in codes, with 2^fraction_bits parts a code.
@@ -184,7 +189,53 @@ LPMM_HD std::int32_t round_position(float position, int fraction_bits, std::uint
 
 // The draw that makes round_position and the comparisons below round to nearest.
 inline constexpr std::uint32_t kNearestDraw = 0x8000U;
-inline constexpr int kCurvedBits = 13;  // of the positions in softsign and dynamic maps
+inline constexpr int kCurvedBits = 13;  // of the positions in softsign and in zones
+
+// The encoders of the codings. All take step > 0 and |x| <= map_limit * step; `draw` is kNearestDraw where
+// nothing is drawn.
+
+LPMM_HD std::int32_t round_linear(float y, bool stochastic, std::uint32_t draw) {
+  return stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
+}
+
+// The entries are k*k*unit. k from the root may be the lower neighbour's or, within rounding, one less or
+// more: the comparison is in values and the same for both. Up when u * gap >= the way to the upper entry.
+LPMM_HD std::int32_t encode_square_root(float x, float step, float levels, bool stochastic,
+                                        std::uint32_t draw) {
+  const float unit = step / (levels * levels);
+  float y = x * (1.0F / unit);
+  y = y > 0.0F ? y : 0.0F;
+  const float k = floorf(sqrtf(y));
+  const float upper = k + 1.0F;
+  const float rest = upper * upper * unit - x;
+  const float u = static_cast<float>(draw) * (unit * 0x1p-16F) + unit * 0x1p-17F;  // the product is exact
+  const std::int32_t number =
+      static_cast<std::int32_t>(k) + ((stochastic ? u : 0.5F * unit) * (k + upper) >= rest ? 1 : 0);
+  return number > 1 ? number - 1 : 0;
+}
+
+// The rest reaches the decoded values only to a few units of fp32; positions are rounded to 2^-13.
+
+// Entries k / (2L - k). Between k and k+1 the fraction is ((2L-k) y - k) (2L-k-1) / 2L.
+LPMM_HD std::int32_t encode_softsign(float x, float step, int limit, std::uint32_t draw) {
+  const float y = fabsf(x) * (1.0F / step);
+  const float twice = static_cast<float>(2 * limit);
+  const float k = floorf(twice * y / (1.0F + y));
+  const float fraction = ((twice - k) * y - k) * ((twice - k - 1.0F) * (1.0F / twice));
+  const std::int32_t code = static_cast<std::int32_t>(k) + round_position(fraction, kCurvedBits, draw);
+  return x < 0.0F ? -code : code;
+}
+
+LPMM_HD std::int32_t encode_zones(MapTable table, float x, float step, std::uint32_t draw) {
+  const float magnitude = fabsf(x) * (1.0F / step);
+  const Zone* zone = table.zones + (x < 0.0F ? kZones : 0);
+  for (const Zone* end = zone + kZones; zone + 1 < end && magnitude >= zone[1].first;) ++zone;
+  float position = (magnitude - zone->first) * zone->scale;
+  position = position > 0.0F ? position : 0.0F;
+  if (position > zone->last) position = zone->last + (position - zone->last) * zone->stretch;
+  const std::int32_t number = zone->number + round_position(position, kCurvedBits, draw);
+  return table.zero + (x < 0.0F ? -number : number);
+}
 
 // `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only.
 LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, float x, float step,
@@ -192,55 +243,30 @@ LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, 
   const bool stochastic = takes_draws(rounding);
   const std::uint32_t mask = (1U << f.bits) - 1U;
   const float levels = static_cast<float>(1 << f.bits);
-  if (f.map == Map::kLinear) {
-    const float y = x / step;
-    const std::int32_t code = stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
-    return static_cast<std::uint32_t>(code) & mask;
-  }
-  if (f.map == Map::kLinearNoZero) {
-    const float y = x / step * levels;
-    const std::int32_t k = stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
-    return static_cast<std::uint32_t>(k > 1 ? k - 1 : 0);
-  }
   if (!stochastic) draw = kNearestDraw;
-  if (f.map == Map::kSquareRoot) {
-    // The entries are k*k*unit. k from the root may be the lower neighbour's or, within rounding, one less or
-    // more: the comparison is in values and the same for both. Up when u * gap >= the way to the upper entry.
-    const float unit = step / (levels * levels);
-    float y = x * (1.0F / unit);
-    y = y > 0.0F ? y : 0.0F;
-    const float k = floorf(sqrtf(y));
-    const float upper = k + 1.0F;
-    const float rest = upper * upper * unit - x;
-    const float u = static_cast<float>(draw) * (unit * 0x1p-16F) + unit * 0x1p-17F;  // the product is exact
-    const std::int32_t number =
-        static_cast<std::int32_t>(k) + ((stochastic ? u : 0.5F * unit) * (k + upper) >= rest ? 1 : 0);
-    return static_cast<std::uint32_t>(number > 1 ? number - 1 : 0);
+  std::int32_t code = 0;
+  switch (coding_of(f.map)) {
+    case Coding::kLinear:
+      code = round_linear(x / step, stochastic, draw);
+      break;
+    case Coding::kLinearNoZero:
+      code = round_linear(x / step * levels, stochastic, draw) - 1;
+      code = code > 0 ? code : 0;
+      break;
+    case Coding::kSquareRoot:
+      code = encode_square_root(x, step, levels, stochastic, draw);
+      break;
+    case Coding::kSoftsign:
+      code = encode_softsign(x, step, code_limit(f.bits), draw);
+      break;
+    case Coding::kDynamic:
+    case Coding::kZones:
+      code = encode_zones(table, x, step, draw);
+      break;
+    case Coding::kNumber:
+      break;  // no codes
   }
-  // The rest reaches the decoded values only to a few units of fp32; positions are rounded to 2^-13.
-  const float inverse = 1.0F / step;
-  const float y = fabsf(x) * inverse;
-  const int sign = x < 0.0F ? -1 : 1;
-  if (f.map == Map::kSoftsign) {
-    // Entries k / (2L - k). Between k and k+1 the fraction is ((2L-k) y - k) (2L-k-1) / 2L.
-    const float twice = static_cast<float>(2 * code_limit(f.bits));
-    const float k = floorf(twice * y / (1.0F + y));
-    const float fraction = ((twice - k) * y - k) * ((twice - k - 1.0F) * (1.0F / twice));
-    const std::int32_t code = static_cast<std::int32_t>(k) + round_position(fraction, kCurvedBits, draw);
-    return static_cast<std::uint32_t>(sign * code) & mask;
-  }
-  const float magnitude = f.map == Map::kDynamic || sign > 0 ? y : 0.0F;
-  int z = 0;
-  while (z + 1 < kDynamicZones && magnitude >= table.zones[z + 1].first) ++z;
-  const DynamicZone& zone = table.zones[z];
-  float position = (magnitude - zone.first) * zone.scale;
-  position = position > 0.0F ? position : 0.0F;
-  if (position > zone.last) position = zone.last + (position - zone.last) * zone.stretch;
-  std::int32_t number = zone.number + round_position(position, kCurvedBits, draw);
-  if (f.map != Map::kDynamic) return static_cast<std::uint32_t>(number);
-  const std::int32_t limit = code_limit(f.bits);
-  if (sign < 0 && number > limit) number = limit;  // 1 has no negative
-  return static_cast<std::uint32_t>(limit + sign * number);
+  return static_cast<std::uint32_t>(code) & mask;
 }
 
 }  // namespace lpmm

@@ -1,37 +1,161 @@
 // Formats: how one number is coded. A format is a map (code -> value relative to the block's step) and a
-// width.
-//
-//   name        sign      values T(code), in units of the block's step          zero
-//   int2..16    signed    code, -L..L with L = 2^(b-1)-1 (two's complement)     code 0
-//   de4, de8    signed    dynamic exponent (8-bit optimizers, arXiv 2110.02861) yes
-//   ude4, ude8  unsigned  the same, unsigned                                    yes
-//   de04, de08  unsigned  ude without 0; the freed code is half the smallest    none
-//   lin02..08   unsigned  (code+1) / 2^b; 2, 3, 4 or 8 bits                     none
-//   sqrt02..08  unsigned  ((code+1) / 2^b)^2; 2, 3, 4 or 8 bits                 none
-//   soft3..8    signed    softsign companding z/(2-|z|), z = code/L; 3, 4, 8    code 0
-//   bf16, fp32  signed    the number itself; no blocks, no steps                yes
+// width; kMaps is the one table of them. Whatever lists formats reads it: the spec parser, `lpmm info`,
+// errors, policy checks, the codecs' loops. A new format whose values are a table is a row here and its
+// values in kernels/maps.cpp.
 //
 // A block of consecutive elements shares one step, a bf16 number rounded up: the value of one code unit for
 // `int`, of map entry 1.0 for the others. A step of 0 marks an all-zero block, whatever its codes are.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
 
 #include "kernels/macros.h"
 
 namespace lpmm {
 
 enum class Map : std::uint8_t {
-  kLinear,           // int
-  kDynamic,          // de
-  kDynamicUnsigned,  // ude
-  kDynamicNoZero,    // de0
-  kLinearNoZero,     // lin0
-  kSquareRoot,       // sqrt0
-  kSoftsign,         // soft
+  kLinear,
+  kDynamic,
+  kDynamicUnsigned,
+  kDynamicNoZero,
+  kLinearNoZero,
+  kSquareRoot,
+  kSoftsign,
   kBf16,
-  kFp32,
+  kFp32,  // the last one
 };
+
+// The arithmetic of a map, kernels/codec.h. Codes are two's complement integers -L..L with L = 2^(b-1)-1 for
+// `int` and softsign, and the place in an ascending table for the others.
+enum class Coding : std::uint8_t {
+  kNumber,        // bf16 and fp32: no blocks, no steps
+  kLinear,        // code
+  kSoftsign,      // z / (2-|z|), z = code / L
+  kLinearNoZero,  // (code+1) / 2^b
+  kSquareRoot,    // ((code+1) / 2^b)^2
+  kDynamic,       // a table of at most 8 zones, on both sides of 0 alike
+  kZones,         // any table of at most 16 zones on each side of 0
+};
+
+struct MapRow {
+  Map map;
+  std::string_view name;
+  bool names_width;  // whether a format's name is this and its width
+  Coding coding;
+  std::uint64_t widths;  // bit b is set where there is a format of b bits
+  bool is_signed, has_zero;
+  std::string_view values;  // in units of the block's step
+  std::string_view use;     // why it is here, or what it is for
+  std::string_view paper;
+};
+
+namespace maps {
+
+constexpr std::uint64_t widths(std::initializer_list<int> bits) {
+  std::uint64_t mask = 0;
+  for (const int b : bits) mask |= std::uint64_t{1} << b;
+  return mask;
+}
+constexpr std::uint64_t widths_from(int first, int last) {
+  std::uint64_t mask = 0;
+  for (int b = first; b <= last; ++b) mask |= std::uint64_t{1} << b;
+  return mask;
+}
+
+}  // namespace maps
+
+// clang-format off
+inline constexpr MapRow kMaps[] = {
+    {Map::kLinear, "int", true, Coding::kLinear, maps::widths_from(2, 16), true, true,
+     "code, -L..L with L = 2^(b-1)-1",
+     "parameters and accumulators: an unchanged value keeps its code", "LPMM (Li et al. 2022)"},
+    {Map::kDynamic, "de", true, Coding::kDynamic, maps::widths({4, 8}), true, true,
+     "dynamic exponent: decades, each cut evenly",
+     "momentum as 8-bit optimizers store it", "arXiv 2110.02861"},
+    {Map::kDynamicUnsigned, "ude", true, Coding::kDynamic, maps::widths({4, 8}), false, true,
+     "dynamic exponent without sign",
+     "variance as 8-bit optimizers store it", "arXiv 2110.02861"},
+    {Map::kDynamicNoZero, "de0", true, Coding::kDynamic, maps::widths({4, 8}), false, false,
+     "ude without 0; the freed code is half the smallest",
+     "variance that is never rounded to 0", "arXiv 2309.01507"},
+    {Map::kLinearNoZero, "lin0", true, Coding::kLinearNoZero, maps::widths({2, 3, 4, 8}), false, false,
+     "(code+1) / 2^b",
+     "variance of the 4-bit optimizers", "arXiv 2309.01507"},
+    {Map::kSquareRoot, "sqrt0", true, Coding::kSquareRoot, maps::widths({2, 3, 4, 8}), false, false,
+     "((code+1) / 2^b)^2",
+     "variance: evenly spaced in its root, by which the rule divides", "arXiv 2309.01507"},
+    {Map::kSoftsign, "soft", true, Coding::kSoftsign, maps::widths({3, 4, 8}), true, true,
+     "z / (2-|z|), z = code / L",
+     "momentum and accumulators at few bits: fine near 0", "arXiv 2602.23349"},
+    {Map::kBf16, "bf", true, Coding::kNumber, maps::widths({16}), true, true,
+     "the number itself", "no blocks: half of fp32", ""},
+    {Map::kFp32, "fp", true, Coding::kNumber, maps::widths({32}), true, true,
+     "the number itself", "exact: what everything is compared with", ""},
+};
+// clang-format on
+
+inline constexpr int kMapCount = static_cast<int>(Map::kFp32) + 1;
+inline constexpr int kMostBits = 32;
+
+namespace maps {
+
+static_assert(sizeof kMaps / sizeof kMaps[0] == kMapCount && kMapCount <= 16, "a row for every map");
+static_assert(
+    [] {
+      for (int i = 0; i < kMapCount; ++i) {
+        if (kMaps[i].map != static_cast<Map>(i)) return false;
+      }
+      return true;
+    }(),
+    "the rows in the order of the enumerators");
+
+// Columns of the table as words: device code may use a constant's value, not its address.
+template <class Column>
+constexpr std::uint64_t column(int bits, Column of) {
+  std::uint64_t word = 0;
+  for (int i = 0; i < kMapCount; ++i) word |= static_cast<std::uint64_t>(of(kMaps[i])) << (bits * i);
+  return word;
+}
+inline constexpr std::uint64_t kCodings = column(4, [](const MapRow& r) { return r.coding; });
+inline constexpr std::uint64_t kSigned = column(1, [](const MapRow& r) { return r.is_signed; });
+inline constexpr std::uint64_t kZeros = column(1, [](const MapRow& r) { return r.has_zero; });
+
+}  // namespace maps
+
+constexpr const MapRow& row_of(Map m) {
+  return kMaps[static_cast<int>(m)];
+}
+LPMM_HD constexpr Coding coding_of(Map m) {
+  return static_cast<Coding>(maps::kCodings >> (4 * static_cast<int>(m)) & 15U);
+}
+LPMM_HD constexpr bool is_signed(Map m) {
+  return (maps::kSigned >> static_cast<int>(m) & 1U) != 0;
+}
+LPMM_HD constexpr bool is_zero_free(Map m) {
+  return (maps::kZeros >> static_cast<int>(m) & 1U) == 0;
+}
+// Whether a format of this coding and width exists, or of this coding and more bits.
+constexpr bool has_width(Coding coding, int bits) {
+  for (const MapRow& row : kMaps) {
+    if (row.coding == coding && (row.widths >> bits & 1U) != 0) return true;
+  }
+  return false;
+}
+constexpr bool has_width_above(Coding coding, int bits) {
+  for (const MapRow& row : kMaps) {
+    if (row.coding == coding && row.widths >> (bits + 1) != 0) return true;
+  }
+  return false;
+}
+
+LPMM_HD constexpr bool has_signed_codes(Coding c) {
+  return c == Coding::kLinear || c == Coding::kSoftsign;
+}
+LPMM_HD constexpr bool has_signed_codes(Map m) {
+  return has_signed_codes(coding_of(m));
+}
 
 // rn, sr, qr: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make up for
 // one another from write to write (quasi_noise in kernels/noise.h).
@@ -64,21 +188,10 @@ struct Codec {
 };
 
 LPMM_HD constexpr bool is_packed(Format f) {
-  return f.map != Map::kBf16 && f.map != Map::kFp32;
+  return coding_of(f.map) != Coding::kNumber;
 }
-LPMM_HD constexpr bool is_signed(Map m) {
-  return m == Map::kLinear || m == Map::kDynamic || m == Map::kSoftsign || m == Map::kBf16 || m == Map::kFp32;
-}
-LPMM_HD constexpr bool is_zero_free(Map m) {
-  return m == Map::kDynamicNoZero || m == Map::kLinearNoZero || m == Map::kSquareRoot;
-}
-LPMM_HD constexpr bool is_dynamic(Map m) {
-  return m == Map::kDynamic || m == Map::kDynamicUnsigned || m == Map::kDynamicNoZero;
-}
-
-// Codes that are two's complement integers; every other packed map uses the index into its ascending table.
-LPMM_HD constexpr bool has_signed_codes(Map m) {
-  return m == Map::kLinear || m == Map::kSoftsign;
+constexpr bool format_exists(Format f) {
+  return f.bits <= kMostBits && (row_of(f.map).widths >> f.bits & 1U) != 0;
 }
 
 // L: the largest code of a signed linear or softsign format.
@@ -88,7 +201,7 @@ LPMM_HD std::int32_t code_limit(int bits) {
 
 // The map's largest value in units of the step: L for `int`, 1 for every table.
 LPMM_HD float map_limit(Format f) {
-  return f.map == Map::kLinear ? static_cast<float>(code_limit(f.bits)) : 1.0F;
+  return coding_of(f.map) == Coding::kLinear ? static_cast<float>(code_limit(f.bits)) : 1.0F;
 }
 
 // Packing. Codes lie in groups of 128 elements as planes of 8, 4, 2 and 1 bits, low bits of the code first

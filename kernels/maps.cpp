@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 namespace lpmm {
@@ -57,81 +58,129 @@ std::vector<float> build(Format f) {
     case Map::kLinear:
     case Map::kBf16:
     case Map::kFp32:
-      break;
+      break;  // no table
   }
   return map;
 }
 
-}  // namespace
+// A zone that no value reaches, and one that puts every value on the entry of zero.
+constexpr Zone kBeyond = {std::numeric_limits<float>::infinity(), 0.0F, 0.0F, 0.0F, 0};
+constexpr Zone kNothing = {0.0F, 0.0F, 0.0F, 0.0F, 0};
 
-bool format_exists(Format f) {
-  if (f.map == Map::kLinear) return f.bits >= 2 && f.bits <= 16;
-  if (f.map == Map::kBf16) return f.bits == 16;
-  if (f.map == Map::kFp32) return f.bits == 32;
-  return f.bits == 4 || f.bits == 8 || (f.bits == 3 && !is_dynamic(f.map)) ||
-         (f.bits == 2 && (f.map == Map::kLinearNoZero || f.map == Map::kSquareRoot));
-}
-
-int table_number(Format f) {
-  if (!is_packed(f) || f.map == Map::kLinear || !format_exists(f)) return -1;
-  return 4 * (static_cast<int>(f.map) - 1) + (f.bits == 8 ? 3 : f.bits - 2);
-}
-
-namespace {
-
-// Zones of the map whose magnitudes ascend in `magnitudes`. Padded with zones no value reaches.
-std::vector<DynamicZone> build_zones(Format f, const float* magnitudes) {
+// Zones of a dynamic map whose magnitudes ascend in `magnitudes`: from the first entry of one decade to the
+// first of the next (zone 0: from the smallest entry of all). A decade's cells are equal but for the last.
+std::vector<Zone> dynamic_zones(Format f, const float* magnitudes) {
   const int decades = f.bits - 1;
   const float origin = magnitudes[0];
-  std::vector<DynamicZone> zones = {{origin, 1.0F / (magnitudes[1] - origin), 1.0F, 1.0F, 0}};
+  std::vector<Zone> zones = {{origin, 1.0F / (magnitudes[1] - origin), 1.0F, 1.0F, 0}};
   int number = 1;
   for (int i = 0; i < decades; ++i) {
-    const int cells = 1 << (f.map == Map::kDynamic ? i : i + 1);
+    const int cells = 1 << (is_signed(f.map) ? i : i + 1);
     const double scale = cells / 0.9 * std::pow(10.0, decades - 1 - i);
     zones.push_back({magnitudes[number], static_cast<float>(scale), static_cast<float>(cells - 1),
                      i + 1 == decades ? 2.0F : 1.0F / 3.0F, number});
     number += cells;
   }
-  zones.resize(kDynamicZones, {std::numeric_limits<float>::infinity(), 0.0F, 0.0F, 0.0F, 0});
+  return zones;
+}
+
+// Zones of any table whose magnitudes ascend: runs of cells that are equal to 1e-5 of their width, which is
+// finer than positions are rounded.
+std::vector<Zone> runs_of_cells(const std::vector<double>& magnitudes) {
+  const auto width = [&](std::size_t cell) { return magnitudes[cell + 1] - magnitudes[cell]; };
+  std::vector<Zone> zones;
+  for (std::size_t first = 0, end = 0; first + 1 < magnitudes.size(); first = end) {
+    for (end = first; end + 1 < magnitudes.size(); ++end) {
+      if (std::abs(width(end) - width(first)) > 1e-5 * width(first)) break;
+    }
+    const auto cells = static_cast<double>(end - first);
+    zones.push_back({static_cast<float>(magnitudes[first]),
+                     static_cast<float>(cells / (magnitudes[end] - magnitudes[first])),
+                     static_cast<float>(cells), 0.0F, static_cast<std::int32_t>(first)});
+  }
+  if (zones.empty()) zones.push_back(kNothing);
   return zones;
 }
 
 struct Tables {
-  std::vector<float> values;
-  std::vector<DynamicZone> zones;
+  std::vector<float> values;  // padded to 2^bits
+  std::vector<Zone> zones;
+  int entries = 0;
+  std::int32_t zero = 0;
 };
 
-Tables build_tables(Format f) {
-  Tables t = {build(f), {}};
-  if (is_dynamic(f.map)) {
-    t.zones = build_zones(f, t.values.data() + zero_code(f));
+void add_side(Tables& t, std::vector<Zone> zones) {
+  if (zones.size() > kZones) throw std::logic_error("a map of more zones than kernels/codec.h holds");
+  zones.resize(kZones, kBeyond);
+  t.zones.insert(t.zones.end(), zones.begin(), zones.end());
+}
+
+void build_zones(Format f, Tables& t) {
+  const auto zero = is_signed(f.map) ? std::find(t.values.begin(), t.values.end(), 0.0F) : t.values.begin();
+  t.zero = static_cast<std::int32_t>(zero - t.values.begin());
+  if (coding_of(f.map) == Coding::kDynamic) {
+    std::vector<Zone> zones = dynamic_zones(f, &*zero);
+    add_side(t, zones);
+    zones.back().stretch = 0.0F;  // 1 has no negative
+    add_side(t, is_signed(f.map) ? zones : std::vector<Zone>{kNothing});
+    return;
   }
+  add_side(t, runs_of_cells({zero, t.values.end()}));
+  std::vector<double> negative;
+  for (auto at = zero + 1; at != t.values.begin();) negative.push_back(std::abs(*--at));
+  add_side(t, runs_of_cells(negative));
+}
+
+Tables build_tables(Format f) {
+  Tables t;
+  t.values = build(f);
+  t.entries = static_cast<int>(t.values.size());
+  const Coding coding = coding_of(f.map);
+  if (coding == Coding::kDynamic || coding == Coding::kZones) build_zones(f, t);
+  t.values.resize(std::size_t{1} << f.bits, t.values.back());
   return t;
 }
 
 }  // namespace
 
+const std::vector<Format>& all_formats() {
+  static const std::vector<Format> kFormats = [] {
+    std::vector<Format> formats;
+    for (const MapRow& row : kMaps) {
+      for (std::uint8_t bits = 0; bits <= kMostBits; ++bits) {
+        if (format_exists({row.map, bits})) formats.push_back({row.map, bits});
+      }
+    }
+    return formats;
+  }();
+  return kFormats;
+}
+
+std::string to_string(Format format) {
+  const MapRow& row = row_of(format.map);
+  return std::string(row.name) + (row.names_width ? std::to_string(format.bits) : "");
+}
+
 bool has_sticky_steps(Format f) {
   const MapTable table = map_table(f);
-  return table.values == nullptr || table.values[table.entries - 2] >= kStickySlack;
+  if (table.values == nullptr) return true;
+  return table.values[table.entries - 2] >= kStickySlack &&
+         (!is_signed(f.map) || -table.values[1] >= kStickySlack);
 }
 
 MapTable map_table(Format f) {
-  static const auto kTables = [] {
-    std::array<Tables, kTableMaps> tables;
-    for (int map = 0; map < static_cast<int>(Map::kBf16); ++map) {
-      for (const std::uint8_t bits : kTableBits) {
-        const Format format{static_cast<Map>(map), bits};
-        if (const int number = table_number(format); number >= 0)
-          tables[static_cast<std::size_t>(number)] = build_tables(format);
-      }
+  static const auto kBuilt = [] {
+    std::array<Tables, kTables> tables;
+    for (const Format format : all_formats()) {
+      if (const int number = table_number(format); number >= 0)
+        tables[static_cast<std::size_t>(number)] = build_tables(format);
     }
     return tables;
   }();
   const int number = table_number(f);
   if (number < 0) return {};
-  const Tables& t = kTables[static_cast<std::size_t>(number)];
-  return {t.values.data(), static_cast<int>(t.values.size()), t.zones.empty() ? nullptr : t.zones.data()};
+  const Tables& t = kBuilt[static_cast<std::size_t>(number)];
+  return {t.values.data(), t.entries, t.zones.empty() ? nullptr : t.zones.data(), t.zero};
 }
 
 }  // namespace lpmm

@@ -31,7 +31,7 @@ void encode(const Codec& codec, MapTable table, const float* values, const std::
     const float step = bf16_to_float(steps[i / codec.block]);
     const std::uint32_t draw = takes_draws(codec.rounding) ? draw_of(words, i) : 0;
     store_code(codes, codec.format, i,
-               step == 0.0F ? zero_code(codec.format)
+               step == 0.0F ? static_cast<std::uint32_t>(table.zero)
                             : encode_value(codec.format, table, codec.rounding, values[i], step, draw));
   }
 }

@@ -23,9 +23,9 @@ void check(cudaError_t error, const char* what) {
 // The tables of one map at one width, as map_table() has them.
 struct DeviceTable {
   float values[256];
-  DynamicZone zones[kDynamicZones];
+  Zone zones[2 * kZones];
 };
-__device__ DeviceTable device_tables[kTableMaps];
+__device__ DeviceTable device_tables[kTables];
 
 // The tables' address on the current device; they are copied there at its first use.
 const DeviceTable* tables_here() {
@@ -37,16 +37,13 @@ const DeviceTable* tables_here() {
   const std::lock_guard lock(mutex);
   const DeviceTable*& address = addresses.at(static_cast<std::size_t>(device));
   if (address == nullptr) {
-    static DeviceTable host[kTableMaps];
-    for (int map = 0; map < static_cast<int>(Map::kBf16); ++map) {
-      for (const std::uint8_t bits : kTableBits) {
-        const Format format{static_cast<Map>(map), bits};
-        const MapTable table = map_table(format);
-        if (table.values == nullptr) continue;
-        DeviceTable& to = host[table_number(format)];
-        std::copy_n(table.values, table.entries, to.values);
-        if (table.zones != nullptr) std::copy_n(table.zones, kDynamicZones, to.zones);
-      }
+    static DeviceTable host[kTables];
+    for (const Format format : all_formats()) {
+      const MapTable table = map_table(format);
+      if (table.values == nullptr) continue;
+      DeviceTable& to = host[table_number(format)];
+      std::copy_n(table.values, std::size_t{1} << format.bits, to.values);
+      if (table.zones != nullptr) std::copy_n(table.zones, 2 * kZones, to.zones);
     }
     check(cudaMemcpyToSymbol(device_tables, host, sizeof host), "copy of the tables");
     void* found = nullptr;
@@ -59,7 +56,7 @@ MapTable device_table(Format format) {
   const MapTable host = map_table(format);
   if (host.values == nullptr) return {};
   const DeviceTable* table = tables_here() + table_number(format);
-  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones};
+  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
 }
 
 template <class JobType>

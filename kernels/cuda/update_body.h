@@ -139,7 +139,8 @@ LPMM_HD void raise_to(std::uint32_t* largest, std::uint32_t bits) {
 }
 
 // Byte `byte` of a group from the codes of its first `valid` elements; the padding stands for 0.
-LPMM_HD std::uint8_t packed_byte(Format f, const std::uint32_t* codes, int valid, int byte) {
+LPMM_HD std::uint8_t packed_byte(Format f, std::int32_t zero, const std::uint32_t* codes, int valid,
+                                 int byte) {
   int shift = 0;
   int place = byte;
   int w = 0;
@@ -152,7 +153,7 @@ LPMM_HD std::uint8_t packed_byte(Format f, const std::uint32_t* codes, int valid
   std::uint32_t bits = 0;
   for (int at = 0; at < 8; at += w) {
     const int element = place + 16 * at;
-    const std::uint32_t code = element < valid ? codes[element] : zero_code(f);
+    const std::uint32_t code = element < valid ? codes[element] : static_cast<std::uint32_t>(zero);
     bits |= (code >> shift & ((1U << w) - 1U)) << at;
   }
   return static_cast<std::uint8_t>(bits);
@@ -164,7 +165,7 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
     return takes_draws(s.codec.rounding) ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
   }
   const float step = bf16_to_float(s.steps[element / s.codec.block]);
-  if (step == 0.0F) return zero_code(s.codec.format);
+  if (step == 0.0F) return static_cast<std::uint32_t>(s.table.zero);
   return encode_value(s.codec.format, s.table, s.codec.rounding, x, step, draw);
 }
 
@@ -244,7 +245,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
       for (int i = thread; i / bytes * kGroup < count; i += threads) {
         const int group = i / bytes;
         slot.codes[base / kGroup * bytes + i] =
-            packed_byte(format, codes + group * kGroup, count - group * kGroup, i % bytes);
+            packed_byte(format, slot.table.zero, codes + group * kGroup, count - group * kGroup, i % bytes);
       }
     }
   }

@@ -8,50 +8,9 @@
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/memory/optimizer_config.h"
 
 namespace lpmm {
 namespace {
-
-struct Preset {
-  std::string_view name;
-  std::array<std::string_view, kRoles> specs;  // parameter, accumulator, momentum, variance
-  bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
-  // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
-  // and error feedback; empty: never.
-  std::string_view sgd_parameter = {}, sgd_momentum = {};
-};
-
-// Everything the presets decide. Everything included, a parameter takes 28.77 (lpmm), 24.91
-// (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60
-// and 16.61 with AdamW and GPT-2 124M.
-constexpr std::array<Preset, 6> kPresets = {{
-    {"fp32", {"fp32", "fp32", "fp32", "fp32"}},
-    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn"}},
-    {"lpmm",
-     {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky"}},
-    {"lpmm-compact",
-     {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky"},
-     true},
-    {"lpmm-min",
-     {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"},
-     true},
-    {"lpmm-nano",
-     {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr"},
-     false,
-     "int7:block128:sr:sticky",
-     "int5:block64:sr"},
-}};
-
-const Preset& find_preset(std::string_view preset) {
-  const auto found =
-      std::find_if(kPresets.begin(), kPresets.end(), [&](const Preset& p) { return p.name == preset; });
-  if (found == kPresets.end()) {
-    throw UsageError(fmt::format("unknown preset \"{}\"; did you mean \"{}\"? There are {}", preset,
-                                 nearest_name(preset, preset_names()), join(preset_names())));
-  }
-  return *found;
-}
 
 struct Resolved {
   RoleSpecs specs;
@@ -77,16 +36,17 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
 
 void check_spec(const Spec& spec, Role role, const std::string& where) {
   const bool unsigned_map = !is_signed(spec.format.map);
-  const auto refuse = [&](const std::string& why, const char* instead) {
+  const auto refuse = [&](const std::string& why, const std::string& instead) {
     throw UsageError(fmt::format("illegal policy: {} \"{}\" of {}: {}; use {}", to_string(role),
                                  to_string(spec), where, why, instead));
   };
   if (role != Role::kVariance && unsigned_map) {
-    refuse("the role has negative values and the format has none", "int, de, soft, bf16 or fp32");
+    refuse("the role has negative values and the format has none",
+           map_choices([](const MapRow& m) { return m.is_signed; }));
   }
   if (role == Role::kVariance && !unsigned_map && is_packed(spec.format)) {
     refuse("the role is never negative and the format spends a sign on it",
-           "ude, de0, lin0, sqrt0, bf16 or fp32");
+           map_choices([](const MapRow& m) { return !m.is_signed || m.coding == Coding::kNumber; }));
   }
   if (role == Role::kAccumulator && spec.step_mode == StepMode::kSticky) {
     refuse("an accumulator's step starts afresh at every update", "moving");
@@ -110,36 +70,6 @@ std::int64_t TensorInfo::elements() const {
     n *= extent;
   }
   return n;
-}
-
-std::span<const std::string_view> preset_names() {
-  static constexpr auto kNames = [] {
-    std::array<std::string_view, kPresets.size()> names;
-    for (std::size_t i = 0; i < names.size(); ++i) names[i] = kPresets[i].name;
-    return names;
-  }();
-  return kNames;
-}
-
-Policy make_policy(std::string_view preset) {
-  const Preset& found = find_preset(preset);
-  Policy policy;
-  policy.preset = preset;
-  std::transform(found.specs.begin(), found.specs.end(), policy.specs.begin(), parse_spec);
-  return policy;
-}
-
-Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
-  const Preset& found = find_preset(preset);
-  Policy policy = make_policy(preset);
-  policy.error_feedback =
-      found.feedback_with_sgd && optimizer.rule == RuleName::kSgd && uses_momentum(optimizer);
-  if (!found.sgd_momentum.empty() && can_accumulate(optimizer)) {
-    policy.specs[static_cast<std::size_t>(Role::kParameter)] = parse_spec(found.sgd_parameter);
-    policy.specs[static_cast<std::size_t>(Role::kMomentum)] = parse_spec(found.sgd_momentum);
-    policy.accumulate_in_momentum = policy.error_feedback = true;
-  }
-  return policy;
 }
 
 void set_rounding(Policy& policy, Rounding rounding) {

@@ -13,24 +13,9 @@
 namespace lpmm {
 namespace {
 
-struct MapName {
-  Map map;
-  std::string_view name;
-};
-constexpr std::array<MapName, 9> kMapNames = {{{Map::kLinear, "int"},
-                                               {Map::kDynamic, "de"},
-                                               {Map::kDynamicUnsigned, "ude"},
-                                               {Map::kDynamicNoZero, "de0"},
-                                               {Map::kLinearNoZero, "lin0"},
-                                               {Map::kSquareRoot, "sqrt0"},
-                                               {Map::kSoftsign, "soft"},
-                                               {Map::kBf16, "bf"},
-                                               {Map::kFp32, "fp"}}};
 constexpr std::array<std::string_view, 3> kRoundingNames = {"rn", "sr", "qr"};  // by Rounding
+constexpr std::size_t kListed = 6;  // widths that are listed one by one
 constexpr int kSmallestBlock = 64, kLargestBlock = 4096;
-constexpr const char* kFormatChoices =
-    "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin02, lin03, lin04, lin08, "
-    "sqrt02, sqrt03, sqrt04, sqrt08, soft3, soft4, soft8, bf16, fp32";
 constexpr const char* kPartChoices =
     "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn, sr or qr; moving or sticky";
 
@@ -44,13 +29,6 @@ constexpr const char* kPartChoices =
 
 }  // namespace
 
-std::string to_string(Format format) {
-  for (const MapName& m : kMapNames) {
-    if (m.map == format.map) return fmt::format("{}{}", m.name, int{format.bits});
-  }
-  return "unknown";
-}
-
 std::string_view to_string(Role role) {
   constexpr std::array<std::string_view, kRoles> kNames = {"parameter", "accumulator", "momentum",
                                                            "variance"};
@@ -61,17 +39,33 @@ std::string_view to_string(Rounding rounding) {
   return kRoundingNames[static_cast<std::size_t>(rounding)];
 }
 
-const std::vector<Format>& all_formats() {
-  static const std::vector<Format> kFormats = [] {
-    std::vector<Format> formats;
-    for (const MapName& m : kMapNames) {
-      for (std::uint8_t bits = 2; bits <= 32; ++bits) {
-        if (format_exists({m.map, bits})) formats.push_back({m.map, bits});
-      }
+std::string format_choices() {
+  std::vector<std::string> names;
+  for (const MapRow& row : kMaps) {
+    const std::size_t first = names.size();
+    for (std::uint8_t bits = 0; bits <= kMostBits; ++bits) {
+      if (format_exists({row.map, bits})) names.push_back(to_string(Format{row.map, bits}));
     }
-    return formats;
-  }();
-  return kFormats;
+    if (names.size() - first <= kListed) continue;
+    const std::string range = names[first] + " to " + names.back();
+    names.resize(first);
+    names.push_back(range);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string map_choices(bool (*wanted)(const MapRow&)) {
+  std::vector<std::string> names;
+  for (const MapRow& row : kMaps) {
+    if (!wanted(row)) continue;
+    const auto bits = static_cast<std::uint8_t>(std::countr_zero(row.widths));
+    names.push_back(std::has_single_bit(row.widths) ? to_string(Format{row.map, bits})
+                                                    : std::string(row.name));
+  }
+  const std::string last = names.empty() ? "" : names.back();
+  if (names.size() < 2) return last;
+  names.pop_back();
+  return fmt::format("{} or {}", fmt::join(names, ", "), last);
 }
 
 Spec parse_spec(std::string_view text) {
@@ -83,7 +77,7 @@ Spec parse_spec(std::string_view text) {
       std::find_if(formats.begin(), formats.end(), [&](Format f) { return to_string(f) == name; });
   if (found == formats.end()) {
     fail(text, 0, name_length, name.empty() ? "no format" : fmt::format("unknown format \"{}\"", name),
-         kFormatChoices);
+         format_choices());
   }
   Spec spec{*found, 128, Rounding::kStochastic, StepMode::kMoving};
   if (!is_packed(spec.format)) spec.block = 0;

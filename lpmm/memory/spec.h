@@ -4,9 +4,9 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "kernels/format.h"
+#include "kernels/maps.h"
 
 namespace lpmm {
 
@@ -18,12 +18,13 @@ Spec parse_spec(std::string_view text);
 
 // The canonical text; parse_spec(to_string(s)) == s.
 std::string to_string(const Spec& spec);
-std::string to_string(Format format);
 std::string_view to_string(Role role);          // "parameter", "accumulator", "momentum", "variance"
 std::string_view to_string(Rounding rounding);  // "rn", "sr"
 
-// Every format there is, in the order of the table in kernels/format.h.
-const std::vector<Format>& all_formats();
+// The table of formats (kMaps) for messages: all of them, "int2 to int16, de4, de8, ..."; and the maps that
+// `wanted` picks, "int, de, soft, bf16 or fp32".
+std::string format_choices();
+std::string map_choices(bool (*wanted)(const MapRow&));
 
 // Bits per element of a tensor of `elements`, codes and steps, padding included.
 double bits_per_element(const Spec& spec, std::int64_t elements);

@@ -69,8 +69,8 @@ TEST(Encode, ReencodingWithTheSameStepsChangesNothing) {
       for (std::uint32_t step = 1; step <= 20; ++step) {
         write(pool, t, decoded(pool, t), {1, 2, step, 3});
       }
-      EXPECT_EQ(t.codes(), codes) << name_of(f);
-      EXPECT_EQ(t.steps(), steps) << name_of(f);
+      EXPECT_EQ(t.codes(), codes) << to_string(f);
+      EXPECT_EQ(t.steps(), steps) << to_string(f);
     }
   }
 }
@@ -81,7 +81,7 @@ TEST(Encode, AllZeroBlocksAreExact) {
     Packed t(codec_of(f), 300);
     write(pool, t, normal_values(300, 1, 1.0F, true));
     write(pool, t, std::vector<float>(300, 0.0F));
-    for (const float x : decoded(pool, t)) EXPECT_EQ(x, 0.0F) << name_of(f);
+    for (const float x : decoded(pool, t)) EXPECT_EQ(x, 0.0F) << to_string(f);
     for (const std::uint16_t step : t.steps()) EXPECT_EQ(step, 0);
   }
 }
@@ -94,8 +94,8 @@ TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
       Packed t(codec_of(f), 300);
       std::vector<float> x(300, 1.0F);
       x[130] = bad;
-      EXPECT_FALSE(encode(pool, t.view(), 0, 300, x.data(), {})) << name_of(f) << " " << bad;
-      for (const float y : decoded(pool, t)) EXPECT_TRUE(std::isfinite(y)) << name_of(f);
+      EXPECT_FALSE(encode(pool, t.view(), 0, 300, x.data(), {})) << to_string(f) << " " << bad;
+      for (const float y : decoded(pool, t)) EXPECT_TRUE(std::isfinite(y)) << to_string(f);
       x[130] = 1e36F;
       EXPECT_TRUE(encode(pool, t.view(), 0, 300, x.data(), {}));
     }
@@ -118,7 +118,8 @@ TEST(Decode, RowsAreThoseOfTheWhole) {
         for (std::size_t i = 0; i < wanted.size(); ++i) {
           const auto at = got.begin() + static_cast<std::int64_t>(i) * width;
           const auto row = all.begin() + wanted[i] * width;
-          EXPECT_TRUE(same_bits({at, at + width}, {row, row + width})) << name_of(f) << " row " << wanted[i];
+          EXPECT_TRUE(same_bits({at, at + width}, {row, row + width}))
+              << to_string(f) << " row " << wanted[i];
         }
       }
     }
@@ -332,7 +333,7 @@ TEST(Fold, CountsEveryElement) {
   const std::int64_t n = 1500;
   for (const Format format : stored_formats()) {
     const bool packed = is_packed(format);
-    const bool has_sign = !packed || has_signed_codes(format.map) || format.map == Map::kDynamic;
+    const bool has_sign = is_signed(format.map);
     const MapTable table = packed ? map_table(format) : MapTable{};
     Packed before(codec_of(format, 64), n), a(codec_of(format, 64), n);
     std::vector<float> g = normal_values(n, 3);
@@ -369,11 +370,11 @@ TEST(Fold, CountsEveryElement) {
       increments += is_changed;
       underflows += is_changed && same;
     }
-    EXPECT_EQ(stats.increments, increments) << name_of(format);
-    EXPECT_EQ(stats.underflows, underflows) << name_of(format);
-    EXPECT_EQ(stats.saturated, saturated) << name_of(format);
-    EXPECT_EQ(stats.packed_increments, in_gaps) << name_of(format);
-    EXPECT_GT(increments, 0) << name_of(format);
+    EXPECT_EQ(stats.increments, increments) << to_string(format);
+    EXPECT_EQ(stats.underflows, underflows) << to_string(format);
+    EXPECT_EQ(stats.saturated, saturated) << to_string(format);
+    EXPECT_EQ(stats.packed_increments, in_gaps) << to_string(format);
+    EXPECT_GT(increments, 0) << to_string(format);
   }
 }
 
@@ -418,7 +419,7 @@ TEST(Fold, MeasuresChangesInGaps) {
         fold(pool, a.view(), 0, 128, g.data(), args);
         EXPECT_EQ(stats.packed_increments, 1);
         EXPECT_NEAR(stats.change_in_gaps, 1.0 / 3, 1e-3)
-            << name_of(format) << " entry " << i << " up " << is_up;
+            << to_string(format) << " entry " << i << " up " << is_up;
       }
     }
     if (!is_zero_free(format.map)) continue;
@@ -432,7 +433,7 @@ TEST(Fold, MeasuresChangesInGaps) {
     FoldArgs args;
     args.stats = &stats;
     fold(pool, a.view(), 0, 128, g.data(), args);
-    EXPECT_NEAR(stats.change_in_gaps, entries[0] / 2 / (entries[1] - entries[0]), 1e-5) << name_of(format);
+    EXPECT_NEAR(stats.change_in_gaps, entries[0] / 2 / (entries[1] - entries[0]), 1e-5) << to_string(format);
   }
 }
 
@@ -529,7 +530,7 @@ TEST(Update, ZeroGradientsChangeNothing) {
     for (std::uint32_t step = 1; step <= 20; ++step) {
       EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 0.1F), roles.args(step, false)));
     }
-    EXPECT_EQ(roles.parameter.codes(), codes) << name_of(state);
+    EXPECT_EQ(roles.parameter.codes(), codes) << to_string(state);
     for (const float m : decoded(pool, roles.momentum)) EXPECT_EQ(m, 0.0F);
   }
 }

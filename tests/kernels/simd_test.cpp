@@ -91,7 +91,7 @@ TEST_F(Simd, CodecsAreBitEqualOnEveryTail) {
           for (const std::string& level : levels()) {
             use_simd_level(level.c_str());
             EXPECT_TRUE(write_twice_and_fold(one, codec, n) == expected)
-                << name_of(f) << " block " << block << " n " << n << " at " << level;
+                << to_string(f) << " block " << block << " n " << n << " at " << level;
           }
         }
       }
@@ -188,7 +188,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
             Roles roles(policy, n);
             train(pool, roles, rule, n, with_variance, stats);
             const std::string where = level + " " + std::to_string(threads) + " threads, p " +
-                                      name_of(policy[0].format) + " n " + std::to_string(n);
+                                      to_string(policy[0].format) + " n " + std::to_string(n);
             EXPECT_TRUE(roles.parameter == expected.parameter) << where;
             EXPECT_TRUE(roles.momentum == expected.momentum) << where;
             EXPECT_TRUE(roles.variance == expected.variance) << where;

@@ -14,28 +14,14 @@ namespace lpmm::kernels {
 
 inline std::vector<Format> packed_formats() {
   std::vector<Format> formats;
-  for (int bits = 2; bits <= 16; ++bits) formats.push_back({Map::kLinear, static_cast<std::uint8_t>(bits)});
-  for (const Map map : {Map::kDynamic, Map::kDynamicUnsigned, Map::kDynamicNoZero, Map::kLinearNoZero,
-                        Map::kSquareRoot, Map::kSoftsign}) {
-    for (const std::uint8_t bits : kTableBits) {
-      const bool fits = bits >= 4 || (bits == 3 && !is_dynamic(map)) || map == Map::kLinearNoZero ||
-                        map == Map::kSquareRoot;
-      if (fits) formats.push_back({map, bits});
-    }
+  for (const Format f : all_formats()) {
+    if (is_packed(f)) formats.push_back(f);
   }
   return formats;
 }
 
-inline std::vector<Format> stored_formats() {
-  std::vector<Format> formats = packed_formats();
-  formats.push_back({Map::kBf16, 16});
-  formats.push_back({Map::kFp32, 32});
-  return formats;
-}
-
-inline std::string name_of(Format f) {
-  static const char* const kNames[] = {"int", "de", "ude", "de0", "lin0", "sqrt0", "soft", "bf", "fp"};
-  return kNames[static_cast<int>(f.map)] + std::to_string(f.bits);
+inline const std::vector<Format>& stored_formats() {
+  return all_formats();
 }
 
 inline Codec codec_of(Format f, int block = 128, Rounding rounding = Rounding::kStochastic,
@@ -52,7 +38,7 @@ inline std::vector<std::uint32_t> codes_of(Format f) {
       codes.push_back(static_cast<std::uint32_t>(k) & ((1U << f.bits) - 1U));
     }
   } else {
-    for (std::uint32_t c = 0; c < (1U << f.bits); ++c) codes.push_back(c);
+    for (int c = 0; c < map_table(f).entries; ++c) codes.push_back(static_cast<std::uint32_t>(c));
   }
   return codes;
 }

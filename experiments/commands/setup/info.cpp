@@ -36,6 +36,10 @@ ordered_json simd_levels() {
 ordered_json format_row(Format format) {
   ordered_json row = {{"name", to_string(format)}, {"bits", format.bits}, {"signed", is_signed(format.map)}};
   row["zero"] = !is_zero_free(format.map);
+  const MapRow& map = row_of(format.map);
+  row["values"] = map.values;
+  row["use"] = map.use;
+  row["paper"] = map.paper;
   if (!is_packed(format)) return row;
   const MapTable table = map_table(format);
   float smallest = 1;
@@ -69,15 +73,17 @@ ordered_json presets() {
 }
 
 void print_formats(const ordered_json& rows) {
-  fmt::print("\n{:<8} {:>4} {:>9} {:>6} {:>12} {:>8}\n", "format", "bits", "sign", "zero", "smallest",
-             "largest");
+  fmt::print("\n{:<8} {:>4} {:>9} {:>6} {:>12} {:>8}  {}\n", "format", "bits", "sign", "zero", "smallest",
+             "largest", "use");
   for (const ordered_json& row : rows) {
     fmt::print("{:<8} {:>4} {:>9} {:>6}", row["name"].get<std::string>(), row["bits"].get<int>(),
                row["signed"].get<bool>() ? "signed" : "unsigned", row["zero"].get<bool>() ? "yes" : "none");
     if (row.contains("smallest")) {
       fmt::print(" {:>12.4g} {:>8g}", row["smallest"].get<double>(), row["largest"].get<double>());
+    } else {
+      fmt::print("{:22}", "");
     }
-    fmt::print("\n");
+    fmt::print("  {}\n", row["use"].get<std::string>());
   }
   fmt::print("smallest and largest are in units of the block's step\n\n");
 }

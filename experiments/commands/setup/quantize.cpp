@@ -85,8 +85,9 @@ void check_storable(const std::vector<float>& values, std::int64_t first, const 
                       o.input, element, values[i]));
     }
     if (values[i] < 0.0F && !is_signed(spec.format.map)) {
-      throw RunError(fmt::format("{}: element {} is {}; {} is unsigned, take int, de or soft", o.input,
-                                 element, values[i], to_string(spec.format)));
+      throw RunError(fmt::format("{}: element {} is {}; {} is unsigned, take {}", o.input, element, values[i],
+                                 to_string(spec.format),
+                                 map_choices([](const MapRow& m) { return m.is_signed; })));
     }
   }
 }
@@ -175,7 +176,7 @@ void add_quantize_command(CLI::App& program, Action& action) {
   command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
   command
       ->add_option("--spec", o->spec,
-                   "FORMAT[:blockN][:rn|sr|qr][:moving|sticky]; `lpmm info` lists the formats")
+                   "FORMAT[:blockN][:rn|sr|qr][:moving|sticky]; FORMAT is one of " + format_choices())
       ->required();
   command->add_option("--seed", o->seed, "seed of the rounding noise")
       ->check(kUnsigned)

@@ -44,7 +44,8 @@ void encode_element(Stored& s, std::int64_t e, float x, const Noise& noise) {
   } else {
     const float step = bf16_to_float(s.steps[static_cast<std::size_t>(e / s.codec.block)]);
     store_code(s.codes.data(), f, e,
-               step == 0.0F ? zero_code(f) : encode_value(f, map_table(f), s.codec.rounding, x, step, draw));
+               step == 0.0F ? static_cast<std::uint32_t>(map_table(f).zero)
+                            : encode_value(f, map_table(f), s.codec.rounding, x, step, draw));
   }
 }
 
@@ -68,7 +69,8 @@ bool encode_all(Stored& s, const Values& values, const Noise& noise, const Choos
   // The last group is stored whole.
   if (is_packed(s.codec.format)) {
     for (std::int64_t e = s.elements; e < groups_of(s.elements) * kGroup; ++e) {
-      store_code(s.codes.data(), s.codec.format, e, zero_code(s.codec.format));
+      store_code(s.codes.data(), s.codec.format, e,
+                 static_cast<std::uint32_t>(map_table(s.codec.format).zero));
     }
   }
   return true;

@@ -1,0 +1,365 @@
+// Values to packed codes.
+// Compiled once for each instruction set, with the file that includes it.
+#if defined(LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_
+#undef LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_
+#else
+#define LPMM_KERNELS_CPU_TILE_ENCODE_INL_H_
+#endif
+
+#include <bit>
+#include <type_traits>
+
+#include "kernels/codec.h"
+#include "kernels/cpu/tile_pack-inl.h"
+#include "kernels/cpu/tile_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+// Two rows of 16 elements. Their vectors go through each stage side by side: alone, one would wait for its
+// own results most of the time.
+constexpr int kSide = static_cast<int>(2 * kRow / kLanes);
+using RowsF = VF[kSide];
+using RowsI = VI[kSide];
+
+template <class Stage>
+HWY_INLINE void each(const Stage& stage) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kSide; ++i) stage(i);
+}
+
+// x / step to the last bit, for a step of 8 significant bits. With FMA the product with the rounded
+// reciprocal is mended by its residual, which is exact for every pair of mantissas (all 2^30 were compared;
+// tests repeat a part). Below 2^-3 the residual may be subnormal and the quotient off, where no code cares.
+struct Quotient {
+  VF step, inverse;
+  HWY_INLINE explicit Quotient(float s) : step(set(s)), inverse(set(s > 0.0F ? 1.0F / s : 0.0F)) {}
+  HWY_INLINE void operator()(const RowsF& x, RowsF& y) const {
+#if HWY_TARGET <= HWY_AVX2
+    RowsF rest;
+    each([&](int i) { y[i] = hn::Mul(x[i], inverse); });
+    each([&](int i) { rest[i] = hn::NegMulAdd(y[i], step, x[i]); });
+    each([&](int i) { y[i] = hn::MulAdd(rest[i], inverse, y[i]); });
+#else
+    each([&](int i) { y[i] = hn::IfThenElseZero(hn::Ne(step, hn::Zero(DF())), hn::Div(x[i], step)); });
+#endif
+  }
+};
+
+// Entries of a column of 8, twice over where lanes are 16, and of one of 32.
+struct Lookup8 {
+  template <class D>
+  static HWY_INLINE hn::Vec<D> of(D d, const hn::TFromD<D>* column, VI index) {
+    if constexpr (kLanes >= 8) {
+      return hn::TableLookupLanes(hn::Load(d, column), hn::IndicesFromVec(d, index));
+    } else {
+      return hn::GatherIndex(d, column, index);
+    }
+  }
+};
+struct Lookup32 {
+#if HWY_TARGET <= HWY_AVX3
+  static HWY_INLINE VF of(DF d, const float* column, VI index) {
+    return VF{_mm512_permutex2var_ps(hn::Load(d, column).raw, index.raw, hn::Load(d, column + 16).raw)};
+  }
+  static HWY_INLINE VI of(DI d, const std::int32_t* column, VI index) {
+    return VI{_mm512_permutex2var_epi32(hn::Load(d, column).raw, index.raw, hn::Load(d, column + 16).raw)};
+  }
+#else
+  template <class D>
+  static HWY_INLINE hn::Vec<D> of(D d, const hn::TFromD<D>* column, VI index) {
+    return hn::GatherIndex(d, column, index);
+  }
+#endif
+};
+
+// (x >= 0 ? v : -v) for the sign of a float.
+HWY_INLINE VI with_sign_of(VF x, VI v) {
+  const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x));
+  return hn::Sub(hn::Xor(v, sign), sign);
+}
+
+// codec.h's encode_value for two rows.
+template <Coding kCoding, bool kSigned, bool kStochastic>
+struct Encoder {
+  static constexpr bool kIsLinear = kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero;
+  static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
+
+  Quotient quotient;
+  VF draw_step = set(0.0F), half_step = set(0.0F);  // square root: u = draw * draw_step + half_step
+  std::int32_t limit, zero;
+  // The zones by column: the first 8 of a dynamic map twice over, for 16 lanes; all of both sides else.
+  static constexpr int kColumn = kCoding == Coding::kZones ? 2 * kZones : 16;
+  static constexpr int kDynamicZones = 8;
+  alignas(64) float first[kColumn], scale[kColumn], last[kColumn], stretch[kColumn];
+  alignas(64) std::int32_t number[kColumn];
+
+  HWY_INLINE Encoder(Format f, MapTable table) : quotient(0.0F), limit(code_limit(f.bits)), zero(table.zero) {
+    if constexpr (kCoding == Coding::kDynamic || kCoding == Coding::kZones) {
+      for (int i = 0; i < kColumn; ++i) {
+        const Zone& zone = table.zones[kCoding == Coding::kDynamic ? i % kDynamicZones : i];
+        first[i] = zone.first;
+        scale[i] = zone.scale;
+        last[i] = zone.last;
+        stretch[i] = zone.stretch;
+        number[i] = zone.number;
+      }
+    }
+  }
+
+  HWY_INLINE void set_step(Format f, float step) {
+    const float levels = static_cast<float>(1 << f.bits);
+    if (kCoding == Coding::kLinearNoZero) step /= levels;
+    if (kCoding == Coding::kSquareRoot) step /= levels * levels;
+    quotient = Quotient(step / kParts);
+    if constexpr (kCoding == Coding::kSquareRoot) {
+      draw_step = set(step * 0x1p-16F);
+      half_step = set(step * (kStochastic ? 0x1p-17F : 0.5F));
+    }
+  }
+
+  // codes[i] for x[i] and, under stochastic rounding, draw[i].
+  HWY_INLINE void operator()(const RowsF& x, const RowsI& draw, RowsI& codes) const {
+    if constexpr (kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero) {
+      linear(x, draw, codes);
+    } else if constexpr (kCoding == Coding::kSquareRoot) {
+      square_root(x, draw, codes);
+    } else if constexpr (kCoding == Coding::kSoftsign) {
+      softsign(x, draw, codes);
+    } else if constexpr (kCoding == Coding::kDynamic) {
+      dynamic(x, draw, codes);
+    } else {
+      static_assert(kCoding == Coding::kZones);
+      zones(x, draw, codes);
+    }
+  }
+
+ private:
+  HWY_INLINE void linear(const RowsF& x, const RowsI& draw, RowsI& k) const {
+    RowsF y;
+    quotient(x, y);
+    each([&](int i) { k[i] = round_to_int(y[i]); });
+    if constexpr (kStochastic) each([&](int i) { k[i] = hn::ShiftRight<16>(hn::Add(k[i], draw[i])); });
+    // Packing saturates -1 to the lowest code.
+    if constexpr (kCoding == Coding::kLinearNoZero) each([&](int i) { k[i] = hn::Sub(k[i], set(1)); });
+  }
+
+  HWY_INLINE void square_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    const VF one = set(1.0F);
+    RowsF k, upper, rest, u;
+    each([&](int i) { k[i] = hn::Sqrt(hn::Max(hn::Mul(x[i], quotient.inverse), hn::Zero(DF()))); });
+    each([&](int i) { code[i] = truncate_to_int(k[i]); });
+    each([&](int i) { k[i] = to_float(code[i]); });
+    each([&](int i) { upper[i] = hn::Add(k[i], one); });
+    // The products with the step are exact: fused or not, the bits are the same.
+    each([&](int i) { rest[i] = hn::MulSub(hn::Mul(upper[i], upper[i]), quotient.step, x[i]); });
+    each([&](int i) {
+      u[i] = half_step;
+      if constexpr (kStochastic) u[i] = hn::MulAdd(to_float(draw[i]), draw_step, half_step);
+    });
+    each([&](int i) {
+      // All ones, which is -1, where the value stays below. Packing saturates -1 to the lowest code.
+      const auto stays = hn::Lt(hn::Mul(u[i], hn::Add(k[i], upper[i])), rest[i]);
+      code[i] = hn::Add(code[i], hn::BitCast(DI(), hn::VecFromMask(DF(), stays)));
+    });
+  }
+
+  HWY_INLINE void softsign(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    const VF twice = set(static_cast<float>(2 * limit));
+    const VF half_inverse = set(1.0F / static_cast<float>(2 * limit));
+    const VF one = set(1.0F);
+    RowsF y, k, below;
+    each([&](int i) { y[i] = hn::Mul(hn::Abs(x[i]), quotient.inverse); });
+    each([&](int i) { code[i] = truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))); });
+    each([&](int i) { k[i] = to_float(code[i]); });
+    each([&](int i) { below[i] = hn::Sub(twice, k[i]); });
+    each([&](int i) {
+      k[i] = hn::Mul(hn::Sub(hn::Mul(below[i], y[i]), k[i]), hn::Mul(hn::Sub(below[i], one), half_inverse));
+    });
+    each([&](int i) { code[i] = hn::Add(code[i], round_position(k[i], draw[i])); });
+    each([&](int i) { code[i] = with_sign_of(x[i], code[i]); });
+  }
+
+  HWY_INLINE void dynamic(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    RowsF y;
+    RowsI z;
+    each([&](int i) {
+      y[i] = hn::Mul(kSigned ? hn::Abs(x[i]) : hn::Max(x[i], hn::Zero(DF())), quotient.inverse);
+      z[i] = hn::Zero(DI());
+    });
+    for (int j = 1; j < kDynamicZones; ++j) {
+      const VF start = set(first[j]);
+      each([&](int i) {
+        z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
+      });
+    }
+    place_in_zones<Lookup8>(z, draw, y, code);
+    if constexpr (kSigned) {
+      each([&](int i) {
+        const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x[i]));
+        const VI most = hn::Add(set(limit + 1), sign);  // 1 has no negative
+        const VI held = hn::Min(code[i], most);
+        code[i] = hn::Add(set(limit), hn::Sub(hn::Xor(held, sign), sign));
+      });
+    }
+  }
+
+  HWY_INLINE void zones(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    RowsF y;
+    RowsI z;
+    hn::Mask<DF> is_negative[kSide];
+    each([&](int i) {
+      const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x[i]));
+      y[i] = hn::Mul(hn::Abs(x[i]), quotient.inverse);
+      z[i] = hn::And(sign, set(std::int32_t{kZones}));
+      is_negative[i] = hn::MaskFromVec(hn::BitCast(DF(), sign));
+    });
+    for (int j = 1; j < kZones; ++j) {
+      const VF positive = set(first[j]), negative = set(first[kZones + j]);
+      each([&](int i) {
+        const VF start = hn::IfThenElse(is_negative[i], negative, positive);
+        z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
+      });
+    }
+    place_in_zones<Lookup32>(z, draw, y, code);
+    each([&](int i) { code[i] = hn::Add(set(zero), with_sign_of(x[i], code[i])); });
+  }
+
+  // From the zones z of the magnitudes y to their numbers.
+  template <class Lookup>
+  HWY_INLINE void place_in_zones(const RowsI& z, const RowsI& draw, RowsF& y, RowsI& code) const {
+    RowsF end;
+    each([&](int i) {
+      y[i] = hn::Mul(hn::Sub(y[i], Lookup::of(DF(), first, z[i])), Lookup::of(DF(), scale, z[i]));
+    });
+    each([&](int i) { end[i] = Lookup::of(DF(), last, z[i]); });
+    each([&](int i) {
+      y[i] = hn::Max(y[i], hn::Zero(DF()));
+      const VF beyond = hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), Lookup::of(DF(), stretch, z[i])));
+      y[i] = hn::IfThenElse(hn::Gt(y[i], end[i]), beyond, y[i]);
+    });
+    each([&](int i) { code[i] = hn::Add(Lookup::of(DI(), number, z[i]), round_position(y[i], draw[i])); });
+  }
+
+  HWY_INLINE VI round_position(VF position, VI draw) const {
+    if constexpr (!kStochastic) draw = set(static_cast<std::int32_t>(kNearestDraw));
+    const VI parts = round_to_int(hn::Mul(position, set(static_cast<float>(1 << kCurvedBits))));
+    return hn::ShiftRight<16>(hn::Add(hn::ShiftLeft<16 - kCurvedBits>(parts), draw));
+  }
+};
+
+// Two rows of codes, in order.
+template <class Code>
+HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
+#if HWY_TARGET == HWY_AVX2
+  const __m256i low = _mm256_packs_epi32(rows[0].raw, rows[1].raw);
+  const __m256i high = _mm256_packs_epi32(rows[2].raw, rows[3].raw);
+  if constexpr (sizeof(Code) == 1) {
+    const __m256i mixed =
+        std::is_signed_v<Code> ? _mm256_packs_epi16(low, high) : _mm256_packus_epi16(low, high);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm256_permutevar8x32_epi32(mixed, order));
+  } else {
+    auto* to = reinterpret_cast<__m256i*>(out);
+    _mm256_storeu_si256(to, _mm256_permute4x64_epi64(low, 0xD8));
+    _mm256_storeu_si256(to + 1, _mm256_permute4x64_epi64(high, 0xD8));
+  }
+#else
+  const hn::Rebind<Code, DF> dc;
+  for (int i = 0; i < kSide; ++i) hn::StoreU(hn::DemoteTo(dc, rows[i]), dc, out + i * kLanes);
+#endif
+}
+
+template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide>
+void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT values,
+                 const std::uint16_t* HWY_RESTRICT steps, const std::uint32_t* HWY_RESTRICT words,
+                 std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
+  using Signed = std::make_signed_t<CodeOf<kWide>>;
+  using Code = std::conditional_t<has_signed_codes(kCoding), Signed, CodeOf<kWide>>;
+  const int bits = codec.format.bits;
+  const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
+  const std::int64_t block_mask = codec.block - 1;
+  Encoder<kCoding, kSigned, kStochastic> encoder(codec.format, table);
+  for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * bits) {
+    alignas(64) CodeOf<kWide> unpacked[kGroup];
+    CodeOf<kWide>* group = unpacked;
+    if constexpr (!kWide) {
+      if (bits == 8) group = codes;
+    }
+    for (std::int64_t half = 0; half < kGroup; half += kGroup / 2) {
+      if (((first + half) & block_mask) == 0) {
+        encoder.set_step(codec.format, bf16_to_float(steps[(first + half) >> block_shift]));
+      }
+      for (std::int64_t row = half; row < half + kGroup / 2; row += 2 * kRow) {
+        constexpr int kColumns = kSide / 2;
+        RowsF x;
+        RowsI draws, rows;
+        each([&](int i) { x[i] = hn::Load(DF(), values + first + row + i * kLanes); });
+        if constexpr (kStochastic) {
+          each([&](int i) {
+            const VU w = hn::Load(DU(), words + first / 2 + row / 2 + i % kColumns * kLanes);
+            draws[i] =
+                hn::BitCast(DI(), i < kColumns ? hn::And(w, hn::Set(DU(), 0xFFFFU)) : hn::ShiftRight<16>(w));
+          });
+        }
+        encoder(x, draws, rows);
+        store_rows(rows, reinterpret_cast<Code*>(group) + row);
+      }
+    }
+    if constexpr (kWide) {
+      pack<true>(unpacked, bits, codes);
+    } else if (bits != 8) {
+      pack<false>(unpacked, bits, codes);
+    }
+  }
+}
+
+using EncodeLoop = decltype(&encode_loop<Coding::kLinear, true, true, false>);
+
+template <Coding kCoding, bool kSigned = true>
+EncodeLoop encode_loop_of(Rounding rounding, int bits) {
+  if constexpr (has_width_above(kCoding, 8)) {
+    if (bits > 8) {
+      return takes_draws(rounding) ? encode_loop<kCoding, kSigned, true, true>
+                                   : encode_loop<kCoding, kSigned, false, true>;
+    }
+  }
+  return takes_draws(rounding) ? encode_loop<kCoding, kSigned, true, false>
+                               : encode_loop<kCoding, kSigned, false, false>;
+}
+
+EncodeLoop encode_loop_of(Format f, Rounding rounding) {
+  switch (coding_of(f.map)) {
+    case Coding::kLinear:
+      return encode_loop_of<Coding::kLinear>(rounding, f.bits);
+    case Coding::kSoftsign:
+      return encode_loop_of<Coding::kSoftsign>(rounding, f.bits);
+    case Coding::kLinearNoZero:
+      return encode_loop_of<Coding::kLinearNoZero>(rounding, f.bits);
+    case Coding::kSquareRoot:
+      return encode_loop_of<Coding::kSquareRoot>(rounding, f.bits);
+    case Coding::kDynamic:
+      return is_signed(f.map) ? encode_loop_of<Coding::kDynamic, true>(rounding, f.bits)
+                              : encode_loop_of<Coding::kDynamic, false>(rounding, f.bits);
+    case Coding::kZones:
+      return encode_loop_of<Coding::kZones>(rounding, f.bits);
+    case Coding::kNumber:
+      break;  // no codes
+  }
+  return nullptr;
+}
+
+void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
+            const std::uint32_t* words, std::int64_t count, std::uint8_t* codes) {
+  encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, words, count, codes);
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif

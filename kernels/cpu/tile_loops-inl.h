@@ -1,0 +1,108 @@
+// Plain loops over the values of a tile: maxima, sums, bf16.
+// Compiled once for each instruction set, with the file that includes it.
+#if defined(LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_
+#undef LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_
+#else
+#define LPMM_KERNELS_CPU_TILE_LOOPS_INL_H_
+#endif
+
+#include "kernels/cpu/tile.h"
+#include "kernels/cpu/tile_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+void largest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t block,
+             std::uint32_t* HWY_RESTRICT bits) {
+  const DI di;
+  const VI magnitude = set(0x7FFFFFFF);
+  for (std::int64_t first = 0; first < count; first += block) {
+    const std::int64_t end = first + block < count ? first + block : count;
+    VI most[4] = {hn::Zero(di), hn::Zero(di), hn::Zero(di), hn::Zero(di)};
+    for (std::int64_t i = first; i < end; i += 4 * kLanes) {
+      for (int k = 0; k < 4; ++k) {
+        const VI x = hn::BitCast(di, hn::Load(DF(), values + i + k * kLanes));
+        most[k] = hn::Max(most[k], hn::And(x, magnitude));
+      }
+    }
+    const VI all = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
+    bits[first / block] = static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(di, all)));
+  }
+}
+
+void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend, float scale, std::int64_t count) {
+  const DF df;
+  for (std::int64_t i = 0; i < count; i += kLanes) {
+    hn::Store(hn::Add(hn::Load(df, sum + i), hn::Mul(set(scale), hn::Load(df, addend + i))), df, sum + i);
+  }
+}
+
+double square_sum(const float* HWY_RESTRICT values, std::int64_t count) {
+  const hn::Repartition<double, DF> dd;
+  const hn::Rebind<float, decltype(dd)> df;
+  constexpr std::int64_t kHalf = kLanes / 2;
+  hn::Vec<decltype(dd)> sums[kRow / kHalf];
+  for (auto& sum : sums) sum = hn::Zero(dd);
+  for (std::int64_t i = 0; i < count; i += kRow) {
+    for (std::int64_t k = 0; k < kRow / kHalf; ++k) {
+      const auto x = hn::PromoteTo(dd, hn::Load(df, values + i + k * kHalf));
+      sums[k] = hn::Add(sums[k], hn::Mul(x, x));
+    }
+  }
+  alignas(64) double lanes[kRow];
+  for (std::int64_t k = 0; k < kRow / kHalf; ++k) hn::Store(sums[k], dd, lanes + k * kHalf);
+  for (int width = 8; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+template <bool kStochastic>
+void to_bf16_loop(const float* HWY_RESTRICT values, const std::uint32_t* HWY_RESTRICT words,
+                  std::int64_t count, std::uint16_t* HWY_RESTRICT out) {
+  const DU du;
+  const hn::Rebind<std::uint16_t, DF> d16;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const VF x = hn::LoadU(DF(), values + i);
+    const VU u = hn::BitCast(du, x);
+    const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
+    VU rounded = hn::Add(hn::Add(u, hn::Set(du, 0x7FFF)), odd);
+    if constexpr (kStochastic) {
+      const VU w = hn::LoadU(du, words + i / 32 * 16 + i % 16);
+      const VU draw = i / 16 % 2 == 0 ? hn::And(w, hn::Set(du, 0xFFFF)) : hn::ShiftRight<16>(w);
+      const auto ordinary = hn::Lt(hn::Abs(x), hn::BitCast(DF(), hn::Set(du, 0x7F7F0000)));
+      rounded = hn::IfThenElse(hn::RebindMask(du, ordinary), hn::Add(u, draw), rounded);
+    }
+    const VU quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40));
+    const VU b = hn::IfThenElse(hn::RebindMask(du, hn::Ne(x, x)), quiet, hn::ShiftRight<16>(rounded));
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(DI(), b)), d16, out + i);
+  }
+  for (; i < count; ++i) out[i] = round_to_bf16(values[i], kStochastic ? words : nullptr, i);
+}
+
+void to_bf16(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out) {
+  words == nullptr ? to_bf16_loop<false>(values, words, count, out)
+                   : to_bf16_loop<true>(values, words, count, out);
+}
+
+void from_bf16(const std::uint16_t* HWY_RESTRICT values, std::int64_t count, float* HWY_RESTRICT out) {
+  const DU du;
+  const hn::Rebind<std::uint16_t, DF> d16;
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    const VU wide = hn::PromoteTo(du, hn::LoadU(d16, values + i));
+    hn::StoreU(hn::BitCast(DF(), hn::ShiftLeft<16>(wide)), DF(), out + i);
+  }
+  for (; i < count; ++i) out[i] = bf16_to_float(values[i]);
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,67 @@
+// The vectors of the tile loops, which hold kLanes neighbouring elements.
+// Compiled once for each instruction set, with the file that includes it.
+#if defined(LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_
+#undef LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_
+#else
+#define LPMM_KERNELS_CPU_TILE_VECTORS_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using DF = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<DF>;
+using DU = hn::RebindToUnsigned<DF>;
+using DU64 = hn::Repartition<std::uint64_t, DU>;
+using VF = hn::Vec<DF>;
+using VI = hn::Vec<DI>;
+using VU = hn::Vec<DU>;
+using VU64 = hn::Vec<DU64>;
+constexpr std::int64_t kLanes = HWY_MAX_BYTES / 4;
+constexpr std::int64_t kRow = 16;  // elements that share a draw of 16 neighbouring calls
+
+HWY_INLINE VF set(float x) {
+  return hn::Set(DF(), x);
+}
+HWY_INLINE VI set(std::int32_t x) {
+  return hn::Set(DI(), x);
+}
+HWY_INLINE VF to_float(VI x) {
+  return hn::ConvertTo(DF(), x);
+}
+
+// Nearest even and towards zero, for values that fit; the library's versions mend overflow too.
+HWY_INLINE VI round_to_int(VF x) {
+#if HWY_TARGET <= HWY_AVX3
+  return VI{_mm512_cvtps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return VI{_mm256_cvtps_epi32(x.raw)};
+#else
+  return VI{_mm_cvtps_epi32(x.raw)};
+#endif
+}
+HWY_INLINE VI truncate_to_int(VF x) {
+#if HWY_TARGET <= HWY_AVX3
+  return VI{_mm512_cvttps_epi32(x.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return VI{_mm256_cvttps_epi32(x.raw)};
+#else
+  return VI{_mm_cvttps_epi32(x.raw)};
+#endif
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif
