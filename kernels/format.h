@@ -23,6 +23,7 @@ enum class Map : std::uint8_t {
   kLinearNoZero,
   kSquareRoot,
   kSoftsign,
+  kNormalFloat,
   kBf16,
   kFp32,  // the last one
 };
@@ -89,6 +90,9 @@ inline constexpr MapRow kMaps[] = {
     {Map::kSoftsign, "soft", true, Coding::kSoftsign, maps::widths({3, 4, 8}), true, true,
      "z / (2-|z|), z = code / L",
      "momentum and accumulators at few bits: fine near 0", "arXiv 2602.23349"},
+    {Map::kNormalFloat, "nf", true, Coding::kZones, maps::widths({4}), true, true,
+     "quantiles of a normal distribution over its largest, and 0",
+     "weights and momentum at 4 bits: levels equally often used", "arXiv 2305.14314"},
     {Map::kBf16, "bf", true, Coding::kNumber, maps::widths({16}), true, true,
      "the number itself", "no blocks: half of fp32", ""},
     {Map::kFp32, "fp", true, Coding::kNumber, maps::widths({32}), true, true,

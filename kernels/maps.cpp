@@ -28,6 +28,11 @@ std::vector<float> dynamic_map(int bits, bool with_sign) {
   return map;
 }
 
+// As published: 8 levels above 0 and 7 below, at quantiles that are spaced evenly on each side.
+constexpr std::array<float, 16> kNormalFloat4 = {
+    -1.0F,      -0.6961928F, -0.52507305F, -0.3949175F, -0.28444138F, -0.18477343F, -0.091050036F, 0.0F,
+    0.0795803F, 0.1609302F,  0.2461123F,   0.33791524F, 0.44070983F,  0.562617F,    0.72295684F,   1.0F};
+
 std::vector<float> build(Format f) {
   const int levels = 1 << f.bits;
   std::vector<float> map;
@@ -55,6 +60,8 @@ std::vector<float> build(Format f) {
         map.push_back(static_cast<float>(i) / static_cast<float>(2 * limit - std::abs(i)));
       return map;
     }
+    case Map::kNormalFloat:
+      return {kNormalFloat4.begin(), kNormalFloat4.end()};
     case Map::kLinear:
     case Map::kBf16:
     case Map::kFp32:

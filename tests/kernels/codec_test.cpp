@@ -57,6 +57,28 @@ TEST(Maps, ClosedFormMaps) {
   }
 }
 
+// The definition: quantiles at probabilities spaced evenly from the offset to 1/2, on each side, over the
+// largest of them.
+TEST(Maps, NormalFloatHasThePublishedLevels) {
+  const auto quantile = [](double p) {
+    double low = 0, high = 8;
+    for (int i = 0; i < 100; ++i) {
+      const double middle = (low + high) / 2;
+      (std::erfc(-middle / std::sqrt(2.0)) / 2 < p ? low : high) = middle;
+    }
+    return low;
+  };
+  const double offset = 0.9677083, most = quantile(offset);
+  const MapTable table = map_table({Map::kNormalFloat, 4});
+  ASSERT_EQ(table.entries, 16);
+  for (int k = 0; k <= 8; ++k) {
+    EXPECT_NEAR(table.values[7 + k], quantile(0.5 + (offset - 0.5) * k / 8) / most, 2e-7);
+  }
+  for (int k = 0; k <= 7; ++k) {
+    EXPECT_NEAR(table.values[7 - k], -quantile(0.5 + (offset - 0.5) * k / 7) / most, 2e-7);
+  }
+}
+
 // BQ5 of bitsandbytes, for every format: 2^b distinct values, or one fewer where signs are symmetric.
 TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
   for (const Format f : packed_formats()) {
