@@ -24,6 +24,7 @@ enum class Map : std::uint8_t {
   kSquareRoot,
   kSoftsign,
   kNormalFloat,
+  kE4m3,
   kBf16,
   kFp32,  // the last one
 };
@@ -93,6 +94,9 @@ inline constexpr MapRow kMaps[] = {
     {Map::kNormalFloat, "nf", true, Coding::kZones, maps::widths({4}), true, true,
      "quantiles of a normal distribution over its largest, and 0",
      "weights and momentum at 4 bits: levels equally often used", "arXiv 2305.14314"},
+    {Map::kE4m3, "e4m3", false, Coding::kZones, maps::widths({8}), true, true,
+     "8-bit floats: 4 bits of exponent, 3 of mantissa, up to 448, over 448",
+     "accumulators and momentum over many magnitudes, as fp8 trains", "arXiv 2209.05433"},
     {Map::kBf16, "bf", true, Coding::kNumber, maps::widths({16}), true, true,
      "the number itself", "no blocks: half of fp32", ""},
     {Map::kFp32, "fp", true, Coding::kNumber, maps::widths({32}), true, true,

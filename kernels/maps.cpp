@@ -33,6 +33,15 @@ constexpr std::array<float, 16> kNormalFloat4 = {
     -1.0F,      -0.6961928F, -0.52507305F, -0.3949175F, -0.28444138F, -0.18477343F, -0.091050036F, 0.0F,
     0.0795803F, 0.1609302F,  0.2461123F,   0.33791524F, 0.44070983F,  0.562617F,    0.72295684F,   1.0F};
 
+// The e4m3 number of a pattern with its sign apart: subnormals below 2^-6, 448 the last that is no NaN.
+constexpr int kLargestE4m3 = 0x7E;
+float e4m3(int signed_pattern) {
+  const int pattern = std::abs(signed_pattern), exponent = pattern >> 3, mantissa = pattern & 7;
+  const float value = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                                    : std::ldexp(static_cast<float>(8 + mantissa), exponent - 10);
+  return signed_pattern < 0 ? -value : value;
+}
+
 std::vector<float> build(Format f) {
   const int levels = 1 << f.bits;
   std::vector<float> map;
@@ -62,6 +71,9 @@ std::vector<float> build(Format f) {
     }
     case Map::kNormalFloat:
       return {kNormalFloat4.begin(), kNormalFloat4.end()};
+    case Map::kE4m3:
+      for (int i = -kLargestE4m3; i <= kLargestE4m3; ++i) map.push_back(e4m3(i) / e4m3(kLargestE4m3));
+      return map;
     case Map::kLinear:
     case Map::kBf16:
     case Map::kFp32:

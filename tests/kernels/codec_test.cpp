@@ -79,6 +79,22 @@ TEST(Maps, NormalFloatHasThePublishedLevels) {
   }
 }
 
+TEST(Maps, E4m3HasTheValuesOfTheStandard) {
+  const MapTable table = map_table({Map::kE4m3, 8});
+  ASSERT_EQ(table.entries, 253);
+  EXPECT_EQ(table.zero, 126);
+  const auto at = [&](int number) { return table.values[126 + number] * 448.0; };
+  EXPECT_EQ(table.values[252], 1.0F);
+  EXPECT_NEAR(at(1), std::ldexp(1.0, -9), 1e-9);  // the smallest subnormal
+  EXPECT_NEAR(at(7), 7 * std::ldexp(1.0, -9), 1e-9);
+  EXPECT_NEAR(at(8), std::ldexp(1.0, -6), 1e-8);  // the smallest normal
+  EXPECT_NEAR(at(56), 1.0, 1e-6);
+  EXPECT_NEAR(at(57), 1.125, 1e-6);
+  EXPECT_NEAR(at(125), 416.0, 1e-4);
+  for (int i = 0; i <= 126; ++i) EXPECT_EQ(table.values[126 + i], -table.values[126 - i]);
+  for (int i = 253; i < 256; ++i) EXPECT_EQ(table.values[i], 1.0F);  // patterns that a hostile file may hold
+}
+
 // BQ5 of bitsandbytes, for every format: 2^b distinct values, or one fewer where signs are symmetric.
 TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
   for (const Format f : packed_formats()) {
