@@ -285,6 +285,26 @@ TEST_F(Quantize, ReadsHalfAndDoubleAndVersionTwo) {
   }
 }
 
+TEST_F(Quantize, TablesOfLevelsKeepTheirLevels) {
+  const std::vector<float> levels = {1.0F, -0.6961928F, 0.0F, 0.0795803F, -1.0F, 0.72295684F};
+  const std::string file = write("x.npy", npy(header("<f4", "(6,)"), bytes_of(levels)));
+  for (const char* spec : {"nf4:block64:rn", "nf4:block64:sr", "nf4:block64:qr:sticky"}) {
+    const Outcome outcome = quantize(file, spec, {"--codes", path("c.npy"), "--decoded", path("d.npy")});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    if (std::string(spec).find("sticky") != std::string::npos) continue;  // its step leaves room above 1
+    EXPECT_EQ(npy_data<float>(read_file(path("d.npy"))), levels) << spec;
+    EXPECT_EQ(npy_data<std::uint8_t>(read_file(path("c.npy"))),
+              (std::vector<std::uint8_t>{15, 1, 7, 8, 0, 14}));
+  }
+  const std::vector<float> floats = {448.0F, -1.125F, 0x1p-9F, 0.0F, -416.0F, 13.0F};
+  const std::string other = write("y.npy", npy(header("<f4", "(6,)"), bytes_of(floats)));
+  const Outcome outcome = quantize(other, "e4m3:block64:rn", {"--codes", path("c.npy")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_LT(outcome.json()["max_abs_error"].get<double>(), 1e-4);
+  EXPECT_EQ(npy_data<std::uint8_t>(read_file(path("c.npy"))),
+            (std::vector<std::uint8_t>{252, 126 - 57, 127, 126, 1, 126 + 85}));
+}
+
 TEST_F(Quantize, StochasticRoundingIsUnbiasedSeededAndStreamed) {
   // More than one chunk of 2^20 elements.
   std::vector<float> values((1U << 20) + 1000, 0.3F);

@@ -114,6 +114,14 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   EXPECT_NE(with(change("*weight", kAccumulator, "lin04")).find("negative values"), std::string::npos);
   EXPECT_NE(with(change("*weight", kVariance, "int8")).find("ude, de0, lin0"), std::string::npos);
   EXPECT_NE(with(change("*weight", kVariance, "soft8")).find("never negative"), std::string::npos);
+  for (const char* spec : {"nf4:sticky", "e4m3:rn"}) {
+    EXPECT_EQ(with(change("*weight", kParameter, spec)), "no error");
+    EXPECT_EQ(with(change("*weight", kMomentum, spec)), "no error");
+    EXPECT_NE(with(change("*weight", kVariance, spec)).find("use ude, de0, lin0, sqrt0, bf16 or fp32"),
+              std::string::npos);
+  }
+  EXPECT_NE(with(change("*weight", kParameter, "de08")).find("use int, de, soft, nf4, e4m3, bf16 or fp32"),
+            std::string::npos);
   EXPECT_NE(with(change("*weight", kAccumulator, "int8:sticky")).find("afresh"), std::string::npos);
   EXPECT_NE(with(change("*weight", kVariance, "sqrt08:rn:sticky")).find("freezes"), std::string::npos);
   PolicyOverride sticky = change("*weight", kVariance, "sqrt02:sr");

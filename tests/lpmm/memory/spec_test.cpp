@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+#include <fstream>
 #include <set>
 
 #include "kernels/maps.h"
@@ -91,6 +93,42 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
     EXPECT_NE(error.find("\n  " + std::string(c.at - 1, ' ') + "^"), std::string::npos) << error;
   }
   EXPECT_NE(error_of(std::string(1000, 'x')).find("1000 characters"), std::string::npos);
+}
+
+TEST(Spec, ChoicesAreTheTable) {
+  EXPECT_EQ(format_choices(),
+            "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin02, lin03, lin04, lin08, sqrt02, sqrt03, "
+            "sqrt04, sqrt08, soft3, soft4, soft8, nf4, e4m3, bf16, fp32");
+  EXPECT_EQ(map_choices([](const MapRow& m) { return m.is_signed; }),
+            "int, de, soft, nf4, e4m3, bf16 or fp32");
+  EXPECT_EQ(map_choices([](const MapRow& m) { return m.map == Map::kSoftsign; }), "soft");
+  EXPECT_EQ(map_choices([](const MapRow&) { return false; }), "");
+  for (const MapRow& row : kMaps) {
+    EXPECT_FALSE(row.values.empty() || row.use.empty()) << row.name;
+  }
+}
+
+// A format that README.md's table of formats does not name is one that nobody finds.
+TEST(Spec, ReadmeNamesEveryFormat) {
+  std::ifstream file(LPMM_SOURCE_DIR "/README.md");
+  std::set<std::string> named;  // what stands in `code` in rows of tables
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with('|')) continue;
+    for (std::size_t at = 0; (at = line.find('`', at)) != std::string::npos;) {
+      const std::size_t end = std::min(line.find('`', at + 1), line.size());
+      named.insert(line.substr(at + 1, end - at - 1));
+      at = std::min(end + 1, line.size());
+    }
+  }
+  for (const MapRow& row : kMaps) {
+    const int first = std::countr_zero(row.widths), last = 63 - std::countl_zero(row.widths);
+    const bool is_range = std::popcount(row.widths) > 6;
+    for (int bits = first; bits <= last; ++bits) {
+      const Format format{row.map, static_cast<std::uint8_t>(bits)};
+      if (!format_exists(format) || (is_range && bits != first && bits != last)) continue;
+      EXPECT_EQ(named.count(to_string(format)), 1U) << to_string(format);
+    }
+  }
 }
 
 TEST(Spec, BitsPerElementCountStepsAndPadding) {

@@ -1,0 +1,75 @@
+// Every format that a role may take comes back from a checkpoint, and training goes on from it alike.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "lpmm/run/checkpoint.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kElements = 700;
+
+OptimizerConfig adamw() {
+  OptimizerConfig optimizer;
+  optimizer.rule = RuleName::kAdamW;
+  return optimizer;
+}
+
+struct Model {
+  Pool pool{1};
+  ModelMemory memory;
+  Buffers buffers{{}};
+
+  explicit Model(const Policy& policy)
+      : memory({{"weight", {7, kElements / 7}}}, policy, adamw(), 5, 1, pool) {
+    memory.initialize(0, 0, values(0));
+  }
+  static std::vector<float> values(std::uint32_t step) {
+    std::vector<float> v(kElements);
+    const Noise noise{1, 0, step, static_cast<std::uint32_t>(Stream::kTest)};
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      v[i] = (static_cast<float>(noise_draw(noise, static_cast<std::int64_t>(i))) - 32767.5F) * 1e-5F;
+    }
+    return v;
+  }
+  void train(std::uint32_t step) {
+    memory.begin_step(step);
+    memory.fold(0, 0, values(step), 0);
+    EXPECT_TRUE(memory.commit(0.01).applied);
+  }
+  std::vector<float> decoded() const {
+    std::vector<float> v(kElements);
+    memory.decode(0, 0, v);
+    return v;
+  }
+};
+
+TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
+  for (const Format format : all_formats()) {
+    Policy policy = make_policy("lpmm");
+    for (std::size_t role = 0; role < kRoles; ++role) {
+      const bool never_negative = role == static_cast<std::size_t>(Role::kVariance);
+      if (is_packed(format) && is_signed(format.map) == never_negative) continue;
+      policy.specs[role] = parse_spec(to_string(format));
+    }
+    check_policy(policy, {});
+    Model saved(policy);
+    const std::vector<float> start = saved.decoded();
+    for (std::uint32_t step = 1; step <= 2; ++step) saved.train(step);
+    EXPECT_NE(saved.decoded(), start) << to_string(format);
+    const Scratch scratch;
+    const std::string path = save_checkpoint(scratch / "c", 2, "net", saved.memory, saved.buffers, {}, 2);
+    Model loaded(policy);
+    load_checkpoint(path, "net", loaded.memory, loaded.buffers);
+    EXPECT_EQ(loaded.decoded(), saved.decoded()) << to_string(format);
+    saved.train(3);
+    loaded.train(3);
+    EXPECT_EQ(loaded.decoded(), saved.decoded()) << to_string(format);
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
