@@ -1,6 +1,8 @@
 #include "theory/quadratic.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <vector>
 
 #include "kernels/maps.h"
@@ -48,6 +50,130 @@ Floor predict(const QuadraticRun& run, const QuadraticResult& result, double cur
   return quadratic_floor(problem);
 }
 
+bool is_pin(const QuadraticRun& run, std::size_t i) {
+  return run.motion != GridMotion::kNatural && i % kBlock == 0;
+}
+
+constexpr auto kStream = static_cast<std::uint32_t>(Stream::kTest);
+
+ModelMemory memory_of(const QuadraticRun& run, Pool& pool) {
+  OptimizerConfig optimizer;
+  optimizer.settings["momentum"] = run.momentum;
+  Policy policy = make_policy("fp32");
+  policy.specs[Role::kParameter] = run.parameter;
+  policy.specs[Role::kAccumulator] = run.accumulator;
+  policy.specs[Role::kMomentum] = run.momentum_state;
+  policy.error_feedback = run.error_feedback;
+  policy.accumulate_in_momentum = run.accumulate_in_momentum;
+  return {{{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, run.microbatches, pool};
+}
+
+// Optima in +-[0.2, 0.6] with the range of a block at 1.
+std::vector<float> optima_of(const QuadraticRun& run) {
+  std::vector<float> optimum(static_cast<std::size_t>(run.blocks) * kBlock);
+  for (std::size_t i = 0; i < optimum.size(); ++i) {
+    const Uniforms u = uniforms({run.seed, 1, 0, kStream}, static_cast<std::uint32_t>(i));
+    optimum[i] = (u.u[0] < 0.5F ? -1.0F : 1.0F) * (0.2F + 0.4F * u.u[1]);
+    if (is_pin(run, i)) optimum[i] = 1;
+  }
+  return optimum;
+}
+
+// One training: the optima, the values, and what moves the pins of a shaken grid.
+class Training {
+ public:
+  Training(const QuadraticRun& run, Pool& pool)
+      : run_(run), memory_(memory_of(run, pool)), optimum_(optima_of(run)), x_(optimum_.size()) {
+    for (std::size_t i = 0; i < x_.size(); ++i)
+      x_[i] = is_pin(run, i) ? 1 : static_cast<float>(run.start) * optimum_[i];
+    memory_.initialize(0, 0, x_);
+    for (int b = 0; b < run.blocks; ++b) curvature_.push_back(static_cast<float>(curvature_of(run, b)));
+    pin_momentum_.resize(curvature_.size());
+    pin_gradient_.resize(curvature_.size());
+  }
+  ModelMemory& memory() { return memory_; }
+  const std::vector<float>& optimum() const { return optimum_; }
+  const std::vector<float>& curvature() const { return curvature_; }
+  const std::vector<float>& decode() {
+    memory_.decode(0, 0, x_);
+    return x_;
+  }
+
+  // From the values that decode() gave last.
+  void step(std::uint32_t t, bool measure) {
+    if (run_.motion == GridMotion::kShaken) aim_pins(t);
+    const auto sigma = static_cast<float>(run_.gradient_noise * std::sqrt(run_.microbatches));
+    std::vector<float> xi(x_.size()), gradient(x_.size());
+    memory_.begin_step(t, measure);
+    for (int k = 0; k < run_.microbatches; ++k) {
+      fill_normal({run_.seed, 2, t, kStream | static_cast<std::uint32_t>(k) << 4}, xi);
+      for (std::size_t i = 0; i < x_.size(); ++i) {
+        gradient[i] = is_pin(run_, i) ? pin_gradient_[i / kBlock]
+                                      : curvature_[i / kBlock] * (x_[i] - optimum_[i]) + sigma * xi[i];
+      }
+      memory_.fold(0, 0, gradient, k);
+    }
+    memory_.commit(run_.learning_rate);
+  }
+
+ private:
+  void aim_pins(std::uint32_t t) {
+    for (std::size_t b = 0; b < pin_gradient_.size(); ++b) {
+      const float target =
+          1 + 0.4F * uniforms({run_.seed, 3, t, kStream}, static_cast<std::uint32_t>(b)).u[0];
+      // The momentum that moves it there.
+      const float wanted = (x_[b * kBlock] - target) / static_cast<float>(run_.learning_rate);
+      pin_gradient_[b] = wanted - static_cast<float>(run_.momentum) * pin_momentum_[b];
+      pin_momentum_[b] = wanted;
+    }
+  }
+
+  const QuadraticRun& run_;
+  ModelMemory memory_;
+  std::vector<float> optimum_, x_, curvature_, pin_momentum_, pin_gradient_;
+};
+
+// Sums over the steps that are measured: of distances to the optima, and of the steps of blocks.
+struct Sums {
+  double distance = 0, square = 0, loss = 0, step_square = 0;
+  std::int64_t free = 0, moved = 0, writes = 0;
+
+  void add_values(const QuadraticRun& run, const Training& training, const std::vector<float>& x) {
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (is_pin(run, i)) continue;
+      const float d = x[i] - training.optimum()[i];
+      distance += d;
+      square += static_cast<double>(d) * d;
+      loss += 0.5 * training.curvature()[i / kBlock] * d * d;
+      ++free;
+    }
+  }
+  void add_steps(const std::vector<std::uint16_t>& before, const std::uint16_t* after) {
+    for (std::size_t b = 0; b < before.size(); ++b) {
+      const double step = bf16_to_float(after[b]);
+      step_square += step * step;
+      moved += after[b] != before[b] ? 1 : 0;
+      ++writes;
+    }
+  }
+};
+
+QuadraticResult result_of(const Sums& sums, const kernels::ChangeStats& stats, double settling) {
+  QuadraticResult result;
+  const auto n = static_cast<double>(sums.free), writes = static_cast<double>(sums.writes);
+  result.variance = sums.square / n;
+  result.loss = sums.loss / n;
+  result.bias = sums.distance / n;
+  result.step = sums.writes > 0 ? std::sqrt(sums.step_square / writes) : 0;
+  result.moves = sums.writes > 0 ? static_cast<double>(sums.moved) / writes : 0;
+  result.underflow = stats.increments > 0
+                         ? static_cast<double>(stats.underflows) / static_cast<double>(stats.increments)
+                         : 0;
+  const double independent = n / std::max(1.0, 2 * settling);
+  result.error = result.variance * std::sqrt(2 / independent);
+  return result;
+}
+
 }  // namespace
 
 double settling_steps(const QuadraticRun& run) {
@@ -61,102 +187,24 @@ double settling_steps(const QuadraticRun& run) {
 }
 
 QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
-  const auto count = static_cast<std::size_t>(run.blocks) * kBlock;
-  const bool pinned = run.motion != GridMotion::kNatural;
-  OptimizerConfig optimizer;
-  optimizer.settings["momentum"] = run.momentum;
-  Policy policy = make_policy("fp32");
-  policy.specs[Role::kParameter] = run.parameter;
-  policy.specs[Role::kAccumulator] = run.accumulator;
-  policy.specs[Role::kMomentum] = run.momentum_state;
-  policy.error_feedback = run.error_feedback;
-  policy.accumulate_in_momentum = run.accumulate_in_momentum;
-  ModelMemory memory({{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, run.microbatches, pool);
-
-  // Optima in +-[0.2, 0.6] with the range of a block at 1.
-  const auto stream = static_cast<std::uint32_t>(Stream::kTest);
-  std::vector<float> optimum(count), start(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const Uniforms u = uniforms({run.seed, 1, 0, stream}, static_cast<std::uint32_t>(i));
-    optimum[i] = (u.u[0] < 0.5F ? -1.0F : 1.0F) * (0.2F + 0.4F * u.u[1]);
-    if (pinned && i % kBlock == 0) optimum[i] = 1;
-    start[i] = pinned && i % kBlock == 0 ? 1 : static_cast<float>(run.start) * optimum[i];
-  }
-  memory.initialize(0, 0, start);
-
+  Training training(run, pool);
   const double settling = settling_steps(run);
   const auto warm_up = static_cast<std::uint32_t>(std::ceil(6 * settling));
   const auto measured =
       run.steps > 0 ? static_cast<std::uint32_t>(run.steps) : static_cast<std::uint32_t>(8 * settling + 50);
-  const kernels::RoleView view = memory.view(0, Role::kParameter);
+  const kernels::RoleView view = training.memory().view(0, Role::kParameter);
   const auto blocks = static_cast<std::size_t>(blocks_of(view.elements, view.codec.block));
-  std::vector<std::uint16_t> old_steps(view.steps, view.steps + blocks);
-  std::vector<float> x(count), xi(count), gradient(count), pin_momentum(count / kBlock),
-      pin_gradient(count / kBlock);
-  std::vector<float> curvature(count / kBlock);
-  for (std::size_t b = 0; b < curvature.size(); ++b)
-    curvature[b] = static_cast<float>(curvature_of(run, static_cast<int>(b)));
-  const auto sigma = static_cast<float>(run.gradient_noise * std::sqrt(run.microbatches));
-  const auto lr = static_cast<float>(run.learning_rate);
-  QuadraticResult result;
-  double sum = 0, square = 0, loss = 0, step_square = 0;
-  std::int64_t free = 0, moved = 0, writes = 0;
+  std::vector<std::uint16_t> before(view.steps, view.steps + blocks);
+  Sums sums;
   for (std::uint32_t t = 1; t <= warm_up + measured; ++t) {
     const bool measure = t > warm_up;
-    memory.decode(0, 0, x);
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool pin = pinned && i % kBlock == 0;
-      const float distance = x[i] - optimum[i];
-      if (measure && !pin) {
-        sum += distance;
-        square += static_cast<double>(distance) * distance;
-        loss += 0.5 * curvature[i / kBlock] * distance * distance;
-        ++free;
-      }
-    }
-    if (run.motion == GridMotion::kShaken) {
-      for (std::size_t b = 0; b < pin_gradient.size(); ++b) {
-        const float target =
-            1 + 0.4F * uniforms({run.seed, 3, t, stream}, static_cast<std::uint32_t>(b)).u[0];
-        const float wanted = (x[b * kBlock] - target) / lr;  // the momentum that moves it there
-        pin_gradient[b] = wanted - static_cast<float>(run.momentum) * pin_momentum[b];
-        pin_momentum[b] = wanted;
-      }
-    }
-    memory.begin_step(t, measure);
-    for (int k = 0; k < run.microbatches; ++k) {
-      fill_normal({run.seed, 2, t, stream | static_cast<std::uint32_t>(k) << 4}, xi);
-      for (std::size_t i = 0; i < count; ++i) {
-        const bool pin = pinned && i % kBlock == 0;
-        gradient[i] =
-            pin ? pin_gradient[i / kBlock] : curvature[i / kBlock] * (x[i] - optimum[i]) + sigma * xi[i];
-      }
-      memory.fold(0, 0, gradient, k);
-    }
-    memory.commit(run.learning_rate);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      const double step = bf16_to_float(view.steps[b]);
-      if (measure) {
-        step_square += step * step;
-        moved += view.steps[b] != old_steps[b] ? 1 : 0;
-        ++writes;
-      }
-      old_steps[b] = view.steps[b];
-    }
+    const std::vector<float>& x = training.decode();
+    if (measure) sums.add_values(run, training, x);
+    training.step(t, measure);
+    if (measure) sums.add_steps(before, view.steps);
+    before.assign(view.steps, view.steps + blocks);
   }
-  const kernels::ChangeStats stats = memory.take_stats().at(0).role[Role::kParameter];
-  const auto n = static_cast<double>(free);
-  result.variance = square / n;
-  result.loss = loss / n;
-  result.bias = sum / n;
-  result.step = writes > 0 ? std::sqrt(step_square / static_cast<double>(writes)) : 0;
-  result.moves = writes > 0 ? static_cast<double>(moved) / static_cast<double>(writes) : 0;
-  result.underflow = stats.increments > 0
-                         ? static_cast<double>(stats.underflows) / static_cast<double>(stats.increments)
-                         : 0;
-  const double independent = n / std::max(1.0, 2 * settling);
-  result.error = result.variance * std::sqrt(2 / independent);
-  return result;
+  return result_of(sums, training.memory().take_stats().at(0).role[Role::kParameter], settling);
 }
 
 Floor predict(const QuadraticRun& run, const QuadraticResult& result) {

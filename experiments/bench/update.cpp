@@ -1,9 +1,5 @@
 #include "experiments/bench/update.h"
 
-#include <fcntl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -20,6 +16,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
+#include "lpmm/base/process.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
 
@@ -138,33 +135,9 @@ double run_copy_benchmark(int threads) {
 }
 
 double copy_bandwidth_in_child(int threads) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) throw RunError("bench: no pipe for the copy benchmark");
-  const std::string count = std::to_string(threads);
-  const pid_t child = fork();
-  if (child < 0) {
-    close(ends[0]);
-    close(ends[1]);
-    throw RunError("bench: cannot start a process for the copy benchmark");
-  }
-  if (child == 0) {
-    dup2(ends[1], STDOUT_FILENO);
-    execl("/proc/self/exe", "lpmm", "bench", "copy", "--threads", count.c_str(), static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  close(ends[1]);
-  std::string text;
-  char buffer[256];
-  for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
-    text.append(buffer, static_cast<std::size_t>(n));
-  }
-  close(ends[0]);
-  int status = 0;
-  waitpid(child, &status, 0);
+  const std::string text = output_of({own_program(), "bench", "copy", "--threads", std::to_string(threads)});
   const double bandwidth = std::strtod(text.c_str(), nullptr);
-  if (status != 0 || !(bandwidth > 0)) {
-    throw RunError(fmt::format("bench: the copy benchmark failed (status {}, printed '{}')", status, text));
-  }
+  if (!(bandwidth > 0)) throw RunError(fmt::format("bench: the copy benchmark printed '{}'", text));
   return bandwidth;
 }
 

@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "lpmm/base/error.h"
 
@@ -64,6 +66,20 @@ int wait_process(pid_t process) {
     if (errno != EINTR) throw RunError(fmt::format("waiting for a process: {}", std::strerror(errno)));
   }
   return exit_code(status);
+}
+
+std::string output_of(const std::vector<std::string>& arguments) {
+  std::FILE* const file = std::tmpfile();
+  if (file == nullptr) throw RunError(fmt::format("no temporary file: {}", std::strerror(errno)));
+  const std::unique_ptr<std::FILE, decltype(&std::fclose)> closed(file, &std::fclose);
+  const int code =
+      wait_process(start_process(arguments, {fmt::format("/proc/self/fd/{}", fileno(file)), ""}));
+  std::string text;
+  for (int c = std::fgetc(file); c != EOF; c = std::fgetc(file)) text += static_cast<char>(c);
+  if (code != 0) {
+    throw RunError(fmt::format("{} ended with {}: {}", shell_command(arguments), code, text));
+  }
+  return text;
 }
 
 std::string shell_command(std::span<const std::string> arguments) {
