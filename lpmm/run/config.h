@@ -69,4 +69,10 @@ struct ConfigDifference {
 };
 std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfig& second);
 
+// Every key that a file may have, in order; those of lists as "memory.override.pattern".
+struct ConfigKey {
+  std::string name, default_value, range, help;  // the value as TOML; empty: none
+};
+std::vector<ConfigKey> all_config_keys();
+
 }  // namespace lpmm

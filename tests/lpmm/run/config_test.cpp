@@ -3,9 +3,15 @@
 
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
+#include <set>
+#include <sstream>
 
 #include "lpmm/base/error.h"
+#include "lpmm/run/config_keys.h"
 
 namespace lpmm {
 namespace {
@@ -237,6 +243,57 @@ TEST(Config, NamesTheNearestKey) {
   expect_says("[train]\nepochs = 1\n[[memory.override]]\npattern = 'x'\nmomentun = 'de8'\n",
               {"run.toml:5", "memory.override.momentun", "memory.override.momentum"});
   expect_says("[train]\nepochs = 1\n", {"--set train.bacth=3", "train.batch"}, {"", "", {"train.bacth=3"}});
+}
+
+// What other programs and habits call them.
+TEST(Config, OtherWordsFindTheirKeys) {
+  const std::string run = "[train]\nepochs = 1\n";
+  expect_says(run + "[optimizer]\nlr = 1\n", {"run.toml:4", "optimizer.lr", "mean optimizer.learning_rate?"});
+  expect_says(run + "lr = 1\n", {"run.toml:3", "train.lr", "did you mean optimizer.learning_rate?"});
+  expect_says("wd = 1\n" + run, {"run.toml:1", "unknown key wd", "did you mean optimizer.weight_decay?"});
+  expect_says(run + "bs = 1\n", {"did you mean train.batch?"});
+  expect_says(run + "momentum = 1\n", {"did you mean optimizer.momentum?"});
+  expect_says(run, {"--set lr=0.1", "did you mean optimizer.learning_rate?"}, {"", "", {"lr=0.1"}});
+  expect_says(run, {"--set optimizer.wd=0.1", "mean optimizer.weight_decay?"},
+              {"", "", {"optimizer.wd=0.1"}});
+  // Every one of them is meant for a key that exists.
+  for (const auto& [word, key] : config_keys::kOtherWords) {
+    const std::vector<ConfigKey> all = all_config_keys();
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&, k = key](const ConfigKey& c) { return c.name == k; }))
+        << word << " is said to mean " << key;
+  }
+}
+
+TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
+  const std::vector<ConfigKey> keys = all_config_keys();
+  std::set<std::string> names;
+  for (const ConfigKey& key : keys) {
+    EXPECT_TRUE(names.insert(key.name).second) << key.name << " is listed twice";
+    EXPECT_FALSE(key.help.empty()) << key.name;
+    EXPECT_FALSE(key.range.empty()) << key.name;
+  }
+  for (const char* name : {"train.batch", "memory.rounding", "memory.override.variance", "log.every_steps",
+                           "optimizer.group.frozen", "model.hidden"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  const auto find = [&](const char* name) {
+    return *std::find_if(keys.begin(), keys.end(), [&](const ConfigKey& key) { return key.name == name; });
+  };
+  EXPECT_EQ(find("train.batch").default_value, "128");
+  EXPECT_EQ(find("train.batch").range, "1 to 1048576");
+  EXPECT_EQ(find("optimizer.learning_rate").range, "at least 0");
+  EXPECT_EQ(find("train.compute").range, "bf16, fp32");
+  // What is written is listed.
+  const std::string text = to_toml(parse("[memory]\npreset='lpmm'\n"));
+  std::istringstream lines(text);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("[")) section = line.substr(1, line.size() - 2);
+    const std::size_t end = line.find(" = ");
+    if (end != std::string::npos) {
+      EXPECT_TRUE(names.contains(section + "." + line.substr(0, end))) << line;
+    }
+  }
 }
 
 TEST(Config, RefusesWrongTypesAndRanges) {

@@ -1,0 +1,185 @@
+// The one list of a configuration's sections and keys, each with its range and one line of help. A visitor
+// walks over it: the reader, the writer, the list that `lpmm config` prints.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lpmm/files/toml_table.h"
+#include "lpmm/run/config.h"
+
+namespace lpmm::config_keys {
+
+constexpr std::int64_t kMostSteps = 0xFFFFFFFE;  // the noise counts steps in 32 bits
+constexpr std::int64_t kAnyWhole = std::numeric_limits<std::int64_t>::max();
+
+template <class T>
+using Names = std::vector<std::pair<std::string_view, T>>;
+
+inline const Names<std::optional<Rounding>> kRoundings = {
+    {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}};
+
+// What other programs call these keys.
+inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
+    {"lr", "optimizer.learning_rate"},
+    {"wd", "optimizer.weight_decay"},
+    {"decay", "optimizer.weight_decay"},
+    {"eps", "optimizer.epsilon"},
+    {"optimizer.name", "optimizer.rule"},
+    {"optimizer", "optimizer.rule"},
+    {"clip", "optimizer.clip_norm"},
+    {"grad_clip", "optimizer.clip_norm"},
+    {"max_grad_norm", "optimizer.clip_norm"},
+    {"bs", "train.batch"},
+    {"batch_size", "train.batch"},
+    {"accumulation", "train.microbatches"},
+    {"gradient_accumulation_steps", "train.microbatches"},
+    {"precision", "train.compute"},
+    {"dtype", "train.compute"},
+    {"num_workers", "train.threads"},
+    {"max_steps", "train.steps"},
+    {"lr_scheduler", "schedule.kind"},
+    {"scheduler", "schedule.kind"},
+    {"warmup", "schedule.warmup_steps"},
+    {"dataset", "data.set"},
+    {"policy", "memory.preset"},
+    {"seq_len", "data.length"},
+    {"block_size", "data.length"},
+};
+
+template <class Visitor, class Config>
+void visit_model(Visitor& v, Config& c) {
+  v.section("model");
+  v.text("name", c.model.name, "mlp, resnet8 ... resnet110, or a GPT: gpt, gpt2, gpt2-xl ...");
+  v.integers("hidden", c.model.hidden, 1, 1 << 24, "mlp: width of every hidden layer");
+  v.integer("widen", c.model.widen, 1, 1024, "resnet: times the channels");
+  v.number("label_smoothing", c.model.label_smoothing, 0, 0.999,
+           "images: share of a label given to all others");
+  v.integer("layers", c.model.layers, 0, 1000, "gpt: transformer blocks; 0: as the name says");
+  v.integer("heads", c.model.heads, 0, 1000, "gpt: attention heads; 0: as the name says");
+  v.integer("embedding", c.model.embedding, 0, 1 << 16, "gpt: width; 0: as the name says");
+  v.integer("context", c.model.context, 0, 1 << 20, "gpt: tokens it looks back at; 0: as the name says");
+  v.integer("vocabulary", c.model.vocabulary, 0, 1 << 24, "gpt: tokens it knows; 0: the tokenizer's");
+  v.number("dropout", c.model.dropout, 0, 0.999, "gpt: share of activations dropped in training");
+  v.boolean("recompute", c.model.recompute, "gpt: compute blocks again in backward; takes less memory");
+}
+
+template <class Visitor, class Config>
+void visit_data(Visitor& v, Config& c) {
+  v.section("data");
+  v.choice("set", c.data.set,
+           Names<std::string>{{"cifar10", "cifar10"}, {"drawn", "drawn"}, {"auto", "auto"}, {"text", "text"}},
+           "what to train on; auto: cifar10 where it is found, else drawn");
+  v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
+  v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
+  v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
+  v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole, "drawn: seed of the images");
+  v.text("path", c.data.text.path,
+         "text: file of text or of tokens; empty: licence texts of a Debian system");
+  v.text("tokenizer", c.data.text.tokenizer, "text: characters, bytes or gpt2");
+  v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
+  v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");
+  v.integer("length", c.data.text.length, 0, 1 << 20, "text: tokens of a sequence; 0: model.context");
+}
+
+template <class Visitor, class Config>
+void visit_train(Visitor& v, Config& c) {
+  v.section("train");
+  v.integer("epochs", c.train.epochs, 0, 1'000'000, "times through the data; train.steps wins");
+  v.integer("steps", c.train.steps, 0, kMostSteps, "updates in all; 0: by train.epochs");
+  v.text("init", c.train.init, "run or checkpoint whose parameters a new run starts from");
+  v.integer("batch", c.train.batch, 1, 1 << 20, "images or sequences per update");
+  v.integer("microbatches", c.train.microbatches, 1, kMostMicrobatches,
+            "parts a batch is computed in; more take less memory");
+  v.integer("seed", c.train.seed, 0, kAnyWhole, "of initial values, order, noise");
+  v.choice("compute", c.train.compute, Names<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}},
+           "type of activations and products");
+  v.integer("threads", c.train.threads, 0, 1024, "0: all processors; results do not depend on it");
+  v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
+  v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000,
+            "steps in a row with NaN or Inf that end the run");
+}
+
+template <class Visitor, class Config>
+void visit_optimizer(Visitor& v, Config& c) {
+  v.section("optimizer");
+  v.choice("rule", c.optimizer.rule,
+           Names<RuleName>{{"sgd", RuleName::kSgd}, {"adam", RuleName::kAdam}, {"adamw", RuleName::kAdamW}},
+           "how parameters are updated");
+  v.number("learning_rate", c.optimizer.learning_rate, 0, kAnyNumber, "the schedule's peak");
+  v.number("weight_decay", c.optimizer.weight_decay, 0, kAnyNumber, "pull of every parameter to 0");
+  v.boolean("decoupled_decay", c.optimizer.decoupled_decay, "sgd: decay beside the gradient, not in it");
+  v.number("momentum", c.optimizer.momentum, 0, 1, "sgd: share of the last update that goes on");
+  v.number("dampening", c.optimizer.dampening, 0, 1, "sgd: share of the gradient left out of momentum");
+  v.boolean("nesterov", c.optimizer.nesterov, "sgd: look ahead along the momentum");
+  v.number("beta1", c.optimizer.beta1, 0, 1, "adam, adamw: decay of the mean gradient");
+  v.number("beta2", c.optimizer.beta2, 0, 1, "adam, adamw: decay of the mean squared gradient");
+  v.number("epsilon", c.optimizer.epsilon, 0, kAnyNumber, "adam, adamw: added to the root that divides");
+  v.number("clip_norm", c.optimizer.clip_norm, 0, kAnyNumber, "most that the gradient's norm may be; 0: any");
+  v.list("group", c.optimizer.groups, [](auto& item, auto& group) {
+    item.text("pattern", group.pattern, "tensors that this is for: \"bn*\"");
+    item.number("learning_rate_scale", group.learning_rate_scale, 0, kAnyNumber, "times the learning rate");
+    item.number("weight_decay", group.weight_decay, -1, kAnyNumber, "in place of the optimizer's; -1: that");
+    item.boolean("frozen", group.frozen, "stored, but not trained");
+  });
+}
+
+template <class Visitor, class Config>
+void visit_schedule(Visitor& v, Config& c) {
+  v.section("schedule");
+  v.choice("kind", c.schedule.kind,
+           Names<ScheduleKind>{{"constant", ScheduleKind::kConstant},
+                               {"step", ScheduleKind::kStep},
+                               {"cosine", ScheduleKind::kCosine},
+                               {"linear", ScheduleKind::kLinear},
+                               {"inverse_square_root", ScheduleKind::kInverseSquareRoot}},
+           "how the learning rate goes on after the warm-up");
+  v.integer("warmup_steps", c.schedule.warmup_steps, 0, kMostSteps, "steps from 0 to the learning rate");
+  v.number("final_scale", c.schedule.final_scale, 0, 1, "cosine, linear: share of the rate at the end");
+  v.numbers("milestones", c.schedule.milestones, 0, 1, "step: shares of the run at which the rate falls");
+  v.number("gamma", c.schedule.gamma, 0, kAnyNumber, "step: times the rate at every milestone");
+}
+
+template <class Visitor, class Config>
+void visit_memory(Visitor& v, Config& c) {
+  v.section("memory");
+  v.policy(c.policy, c.optimizer);
+  v.boolean("error_feedback", c.policy.error_feedback,
+            "give back through the momentum what rounding the parameter took");
+  v.list("override", c.policy.overrides, [](auto& item, auto& o) {
+    item.text("pattern", o.pattern, "tensors that this is for: \"fc*\"");
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      item.spec(to_string(static_cast<Role>(r)), o.specs[r], "spec of these tensors' role");
+    }
+    item.boolean("exempt", o.exempt, "keep these tensors in fp32");
+  });
+}
+
+template <class Visitor, class Config>
+void visit_files(Visitor& v, Config& c) {
+  v.section("checkpoint");
+  v.integer("every_steps", c.checkpoint.every_steps, 0, kMostSteps, "0: only at the end");
+  v.integer("keep", c.checkpoint.keep, 0, 1'000'000, "the newest that stay; 0: all");
+  v.boolean("final", c.checkpoint.final, "one at the end");
+
+  v.section("log");
+  v.integer("every_steps", c.log.every_steps, 1, kMostSteps, "steps between two records of training");
+  v.integer("underflow_every_steps", c.log.underflow_every_steps, 0, kMostSteps,
+            "steps between two records of lost updates; 0: none");
+}
+
+template <class Visitor, class Config>
+void visit(Visitor& v, Config& c) {
+  visit_model(v, c);
+  visit_data(v, c);
+  visit_train(v, c);
+  visit_optimizer(v, c);
+  visit_schedule(v, c);
+  visit_memory(v, c);
+  visit_files(v, c);
+}
+
+}  // namespace lpmm::config_keys

@@ -1,0 +1,146 @@
+// A configuration as text: TOML, differences, the list of all keys.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "lpmm/base/text.h"
+#include "lpmm/run/config.h"
+#include "lpmm/run/config_keys.h"
+
+namespace lpmm {
+namespace {
+
+using config_keys::Names;
+
+struct Line {
+  std::string section, key, value, range, help;
+};
+
+// Collects (section, key, value) in order; lists of tables become inline tables of one line each.
+class Writer {
+ public:
+  // `lists_all`: also what has no value, and the keys of a list in place of its items.
+  explicit Writer(bool lists_all) : lists_all_(lists_all) {}
+  std::vector<Line> lines;
+
+  void section(std::string_view name) { section_ = name; }
+  void text(std::string_view key, const std::string& v, std::string_view help) {
+    add(key, toml_string(v), "text", help);
+  }
+  void boolean(std::string_view key, bool v, std::string_view help) {
+    add(key, v ? "true" : "false", "true or false", help);
+  }
+  template <class T>
+  void integer(std::string_view key, T v, std::int64_t low, std::int64_t high, std::string_view help) {
+    add(key, fmt::format("{}", v), range_text(low, high), help);
+  }
+  void number(std::string_view key, double v, double low, double high, std::string_view help) {
+    add(key, fmt::format("{}", v), range_text(low, high), help);
+  }
+  void integers(std::string_view key, const std::vector<std::int64_t>& v, std::int64_t low, std::int64_t high,
+                std::string_view help) {
+    add(key, fmt::format("[{}]", fmt::join(v, ", ")), "list, each " + range_text(low, high), help);
+  }
+  void numbers(std::string_view key, const std::vector<double>& v, double low, double high,
+               std::string_view help) {
+    add(key, fmt::format("[{}]", fmt::join(v, ", ")), "list, each " + range_text(low, high), help);
+  }
+  template <class T>
+  void choice(std::string_view key, const T& v, const Names<T>& names, std::string_view help) {
+    const auto at = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.second == v; });
+    std::vector<std::string_view> words;
+    for (const auto& [name, item] : names) words.push_back(name);
+    add(key, at == names.end() ? "" : toml_string(at->first), join(words), help);
+  }
+  void spec(std::string_view key, const std::optional<Spec>& v, std::string_view help) {
+    if (v || lists_all_) add(key, v ? toml_string(to_string(*v)) : "", "a spec, int8:block128:sr", help);
+  }
+  void policy(const Policy& policy, const OptimizerConfig&) {
+    add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
+    for (std::size_t r = 0; r < kRoles; ++r) {
+      const Role role = static_cast<Role>(r);
+      const bool in_momentum = role == Role::kAccumulator && policy.accumulate_in_momentum;
+      add(to_string(role), toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[r])),
+          role == Role::kAccumulator ? "a spec, or \"momentum\"" : "a spec, int8:block128:sr",
+          "spec of this role (default: the preset's)");
+    }
+    if (lists_all_) {
+      choice("rounding", std::optional<Rounding>(), config_keys::kRoundings,
+             "of all roles and overrides (default: each spec's own)");
+    }
+  }
+  template <class T, class Body>
+  void list(std::string_view key, const std::vector<T>& items, const Body& body) {
+    if (lists_all_) {
+      Writer names(true);
+      names.section_ = fmt::format("{}.{}", section_, key);
+      const T defaults{};
+      body(names, defaults);
+      lines.insert(lines.end(), names.lines.begin(), names.lines.end());
+      return;
+    }
+    std::vector<std::string> tables;
+    for (const T& item : items) {
+      Writer inner(false);
+      body(inner, item);
+      std::vector<std::string> pairs;
+      for (const Line& l : inner.lines) pairs.push_back(fmt::format("{} = {}", l.key, l.value));
+      tables.push_back(fmt::format("{{ {} }}", fmt::join(pairs, ", ")));
+    }
+    if (!tables.empty()) add(key, fmt::format("[{}]", fmt::join(tables, ", ")), "", "");
+  }
+
+ private:
+  void add(std::string_view key, std::string value, std::string range, std::string_view help) {
+    lines.push_back({section_, std::string(key), std::move(value), std::move(range), std::string(help)});
+  }
+  bool lists_all_;
+  std::string section_;
+};
+
+std::vector<Line> lines_of(const RunConfig& config, bool lists_all = false) {
+  Writer writer(lists_all);
+  config_keys::visit(writer, config);
+  return std::move(writer.lines);
+}
+
+}  // namespace
+
+std::string to_toml(const RunConfig& config) {
+  std::string out, section;
+  for (const Line& line : lines_of(config)) {
+    if (line.section != section) {
+      out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", line.section);
+      section = line.section;
+    }
+    out += fmt::format("{} = {}\n", line.key, line.value);
+  }
+  return out;
+}
+
+std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfig& second) {
+  std::map<std::string, ConfigDifference> all;
+  for (const Line& l : lines_of(first)) all[l.section + "." + l.key].first = l.value;
+  for (const Line& l : lines_of(second)) all[l.section + "." + l.key].second = l.value;
+  if (!uses_momentum(first.optimizer) && !uses_momentum(second.optimizer)) all.erase("memory.momentum");
+  if (!uses_variance(first.optimizer) && !uses_variance(second.optimizer)) all.erase("memory.variance");
+  std::vector<ConfigDifference> out;
+  for (auto& [key, d] : all) {
+    if (d.first != d.second) out.push_back({key, d.first, d.second});
+  }
+  return out;
+}
+
+std::vector<ConfigKey> all_config_keys() {
+  RunConfig config;
+  config.policy = make_policy("fp32");
+  std::vector<ConfigKey> keys;
+  for (Line& l : lines_of(config, true)) {
+    keys.push_back({l.section + "." + l.key, std::move(l.value), std::move(l.range), std::move(l.help)});
+  }
+  return keys;
+}
+
+}  // namespace lpmm
