@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,8 +12,10 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/setup/completion.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 
@@ -37,61 +40,86 @@ void prepare_process() {
 }
 
 // CLI11 only says that a command is required where one is misspelt.
-void check_commands(CLI::App* app, int argc, char** argv) {
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+void check_commands(CLI::App* app, const std::vector<std::string>& words) {
+  for (const std::string& word : words) {
+    if (word.starts_with('-')) return;
     std::vector<std::string_view> names;
     CLI::App* found = nullptr;
     for (CLI::App* command : app->get_subcommands({})) {
       names.push_back(command->get_name());
-      if (names.back() == argv[i]) found = command;
+      if (names.back() == word) found = command;
     }
     if (names.empty()) return;
     if (found == nullptr) {
-      throw lpmm::UsageError(fmt::format("there is no command {} {}; did you mean {}?", app->get_name(),
-                                         argv[i], lpmm::nearest_name(argv[i], names)));
+      throw lpmm::UsageError(fmt::format("there is no command {} {}; did you mean {}?", app->get_name(), word,
+                                         lpmm::nearest_name(word, names)));
     }
     app = found;
   }
 }
 
+struct CommandGroup {
+  const char* name;
+  std::vector<void (*)(CLI::App&, lpmm::Action&)> commands;
+};
+
+void add_commands(CLI::App& program, lpmm::Action& action) {
+  using namespace lpmm;  // NOLINT(google-build-using-namespace)
+  const CommandGroup groups[] = {
+      {"Before a run", {add_plan_command, add_config_command, add_data_command, add_advise_command}},
+      {"Runs", {add_train_command, add_eval_command, add_report_command, add_plot_command}},
+      {"Checkpoints", {add_inspect_command, add_export_command, add_import_command}},
+      {"Language models", {add_sample_command, add_logits_command}},
+      {"Comparisons and experiments", {add_sweep_command, add_experiment_command, add_ablate_command}},
+      {"This build and machine",
+       {add_info_command, add_bench_command, add_quantize_command, add_completion_command}}};
+  for (const CommandGroup& group : groups) {
+    for (const auto add : group.commands) {
+      add(program, action);
+      program.get_subcommands({}).back()->group(group.name);
+    }
+  }
+}
+
+// `lpmm` alone and `lpmm help COMMAND` ask for help.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  }
+  if (words.empty()) words.emplace_back("--help");
+  return words;
+}
+
 int run(int argc, char** argv) {
   CLI::App program(
       "Trains networks whose whole model memory (parameters, gradient accumulators, optimizer state) is "
-      "packed at "
-      "2 to 16 bits.",
+      "packed at 2 to 16 bits.",
       "lpmm");
   program.set_version_flag("--version", LPMM_VERSION);
   program.require_subcommand(1);
   program.get_formatter()->column_width(34);
   program.footer(R"(Examples:
-  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-compact --out runs/first
-  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm --json
+  lpmm train resnet8_drawn --preset lpmm-compact --out runs/first
+  lpmm plan resnet20_cifar10 --preset lpmm
   lpmm quantize weights.npy --spec int8:block128:sr
 
-`lpmm COMMAND --help` explains a command. --json prints one object on standard output; progress
+`lpmm help COMMAND` explains a command. --json prints one object on standard output; progress
 goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 interrupted.)");
   lpmm::Action action;
-  lpmm::add_train_command(program, action);
-  lpmm::add_eval_command(program, action);
-  lpmm::add_sample_command(program, action);
-  lpmm::add_logits_command(program, action);
-  lpmm::add_import_command(program, action);
-  lpmm::add_data_command(program, action);
-  lpmm::add_plan_command(program, action);
-  lpmm::add_advise_command(program, action);
-  lpmm::add_bench_command(program, action);
-  lpmm::add_quantize_command(program, action);
-  lpmm::add_inspect_command(program, action);
-  lpmm::add_export_command(program, action);
-  lpmm::add_sweep_command(program, action);
-  lpmm::add_ablate_command(program, action);
-  lpmm::add_experiment_command(program, action);
-  lpmm::add_plot_command(program, action);
-  lpmm::add_report_command(program, action);
-  lpmm::add_info_command(program, action);
-  check_commands(&program, argc, argv);
+  add_commands(program, action);
+  std::vector<std::string> words = arguments_of(argc, argv);
+  if (words[0] == "complete") {
+    for (const std::string& next : lpmm::completions(program, {words.begin() + 1, words.end()})) {
+      fmt::print("{}\n", next);
+    }
+    return 0;
+  }
+  check_commands(&program, words);
   try {
-    program.parse(argc, argv);
+    std::reverse(words.begin(), words.end());  // as CLI11 takes them
+    program.parse(std::move(words));
   } catch (const CLI::Success& help_or_version) {
     return program.exit(help_or_version);
   } catch (const CLI::ParseError& error) {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "experiments/commands/shipped_configs.h"
 #include "experiments/plots/plot.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
@@ -18,11 +19,11 @@ namespace lpmm {
 RunConfig ConfigArguments::load() const {
   ConfigOptions all = options;
   if (threads >= 0) all.settings.push_back(fmt::format("train.threads={}", threads));
-  return load_config(path, all);
+  return load_config(find_config(path), all);
 }
 
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
-  command.add_option("CONFIG", arguments.path, "TOML file of the run")->required();
+  command.add_option("CONFIG", arguments.path, "TOML file of the run, or a name: resnet8_drawn")->required();
   command.add_option(
       "--preset", arguments.options.preset,
       fmt::format("memory policy in place of the file's specs and error feedback: {}", join(preset_names())));
@@ -31,7 +32,9 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
       "every role's rounding: sr (stochastic), qr (quasi-stochastic) or rn (nearest) (default: the "
       "preset's)");
   add_threads_option(command, arguments.threads);
-  command.add_option("--set", arguments.options.settings, "changes one key of CONFIG: --set train.epochs=10")
+  command
+      .add_option("--set", arguments.options.settings,
+                  "changes one key of CONFIG: --set train.epochs=10; `lpmm config` lists them")
       ->type_name("SECTION.KEY=VALUE")
       ->allow_extra_args(false);
 }

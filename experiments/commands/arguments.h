@@ -34,6 +34,8 @@ void add_experiment_command(CLI::App& program, Action& action);
 void add_plot_command(CLI::App& program, Action& action);
 void add_report_command(CLI::App& program, Action& action);
 void add_info_command(CLI::App& program, Action& action);
+void add_config_command(CLI::App& program, Action& action);
+void add_completion_command(CLI::App& program, Action& action);
 
 // Lets `command` run body(options) once the command line has been read.
 template <class Options>
@@ -44,7 +46,7 @@ void on_selected(CLI::App& command, Action& action, std::shared_ptr<Options> opt
 
 // CONFIG and the options that change what it says, as train, plan and bench train take them.
 struct ConfigArguments {
-  std::string path;
+  std::string path;  // or the name of a shipped configuration
   ConfigOptions options;
   int threads = -1;  // negative: as in the file
   RunConfig load() const;

@@ -1,11 +1,13 @@
 #include "lpmm/base/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "lpmm/base/text.h"
 
@@ -26,6 +28,19 @@ std::string format_time(double seconds) {
   return fmt::format("{}s", s);
 }
 
+namespace {
+
+constexpr std::size_t kAnyWidth = std::numeric_limits<std::size_t>::max();
+
+// That a line may fill without a wrap; the terminal may be resized at any time.
+std::size_t terminal_columns() {
+  winsize size{};
+  const bool known = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col - std::size_t{1} : kAnyWidth;
+}
+
+}  // namespace
+
 Progress::Progress(bool quiet)
     : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now()) {}
 
@@ -39,18 +54,28 @@ bool Progress::due() const {
 
 void Progress::show(const ProgressLine& l) {
   const auto digits = fmt::formatted_size("{}", l.steps), epoch_digits = fmt::formatted_size("{}", l.epochs);
-  show(fmt::format(
-      "step {:>{}}/{}  epoch {:>{}}/{}  loss {:7.4f}  accuracy {:5.1f} %  {:6.{}f} {}/s  {:>7} memory  "
-      "{:>6} left",
-      l.step, digits, l.steps, l.epoch, epoch_digits, l.epochs, l.loss, 100 * l.accuracy, l.speed,
-      l.speed < 10 ? 1 : 0, l.unit, format_bytes(l.rss_bytes), format_time(l.seconds_left)));
+  // What matters most comes first: a narrow terminal leaves out the rest.
+  const std::string parts[] = {fmt::format("step {:>{}}/{}", l.step, digits, l.steps),
+                               fmt::format("loss {:7.4f}", l.loss),
+                               fmt::format("accuracy {:5.1f} %", 100 * l.accuracy),
+                               fmt::format("{:>6} left", format_time(l.seconds_left)),
+                               fmt::format("epoch {:>{}}/{}", l.epoch, epoch_digits, l.epochs),
+                               fmt::format("{:6.{}f} {}/s", l.speed, l.speed < 10 ? 1 : 0, l.unit),
+                               fmt::format("{:>7} memory", format_bytes(l.rss_bytes))};
+  const std::size_t columns = terminal_ ? terminal_columns() : kAnyWidth;
+  std::string text;
+  for (const std::string& part : parts) {
+    if (!text.empty() && text.size() + 2 + part.size() > columns) break;
+    text += (text.empty() ? "" : "  ") + part;
+  }
+  show(text);
 }
 
 void Progress::show(const std::string& text) {
   if (quiet_) return;
   next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(terminal_ ? 250 : 5000);
   if (terminal_) {
-    tell(fmt::format("\r{}\x1b[K", printable(text)));
+    tell(fmt::format("\r{}\x1b[K", cut_to_columns(printable(text), terminal_columns())));
     drawn_ = true;
   } else {
     tell(printable(text) + '\n');

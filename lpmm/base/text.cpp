@@ -86,6 +86,20 @@ std::string printable(std::string_view text) {
   return out;
 }
 
+std::string cut_to_columns(std::string_view text, std::size_t columns) {
+  std::size_t at = 0, width = 0;
+  while (at < text.size()) {
+    utf8proc_int32_t point = 0;
+    const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data() + at);
+    const utf8proc_ssize_t length =
+        utf8proc_iterate(bytes, std::ssize(text) - static_cast<std::ptrdiff_t>(at), &point);
+    width += length > 0 ? static_cast<std::size_t>(utf8proc_charwidth(point)) : 1;
+    if (width > columns) break;
+    at += length > 0 ? static_cast<std::size_t>(length) : 1;
+  }
+  return std::string(text.substr(0, at));
+}
+
 void tell(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);

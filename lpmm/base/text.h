@@ -22,6 +22,9 @@ void tell(std::string_view text);
 // ends and tabs stay.
 std::string printable(std::string_view text);
 
+// The start of printable text of one line that fills at most so many columns of a terminal.
+std::string cut_to_columns(std::string_view text, std::size_t columns);
+
 // Text as the name of a file or folder: letters, digits and . _ = - stay, but no dot at the start.
 std::string file_name(std::string text);
 

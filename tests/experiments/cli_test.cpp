@@ -1,12 +1,18 @@
 // What other programs rely on: the keys of --json, exit codes, and errors that name the thing.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <set>
+#include <sstream>
+#include <thread>
 
 #include "experiments/commands/arguments.h"
 #include "lpmm/data/images.h"
@@ -43,13 +49,16 @@ void expect_adds_up(const json& memory) {
   EXPECT_EQ(sum, memory["total"].get<std::int64_t>());
 }
 
+class Answers : public ProgramTest {};
+
 // ---- help and bad usage ----------------------------------------------------------------------------------
 
 TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
   const Outcome all = run_lpmm({"--help"});
   EXPECT_EQ(all.code, 0);
-  for (const char* command : {"train", "eval", "sample", "logits", "import", "data", "plan", "bench",
-                              "quantize", "inspect", "export", "sweep", "ablate", "plot", "report", "info"}) {
+  for (const char* command : {"train",  "eval",     "sample",  "logits", "import",     "data",      "plan",
+                              "bench",  "quantize", "inspect", "export", "sweep",      "ablate",    "plot",
+                              "report", "info",     "advise",  "config", "completion", "experiment"}) {
     EXPECT_NE(all.out.find(command), std::string::npos) << command;
     const Outcome help = run_lpmm({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
@@ -58,8 +67,189 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
   }
 }
 
+TEST(Cli, HelpIsInGroupsAndAnswersWhoeverAsks) {
+  const Outcome all = run_lpmm({"--help"});
+  std::size_t at = 0;
+  for (const char* heading : {"Before a run:", "Runs:", "Checkpoints:", "Language models:",
+                              "Comparisons and experiments:", "This build and machine:"}) {
+    const std::size_t found = all.out.find(heading);
+    ASSERT_NE(found, std::string::npos) << heading;
+    EXPECT_GT(found, at);
+    at = found;
+  }
+  EXPECT_EQ(all.out.find("Subcommands:"), std::string::npos) << "a command is in no group";
+  for (const std::vector<std::string>& words : {std::vector<std::string>{}, {"help"}}) {
+    const Outcome outcome = run_lpmm(words);
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.out, all.out);
+  }
+  EXPECT_EQ(run_lpmm({"help", "train"}).out, run_lpmm({"train", "--help"}).out);
+  EXPECT_EQ(run_lpmm({"help", "bench", "update"}).out, run_lpmm({"bench", "update", "--help"}).out);
+  expect_failure(run_lpmm({"help", "trian"}), 2, {"trian", "train"});
+}
+
+TEST(Cli, ConfigListsKeysWithDefaultRangeAndHelp) {
+  const json all = run_lpmm({"config", "--json"}).json()["keys"];
+  EXPECT_GT(all.size(), 60U);
+  for (const json& key : all) {
+    for (const char* member : {"key", "range", "help"}) EXPECT_NE(key[member], "") << key.dump();
+    EXPECT_TRUE(key.contains("default"));
+  }
+  const Outcome lines = run_lpmm({"config", "train.batch"});
+  EXPECT_EQ(lines.code, 0);
+  EXPECT_TRUE(lines.out.starts_with("[train]\nbatch = 128 ")) << lines.out;
+  EXPECT_NE(lines.out.find("(1 to 1048576)"), std::string::npos);
+  EXPECT_NE(run_lpmm({"config", "lr"}).out.find("learning_rate = 0.1"), std::string::npos);
+  expect_failure(run_lpmm({"plan", "resnet8_drawn", "--set", "optimizer.lr=1"}), 2,
+                 {"--set optimizer.lr=1", "optimizer.learning_rate?"});
+}
+
+TEST_F(Answers, ShippedConfigsAreFoundByName) {
+  const Outcome by_name = run_lpmm({"plan", "resnet8_drawn", "--json"}, {.folder = "/"});
+  const Outcome by_path =
+      run_lpmm({"plan", LPMM_SOURCE_DIR "/experiments/configs/resnet8_drawn.toml", "--json"});
+  EXPECT_EQ(by_name.code, 0) << by_name.err;
+  EXPECT_EQ(by_name.out, by_path.out);
+  expect_failure(run_lpmm({"plan", "resnet9_drawn"}), 2, {"resnet9_drawn", "did you mean resnet8_drawn?"});
+  // A file of that name goes first.
+  write("resnet8_drawn", "[train]\nbatch = 'x'\n");
+  expect_failure(run_lpmm({"plan", "resnet8_drawn"}, {.folder = path("")}), 2, {"resnet8_drawn:2"});
+}
+
+// ---- completion ------------------------------------------------------------------------------------------
+
+std::set<std::string> completed(const std::vector<std::string>& words) {
+  std::vector<std::string> arguments = {"complete"};
+  arguments.insert(arguments.end(), words.begin(), words.end());
+  const Outcome outcome = run_lpmm(arguments);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::set<std::string> lines;
+  std::istringstream text(outcome.out);
+  for (std::string line; std::getline(text, line);) lines.insert(line);
+  return lines;
+}
+
+TEST(Completion, KnowsCommandsOptionsAndNames) {
+  using Set = std::set<std::string>;
+  EXPECT_EQ(completed({"tr"}), Set{"train"});
+  EXPECT_TRUE(completed({""}).contains("help"));
+  EXPECT_EQ(completed({"bench", "u"}), Set{"update"});
+  EXPECT_EQ(completed({"bench", "c"}), Set{"codec"}) << "bench copy is hidden";
+  EXPECT_EQ(completed({"help", "pl"}), (Set{"plan", "plot"}));
+  EXPECT_EQ(completed({"train", "resnet8"}), Set{"resnet8_drawn"});
+  EXPECT_EQ(completed({"train", "resnet8_drawn", "--pre"}), Set{"--preset"});
+  EXPECT_EQ(completed({"train", "resnet8_drawn", "--preset", "lpmm-m"}), Set{"lpmm-min"});
+  EXPECT_EQ(completed({"train", "resnet8_drawn", "--preset", "=", "lpmm-m"}), Set{"lpmm-min"});
+  EXPECT_EQ(completed({"train", "resnet8_drawn", "--set", "train.ep"}), Set{"train.epochs="});
+  EXPECT_EQ(completed({"train", "resnet8_drawn", "--out", ""}), Set{}) << "a folder: the shell completes it";
+  EXPECT_EQ(completed({"train", "resnet8_drawn", ""}), Set{});
+  EXPECT_EQ(completed({"completion", ""}), (Set{"bash", "fish", "zsh"}));
+  EXPECT_EQ(completed({"config", "train.ba"}), Set{"train.batch"});
+}
+
+// Each shell that is here reads its script; bash completes with it.
+TEST_F(Answers, CompletionScriptsRun) {
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const Outcome script = run_lpmm({"completion", shell});
+    ASSERT_EQ(script.code, 0);
+    const std::string file = write("lpmm." + shell, script.out);
+    if (std::system(("command -v " + shell + " >/dev/null").c_str()) != 0) continue;
+    EXPECT_EQ(std::system((shell + " -n " + file).c_str()), 0) << shell;
+  }
+  expect_failure(run_lpmm({"completion", "csh"}), 2, {"csh"});
+  const std::string driver = write("driver.bash", fmt::format(R"(
+source "{}"
+COMP_WORDS=({} train resnet8_drawn --preset lpmm-c)
+COMP_CWORD=4
+_lpmm 2>/dev/null
+echo "${{COMPREPLY[*]}}"
+complete -p lpmm
+)",
+                                                              path("lpmm.bash"), LPMM_PROGRAM));
+  ASSERT_EQ(std::system(fmt::format("bash {} > {}", driver, path("said")).c_str()), 0);
+  EXPECT_EQ(read_file(path("said")), "lpmm-compact\ncomplete -o default -F _lpmm lpmm\n");
+}
+
+// ---- what people see -------------------------------------------------------------------------------------
+
+// A terminal of so many columns takes standard error; what was written there.
+std::string on_terminal(int columns, const std::vector<std::string>& arguments) {
+  int terminal = -1, device = -1;
+  winsize size{};
+  size.ws_col = static_cast<unsigned short>(columns);
+  size.ws_row = 25;
+  if (openpty(&terminal, &device, nullptr, nullptr, &size) != 0) return "no terminal";
+  std::array<char, 256> name{};
+  EXPECT_EQ(ttyname_r(device, name.data(), name.size()), 0);
+  std::string text;
+  std::thread reader([&] {
+    std::array<char, 4096> bytes{};
+    for (ssize_t n; (n = read(terminal, bytes.data(), bytes.size())) > 0;) {
+      text.append(bytes.data(), static_cast<std::size_t>(n));
+    }
+  });
+  EXPECT_EQ(run_lpmm(arguments, {.error_stream = name.data()}).code, 0);
+  close(device);  // the reader comes to the end
+  reader.join();
+  close(terminal);
+  return text;
+}
+
+TEST_F(Answers, ProgressFitsIntoTheTerminal) {
+  const std::vector<std::string> arguments = {"train", config(), "--out", path("run"), "--json"};
+  for (const int columns : {80, 40, 200}) {
+    fs::remove_all(path("run"));
+    const std::string text = on_terminal(columns, arguments);
+    ASSERT_NE(text.find("\rstep "), std::string::npos) << text;
+    std::size_t widest = 0;
+    for (std::size_t at = text.find("\rstep "); at != std::string::npos; at = text.find("\rstep ", at + 1)) {
+      widest = std::max(widest, text.find("\x1b[K", at) - at - 1);
+    }
+    EXPECT_LT(widest, static_cast<std::size_t>(columns));
+    EXPECT_EQ(widest > 79, columns == 200);
+  }
+}
+
+TEST_F(Answers, TrainEndsWithThreeLinesForPeople) {
+  const Outcome run = run_lpmm({"train", config(), "--quiet", "--out", path("a run")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 3) << run.out;
+  EXPECT_TRUE(run.out.starts_with("done after 4 steps in ")) << run.out;
+  for (const std::string& part : {std::string("test accuracy"), "the run lies in " + path("a run"),
+                                  "lpmm eval '" + path("a run") + "'", std::string("lpmm report")}) {
+    EXPECT_NE(run.out.find(part), std::string::npos) << part << "\n" << run.out;
+  }
+}
+
+TEST_F(Answers, PlanSaysSizesBesideThoseOfFp32) {
+  const Outcome plan = run_lpmm({"plan", "resnet20_cifar10", "--preset", "lpmm", "--set", "data.set=drawn"});
+  ASSERT_EQ(plan.code, 0) << plan.err;
+  for (const char* part : {"times smaller", "MB", "kB", "fp32", "peak of the run", "momentum"}) {
+    EXPECT_NE(plan.out.find(part), std::string::npos) << part << "\n" << plan.out;
+  }
+}
+
+TEST_F(Answers, PlanNeedsNoTokenizer) {
+  write("text.txt", std::string(4000, 'a'));
+  const std::vector<std::string> plan = {"plan",
+                                         "gpt2_124m",
+                                         "--json",
+                                         "--set",
+                                         "data.path=" + path("text.txt"),
+                                         "--set",
+                                         "train.batch=1",
+                                         "--set",
+                                         "train.microbatches=1",
+                                         "--set",
+                                         "data.length=64"};
+  const Outcome outcome = run_lpmm(plan, {.environment = {{"LPMM_DATA", path("none")}}});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("no tokenizer in"), std::string::npos);
+  EXPECT_GT(outcome.json()["parameters"], 124'000'000);
+}
+
 TEST(Cli, BadUsageExitsWithTwo) {
-  expect_failure(run_lpmm({}), 2, {"subcommand"});
+  expect_failure(run_lpmm({"--json"}), 2, {"--json"});
   expect_failure(run_lpmm({"trian"}), 2, {"trian", "train"});
   expect_failure(run_lpmm({"bench", "updat"}), 2, {"updat", "update"});
   expect_failure(run_lpmm({"plan"}), 2, {"CONFIG"});
@@ -81,8 +271,6 @@ TEST(Cli, AnswersMayHoldAnyBytes) {
 }
 
 // ---- answers ---------------------------------------------------------------------------------------------
-
-class Answers : public ProgramTest {};
 
 TEST_F(Answers, PlanHasItsKeysAndAddsUp) {
   for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8"}) {

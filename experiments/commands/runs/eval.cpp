@@ -6,6 +6,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "experiments/commands/shipped_configs.h"
 #include "lpmm/base/error.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
@@ -25,7 +26,8 @@ int run_eval(const EvalArguments& o) {
   const std::string checkpoint = find_checkpoint(o.path);
   ConfigOptions options;
   options.settings = {fmt::format("train.threads={}", o.threads)};
-  RunConfig config = load_config(o.config.empty() ? config_beside(checkpoint) : o.config, options);
+  RunConfig config =
+      load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config), options);
   if (!o.text.empty()) {
     if (!reads_tokens(config.model)) {
       throw UsageError(fmt::format("--data is for models of text; {} reads images", config.model.name));

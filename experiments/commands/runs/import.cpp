@@ -91,7 +91,7 @@ void add_import_command(CLI::App& program, Action& action) {
   command->footer(R"(Examples:
   lpmm import gpt2/ --out runs/gpt2
   lpmm sample runs/gpt2 --prompt "The meaning of life is"
-  lpmm train experiments/configs/gpt2_124m.toml --init runs/gpt2 --out runs/tuned)");
+  lpmm train gpt2_124m --init runs/gpt2 --out runs/tuned)");
   on_selected(*command, action, o, run_import);
 }
 

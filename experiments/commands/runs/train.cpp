@@ -8,6 +8,9 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/process.h"
+#include "lpmm/base/progress.h"
+#include "lpmm/base/text.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
@@ -15,6 +18,33 @@
 
 namespace lpmm {
 namespace {
+
+std::string number_or_dash(const nlohmann::ordered_json& value, const char* format, double factor = 1) {
+  return value.is_number() ? fmt::format(fmt::runtime(format), factor * value.get<double>()) : "-";
+}
+
+// What came out, where it lies, what to type next.
+void print_for_people(const nlohmann::ordered_json& s, const RunConfig& config, const std::string& out) {
+  const bool is_text = reads_tokens(config.model);
+  const std::string quality =
+      is_text ? fmt::format("validation loss {}", number_or_dash(s["test_loss"], "{:.4f}"))
+              : fmt::format("test accuracy {} %, loss {}", number_or_dash(s["test_accuracy"], "{:.1f}", 100),
+                            number_or_dash(s["test_loss"], "{:.4f}"));
+  const double bits = s["bits_per_parameter"].get<double>();
+  fmt::print("{} after {} steps in {}: {}; model memory {} ({:.1f} bits per parameter)\n",
+             s["interrupted"].get<bool>() ? "stopped" : "done", s["steps"].get<std::int64_t>(),
+             format_time(s["train_seconds"].get<double>()), quality,
+             format_bytes(s["model_memory_bytes"]["total"].get<std::int64_t>()), bits);
+  fmt::print("the run lies in {}: config.toml, log.jsonl, checkpoints/\n", printable(out));
+  if (s["interrupted"].get<bool>()) {
+    fmt::print("next: the same command with --resume goes on from here\n");
+    return;
+  }
+  const std::string run = path_argument(out);
+  const std::vector<std::string> use = {"lpmm", is_text ? "sample" : "eval", run};
+  const std::vector<std::string> report = {"lpmm", "report", run, "--out", "report.html"};
+  fmt::print("next: {}, {}\n", printable(shell_command(use)), printable(shell_command(report)));
+}
 
 struct TrainArguments {
   ConfigArguments config;
@@ -33,7 +63,12 @@ int run_train(const TrainArguments& o) {
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
   const Setup setup = open_data(config, own.empty() ? nullptr : saved_tokenizer(own, config), o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
-  print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
+  const auto summary = nlohmann::ordered_json::parse(result.summary);
+  if (o.json) {
+    print_answer(summary, true);
+  } else {
+    print_for_people(summary, setup.config, o.run.out);
+  }
   return result.interrupted ? kInterrupted : 0;
 }
 
@@ -61,9 +96,9 @@ train.steps, train.batch, train.microbatches, train.seed, train.compute (bf16, f
 optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, data.set (cifar10, drawn,
 auto) and every other key of the file.
 Examples:
-  lpmm train experiments/configs/resnet20_cifar10.toml --preset lpmm --set train.epochs=10 --out runs/r20
-  lpmm train experiments/configs/resnet8_drawn.toml --preset lpmm-min --rounding rn --out runs/rn --json
-  lpmm train experiments/configs/resnet20_cifar10.toml --out runs/r20 --resume)");
+  lpmm train resnet20_cifar10 --preset lpmm --set train.epochs=10 --out runs/r20
+  lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json
+  lpmm train resnet20_cifar10 --out runs/r20 --resume)");
   on_selected(*command, action, o, run_train);
 }
 

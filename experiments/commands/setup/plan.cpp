@@ -1,9 +1,15 @@
 // `lpmm plan`: what a run will take, without running it.
 #include "lpmm/run/plan.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
+#include "lpmm/base/progress.h"
+#include "lpmm/base/text.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -14,9 +20,63 @@ struct Options {
   bool json = false;
 };
 
+constexpr int kGpt2Vocabulary = 50257;
+
+// Without GPT-2's files a text can be planned for, though not be read: its bytes stand for its tokens.
+Setup setup_without_tokenizer(RunConfig config) {
+  const TextOptions& text = config.data.text;
+  const bool needs_files = config.data.set == "text" && text.tokenizer == "gpt2" &&
+                           config.train.init.empty() && !text.path.ends_with(".tokens");
+  if (!needs_files || std::filesystem::exists(std::filesystem::path(gpt2_folder(text)) / "encoder.json")) {
+    return Setup(config);
+  }
+  tell(
+      fmt::format("no tokenizer in {}: every byte of the text is counted as a token, about four times too "
+                  "many; `lpmm data get gpt2-bpe` downloads it\n",
+                  gpt2_folder(text)));
+  if (config.model.vocabulary == 0) config.model.vocabulary = kGpt2Vocabulary;
+  return Setup(config, make_byte_tokenizer(), {});
+}
+
+void print_row(const std::string& what, std::int64_t bytes, std::int64_t fp32) {
+  fmt::print("{:<26} {:>10} {:>10}\n", what, format_bytes(bytes), format_bytes(fp32));
+}
+
+// For people: sizes beside those of the same run with all memory in fp32.
+void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
+  const Ledger &a = plan.ledger, &b = fp32.ledger;
+  fmt::print("{} parameters, {:.2f} bits each for all model memory; fp32: {:.2f} bits\n", a.parameters,
+             a.bits_per_parameter(), b.bits_per_parameter());
+  const double times = static_cast<double>(b.model_memory()) /
+                       static_cast<double>(std::max<std::int64_t>(1, a.model_memory()));
+  fmt::print("model memory {} in place of {}: {:.1f} times smaller\n\n", format_bytes(a.model_memory()),
+             format_bytes(b.model_memory()), times);
+  fmt::print("{:<26} {:>10} {:>10}\n", "", policy.preset, "fp32");
+  for (int r = 0; r < kRoles; ++r) {
+    const Role role = static_cast<Role>(r);
+    print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
+  }
+  print_row("exempt (fp32)", a.exempt, b.exempt);
+  print_row("buffers", a.buffers, b.buffers);
+  print_row("model memory", a.model_memory(), b.model_memory());
+  print_row("activations", a.activations, b.activations);
+  print_row("workspace", a.workspace, b.workspace);
+  print_row("data", plan.data_bytes, fp32.data_bytes);
+  print_row("program and libraries", plan.overhead_bytes, fp32.overhead_bytes);
+  print_row("peak of the run", plan.peak_bytes, fp32.peak_bytes);
+}
+
 int run(const Options& o) {
-  const Setup setup(o.config.load());
-  print_answer(plan_json(make_plan(setup, *make_model(setup.config.model))), o.json);
+  const Setup setup = setup_without_tokenizer(o.config.load());
+  const auto model = make_model(setup.config.model);
+  const Plan plan = make_plan(setup, *model);
+  if (o.json) {
+    print_answer(plan_json(plan), true);
+    return 0;
+  }
+  Setup plain = setup;
+  plain.config.policy = make_policy("fp32");
+  print_plan(plan, make_plan(plain, *model), setup.config.policy);
   return 0;
 }
 
@@ -29,13 +89,14 @@ void add_plan_command(CLI::App& program, Action& action) {
   add_config_arguments(*command, o->config);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      R"(Prints parameters, bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role,
+      R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
+bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role,
 exempt and buffers, activation_bytes, workspace_bytes, largest_transient_bytes (the largest piece of
 a parameter or gradient that is ever unpacked at once) and peak_bytes (what the run adds to its
 resident memory).
 Examples:
-  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm
-  lpmm plan experiments/configs/resnet20_cifar10.toml --preset lpmm-min --set train.batch=512 --json)");
+  lpmm plan resnet20_cifar10 --preset lpmm
+  lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json)");
   on_selected(*command, action, o, run);
 }
 

@@ -91,7 +91,7 @@ mean of all elements; the parameter's is for a run without error feedback. A pro
 training: weights grow and gradients shrink later, and more bits are needed then. The formulas:
 theory/README.md 1.5, 1.6, 2 and 4.
 Example:
-  lpmm advise experiments/configs/gpt_tiny_embedded.toml --preset lpmm-min)");
+  lpmm advise gpt_tiny_embedded --preset lpmm-min)");
   on_selected(*command, action, o, run);
 }
 

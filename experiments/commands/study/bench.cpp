@@ -62,7 +62,7 @@ void add_train(CLI::App& bench, Action& action) {
       ->capture_default_str();
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Example:
-  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm --threads 2)");
+  lpmm bench train resnet20_cifar10 --preset lpmm --threads 2)");
   on_selected(*command, action, o, run_train);
 }
 
@@ -189,7 +189,7 @@ void add_bench_command(CLI::App& program, Action& action) {
   bench->footer(R"(Examples:
   lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json
   lpmm bench codec
-  lpmm bench train experiments/configs/resnet20_cifar10.toml --preset lpmm)");
+  lpmm bench train resnet20_cifar10 --preset lpmm)");
   add_update(*bench, action);
   add_codec(*bench, action);
   add_copy(*bench, action);

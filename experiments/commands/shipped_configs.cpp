@@ -1,0 +1,54 @@
+#include "experiments/commands/shipped_configs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+
+// prefix/bin/lpmm has prefix/share/lpmm/configs, source/build/lpmm has source/experiments/configs. Empty:
+// neither is there.
+fs::path folder_of_configs() {
+  std::error_code none;
+  const fs::path above = fs::read_symlink("/proc/self/exe", none).parent_path().parent_path();
+  for (const char* inside : {"share/lpmm/configs", "experiments/configs"}) {
+    if (fs::is_directory(above / inside, none)) return above / inside;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> shipped_config_names() {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& item : fs::directory_iterator(folder_of_configs(), none)) {
+    if (item.path().extension() == ".toml") names.push_back(item.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string find_config(const std::string& path_or_name) {
+  std::error_code none;
+  if (fs::exists(path_or_name, none) || path_or_name.find('/') != std::string::npos) return path_or_name;
+  const std::vector<std::string> names = shipped_config_names();
+  if (std::find(names.begin(), names.end(), path_or_name) != names.end()) {
+    return (folder_of_configs() / (path_or_name + ".toml")).string();
+  }
+  if (names.empty()) return path_or_name;  // whoever opens it says that it is not there
+  const std::vector<std::string_view> words(names.begin(), names.end());
+  throw UsageError(
+      fmt::format("{}: is neither a file nor a configuration that comes with lpmm ({}); did you "
+                  "mean {}?",
+                  path_or_name, join(words), nearest_name(path_or_name, words)));
+}
+
+}  // namespace lpmm
