@@ -2,6 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/codec.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {
@@ -11,7 +16,8 @@ PackedVector::PackedVector(std::span<const float> values, std::string_view prese
                            const OptimizerConfig& optimizer, std::uint64_t seed, int threads)
     : pool_(threads),
       memory_({{"weights", {1, static_cast<std::int64_t>(values.size())}}}, make_policy(preset, optimizer),
-              optimizer, seed, 1, pool_) {
+              optimizer, seed, 1, pool_),
+      seed_(seed) {
   memory_.initialize(0, 0, values);
 }
 
@@ -30,6 +36,108 @@ void PackedVector::step(std::span<const float> gradient, double learning_rate) {
   if (!memory_.commit(learning_rate).applied) {
     throw RunError(fmt::format("step {}: a gradient is NaN, infinite or above 2^120", step_));
   }
+}
+
+// A piece of memory as the file names it.
+struct PackedVector::Part {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::span<std::byte> bytes;
+};
+
+// Accumulators are empty between steps, and not kept.
+std::vector<PackedVector::Part> PackedVector::parts() const {
+  const auto bytes = [](auto* first, std::int64_t count) {
+    return std::span(reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(count));
+  };
+  std::vector<Part> out;
+  for (int r = 0; r < kRoles; ++r) {
+    const Role role = static_cast<Role>(r);
+    const kernels::RoleView v = memory_.view(0, role);
+    if (role == Role::kAccumulator || v.codes == nullptr) continue;
+    const std::string name(to_string(role));
+    const std::int64_t codes = code_bytes(v.codec.format, v.elements);
+    out.push_back({name + ".codes", "U8", {codes}, bytes(v.codes, codes)});
+    if (!is_packed(v.codec.format)) continue;
+    const std::int64_t steps = step_bytes(v.codec, v.elements);
+    out.push_back({name + ".steps", "BF16", {steps / 2}, bytes(v.steps, steps)});
+  }
+  return out;
+}
+
+Metadata PackedVector::metadata() const {
+  Metadata out = {{"format", "lpmm packed vector"},        {"version", "1"},
+                  {"elements", fmt::format("{}", size())}, {"seed", fmt::format("{}", seed_)},
+                  {"step", fmt::format("{}", step_)},      {"updates", fmt::format("{}", memory_.updates())}};
+  if (const double rate = memory_.last_learning_rate(); std::isfinite(rate)) {
+    out["learning_rate"] = fmt::format("{}", rate);
+  }
+  for (int r = 0; r < kRoles; ++r) {
+    const Role role = static_cast<Role>(r);
+    const kernels::RoleView v = memory_.view(0, role);
+    if (v.codes != nullptr) out[std::string(to_string(role))] = to_string(v.codec);
+  }
+  return out;
+}
+
+void PackedVector::save(const std::string& path) const {
+  std::vector<SafetensorsSource> sources;
+  for (const Part& part : parts()) {
+    sources.push_back(
+        {part.name, part.dtype, part.shape, [bytes = part.bytes](const auto& sink) { sink(bytes); }});
+  }
+  write_safetensors(path, metadata(), sources);
+}
+
+void PackedVector::load(const std::string& path) {
+  const SafetensorsFile file(path);
+  const auto refuse = [&](const std::string& what) { return RunError(fmt::format("{}: {}", path, what)); };
+  const Metadata expected = metadata();
+  for (const auto& [key, value] : expected) {
+    if (key == "step" || key == "updates" || key == "learning_rate") continue;
+    const auto saved = file.metadata().find(key);
+    if (saved == file.metadata().end()) throw refuse(fmt::format("says nothing of its {}", key));
+    if (saved->second != value) {
+      throw refuse(fmt::format("has the {} {}, the vector that loads it {}", key, saved->second, value));
+    }
+  }
+  const std::vector<Part> mine = parts();
+  if (file.entries().size() != mine.size()) throw refuse("has other tensors than the vector that loads it");
+  std::vector<std::vector<std::byte>> read;  // whole, before anything changes
+  for (const Part& part : mine) {
+    const SafetensorsEntry* entry = file.find(part.name);
+    if (entry == nullptr || entry->dtype != part.dtype || entry->shape != part.shape) {
+      throw refuse(fmt::format("has no {} of {} {}", part.name, part.shape[0], part.dtype));
+    }
+    file.read(*entry, 0, read.emplace_back(part.bytes.size()));
+    if (part.dtype != "BF16") continue;
+    std::vector<std::uint16_t> steps(read.back().size() / 2);
+    std::memcpy(steps.data(), read.back().data(), read.back().size());
+    for (const std::uint16_t step : steps) {
+      if (step >= 0x7F80) throw refuse(fmt::format("{} holds what is no step", part.name));
+    }
+  }
+  restore_progress(file.metadata(), path);
+  for (std::size_t i = 0; i < mine.size(); ++i)
+    std::copy(read[i].begin(), read[i].end(), mine[i].bytes.begin());
+}
+
+void PackedVector::restore_progress(const Metadata& saved, const std::string& path) {
+  const auto number = [&](const char* key, auto value, auto usual) {
+    const auto found = saved.find(key);
+    if (found == saved.end()) return usual;
+    const std::string& text = found->second;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+      throw RunError(fmt::format("{}: its {} is {}, which is no such number", path, key, text));
+    }
+    return value;
+  };
+  const auto step = number("step", std::uint32_t{}, std::uint32_t{});
+  const auto updates = number("updates", std::int64_t{}, std::int64_t{});
+  const double rate = number("learning_rate", 0.0, kNoLearningRate);
+  memory_.set_progress(step, updates, rate);
+  step_ = step;
 }
 
 }  // namespace lpmm

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "kernels/pool.h"
+#include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
 
 namespace lpmm {
@@ -26,11 +28,23 @@ class PackedVector {
   void step(std::span<const float> gradient, double learning_rate);
   void step(std::span<const float> gradient) { step(gradient, memory_.optimizer().learning_rate); }
 
+  // One safetensors file of codes, steps and state. A vector of the same size, preset, optimizer and seed
+  // that loads it goes on to the bit. load() throws RunError naming file and tensor where it is not such a
+  // file; the vector is then as before.
+  void save(const std::string& path) const;
+  void load(const std::string& path);
+
   const ModelMemory& memory() const { return memory_; }
 
  private:
+  struct Part;
+  std::vector<Part> parts() const;
+  Metadata metadata() const;
+  void restore_progress(const Metadata& saved, const std::string& path);
+
   Pool pool_;
   ModelMemory memory_;
+  std::uint64_t seed_;
   std::uint32_t step_ = 0;
 };
 

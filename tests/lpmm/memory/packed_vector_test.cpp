@@ -7,6 +7,8 @@
 #include <limits>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+#include "tests/lpmm/scratch.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {
@@ -51,6 +53,60 @@ TEST(PackedVector, RefusesAGradientThatIsNotFinite) {
   w.step(gradient);
   EXPECT_NE(static_cast<std::vector<float>>(w), before);
   EXPECT_EQ(w.size(), 100);
+}
+
+TEST(PackedVector, GoesOnToTheBitAfterSaveAndLoad) {
+  const Scratch folder;
+  const OptimizerConfig adam = {.rule = RuleName::kAdam, .learning_rate = 0.05};
+  const auto start = normal_values(700, 3, 1), gradient = normal_values(700, 4, 1);
+  for (const char* preset : {"fp32", "lpmm", "lpmm-min", "lpmm-nano"}) {
+    PackedVector first(start, preset, adam, 7, 2);
+    for (int i = 0; i < 5; ++i) first.step(gradient);
+    first.save(folder / "w.safetensors");
+    PackedVector second(std::vector<float>(700), preset, adam, 7, 1);
+    second.load(folder / "w.safetensors");
+    EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first)) << preset;
+    for (int i = 0; i < 5; ++i) first.step(gradient, 0.01), second.step(gradient, 0.01);
+    EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first)) << preset;
+  }
+}
+
+TEST(PackedVector, LoadRefusesWhatIsNotItsOwn) {
+  const Scratch folder;
+  const OptimizerConfig sgd = {.learning_rate = 0.1, .momentum = 0.9};
+  const auto start = normal_values(700, 3, 1);
+  const PackedVector saved(start, "lpmm", sgd);
+  saved.save(folder / "w.safetensors");
+  const auto said = [&](PackedVector w, const std::string& file) {
+    const std::vector<float> before = w;
+    std::string message = "no error";
+    try {
+      w.load(folder / file);
+    } catch (const RunError& e) {
+      message = e.what();
+    }
+    EXPECT_EQ(static_cast<std::vector<float>>(w) == before, message != "no error") << message;
+    return message;
+  };
+  const std::vector<float> zeros(700);
+  EXPECT_EQ(said({zeros, "lpmm", sgd}, "w.safetensors"), "no error");
+  for (const auto& [message, part] : std::vector<std::pair<std::string, std::string>>{
+           {said({std::vector<float>(701), "lpmm", sgd}, "w.safetensors"), "the elements 700"},
+           {said({zeros, "lpmm-min", sgd}, "w.safetensors"), "the vector that loads it"},
+           {said({zeros, "lpmm", sgd, 2}, "w.safetensors"), "the seed 1"},
+           {said({zeros, "lpmm", {.rule = RuleName::kAdam}}, "w.safetensors"), "the vector that loads it"},
+           {said({zeros, "lpmm", sgd}, "none.safetensors"), "none.safetensors"}}) {
+    EXPECT_NE(message.find(part), std::string::npos) << message;
+  }
+  const std::string bytes = read_text(folder / "w.safetensors", 1 << 20);
+  const auto write = [&](std::string changed) { write_text(folder / "bad.safetensors", changed); };
+  write(bytes.substr(0, bytes.size() / 2));
+  EXPECT_NE(said({zeros, "lpmm", sgd}, "bad.safetensors"), "no error");
+  std::string steps = bytes;  // wider types come first: the steps
+  const std::size_t at = 8 + static_cast<std::uint8_t>(bytes[0]) + 256 * static_cast<std::uint8_t>(bytes[1]);
+  steps[at] = steps[at + 1] = '\xFF';
+  write(steps);
+  EXPECT_NE(said({zeros, "lpmm", sgd}, "bad.safetensors").find("no step"), std::string::npos);
 }
 
 }  // namespace
