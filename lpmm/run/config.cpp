@@ -182,6 +182,10 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   Reader reader(file);
   config_keys::visit(reader, config);
   file.refuse_unknown(config_keys::kOtherWords);
+  // Without a text of its own, any other may be evaluated later: bytes have no unknown characters.
+  if (!file.table("data").has("tokenizer") && config.data.text.path.empty()) {
+    config.data.text.tokenizer = "bytes";
+  }
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());
   check(config, file);
   return config;

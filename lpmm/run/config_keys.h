@@ -79,7 +79,8 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole, "drawn: seed of the images");
   v.text("path", c.data.text.path,
          "text: file of text or of tokens; empty: licence texts of a Debian system");
-  v.text("tokenizer", c.data.text.tokenizer, "text: characters, bytes or gpt2");
+  v.text("tokenizer", c.data.text.tokenizer,
+         "text: characters, bytes or gpt2; not given: bytes without a path");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");
   v.integer("length", c.data.text.length, 0, 1 << 20, "text: tokens of a sequence; 0: model.context");

@@ -264,6 +264,17 @@ TEST(Config, OtherWordsFindTheirKeys) {
   }
 }
 
+// Any text can be evaluated and any prompt typed where the run names no text of its own.
+TEST(Config, TextWithoutAPathIsReadAsBytes) {
+  const auto tokenizer = [](const std::string& data) {
+    return parse("[data]\nset = 'text'\n" + data).data.text.tokenizer;
+  };
+  EXPECT_EQ(tokenizer(""), "bytes");
+  EXPECT_EQ(tokenizer("path = 'a.txt'\n"), "characters");
+  EXPECT_EQ(tokenizer("tokenizer = 'characters'\n"), "characters");
+  EXPECT_NE(to_toml(parse("[data]\nset = 'text'\n")).find("tokenizer = \"bytes\""), std::string::npos);
+}
+
 TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
   const std::vector<ConfigKey> keys = all_config_keys();
   std::set<std::string> names;
