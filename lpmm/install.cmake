@@ -14,6 +14,8 @@ install(DIRECTORY lpmm kernels DESTINATION ${LPMM_HEADER_DIR} FILES_MATCHING PAT
         PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
 if(TARGET lpmm)
   install(TARGETS lpmm)
+  # experiments/commands/shipped_configs.cpp looks there, from the program's own place.
+  install(DIRECTORY experiments/configs DESTINATION share/lpmm FILES_MATCHING PATTERN "*.toml")
 endif()
 
 # A static library hands on what it was linked with: the package looks for the same.

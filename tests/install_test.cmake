@@ -13,6 +13,14 @@ function(run)
 endfunction()
 
 run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/prefix)
+# The installed program finds its configurations by name, from anywhere.
+if(EXISTS ${work}/prefix/bin/lpmm)
+  execute_process(COMMAND ${work}/prefix/bin/lpmm plan resnet8_drawn --json WORKING_DIRECTORY /
+                  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
+  if(NOT result EQUAL 0 OR NOT output MATCHES "peak_bytes")
+    message(FATAL_ERROR "lpmm plan resnet8_drawn: ${output}${error}")
+  endif()
+endif()
 file(COPY ${SOURCE_DIR}/experiments/example DESTINATION ${work})  # away from our headers
 run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${work}/example -B ${work}/build -DCMAKE_BUILD_TYPE=Release
     -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS} "-DCMAKE_PREFIX_PATH=${work}/prefix;${PREFIX_PATH}")
