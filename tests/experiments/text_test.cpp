@@ -227,6 +227,21 @@ TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   EXPECT_TRUE(weights("text", "00000040") == weights("file", "00000040"));
 }
 
+// A model that goes out and comes back brings its tokenizer, wherever GPT-2's lies.
+TEST_F(TextProgram, ImportOfOnesOwnExportKnowsItsTokenizer) {
+  for (const std::string tokenizer : {"characters", "bytes"}) {
+    ASSERT_EQ(train_gpt(tokenizer, {"--set", "data.tokenizer=" + tokenizer, "--set", "train.steps=2"}).code,
+              0);
+    ASSERT_EQ(run_lpmm({"export", path(tokenizer), "--hf", "--out", path(tokenizer + "_hf")}).code, 0);
+    const Outcome back = run_lpmm({"import", path(tokenizer + "_hf"), "--preset", "fp32", "--out",
+                                   path(tokenizer + "_back"), "--json"});
+    ASSERT_EQ(back.code, 0) << back.err;
+    EXPECT_EQ(back.json()["tokenizer"], tokenizer);
+    const Outcome text = run_lpmm({"sample", path(tokenizer + "_back"), "--tokens", "5", "--prompt", "a"});
+    EXPECT_EQ(text.code, 0) << text.err;
+  }
+}
+
 TEST_F(TextProgram, ImportFineTuneExport) {
   const Outcome made =
       run_lpmm({"import", kTiny, "--preset", "fp32", "--vocab", path("none"), "--out", path("hf"), "--json"});

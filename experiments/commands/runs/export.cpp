@@ -7,6 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
@@ -28,6 +29,9 @@ int run_export(const ExportArguments& o) {
     if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
     const RunConfig config = text_config(path);
     export_hugging_face(StoredWeights(path), config.model, o.output, pool);
+    const auto run = checkpoint_run(path);
+    const auto tokenizer = run.find("tokenizer");
+    if (tokenizer != run.end()) write_text(o.output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
     print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);
     return 0;
   }
@@ -59,7 +63,9 @@ void add_export_command(CLI::App& program, Action& action) {
                     "a GPT as Hugging Face lays it out: model.safetensors, config.json");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(R"(Examples:
+  command->footer(
+      R"(With --hf a model's tokenizer is written beside it, as lpmm describes it, for lpmm import.
+Examples:
   lpmm export runs/r20 --type bf16 --out r20.safetensors
   lpmm export runs/gpt --hf --out gpt_hf)");
   on_selected(*command, action, o, run_export);

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/log.h"
 #include "models/hugging_face.h"
 #include "models/models.h"
 
@@ -24,7 +26,35 @@ struct ImportArguments {
   bool json = false;
 };
 
-int run_import(const ImportArguments& o) {
+// What `export --hf` wrote beside the model; null where there is none.
+ordered_json own_tokenizer(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+  const fs::path file = folder / kOwnTokenizer;
+  return fs::exists(file) ? parse_json(read_text(file.string(), std::uint64_t{1} << 26)) : ordered_json();
+}
+
+// The model's own tokenizer, else that of --vocab, else GPT-2's where it fits; null where there is none.
+ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
+  if (o.folder.empty()) {
+    if (ordered_json own = own_tokenizer(o.path); !own.is_null()) return own;
+  }
+  const std::string folder = gpt2_folder(config.data.text);
+  if (std::filesystem::exists(std::filesystem::path(folder) / "encoder.json")) {
+    const auto tokenizer = load_gpt2_tokenizer(folder);
+    if (tokenizer->vocabulary() <= config.model.vocabulary) return tokenizer->describe();
+    if (!o.folder.empty()) {
+      throw UsageError(
+          fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", folder,
+                      tokenizer->vocabulary(), o.path, config.model.vocabulary));
+    }
+  }
+  tell(fmt::format("no tokenizer in {} that fits: text cannot be sampled from this import (see --vocab)\n",
+                   folder));
+  return {};
+}
+
+RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
   config.model = hugging_face_model(o.path);
   config.policy = make_policy(o.preset);
@@ -34,6 +64,11 @@ int run_import(const ImportArguments& o) {
   config.data.text.length = config.model.context;
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
+  return config;
+}
+
+int run_import(const ImportArguments& o) {
+  RunConfig config = imported_config(o);
   const auto model = make_model(config.model);
   const std::filesystem::path out(o.output), saved = out / "config.toml";
   if (std::filesystem::exists(saved)) {
@@ -43,18 +78,15 @@ int run_import(const ImportArguments& o) {
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, pool);
   import_hugging_face(o.path, memory);
   ordered_json state = {{"source", o.path}};
-  const std::string folder = gpt2_folder(config.data.text);
-  const bool has_tokenizer = std::filesystem::exists(std::filesystem::path(folder) / "encoder.json");
-  if (has_tokenizer) {
-    const auto tokenizer = load_gpt2_tokenizer(folder);
-    if (tokenizer->vocabulary() > config.model.vocabulary) {
-      throw UsageError(
-          fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", folder,
-                      tokenizer->vocabulary(), o.path, config.model.vocabulary));
+  const ordered_json tokenizer = tokenizer_of(o, config);
+  if (!tokenizer.is_null()) {
+    const auto made = make_tokenizer(tokenizer, gpt2_folder(config.data.text));
+    if (made->vocabulary() > config.model.vocabulary) {
+      throw UsageError(fmt::format("{}: its tokenizer has {} tokens, the model only {}", o.path,
+                                   made->vocabulary(), config.model.vocabulary));
     }
-    state["tokenizer"] = tokenizer->describe();
-  } else {
-    tell(fmt::format("no tokenizer in {}: text cannot be sampled from this import (see --vocab)\n", folder));
+    state["tokenizer"] = tokenizer;
+    config.data.text.tokenizer = tokenizer["kind"].get<std::string>();
   }
   make_folder((out / "checkpoints").string());
   const std::string checkpoint = save_checkpoint((out / "checkpoints").string(), 0, config.model.name, memory,
@@ -68,7 +100,7 @@ int run_import(const ImportArguments& o) {
                 {"context", config.model.context},
                 {"vocabulary", config.model.vocabulary},
                 {"preset", o.preset},
-                {"tokenizer", has_tokenizer ? ordered_json("gpt2") : ordered_json()}},
+                {"tokenizer", tokenizer.is_null() ? ordered_json() : tokenizer["kind"]}},
                o.json);
   return 0;
 }

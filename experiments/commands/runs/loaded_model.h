@@ -22,6 +22,9 @@ RunConfig text_config(const std::string& checkpoint);
 // Of a model of text whose checkpoint holds no tokenizer.
 RunError no_tokenizer(const std::string& checkpoint);
 
+// The description of a tokenizer beside a model in Hugging Face's layout; their own file has another form.
+inline constexpr const char* kOwnTokenizer = "lpmm_tokenizer.json";
+
 // A run's data; the progress of reading a text is shown.
 Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, bool quiet);
 
