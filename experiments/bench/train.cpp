@@ -11,7 +11,7 @@
 
 namespace lpmm {
 TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,
-                       std::int64_t warm_up) {
+                       std::int64_t warm_up, const ProgressCall& progress) {
   const auto& t = config.train;
   const auto model = make_model(config.model);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, pool);
@@ -27,6 +27,7 @@ TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& po
     options.step = static_cast<std::uint32_t>(step);
     options.learning_rate = config.optimizer.learning_rate;
     const StepResult done = train_step(*program, memory, buffers, prefetcher, options);
+    if (progress) progress(step, warm_up + steps);
     if (step <= warm_up) continue;
     step_seconds.push_back(done.seconds());
     speed.seconds += done.seconds();

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/pool.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/data/batch.h"
 #include "lpmm/run/config.h"
 
@@ -18,8 +19,8 @@ struct TrainSpeed {
   double update_seconds = 0;   // clipping, update, clearing
 };
 
-// `steps` >= 1 measured steps after `warm_up` others.
+// `steps` >= 1 measured steps after `warm_up` others; `progress` counts all of them.
 TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,
-                       std::int64_t warm_up);
+                       std::int64_t warm_up, const ProgressCall& progress = {});
 
 }  // namespace lpmm

@@ -141,7 +141,7 @@ double copy_bandwidth_in_child(int threads) {
   return bandwidth;
 }
 
-UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
+UpdateBenchResult bench_update(const UpdateBenchOptions& options, const ProgressCall& progress) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
   const Rule rule = make_rule(optimizer, "", optimizer.learning_rate, 1000, 1, policy.error_feedback);
@@ -177,6 +177,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
 
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepetitions; ++i) {
+    if (progress) progress(i, kRepetitions);
     args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
     fill(n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::FoldArgs fold_args;
@@ -195,13 +196,15 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options) {
   return result;
 }
 
-std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads) {
+std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
+                                       const ProgressCall& progress) {
   if (elements <= 0) throw UsageError("bench codec: elements must be at least 1");
   Pool pool(threads);
   const double copy = copy_bandwidth_in_child(pool.threads()) * 1e9;
   const auto values = allocate<float>(elements);
   std::vector<CodecBenchRow> rows;
   for (const Codec& codec : codecs) {
+    if (progress) progress(std::ssize(rows), std::ssize(codecs));
     const std::vector<float> chunk = sample(0.01F, !is_signed(codec.format.map), 4);
     fill(elements, chunk, [&](std::int64_t at, std::int64_t count, const float* from) {
       std::copy_n(from, count, values.get() + at);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/format.h"
+#include "lpmm/base/progress.h"
 
 namespace lpmm {
 
@@ -32,7 +33,7 @@ struct UpdateBenchResult {
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
 // optimizer or preset, or no elements.
-UpdateBenchResult bench_update(const UpdateBenchOptions& options);
+UpdateBenchResult bench_update(const UpdateBenchOptions& options, const ProgressCall& progress = {});
 
 struct CodecBenchRow {
   Codec codec;
@@ -42,6 +43,7 @@ struct CodecBenchRow {
   double decode_copy_ratio = 0;
 };
 // Encode and decode of `elements` fp32 values from and to memory, for each codec.
-std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads);
+std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
+                                       const ProgressCall& progress = {});
 
 }  // namespace lpmm

@@ -36,13 +36,14 @@ double seconds_since(Clock::time_point start) {
 }
 
 Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
-               int examples) {
+               int examples, const ProgressCall& progress = {}) {
   Meter meter;
   Batch batch;
   const std::int64_t all = data.test_examples();
   for (std::int64_t first = 0; first < all; first += examples) {
     data.make_test_batch(first, std::min<std::int64_t>(examples, all - first), batch);
     meter += program.evaluate(memory, buffers, batch);
+    if (progress) progress(std::min(all, first + examples), all);
   }
   return meter;
 }
@@ -379,7 +380,8 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   return run.go(model, config_changed);
 }
 
-EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint) {
+EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
+                    const ProgressCall& progress) {
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
   check_memory(make_plan(Setup(config, setup), model), available_memory());
@@ -391,7 +393,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const auto data = load_data(setup, pool);
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, pool.threads());
-  const Meter meter = run_test(*program, memory, buffers, *data, examples);
+  const Meter meter = run_test(*program, memory, buffers, *data, examples, progress);
   return {meter.loss(), meter.accuracy(), meter.count, data->unit(), checkpoint};
 }
 

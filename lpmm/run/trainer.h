@@ -33,7 +33,9 @@ struct EvalResult {
   std::string unit;
   std::string checkpoint;
 };
-// The test set through a checkpoint, with memory for the parameters alone.
-EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint);
+// The test set through a checkpoint, with memory for the parameters alone. `progress` counts images or
+// sequences.
+EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
+                    const ProgressCall& progress = {});
 
 }  // namespace lpmm

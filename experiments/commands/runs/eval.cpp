@@ -8,6 +8,7 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "experiments/commands/shipped_configs.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
@@ -38,7 +39,9 @@ int run_eval(const EvalArguments& o) {
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
-  const EvalResult result = evaluate(setup, *make_model(setup.config.model), checkpoint);
+  Progress progress(o.json);
+  const EvalResult result =
+      evaluate(setup, *make_model(setup.config.model), checkpoint, progress.share_of("evaluating"));
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;

@@ -9,6 +9,7 @@
 #include "experiments/bench/update.h"
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/host.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/plan.h"
@@ -31,7 +32,9 @@ int run_train(const TrainArguments& o) {
   check_memory(make_plan(setup, *make_model(config.model)), available_memory());
   Pool pool(config.train.threads);
   const auto data = load_data(setup, pool);
-  const TrainSpeed speed = bench_train(config, *data, pool, o.steps, o.warm_up);
+  Progress progress(o.json);
+  const TrainSpeed speed =
+      bench_train(config, *data, pool, o.steps, o.warm_up, progress.share_of("measuring steps"));
   const auto share = [&](double part) { return part / speed.seconds; };
   print_answer({{fmt::format("{}_per_second", data->unit()), speed.items_per_second},
                 {"step_milliseconds", 1e3 * speed.median_step_seconds},
@@ -73,7 +76,8 @@ struct UpdateArguments {
 
 int run_update(const UpdateArguments& o) {
   const UpdateBenchOptions& options = o.bench;
-  const UpdateBenchResult result = bench_update(options);
+  Progress progress(o.json);
+  const UpdateBenchResult result = bench_update(options, progress.share_of("measuring updates"));
   print_answer({{"elements_per_second", result.elements_per_second},
                 {"packed_bytes_per_element", result.packed_bytes_per_element},
                 {"copy_gb_per_second", result.copy_gb_per_second},
@@ -127,7 +131,9 @@ int run_codec(const CodecArguments& o) {
     }
   }
   ordered_json rows = ordered_json::array();
-  for (const CodecBenchRow& row : bench_codec(specs, o.elements, o.threads)) {
+  Progress progress(o.json);
+  for (const CodecBenchRow& row :
+       bench_codec(specs, o.elements, o.threads, progress.share_of("measuring codecs"))) {
     rows.push_back({{"spec", to_string(row.codec)},
                     {"encode_elements_per_second", row.encode_elements_per_second},
                     {"decode_elements_per_second", row.decode_elements_per_second},
