@@ -183,7 +183,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   config_keys::visit(reader, config);
   file.refuse_unknown(config_keys::kOtherWords);
   // Without a text of its own, any other may be evaluated later: bytes have no unknown characters.
-  if (!file.table("data").has("tokenizer") && config.data.text.path.empty()) {
+  if (config.data.set == "text" && config.data.text.path.empty() && !file.table("data").has("tokenizer")) {
     config.data.text.tokenizer = "bytes";
   }
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());

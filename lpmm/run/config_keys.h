@@ -30,6 +30,7 @@ inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"eps", "optimizer.epsilon"},
     {"optimizer.name", "optimizer.rule"},
     {"optimizer", "optimizer.rule"},
+    {"momentum", "optimizer.momentum"},  // not the spec of that role
     {"clip", "optimizer.clip_norm"},
     {"grad_clip", "optimizer.clip_norm"},
     {"max_grad_norm", "optimizer.clip_norm"},

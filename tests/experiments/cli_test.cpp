@@ -249,7 +249,7 @@ TEST_F(Answers, PlanNeedsNoTokenizer) {
 }
 
 TEST(Cli, BadUsageExitsWithTwo) {
-  expect_failure(run_lpmm({"--json"}), 2, {"--json"});
+  expect_failure(run_lpmm({"--json"}), 2, {"subcommand"});
   expect_failure(run_lpmm({"trian"}), 2, {"trian", "train"});
   expect_failure(run_lpmm({"bench", "updat"}), 2, {"updat", "update"});
   expect_failure(run_lpmm({"plan"}), 2, {"CONFIG"});

@@ -94,7 +94,7 @@ TEST(PackedVector, LoadRefusesWhatIsNotItsOwn) {
            {said({std::vector<float>(701), "lpmm", sgd}, "w.safetensors"), "the elements 700"},
            {said({zeros, "lpmm-min", sgd}, "w.safetensors"), "the vector that loads it"},
            {said({zeros, "lpmm", sgd, 2}, "w.safetensors"), "the seed 1"},
-           {said({zeros, "lpmm", {.rule = RuleName::kAdam}}, "w.safetensors"), "the vector that loads it"},
+           {said({zeros, "lpmm", {.rule = RuleName::kAdam}}, "w.safetensors"), "variance"},
            {said({zeros, "lpmm", sgd}, "none.safetensors"), "none.safetensors"}}) {
     EXPECT_NE(message.find(part), std::string::npos) << message;
   }

@@ -271,6 +271,7 @@ TEST(Config, TextWithoutAPathIsReadAsBytes) {
   };
   EXPECT_EQ(tokenizer(""), "bytes");
   EXPECT_EQ(tokenizer("path = 'a.txt'\n"), "characters");
+  EXPECT_EQ(parse("").data.text.tokenizer, "characters") << "runs of images keep what they wrote";
   EXPECT_EQ(tokenizer("tokenizer = 'characters'\n"), "characters");
   EXPECT_NE(to_toml(parse("[data]\nset = 'text'\n")).find("tokenizer = \"bytes\""), std::string::npos);
 }
