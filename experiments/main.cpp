@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -11,15 +12,18 @@
 #include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/files/files.h"
 
 namespace {
 
 constexpr int kRunFailed = 1;
 constexpr int kBadUsage = 2;
+constexpr int kReaderGone = 141;  // what a shell says of a process that SIGPIPE ended
 
 int complain(const std::string& what, int code) {
   lpmm::tell(fmt::format("lpmm: {}\n", lpmm::printable(what)));
@@ -107,7 +111,9 @@ int main(int argc, char** argv) {
   try {
     const int code = run(argc, argv);
     std::cout.flush();
+    errno = 0;
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+      if (errno == EPIPE) return kReaderGone;
       return complain("standard output cannot be written", code == 0 ? kRunFailed : code);
     }
     return code;
@@ -115,7 +121,11 @@ int main(int argc, char** argv) {
     return complain(error.what(), kBadUsage);
   } catch (const std::bad_alloc&) {
     return complain("not enough memory; `lpmm plan` says what a run needs", kRunFailed);
+  } catch (const std::system_error& error) {
+    // `lpmm info | head` is no failure.
+    if (error.code() == std::errc::broken_pipe) return kReaderGone;
+    return complain(lpmm::error_text(error), kRunFailed);
   } catch (const std::exception& error) {
-    return complain(error.what(), kRunFailed);
+    return complain(lpmm::error_text(error), kRunFailed);
   }
 }

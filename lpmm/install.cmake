@@ -24,7 +24,7 @@ foreach(library lpmm_core lpmm_kernels)
   list(APPEND links ${of_library})
 endforeach()
 foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX Eigen3=Eigen3::Eigen
-        nlohmann_json=nlohmann_json::nlohmann_json CUDAToolkit=CUDA::cudart_static)
+        nlohmann_json=nlohmann_json::nlohmann_json ZLIB=ZLIB::ZLIB CUDAToolkit=CUDA::cudart_static)
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 1 target)
   if(target IN_LIST links)

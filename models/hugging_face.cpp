@@ -98,7 +98,7 @@ void read_config(const std::string& path, ModelConfig& model) {
   try {
     j = parse_json(read_text(path, std::uint64_t{1} << 20));
   } catch (const std::exception& e) {
-    throw RunError(fmt::format("{}: {}", path, e.what()));
+    throw RunError(fmt::format("{}: {}", path, error_text(e)));
   }
   if (!j.is_object() || !j.contains("n_head") || !j["n_head"].is_number_integer()) {
     throw RunError(fmt::format("{}: has no n_head, so the heads are not known", path));

@@ -37,7 +37,7 @@ SPECS = ["int2:block64", "int3:block128", "int4:block128", "int5:block64", "int7
          "de04:block128", "de08:block256", "lin02:block128", "lin03:block64", "lin04:block128", "lin08:block128",
          "sqrt02:block128", "sqrt03:block128", "sqrt04:block128", "sqrt08:block128", "soft3:block128",
          "soft4:block128", "soft8:block128", "bf16", "fp32"]
-TIMES = {"train_seconds", "log_bytes", "computed_by"}  # of a checkpoint's state: no result
+TIMES = {"train_seconds", "log_bytes", "log_crc32", "computed_by"}  # of a checkpoint's state: no result
 
 
 def config(program, name):

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "experiments/plots/plot.h"
 #include "lpmm/base/error.h"
@@ -129,6 +130,7 @@ void print_answer(const nlohmann::ordered_json& answer, bool as_json) {
     print_lines(answer, "");
   }
   if (std::fflush(stdout) != 0) {
+    if (errno == EPIPE) throw std::system_error(errno, std::generic_category());  // its reader went away
     throw RunError(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
   }
 }

@@ -54,7 +54,8 @@ std::string last_line(const fs::path& path) {
 
 // A loss that is NaN or Inf is null in a log.
 bool diverged(const Json& summary) {
-  return !number_in(summary, "final_loss") || !number_in(summary, "test_loss");
+  return summary.value("diverged", false) || !number_in(summary, "final_loss") ||
+         !number_in(summary, "test_loss");
 }
 std::string duration(double seconds) {
   const auto s = static_cast<std::int64_t>(seconds);
@@ -156,14 +157,15 @@ class Runner {
   }
 
   void end(const Running& r, int code) {
-    if (code == 0) summaries_[r.cell] = finished_run(folder(r.cell).string(), cells_[r.cell].config);
+    // A run that diverged ends with 1 and is a result too.
+    if (code <= 1) summaries_[r.cell] = finished_run(folder(r.cell).string(), cells_[r.cell].config);
     const std::string name = cells_[r.cell].name, time = duration(since(r.started));
     work_done_ += 1 - r.progress_at_start;
     if (summaries_[r.cell]) {
       ++done_;
       const Json& summary = *summaries_[r.cell];
       const auto accuracy = number_in(summary, "test_accuracy");
-      const std::string result = diverged(summary) ? "diverged: its loss is no number"
+      const std::string result = diverged(summary) ? "diverged"
                                  : accuracy        ? fmt::format("{:.2f} %", 100 * *accuracy)
                                                    : "done";
       say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name, result, time));

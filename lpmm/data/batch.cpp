@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "lpmm/base/error.h"
@@ -40,7 +41,14 @@ struct Prefetcher::State {
 
   State(const DataSource& d, BatchPlan p, std::int64_t e, std::int64_t i)
       : data(d), plan(p), epoch(e), index(i) {
-    thread = std::thread([this] { run(); });
+    try {
+      thread = std::thread([this] { run(); });
+    } catch (const std::system_error& e) {
+      throw RunError(
+          fmt::format("cannot start the thread that prepares batches: {}; raise the limits on "
+                      "threads or address space (ulimit -u, ulimit -v)",
+                      e.what()));
+    }
   }
   ~State() {
     {

@@ -6,12 +6,14 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 #include <vector>
 
 #include "lpmm/base/error.h"
@@ -25,11 +27,12 @@ namespace {
 
 // Eight tables, so that eight bytes are taken at once (Kounavis and Berry 2005).
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
-constexpr CrcTables crc_tables(std::uint32_t polynomial) {
+constexpr CrcTables castagnoli_tables() {
+  constexpr std::uint32_t kPolynomial = 0x82F63B78U;
   CrcTables t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t c = i;
-    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? polynomial : 0U);
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? kPolynomial : 0U);
     t[0][i] = c;
   }
   for (std::size_t k = 1; k < 8; ++k) {
@@ -38,7 +41,29 @@ constexpr CrcTables crc_tables(std::uint32_t polynomial) {
   return t;
 }
 
-std::uint32_t crc_with(const CrcTables& t, std::span<const std::byte> bytes, std::uint32_t crc) {
+constexpr std::string_view kLeftoverStart = ".lpmm-", kLeftoverEnd = ".tmp";  // of names of temporary files
+
+}  // namespace
+
+std::string error_text(const std::exception& error) {
+  if (const auto* e = dynamic_cast<const std::filesystem::filesystem_error*>(&error)) {
+    const std::string path = e->path1().string();
+    return path.empty() ? e->code().message() : fmt::format("{}: {}", path, e->code().message());
+  }
+  const std::string text = error.what();
+  const std::size_t end = text.starts_with("[json.exception.") ? text.find("] ") : std::string::npos;
+  return end == std::string::npos ? text : text.substr(end + 2);
+}
+
+std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
+  if (bytes.empty()) return crc;  // zlib would begin anew
+  return static_cast<std::uint32_t>(
+      ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
+  static constexpr CrcTables kTables = castagnoli_tables();
+  const auto& t = kTables;
   const auto* p = reinterpret_cast<const std::uint8_t*>(bytes.data());
   std::size_t n = bytes.size();
   crc = ~crc;
@@ -52,19 +77,8 @@ std::uint32_t crc_with(const CrcTables& t, std::span<const std::byte> bytes, std
   return ~crc;
 }
 
-}  // namespace
-
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
-  static constexpr CrcTables kTables = crc_tables(0xEDB88320U);
-  return crc_with(kTables, bytes, crc);
-}
-
-std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
-  static constexpr CrcTables kTables = crc_tables(0x82F63B78U);
-  return crc_with(kTables, bytes, crc);
-}
-
-File::File(const std::string& path, Mode mode, const std::string& name) : path_(name.empty() ? path : name) {
+File::File(const std::string& path, Mode mode, const std::string& name)
+    : path_(name.empty() ? path : name), real_path_(path) {
   // Without O_NONBLOCK a pipe would keep us waiting for a writer.
   const int flags = mode == Mode::kRead     ? O_RDONLY | O_NONBLOCK
                     : mode == Mode::kCreate ? O_WRONLY | O_CREAT | O_TRUNC
@@ -101,6 +115,18 @@ void File::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+std::uint32_t File::checksum(std::uint64_t bytes) const {
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min<std::uint64_t>(1 << 20, bytes)));
+  std::uint32_t crc = 0;
+  for (std::uint64_t at = 0; at < bytes;) {
+    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), bytes - at));
+    read(at, std::span(piece).first(n));
+    crc = crc32(std::span(piece).first(n), crc);
+    at += n;
+  }
+  return crc;
+}
+
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ::ssize_t n = ::write(fd_, bytes.data(), bytes.size());
@@ -130,7 +156,11 @@ void File::sync() {
 }
 
 bool File::lock() {
-  return ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return false;
+  struct stat own {
+  }, named{};
+  return ::fstat(fd_, &own) == 0 && ::stat(real_path_.c_str(), &named) == 0 && own.st_dev == named.st_dev &&
+         own.st_ino == named.st_ino;
 }
 
 std::string read_text(const std::string& path, std::uint64_t limit) {
@@ -153,9 +183,14 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     return;
   }
   const fs::path folder = fs::path(target_).parent_path();
+  constexpr int kTries = 8;  // where no file can be locked it goes without
   for (int n = 0; !file_; ++n) {
-    temporary_ = (folder / fmt::format(".lpmm-{}-{}.tmp", ::getpid(), n)).string();
-    if (!fs::exists(fs::symlink_status(temporary_, error))) file_.emplace(temporary_, File::Mode::kNew, path);
+    temporary_ = (folder / fmt::format("{}{}-{}{}", kLeftoverStart, ::getpid(), n, kLeftoverEnd)).string();
+    if (fs::exists(fs::symlink_status(temporary_, error))) continue;
+    file_.emplace(temporary_, File::Mode::kNew, path);
+    if (file_->lock() || n >= kTries) continue;
+    ::unlink(temporary_.c_str());  // it was taken for a leftover
+    file_.reset();
   }
   if (fs::is_regular_file(status)) fs::permissions(temporary_, status.permissions(), error);
 }
@@ -173,6 +208,20 @@ void NewFile::keep() {
   sync_folder(folder.empty() ? "." : folder);
 }
 
+void remove_leftovers(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(folder.empty() ? "." : folder, error)) {
+    const std::string name = item.path().filename().string();
+    if (!name.starts_with(kLeftoverStart) || !name.ends_with(kLeftoverEnd)) continue;
+    try {
+      File file(item.path().string(), File::Mode::kRead);
+      if (file.lock()) ::unlink(item.path().c_str());
+    } catch (const RunError&) {
+    }
+  }
+}
+
 void write_text(const std::string& path, std::string_view text) {
   NewFile out(path);
   out.file().write(std::as_bytes(std::span(text)));
@@ -181,15 +230,7 @@ void write_text(const std::string& path, std::string_view text) {
 
 std::uint32_t file_crc32(const std::string& path) {
   const File file(path, File::Mode::kRead);
-  std::vector<std::byte> piece(1 << 20);
-  std::uint32_t crc = 0;
-  for (std::uint64_t at = 0, size = file.size(); at < size;) {
-    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(piece.size(), size - at));
-    file.read(at, std::span(piece).first(n));
-    crc = crc32(std::span(piece).first(n), crc);
-    at += n;
-  }
-  return crc;
+  return file.checksum(file.size());
 }
 
 void sync_folder(const std::string& path) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,7 +12,11 @@
 
 namespace lpmm {
 
-// CRC-32 (the polynomial of zlib), continued from `crc`.
+// What an error says, without the words that libraries put before it ("filesystem error:",
+// "[json.exception...]").
+std::string error_text(const std::exception& error);
+
+// zlib's CRC-32, continued from `crc`.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 // The same with Castagnoli's polynomial, as in RFC 3720.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);
@@ -30,22 +35,24 @@ class File {
   const std::string& path() const { return path_; }  // as messages show it
   std::uint64_t size() const;
   void read(std::uint64_t offset, std::span<std::byte> out) const;  // all of it, or an error
+  std::uint32_t checksum(std::uint64_t bytes) const;                // CRC-32 of the first `bytes`
   void write(std::span<const std::byte> bytes);                     // at the end, all of it, or an error
   // Bytes that are there already; not of a kAppend file, nor of a pipe.
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size);
   void sync();
-  bool lock();  // for this process alone; false where another one holds it
+  // For this process alone; false where another one holds it, or where the path leads to another file by now.
+  bool lock();
 
  private:
-  std::string path_;
+  std::string path_, real_path_;
   int fd_ = -1;
 };
 
 // A file that gets its name when it is whole. Until keep() it is written beside it under a name of its own,
 // and removed where keep() is not reached; only a process that is killed leaves it. It keeps the mode of the
 // file it replaces. What is no ordinary file (a device, a pipe, a link that leads nowhere) is written in
-// place.
+// place. Its writer holds a lock on it, so that leftovers can be told from what is being written.
 class NewFile {
  public:
   explicit NewFile(const std::string& path);
@@ -62,9 +69,12 @@ class NewFile {
   std::optional<File> file_;
 };
 
+// Removes what NewFile left in a folder when its process was killed; what cannot be removed stays.
+void remove_leftovers(const std::string& folder);
+
 std::string read_text(const std::string& path, std::uint64_t limit);  // an error above `limit` bytes
 void write_text(const std::string& path, std::string_view text);      // new or replaced as a whole, durable
-std::uint32_t file_crc32(const std::string& path);
+std::uint32_t file_crc32(const std::string& path);                    // of all of it
 void sync_folder(const std::string& path);
 void make_folder(const std::string& path);  // and those above it, durable; no error where it is there
 std::int64_t free_space(const std::string& folder);  // bytes an ordinary user may still write

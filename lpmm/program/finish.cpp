@@ -61,13 +61,24 @@ class ListProgram : public Program {
       throw std::logic_error(fmt::format("a program for {} images and {} threads got {} and {}", plan_->batch,
                                          plan_->threads, batch.count, memory.pool().threads()));
     }
+    allocate();
+    return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};
+  }
+  void allocate() {
+    if (allocated_) return;
     constexpr const char* kAdvice = "a smaller batch or more microbatches";
     arena_.allocate(plan_->arena_bytes, "activations", kAdvice);
     workspace_.allocate(plan_->workspace_bytes, "the workspace", kAdvice);
-    return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};
+    // oneDNN writes its machine code on first use and does not survive that there is no room for it. This is
+    // more than any program was seen to want, and given back at once.
+    constexpr std::int64_t kCode = 32 << 20;
+    Pages().allocate(kCode, "the machine code of kernels", "a higher limit on address space (ulimit -v)");
+    allocated_ = true;
   }
+
   std::unique_ptr<ProgramPlan> plan_;
   Pages arena_, workspace_;
+  bool allocated_ = false;
 };
 
 // Gives the values that only ops of their own block read a second slot, for their second life in backward.

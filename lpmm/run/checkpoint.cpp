@@ -94,6 +94,14 @@ std::vector<std::pair<std::int64_t, std::string>> list_checkpoints(const std::st
   return found;
 }
 
+void check_disk(const std::string& folder, std::int64_t model_bytes) {
+  const std::int64_t space = free_space(folder), needed = model_bytes + kSpaceForRest;
+  if (space >= needed) return;
+  throw RunError(fmt::format(
+      "{}: the disk has {} bytes left, a checkpoint needs {}: {} for the model and {} to spare; make room",
+      folder, space, needed, model_bytes, kSpaceForRest));
+}
+
 // Removes a checkpoint; it never looks whole while it goes. Failing only costs space, so it is not an error.
 void remove_checkpoint(const fs::path& path) {
   const fs::path away = path.parent_path() / fmt::format(".{}.old", path.filename().string());
@@ -110,11 +118,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
   const std::vector<SafetensorsSource> sources = sources_of(slots);
   const Metadata metadata = metadata_of(model, memory);
   make_folder(folder);
-  const auto needed = static_cast<std::int64_t>(safetensors_bytes(metadata, sources)) + kSpaceForRest;
-  if (const std::int64_t space = free_space(folder); space < needed) {
-    throw RunError(
-        fmt::format("{}: the disk has {} bytes left, a checkpoint takes {}", folder, space, needed));
-  }
+  check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)));
   const fs::path temporary = fs::path(folder) / fmt::format(".{}.tmp", name);
   fs::remove_all(temporary);
   fs::create_directory(temporary);
@@ -130,6 +134,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
     file.write(std::as_bytes(std::span(text)));
     file.sync();
     sync_folder(temporary);
+    inspect_checkpoint(temporary);  // what no reader would take does not become a checkpoint
     fs::rename(temporary, fs::path(folder) / name);
     sync_folder(folder);
   } catch (...) {
@@ -168,12 +173,12 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected, const 
 
 }  // namespace
 
-std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers) {
-  std::int64_t bytes = kSpaceForRest;
+void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers) {
+  std::int64_t bytes = 0;
   for (const Slot& slot : slots_of(memory, const_cast<Buffers&>(buffers))) {
     bytes += static_cast<std::int64_t>(slot.bytes.size());
   }
-  return bytes;
+  check_disk(folder, bytes);
 }
 
 std::string checkpoint_name(std::int64_t step) {
@@ -188,7 +193,7 @@ std::string save_checkpoint(const std::string& folder, std::int64_t step, const 
   } catch (const std::exception& e) {
     const std::string last = newest_checkpoint(folder);
     throw RunError(
-        fmt::format("the checkpoint of step {} could not be saved: {}. {}", step, e.what(),
+        fmt::format("the checkpoint of step {} could not be saved: {}. {}", step, error_text(e),
                     last.empty() ? "There is no earlier one."
                                  : fmt::format("The last good one is {}; --resume goes on from it.", last)));
   }
@@ -223,7 +228,7 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
     memory.set_progress(static_cast<std::uint32_t>(saved.step), saved.updates, saved.rate);
     return run;
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, error_text(e)));
   }
 }
 
@@ -249,18 +254,31 @@ std::string newest_checkpoint(const std::string& folder, bool clean) {
   return all.empty() ? "" : all.front().second;
 }
 
-std::string checkpoint_before(const std::string& path) {
+std::string earlier_checkpoint(const std::string& path) {
   const auto step = step_of(fs::path(path).filename().string());
   for (const auto& [other, found] : list_checkpoints(fs::path(path).parent_path().string())) {
-    if (step && other < *step) return found;
+    if (!step || other >= *step) continue;
+    try {
+      inspect_checkpoint(found);
+    } catch (const RunError&) {
+      continue;
+    }
+    return fmt::format("{} is earlier and whole: remove the later ones and --resume goes on from there",
+                       found);
   }
-  return "";
+  return "there is no earlier one that can be read";
 }
 
 std::string find_checkpoint(const std::string& path) {
   std::error_code error;
-  if (fs::exists(fs::path(path) / kStateFile, error)) return path;
-  for (const fs::path& folder : {fs::path(path) / "checkpoints", fs::path(path)}) {
+  fs::path given(path);
+  if (!given.has_filename()) given = given.parent_path();  // a slash at the end
+  if (given.empty() || given.filename() == "." || given.filename() == "..") {
+    given = fs::absolute(path, error).lexically_normal();
+    if (!given.has_filename()) given = given.parent_path();
+  }
+  if (fs::exists(given / kStateFile, error)) return given.string();
+  for (const fs::path& folder : {given / "checkpoints", given}) {
     if (std::string found = newest_checkpoint(folder.string()); !found.empty()) return found;
   }
   throw UsageError(

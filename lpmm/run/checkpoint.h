@@ -20,14 +20,15 @@
 
 namespace lpmm {
 
-// Bytes one checkpoint takes on disk, about.
-std::int64_t checkpoint_bytes(const ModelMemory& memory, const Buffers& buffers);
+// Throws RunError where the disk has no room for one more checkpoint in `folder`.
+void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers);
 
 // "step_NNNNNNNN"
 std::string checkpoint_name(std::int64_t step);
 
 // Saves to FOLDER/step_NNNNNNNN and returns that path: checks the free space, writes to a temporary name,
-// syncs, renames, and then removes all but the newest `keep` (0: keeps all). Whatever fails, older
+// reads that as a later program will, syncs, renames, and then removes all but the newest `keep` (0: keeps
+// all). Whatever fails, older
 // checkpoints stay as they are; throws RunError that says so and why. `run` is kept in state.json.
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
                             const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep);
@@ -45,9 +46,11 @@ Json checkpoint_run(const std::string& path);
 // The newest checkpoint below FOLDER; empty where there is none. Leftovers of a save that was cut off are
 // removed if `clean`.
 std::string newest_checkpoint(const std::string& folder, bool clean = false);
-// The newest one beside `path` that is older than it; empty where there is none.
-std::string checkpoint_before(const std::string& path);
-// A path a user gives: a checkpoint, a checkpoints folder or a run's folder. Throws UsageError.
+// What to do where the checkpoint at `path` cannot be used: a sentence that names the newest older one beside
+// it that can be read.
+std::string earlier_checkpoint(const std::string& path);
+// A path a user gives: a checkpoint, a checkpoints folder or a run's folder, however it is written; what is
+// returned ends with step_NNNNNNNN where the folder is called so. Throws UsageError.
 std::string find_checkpoint(const std::string& path);
 
 // One tensor or buffer of a checkpoint as its metadata tells it.

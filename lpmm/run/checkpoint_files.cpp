@@ -160,7 +160,7 @@ Json open_state(const std::string& path) {
     }
     return state;
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}: is not what was saved: {}", state_path, e.what()));
+    throw RunError(fmt::format("{}: is not what was saved: {}", state_path, error_text(e)));
   }
 }
 
@@ -180,7 +180,7 @@ OpenedCheckpoint open_checkpoint(const std::string& path) {
       throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", model_path, found, crc));
     }
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, error_text(e)));
   }
   return {std::move(state), SafetensorsFile(model_path)};
 }
@@ -222,7 +222,7 @@ CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path) 
     const SavedProgress saved = progress_of(opened.state, path);
     return {opened.state.at("model").get<std::string>(), saved.step, saved.updates, tensors_of(opened)};
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, e.what()));
+    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, error_text(e)));
   }
 }
 

@@ -116,6 +116,8 @@ void visit(Visitor& v, Config& c) {
   v.section("log");
   v.integer("every_steps", c.log.every_steps, 1, kMostSteps);
   v.integer("underflow_every_steps", c.log.underflow_every_steps, 0, kMostSteps);
+  v.choice("tensors", c.log.tensors,
+           Names<TensorRecords>{{"last", TensorRecords::kLast}, {"all", TensorRecords::kAll}});
 }
 
 // "runs/a.toml:12" or "--set a.b=c".

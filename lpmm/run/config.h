@@ -12,6 +12,10 @@
 
 namespace lpmm {
 
+// Which underflow records tell of every tensor besides the sums: those of tensors make most of a log, and a
+// report reads the last ones only.
+enum class TensorRecords { kLast, kAll };
+
 struct RunConfig {
   // [model] name, hidden, widen, label_smoothing; layers, heads, embedding, context, vocabulary, dropout,
   // recompute
@@ -44,6 +48,7 @@ struct RunConfig {
   struct {
     std::int64_t every_steps = 10;             // [log]
     std::int64_t underflow_every_steps = 100;  // 0: never
+    TensorRecords tensors = TensorRecords::kLast;
   } log;
 };
 

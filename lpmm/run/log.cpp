@@ -1,6 +1,7 @@
 #include "lpmm/run/log.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -10,12 +11,16 @@
 
 namespace lpmm {
 
-RunLog::RunLog(const std::string& path) : file_(path, File::Mode::kAppend) {
+RunLog::RunLog(const std::string& path) : path_(path), file_(path, File::Mode::kAppend) {
   if (!file_.lock()) throw RunError(fmt::format("{}: another process is writing this run", path));
   bytes_ = file_.size();
 }
 
-void RunLog::cut(std::uint64_t bytes) {
+RunLog::~RunLog() {
+  if (bytes_ == 0) ::unlink(path_.c_str());  // still locked: nobody else writes it
+}
+
+void RunLog::cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32) {
   if (bytes_ < bytes) {
     throw RunError(fmt::format(
         "{}: {} bytes, the checkpoint was saved at {}; the log was changed since: put it back as it was",
@@ -29,14 +34,29 @@ void RunLog::cut(std::uint64_t bytes) {
         "it back as it was",
         file_.path(), bytes));
   }
+  const std::uint32_t found = file_.checksum(bytes);
+  if (crc32 && found != *crc32) {
+    throw RunError(
+        fmt::format("{}: is damaged: the checksum of its first {} bytes is {:08x}, it was {:08x} when the "
+                    "checkpoint was saved; put the log back as it was, or start a new run from the "
+                    "checkpoint's parameters (--init)",
+                    file_.path(), bytes, found, *crc32));
+  }
   file_.truncate(bytes);
   bytes_ = bytes;
+  crc32_ = found;
 }
 
 void RunLog::write(const Json& record) {
   const std::string line = record.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-  file_.write(std::as_bytes(std::span(line)));
+  try {
+    file_.write(std::as_bytes(std::span(line)));
+  } catch (const RunError&) {
+    if (file_.size() > bytes_) file_.truncate(bytes_);  // no half record before the next one
+    throw;
+  }
   bytes_ += line.size();
+  crc32_ = crc32(std::as_bytes(std::span(line)), crc32_);
 }
 
 void RunLog::sync() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,15 +16,22 @@ class RunLog {
  public:
   // Opens or creates the log, to go on at its end. Throws RunError where another process writes it.
   explicit RunLog(const std::string& path);
-  // Cuts it to its first `bytes`; throws RunError where it is shorter.
-  void cut(std::uint64_t bytes);
+  ~RunLog();  // removes a log that is empty
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+  // Cuts it to its first `bytes`. Throws RunError where it is shorter, or where their checksum is not
+  // `crc32`, if that is known.
+  void cut(std::uint64_t bytes, std::optional<std::uint32_t> crc32 = {});
   void write(const Json& record);
   void sync();
   std::uint64_t bytes() const { return bytes_; }
+  std::uint32_t checksum() const { return crc32_; }  // of what was kept by cut() and written since
 
  private:
+  std::string path_;
   File file_;
   std::uint64_t bytes_ = 0;
+  std::uint32_t crc32_ = 0;
 };
 
 // All whole records of a log; a last line that was cut off is left out. Throws RunError naming a bad line.

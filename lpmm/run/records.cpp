@@ -33,6 +33,14 @@ Json stats_json(const kernels::ChangeStats& s) {
   return out;
 }
 
+// Of a run that came to its end: its losses are no numbers or far from what any model says that learns (nats
+// per label), or its last step failed.
+bool is_diverged(const RunProgress& state) {
+  constexpr double kHopeless = 1e4;
+  const auto is_lost = [](const Meter& m) { return m.count > 0 && !(m.loss() < kHopeless); };
+  return state.failed_in_row > 0 || is_lost(state.epoch) || (state.test && is_lost(*state.test));
+}
+
 }  // namespace
 
 Json config_record(const RunConfig& config) {
@@ -79,9 +87,10 @@ Json ledger_record(const Plan& plan, const ModelMemory& memory) {
   return record;
 }
 
-Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats) {
-  Json record = {
-      {"type", "underflow"}, {"step", step}, {"roles", Json::object()}, {"tensors", Json::object()}};
+Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats,
+                      bool per_tensor) {
+  Json record = {{"type", "underflow"}, {"step", step}, {"roles", Json::object()}};
+  if (per_tensor) record["tensors"] = Json::object();
   for (std::size_t r = 0; r < kRoles; ++r) {
     const std::string role(to_string(static_cast<Role>(r)));
     kernels::ChangeStats total;
@@ -89,7 +98,7 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
       const kernels::ChangeStats& s = stats[i].role[r];
       if (s.elements == 0) continue;
       total += s;
-      record["tensors"][memory.info(static_cast<int>(i)).name][role] = stats_json(s);
+      if (per_tensor) record["tensors"][memory.info(static_cast<int>(i)).name][role] = stats_json(s);
     }
     if (total.elements > 0) record["roles"][role] = stats_json(total);
   }
@@ -121,7 +130,16 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
       {"underflow", underflow}};
   if (reads_tokens(setup.config.model)) j["final_validation_loss"] = j["test_loss"];
   if (!error.empty()) j["error"] = error;
+  if (!interrupted && is_diverged(state)) j["diverged"] = true;
   return j;
+}
+
+bool diverged(const Json& summary) {
+  if (summary.value("interrupted", false)) return false;
+  if (summary.value("diverged", false)) return true;
+  // Of no test at all the accuracy is no number either.
+  const auto loss = summary.find("test_loss"), accuracy = summary.find("test_accuracy");
+  return loss != summary.end() && loss->is_null() && accuracy != summary.end() && accuracy->is_number();
 }
 
 }  // namespace lpmm

@@ -17,10 +17,14 @@ Json config_record(const RunConfig& config);
 Json system_record(std::int64_t from_step, int threads, std::int64_t rss_at_start, const std::string& init);
 // The plan, and how each tensor is stored.
 Json ledger_record(const Plan& plan, const ModelMemory& memory);
-// Counts per role, of all tensors and of each one.
-Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats);
-// What came out. `speed_key` names images or tokens per second; `error` is empty or why the run ended.
+// Counts per role of all tensors together, and of each one (`per_tensor`).
+Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<const TensorStats> stats,
+                      bool per_tensor);
+// What came out; "diverged": true where the run ended and the loss or the last step say so. `speed_key` names
+// images or tokens per second; `error` is empty or why the run ended.
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
                     const std::string& speed_key, bool interrupted, const std::string& error);
+// Whether a summary says so. One of an older program does where its test loss is no number.
+bool diverged(const Json& summary);
 
 }  // namespace lpmm

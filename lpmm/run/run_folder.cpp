@@ -1,11 +1,14 @@
 #include "lpmm/run/run_folder.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <span>
+#include <string_view>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 
@@ -23,22 +26,64 @@ bool may_change(const std::string& key) {
   return key.starts_with("checkpoint.") || key.starts_with("log.");
 }
 
+constexpr std::uint64_t kLongestConfig = 1 << 20;
+constexpr std::string_view kSeal = "# crc32 ";
+constexpr std::size_t kSealDigits = 8;
+
+// What precedes the seal, and where that is; npos where there is none.
+std::size_t seal_at(const std::string& text) {
+  const std::size_t at = text.rfind(kSeal);
+  const bool is_line = at != std::string::npos && (at == 0 || text[at - 1] == '\n');
+  return is_line && text.size() - at >= kSeal.size() + kSealDigits ? at : std::string::npos;
+}
+
+std::string seal_of(std::string_view text) {
+  return fmt::format("{:08x}", crc32(std::as_bytes(std::span(text))));
+}
+
 }  // namespace
 
+std::string sealed_config(const RunConfig& config) {
+  const std::string text = to_toml(config);
+  return fmt::format("{}\n{}{}: of the lines above. Remove this line where you edit them.\n", text, kSeal,
+                     seal_of(text + '\n'));
+}
+
+bool check_config_seal(const std::string& path) {
+  const std::string text = read_text(path, kLongestConfig);
+  const std::size_t at = seal_at(text);
+  if (at == std::string::npos) return false;
+  const std::string saved = text.substr(at + kSeal.size(), kSealDigits), found = seal_of(text.substr(0, at));
+  if (saved == found) return true;
+  throw RunError(fmt::format(
+      "{}: is damaged or was edited: its checksum is {}, its last line says {}; where you edited it "
+      "on purpose, remove that line (\"{}{}...\"), else put the file back as the run wrote it: "
+      "log.jsonl holds it in its record of type config",
+      path, found, saved, kSeal, saved));
+}
+
 bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume) {
-  std::error_code none;
-  const bool has_log = fs::exists(folder.log) && fs::file_size(folder.log, none) > 0;
-  const bool used = fs::exists(folder.config) || has_log || !newest_checkpoint(folder.checkpoints).empty();
+  std::error_code error;
+  const bool has_log = fs::exists(folder.log, error) && fs::file_size(folder.log, error) > 0;
+  const bool has_config = fs::exists(folder.config, error);
+  const bool used = has_log || !newest_checkpoint(folder.checkpoints).empty() ||
+                    (has_config && seal_at(read_text(folder.config, kLongestConfig)) != std::string::npos);
+  if (!used && has_config) {
+    throw UsageError(
+        fmt::format("{}: is no run's, and a run would write its own there; name another folder (--out)",
+                    folder.config.string()));
+  }
   if (!used) return true;
   if (!resume) {
     throw UsageError(
         fmt::format("{}: holds a run already; go on with it (--resume) or name another folder (--out)",
                     folder.root.string()));
   }
-  if (!fs::exists(folder.config)) {
+  if (!has_config) {
     throw UsageError(fmt::format("{}: has no config.toml, so it cannot be told whether this is the same run",
                                  folder.root.string()));
   }
+  const bool sealed = check_config_seal(folder.config);
   const auto changed = differences(load_config(folder.config, {}), config);
   for (const ConfigDifference& d : changed) {
     if (may_change(d.key)) continue;
@@ -48,12 +93,13 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
                     folder.root.string(), d.key, d.first.empty() ? "not set" : d.first,
                     d.second.empty() ? "not set" : d.second));
   }
-  return !changed.empty();
+  return !changed.empty() || !sealed;
 }
 
 std::optional<std::string> finished_summary(const RunFolder& folder, const RunConfig& config,
                                             std::int64_t steps) {
-  if (!fs::exists(folder.log)) return {};
+  std::error_code error;
+  if (!fs::exists(folder.log, error)) return {};
   const fs::path newest = newest_checkpoint(folder.checkpoints);
   const bool kept = !config.checkpoint.final || newest.filename() == checkpoint_name(steps);
   if (!kept && !newest.empty()) return {};
@@ -72,6 +118,21 @@ std::optional<std::string> finished_summary(const RunFolder& folder, const RunCo
         folder.root.string()));
   }
   return kept ? std::optional(last.dump()) : std::nullopt;
+}
+
+MadeFolder::MadeFolder(const fs::path& path) {
+  std::error_code error;
+  fs::path missing = fs::absolute(path, error).lexically_normal();
+  if (!missing.has_filename()) missing = missing.parent_path();  // a slash at the end
+  for (; !missing.empty() && !fs::exists(missing, error) && missing != missing.parent_path();
+       missing = missing.parent_path()) {
+    made_.push_back(missing);
+  }
+  make_folder(path);
+}
+
+MadeFolder::~MadeFolder() {
+  for (const fs::path& path : made_) ::rmdir(path.c_str());  // refuses what is not empty
 }
 
 }  // namespace lpmm

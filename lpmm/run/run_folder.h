@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lpmm/run/config.h"
 
@@ -15,13 +16,32 @@ struct RunFolder {
   std::filesystem::path root, config, log, checkpoints;
 };
 
-// Throws UsageError for a folder that this run may not write. Returns whether its config differs from what is
-// kept there.
+// The text of a run's config.toml: the resolved configuration, and its checksum in a comment as the last
+// line.
+std::string sealed_config(const RunConfig& config);
+// Throws RunError where the config.toml of a run ends with a checksum that is not its own, and says what to
+// do where it was edited by hand. One without a checksum is taken as it is. Returns whether it has one.
+bool check_config_seal(const std::string& path);
+
+// Throws UsageError for a folder that this run may not write: a config.toml there is a run's where a log, a
+// checkpoint or its checksum say so. Returns whether the run's config is to be written (again).
 bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume);
 
 // The summary of a run that has nothing left to do: it came to its end, and what it should keep is there.
 // Refuses to make one longer that kept nothing to go on from, as that would begin again and lose its log.
 std::optional<std::string> finished_summary(const RunFolder& folder, const RunConfig& config,
                                             std::int64_t steps);
+
+// Folders that are made where they are missing, and removed again by the destructor where they are empty.
+class MadeFolder {
+ public:
+  explicit MadeFolder(const std::filesystem::path& path);
+  ~MadeFolder();
+  MadeFolder(const MadeFolder&) = delete;
+  MadeFolder& operator=(const MadeFolder&) = delete;
+
+ private:
+  std::vector<std::filesystem::path> made_;  // innermost first
+};
 
 }  // namespace lpmm

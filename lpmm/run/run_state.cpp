@@ -8,6 +8,7 @@
 #include "kernels/compute.h"
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
@@ -18,13 +19,15 @@ std::int64_t count_of(const Json& j, const char* key) {
   return to_count(j.at(key), key);
 }
 
+// A sum that is NaN or Inf is null in JSON.
 Json meter_json(const Meter& m) {
   return {{"loss_sum", m.loss_sum}, {"correct", m.correct}, {"count", m.count}};
 }
 
 Meter parse_meter(const Json& j) {
   Meter m;
-  j.at("loss_sum").get_to(m.loss_sum);
+  const Json& sum = j.at("loss_sum");
+  m.loss_sum = sum.is_null() ? std::nan("") : sum.get<double>();
   m.correct = count_of(j, "correct");
   m.count = count_of(j, "count");
   return m;
@@ -60,7 +63,8 @@ Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t step
           {"test", s.test ? meter_json(*s.test) : Json()},
           {"train_seconds", s.train_seconds},
           {"items", s.items},
-          {"log_bytes", s.log_bytes}};
+          {"log_bytes", s.log_bytes},
+          {"log_crc32", s.log_crc32 ? Json(*s.log_crc32) : Json()}};
 }
 
 RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t steps_per_epoch,
@@ -91,9 +95,12 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     if (!(s.train_seconds >= 0)) throw RunError("train_seconds is not 0 or more");
     s.items = count_of(j, "items");
     s.log_bytes = static_cast<std::uint64_t>(count_of(j, "log_bytes"));
+    if (const auto crc = j.find("log_crc32"); crc != j.end() && !crc->is_null()) {
+      s.log_crc32 = static_cast<std::uint32_t>(count_of(j, "log_crc32") & 0xFFFFFFFF);
+    }
     return s;
   } catch (const std::exception& e) {
-    throw RunError(fmt::format("{}/state.json: is not what was saved: {}", path, e.what()));
+    throw RunError(fmt::format("{}/state.json: is not what was saved: {}", path, error_text(e)));
   }
 }
 

@@ -24,7 +24,10 @@ struct Meter {
     count += r.count;
     return *this;
   }
-  double loss() const { return count == 0 ? std::nan("") : loss_sum / static_cast<double>(count); }
+  // Not -nan, which is what x86 makes of 0/0.
+  double loss() const {
+    return count == 0 || std::isnan(loss_sum) ? std::nan("") : loss_sum / static_cast<double>(count);
+  }
   double accuracy() const {
     return count == 0 ? std::nan("") : static_cast<double>(correct) / static_cast<double>(count);
   }
@@ -40,6 +43,7 @@ struct RunProgress {
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on
   std::uint64_t log_bytes = 0;
+  std::optional<std::uint32_t> log_crc32;  // of them; older programs saved none
 };
 
 // What a run's bits depend on besides its config.

@@ -6,6 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
+#include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
@@ -100,7 +101,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
   try {
     return make_tokenizer(*found, gpt2_folder(config.data.text));
   } catch (const std::exception& e) {
-    throw RunError(fmt::format("{}/state.json: {}", checkpoint, e.what()));
+    throw RunError(fmt::format("{}/state.json: {}", checkpoint, error_text(e)));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
 #include "lpmm/memory/pages.h"
 #include "lpmm/run/checkpoint_files.h"
 
@@ -101,9 +102,10 @@ void write_export(const StoredWeights& weights, const std::string& output, const
     throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
   }
   try {
+    remove_leftovers(target.parent_path().string());
     write_safetensors(output, metadata, sources);
   } catch (const std::exception& e) {
-    throw RunError(fmt::format("the export could not be written: {}", e.what()));
+    throw RunError(fmt::format("the export could not be written: {}", error_text(e)));
   }
 }
 

@@ -1,7 +1,9 @@
 #include "lpmm/run/train_step.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <string>
 
 namespace lpmm {
 namespace {
@@ -14,6 +16,17 @@ double lap(Clock::time_point& from) {
   const double seconds = std::chrono::duration<double>(now - from).count();
   from = now;
   return seconds;
+}
+
+// The first buffer whose proposal holds a NaN or Inf; empty where there is none.
+std::string bad_buffer(Buffers& buffers) {
+  for (int b = 0; b < static_cast<int>(buffers.infos().size()); ++b) {
+    const auto values = buffers.proposal(b);
+    if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+      return buffers.infos()[static_cast<std::size_t>(b)].name;
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -34,6 +47,7 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
     result.compute_seconds += lap(clock);
     if (options.after_microbatch) options.after_microbatch();
   }
+  if (const std::string buffer = bad_buffer(buffers); !buffer.empty()) memory.fail(buffer);
   result.report = memory.commit(options.learning_rate);
   if (result.report.applied) buffers.commit();
   result.update_seconds = lap(clock);

@@ -47,15 +47,25 @@ Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffe
   return meter;
 }
 
+// Of a run that has nothing left to do.
+std::optional<TrainResult> finished_result(const RunFolder& folder, const RunConfig& config,
+                                           std::int64_t steps) {
+  const std::optional<std::string> summary = finished_summary(folder, config, steps);
+  if (!summary) return {};
+  return TrainResult{false, diverged(Json::parse(*summary)), *summary};
+}
+
 class Run {
  public:
-  Run(const Setup& setup, const Model& model, const RunFolder& folder, const Plan& plan, bool quiet)
+  Run(const Setup& setup, const Model& model, const RunFolder& folder, const Plan& plan,
+      const TrainOptions& options)
       : setup_(setup),
         text_(setup.text == nullptr ? Json() : text_json(*setup.text)),
         config_(setup.config),
         folder_(folder),
         plan_(plan),
-        progress_(quiet),
+        resume_(options.resume),
+        progress_(options.quiet),
         pool_(config_.train.threads),
         data_(load_data(setup, pool_)),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
@@ -66,17 +76,17 @@ class Run {
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
         steps_(config_.train.steps > 0 ? config_.train.steps : config_.train.epochs * steps_per_epoch_) {}
 
-  TrainResult go(const Model& model, bool config_changed);
+  TrainResult go(const Model& model);
 
  private:
   void start(const Model& model, bool config_changed);
   Json load(const std::string& checkpoint);
   void go_on(const std::string& checkpoint, bool write_config);
   std::string begin(const Model& model);  // returns the checkpoint whose parameters it starts from, or empty
-  void check_space() const;
-  bool step();  // one step; false where its gradient failed
+  bool step();                            // one step; false where its gradient failed
   void log_step(const StepReport& report, double rate);
-  void measure();
+  void measure(bool is_last_time);
+  void write(const Json& record);
   void test();
   void save();
   void show(bool last);
@@ -90,6 +100,7 @@ class Run {
   const RunConfig& config_;
   const RunFolder& folder_;
   const Plan& plan_;
+  const bool resume_;
   Progress progress_;
   Pool pool_;
   std::shared_ptr<const DataSource> data_;
@@ -109,19 +120,21 @@ class Run {
 
 // Starts afresh or from the newest checkpoint, with the log cut to what the checkpoint knows of.
 void Run::start(const Model& model, bool config_changed) {
-  log_.emplace(folder_.log);  // from here on no other process writes to the folder
+  remove_leftovers(folder_.root.string());
   const std::string checkpoint = newest_checkpoint(folder_.checkpoints, true);
   const bool write_config = config_changed || checkpoint.empty();
+  if (config_.checkpoint.final || config_.checkpoint.every_steps > 0) {
+    check_disk(folder_.root.string(), memory_, buffers_);
+  }
   std::string init;
   if (!checkpoint.empty()) {
     go_on(checkpoint, write_config);
   } else {
     init = begin(model);
   }
-  if (write_config) log_->write(config_record(config_));
-  log_->write(system_record(state_.step, pool_.threads(), setup_.rss_at_start, init));
-  if (checkpoint.empty()) log_->write(ledger_record(plan_, memory_));
-  check_space();
+  if (write_config) write(config_record(config_));
+  write(system_record(state_.step, pool_.threads(), setup_.rss_at_start, init));
+  if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   for (const std::string& warning :
        {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
         zero_variance_warning(memory_)}) {
@@ -135,7 +148,6 @@ void Run::start(const Model& model, bool config_changed) {
 
 void Run::go_on(const std::string& checkpoint, bool write_config) {
   const Json saved = load(checkpoint);
-  state_ = parse_state(saved, config_, steps_per_epoch_, checkpoint);
   if (state_.step > steps_) {
     throw UsageError(
         fmt::format("{}: has made {} steps, this run ends at {}; train longer or name another folder",
@@ -148,9 +160,9 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
                                  checkpoint, setup_.text->name()));
   }
   if (const std::string change = change_of_machine(saved); !change.empty()) progress_.warn(change);
-  if (write_config) write_text(folder_.config, to_toml(config_));
-  log_->cut(state_.log_bytes);
-  log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
+  if (write_config) write_text(folder_.config, sealed_config(config_));
+  log_->cut(state_.log_bytes, state_.log_crc32);
+  write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
   progress_.say(fmt::format("going on from {}", checkpoint));
 }
 
@@ -164,29 +176,31 @@ std::string Run::begin(const Model& model) {
     progress_.say(fmt::format("taking the parameters of {}", init));
     load_parameters(init, memory_);
   }
-  write_text(folder_.config, to_toml(config_));  // before any record
+  write_text(folder_.config, sealed_config(config_));  // before any record
   log_->cut(0);
   return init;
 }
 
-void Run::check_space() const {
-  if (!config_.checkpoint.final && config_.checkpoint.every_steps == 0) return;
-  make_folder(folder_.checkpoints);
-  const std::int64_t needed = checkpoint_bytes(memory_, buffers_), space = free_space(folder_.root);
-  if (space < needed) {
-    throw RunError(fmt::format("{}: the disk has {} left, a checkpoint takes {}", folder_.root.string(),
-                               format_bytes(space), format_bytes(needed)));
+// Fills the memory and the state.
+Json Run::load(const std::string& checkpoint) {
+  try {
+    Json saved = load_checkpoint(checkpoint, config_.model.name, memory_, buffers_);
+    state_ = parse_state(saved, config_, steps_per_epoch_, checkpoint);
+    return saved;
+  } catch (const RunError& e) {
+    throw RunError(fmt::format("{}. {}", e.what(), earlier_checkpoint(checkpoint)));
   }
 }
 
-Json Run::load(const std::string& checkpoint) {
+void Run::write(const Json& record) {
   try {
-    return load_checkpoint(checkpoint, config_.model.name, memory_, buffers_);
+    log_->write(record);
   } catch (const RunError& e) {
-    const std::string earlier = checkpoint_before(checkpoint);
-    if (earlier.empty()) throw;
-    throw RunError(fmt::format("{}. {} is earlier: remove the damaged one and --resume goes on from there",
-                               e.what(), earlier));
+    const std::string last = newest_checkpoint(folder_.checkpoints);
+    throw RunError(fmt::format(
+        "{}. {}", e.what(),
+        last.empty() ? "There is no checkpoint."
+                     : fmt::format("The last good checkpoint is {}; --resume goes on from it.", last)));
   }
 }
 
@@ -214,7 +228,7 @@ bool Run::step() {
   if (!done.report.applied) {
     ++state_.skipped;
     ++state_.failed_in_row;
-    log_->write({{"type", "step"}, {"step", state_.step}, {"epoch", epoch()}, {"failed", failed}});
+    write({{"type", "step"}, {"step", state_.step}, {"epoch", epoch()}, {"failed", failed}});
     progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}{}", state_.step, failed,
                                config_.policy.accumulate_in_momentum ? "; momentum starts afresh" : ""));
     return false;
@@ -222,7 +236,7 @@ bool Run::step() {
   state_.failed_in_row = 0;
   for (Meter* m : {&state_.epoch, &state_.window}) *m += done.meter;
   if (state_.step % config_.log.every_steps == 0 || is_last()) log_step(done.report, rate);
-  if (measured) measure();
+  if (measured) measure(state_.step + every > steps_);
   return true;
 }
 
@@ -240,13 +254,14 @@ void Run::log_step(const StepReport& report, double rate) {
   record["seconds"] = state_.train_seconds;
   record[speed_key()] = static_cast<double>(state_.items) / state_.train_seconds;
   record["rss_bytes"] = rss_bytes();
-  log_->write(record);
+  write(record);
   state_.window = {};
 }
 
-void Run::measure() {
+void Run::measure(bool is_last_time) {
   const std::vector<TensorStats> stats = memory_.take_stats();
-  log_->write(underflow_record(state_.step, memory_, stats));
+  write(underflow_record(state_.step, memory_, stats,
+                         is_last_time || config_.log.tensors == TensorRecords::kAll));
   for (const TensorStats& s : stats) {
     for (std::size_t r = 0; r < kRoles; ++r) {
       state_.increments[r] += s.role[r].increments;
@@ -269,14 +284,14 @@ void Run::measure() {
 void Run::test() {
   const auto started = Clock::now();
   state_.test = run_test(*program_, memory_, buffers_, *data_, examples_);
-  log_->write({{"type", "eval"},
-               {"step", state_.step},
-               {"epoch", epoch()},
-               {"train_loss", state_.epoch.loss()},
-               {"train_accuracy", state_.epoch.accuracy()},
-               {"loss", state_.test->loss()},
-               {"accuracy", state_.test->accuracy()},
-               {"seconds", seconds_since(started)}});
+  write({{"type", "eval"},
+         {"step", state_.step},
+         {"epoch", epoch()},
+         {"train_loss", state_.epoch.loss()},
+         {"train_accuracy", state_.epoch.accuracy()},
+         {"loss", state_.test->loss()},
+         {"accuracy", state_.test->accuracy()},
+         {"seconds", seconds_since(started)}});
   progress_.say(fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %",
                             epoch() + 1, state_.epoch.loss(), state_.test->loss(),
                             100 * state_.test->accuracy()));
@@ -286,15 +301,18 @@ void Run::save() {
   if (saved_step_ == state_.step) return;
   log_->sync();
   state_.log_bytes = log_->bytes();
+  state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_);
   if (setup_.text != nullptr) {
     saved["tokenizer"] = setup_.text->tokenizer()->describe();
     saved["text"] = text_;
   }
-  const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
-                                           buffers_, saved, config_.checkpoint.keep);
+  // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
+  const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
+  const std::string path =
+      save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_, buffers_, saved, keep);
   saved_step_ = state_.step;
-  log_->write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
+  write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
 }
 
 void Run::show(bool last) {
@@ -309,17 +327,21 @@ void Run::show(bool last) {
 // The last record, and what is to be told.
 TrainResult Run::end(bool interrupted, const std::string& error) {
   const Json last = summary_record(state_, plan_, setup_, speed_key(), interrupted, error);
-  if (!interrupted && state_.test && !std::isfinite(state_.test->loss())) {
+  if (diverged(last)) {
     progress_.warn(
-        "the run diverged: its test loss is no number; lower the learning rate or clip gradients "
-        "(optimizer.clip_norm)");
+        "the run diverged: its loss is no number or far too high, or its last steps failed; lower the "
+        "learning "
+        "rate or clip gradients (optimizer.clip_norm)");
   }
-  log_->write(last);
+  write(last);
   log_->sync();
-  return {interrupted, last.dump()};
+  return {interrupted, diverged(last), last.dump()};
 }
 
-TrainResult Run::go(const Model& model, bool config_changed) {
+TrainResult Run::go(const Model& model) {
+  log_.emplace(folder_.log);  // from here on no other process writes to the folder; one may have before
+  const bool config_changed = check_run_folder(folder_, config_, resume_);
+  if (auto done = finished_result(folder_, config_, steps_)) return *done;
   start(model, config_changed);
   try {
     while (!is_last()) {
@@ -344,7 +366,7 @@ TrainResult Run::go(const Model& model, bool config_changed) {
     return end(false, "");
   } catch (const std::exception& e) {
     try {
-      end(true, e.what());
+      end(true, error_text(e));
     } catch (const std::exception&) {
       // The disk may be what failed; the first error is the one to tell.
     }
@@ -359,7 +381,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   const RunConfig& config = setup.config;
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const RunFolder folder(options.out);
-  const bool config_changed = check_run_folder(folder, config, options.resume);
+  check_run_folder(folder, config, options.resume);  // soon, and again under the lock
   const std::int64_t examples = setup.size.train_examples;
   const std::int64_t steps_in_epoch = examples / config.train.batch;
   if (steps_in_epoch == 0) {
@@ -370,13 +392,13 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
       config.train.steps > 0 ? config.train.steps : config.train.epochs * steps_in_epoch;
   if (steps >= std::int64_t{1} << 32)
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
-  if (auto done = finished_summary(folder, config, steps)) return {false, *done};
+  if (auto done = finished_result(folder, config, steps)) return *done;
 
   const Plan plan = make_plan(setup, model);
   check_memory(plan, available_memory());
-  make_folder(folder.root);
-  Run run(setup, model, folder, plan, options.quiet);
-  return run.go(model, config_changed);
+  const MadeFolder made(folder.root);  // removed again where nothing comes into it
+  Run run(setup, model, folder, plan, options);
+  return run.go(model);
 }
 
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint) {

@@ -18,6 +18,7 @@ struct TrainOptions {
 
 struct TrainResult {
   bool interrupted = false;  // by Ctrl-C; a checkpoint was saved
+  bool diverged = false;     // it came to its end, but its loss is lost
   std::string summary;       // the last record of the log, one JSON object
 };
 

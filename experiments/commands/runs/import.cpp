@@ -10,6 +10,7 @@
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/run_folder.h"
 #include "models/hugging_face.h"
 #include "models/models.h"
 
@@ -18,11 +19,24 @@ namespace {
 
 using nlohmann::ordered_json;
 
+constexpr const char* kSource = "source";  // in the state of a checkpoint that was imported
+
 struct ImportArguments {
   std::string path, output, preset = "lpmm", folder;
   int threads = 0;
   bool json = false;
 };
+
+// What an import left that was killed: temporary files, or a checkpoint without its config.
+void remove_half_import(const RunFolder& out) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  remove_leftovers(out.root.string());
+  if (fs::exists(out.config, error) || fs::exists(out.log, error)) return;
+  const std::string checkpoint = newest_checkpoint(out.checkpoints.string(), true);
+  if (fs::path(checkpoint).filename() != checkpoint_name(0)) return;
+  if (checkpoint_run(checkpoint).contains(kSource)) fs::remove_all(checkpoint, error);
+}
 
 int run_import(const ImportArguments& o) {
   RunConfig config;
@@ -35,14 +49,14 @@ int run_import(const ImportArguments& o) {
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
   const auto model = make_model(config.model);
-  const std::filesystem::path out(o.output), saved = out / "config.toml";
-  if (std::filesystem::exists(saved)) {
-    throw UsageError(fmt::format("{}: holds a run already; name another folder (--out)", o.output));
-  }
+  const RunFolder out(o.output);
+  remove_half_import(out);
+  check_run_folder(out, config, false);
+  const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
   Pool pool(o.threads);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, pool);
   import_hugging_face(o.path, memory);
-  ordered_json state = {{"source", o.path}};
+  ordered_json state = {{kSource, o.path}};
   const std::string folder = gpt2_folder(config.data.text);
   const bool has_tokenizer = std::filesystem::exists(std::filesystem::path(folder) / "encoder.json");
   if (has_tokenizer) {
@@ -56,10 +70,9 @@ int run_import(const ImportArguments& o) {
   } else {
     tell(fmt::format("no tokenizer in {}: text cannot be sampled from this import (see --vocab)\n", folder));
   }
-  make_folder((out / "checkpoints").string());
-  const std::string checkpoint = save_checkpoint((out / "checkpoints").string(), 0, config.model.name, memory,
+  const std::string checkpoint = save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory,
                                                  Buffers(model->buffers()), state, 0);
-  write_text(saved.string(), to_toml(config));
+  write_text(out.config.string(), sealed_config(config));
   print_answer({{"checkpoint", checkpoint},
                 {"parameters", memory.ledger().parameters},
                 {"layers", config.model.layers},

@@ -7,6 +7,7 @@
 
 #include "lpmm/base/progress.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/run_folder.h"
 #include "models/models.h"
 
 namespace lpmm {
@@ -16,6 +17,7 @@ std::string config_beside(const std::string& checkpoint) {
   if (!std::filesystem::exists(path)) {
     throw UsageError(fmt::format("{}: not found; name the run's config with --config", path.string()));
   }
+  check_config_seal(path.string());
   return path.string();
 }
 

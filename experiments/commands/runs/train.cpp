@@ -16,6 +16,15 @@
 namespace lpmm {
 namespace {
 
+// That of the run's newest checkpoint.
+std::unique_ptr<Tokenizer> own_tokenizer(const std::string& checkpoint, const RunConfig& config) {
+  try {
+    return saved_tokenizer(checkpoint, config);
+  } catch (const RunError& e) {
+    throw RunError(fmt::format("{}. {}", e.what(), earlier_checkpoint(checkpoint)));
+  }
+}
+
 struct TrainArguments {
   ConfigArguments config;
   std::string init;
@@ -31,10 +40,10 @@ int run_train(const TrainArguments& o) {
   // A run that goes on has a tokenizer of its own; what it started from may be gone.
   const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
-  const Setup setup = open_data(config, own.empty() ? nullptr : saved_tokenizer(own, config), o.run.quiet);
+  const Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
   print_answer(nlohmann::ordered_json::parse(result.summary), o.json);
-  return result.interrupted ? kInterrupted : 0;
+  return result.interrupted ? kInterrupted : result.diverged ? kRunFailed : 0;
 }
 
 }  // namespace
@@ -58,7 +67,8 @@ void add_train_command(CLI::App& program, Action& action) {
       R"(DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C ends the run
 at the next step with a checkpoint; a second one at once. Keys for --set: train.epochs,
 train.steps, train.batch, train.microbatches, train.seed, train.compute (bf16, fp32),
-optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, data.set (cifar10, drawn,
+optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, log.tensors (which
+underflow records tell of every tensor: last, all), data.set (cifar10, drawn,
 auto) and every other key of the file.
 Examples:
   lpmm train experiments/configs/resnet20_cifar10.toml --preset lpmm --set train.epochs=10 --out runs/r20

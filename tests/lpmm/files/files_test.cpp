@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/json.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -91,6 +93,45 @@ TEST(NewFile, FollowsLinksAndWritesDevicesAsTheyAre) {
   write_text("/dev/null", "gone");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_THROW(write_text("/dev/full", "no room"), RunError);
+}
+
+TEST(Leftovers, AreRemovedAndWhatIsBeingWrittenStays) {
+  const Scratch scratch;
+  write_text(scratch / ".lpmm-1-0.tmp", "left by a process that was killed");
+  write_text(scratch / ".lpmm.tmp.txt", "another's");
+  NewFile writing(scratch / "a");
+  writing.file().write(bytes("whole"));
+  remove_leftovers(scratch.path());
+  EXPECT_FALSE(fs::exists(scratch / ".lpmm-1-0.tmp"));
+  EXPECT_TRUE(fs::exists(scratch / ".lpmm.tmp.txt"));
+  writing.keep();
+  EXPECT_EQ(read_text(scratch / "a", 100), "whole");
+  remove_leftovers(scratch / "nowhere");
+}
+
+TEST(File, LocksNoFileThatHasLostItsName) {
+  const Scratch scratch;
+  File file(scratch / "a", File::Mode::kAppend);
+  fs::remove(scratch / "a");
+  File other(scratch / "a", File::Mode::kAppend);
+  EXPECT_FALSE(file.lock());
+  EXPECT_TRUE(other.lock());
+}
+
+TEST(ErrorText, LeavesOutTheWordsOfLibraries) {
+  try {
+    fs::create_directory("/nowhere/at/all");
+    FAIL();
+  } catch (const std::exception& e) {
+    EXPECT_EQ(error_text(e), "/nowhere/at/all: No such file or directory");
+  }
+  try {
+    parse_json("{}").at("a");
+    FAIL();
+  } catch (const std::exception& e) {
+    EXPECT_EQ(error_text(e), "key 'a' not found");
+  }
+  EXPECT_EQ(error_text(RunError("[json] as said")), "[json] as said");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
@@ -252,7 +253,7 @@ TEST(Checkpoint, TwoBitVariancesOfVersion1AreFrozen) {
 
 TEST(Checkpoint, KeepsTheNewest) {
   const Scratch scratch;
-  const Trained t("lpmm");
+  const Trained t("lpmm", 1);
   for (const std::int64_t step : {1, 2, 10, 11}) save(scratch, t, step);
   EXPECT_FALSE(fs::exists(scratch / "checkpoints/step_00000001"));
   EXPECT_FALSE(fs::exists(scratch / "checkpoints/step_00000002"));
@@ -261,9 +262,36 @@ TEST(Checkpoint, KeepsTheNewest) {
   EXPECT_EQ(find_checkpoint(scratch.path()), scratch / "checkpoints/step_00000011");
   EXPECT_EQ(find_checkpoint(scratch / "checkpoints"), scratch / "checkpoints/step_00000011");
   EXPECT_EQ(find_checkpoint(scratch / "checkpoints/step_00000010"), scratch / "checkpoints/step_00000010");
+  // However it is written.
+  EXPECT_EQ(find_checkpoint(scratch / "checkpoints/step_00000010/"), scratch / "checkpoints/step_00000010");
+  const fs::path here = fs::current_path();
+  fs::current_path(scratch / "checkpoints/step_00000010");
+  const std::string from_inside = find_checkpoint("."), from_beside = find_checkpoint("../step_00000011/.");
+  fs::current_path(here);
+  EXPECT_EQ(fs::path(from_inside).filename(), "step_00000010");
+  EXPECT_EQ(fs::path(from_beside).filename(), "step_00000011");
   EXPECT_THROW(find_checkpoint(scratch / "nowhere"), UsageError);
   save(scratch, t, 12, 0);
   EXPECT_TRUE(fs::exists(scratch / "checkpoints/step_00000010"));  // 0 keeps all
+}
+
+TEST(Checkpoint, WhatNoReaderWouldTakeIsNotWritten) {
+  const Scratch scratch;
+  Trained t("lpmm");
+  const std::string good = save(scratch, t, 3, 1);
+  t.buffers.value(1)[2] = std::numeric_limits<float>::infinity();
+  try {
+    save(scratch, t, 4, 1);
+    FAIL() << "it was saved";
+  } catch (const RunError& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find("bn.variance"), std::string::npos) << said;
+    EXPECT_NE(said.find("step_00000003"), std::string::npos) << said;
+  }
+  EXPECT_EQ(newest_checkpoint(scratch / "checkpoints"), good);
+  EXPECT_FALSE(fs::exists(scratch / "checkpoints/.step_00000004.tmp"));
+  Trained into("lpmm", 0);
+  EXPECT_EQ(load_error(good, into), "loaded");
 }
 
 // Runs `body` in a child process; its exit status, so that limits and mounts stay there.

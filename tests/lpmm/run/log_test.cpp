@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
@@ -54,6 +55,33 @@ TEST(Log, LeavesOutABrokenLastLineOnly) {
   write_text(scratch / "b", "{\"type\":\"step\"}\n{\"type\":\"st\n{\"type\":\"step\"}\n");
   EXPECT_THROW(read_log(scratch / "b"), RunError);
   EXPECT_THROW(read_log(scratch / "absent"), RunError);
+}
+
+TEST(Log, KnowsTheChecksumOfWhatIsKept) {
+  const Scratch scratch;
+  const std::string path = scratch / "log.jsonl";
+  std::uint64_t length = 0;
+  std::uint32_t sum = 0;
+  {
+    RunLog log(path);
+    log.write({{"type", "step"}, {"step", 1}});
+    length = log.bytes(), sum = log.checksum();
+    EXPECT_EQ(sum, file_crc32(path));
+    log.write({{"type", "step"}, {"step", 2}});
+    EXPECT_EQ(log.checksum(), file_crc32(path));
+  }
+  RunLog log(path);
+  EXPECT_THROW(log.cut(length, sum ^ 1U), RunError);
+  EXPECT_EQ(read_log(path).size(), 2U);  // untouched
+  log.cut(length, sum);
+  EXPECT_EQ(log.checksum(), sum);
+}
+
+TEST(Log, LeavesNoEmptyFile) {
+  const Scratch scratch;
+  const std::string path = scratch / "log.jsonl";
+  { const RunLog log(path); }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 }  // namespace

@@ -16,9 +16,17 @@ namespace lpmm {
 
 constexpr int kTinyFeatures = 16 * 16 * 3, kTinyClasses = 10;
 
+// What a test asks to go wrong: the first two once per microbatch, the third once per test batch.
+struct TinyHooks {
+  std::function<bool()> poison = {};         // NaN in the gradient
+  std::function<bool()> poison_buffer = {};  // Inf in the running mean
+  std::function<bool()> poison_test = {};    // a loss that is NaN
+  std::function<void()> built = {};          // called where a program is built
+};
+
 class TinyProgram : public Program {
  public:
-  explicit TinyProgram(std::function<bool()> poison) : poison_(std::move(poison)) {}
+  explicit TinyProgram(TinyHooks hooks) : hooks_(std::move(hooks)) {}
   std::int64_t activation_bytes() const override { return kTinyFeatures * 8; }
   std::int64_t workspace_bytes() const override { return kTinyFeatures * kTinyClasses * 8; }
   std::int64_t largest_transient_bytes() const override { return kTinyFeatures * kTinyClasses * 4; }
@@ -30,13 +38,17 @@ class TinyProgram : public Program {
       float& mean = buffers.proposal(0)[i];
       mean = 0.9F * mean + 0.1F * last_features_[i];
     }
-    if (poison_ && poison_()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
+    if (hooks_.poison_buffer && hooks_.poison_buffer())
+      buffers.proposal(0)[5] = std::numeric_limits<float>::infinity();
+    if (hooks_.poison && hooks_.poison()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
     memory.fold(1, 0, bias_gradient, microbatch);
     memory.fold(0, 0, weight_gradient, microbatch);
     return result;
   }
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
-    return pass(memory, buffers, batch, nullptr, nullptr);
+    BatchResult result = pass(memory, buffers, batch, nullptr, nullptr);
+    if (hooks_.poison_test && hooks_.poison_test()) result.loss_sum = -std::nan("");
+    return result;
   }
 
  private:
@@ -77,14 +89,14 @@ class TinyProgram : public Program {
     }
     return result;
   }
-  std::function<bool()> poison_;
+  TinyHooks hooks_;
   std::vector<float> last_features_;
 };
 
 class TinyModel : public Model {
  public:
-  // `poison` is asked once a microbatch whether its gradient shall hold a NaN.
-  explicit TinyModel(std::function<bool()> poison = nullptr) : poison_(std::move(poison)) {}
+  explicit TinyModel(std::function<bool()> poison = nullptr) { hooks_.poison = std::move(poison); }
+  explicit TinyModel(TinyHooks hooks) : hooks_(std::move(hooks)) {}
   const std::vector<TensorInfo>& tensors() const override { return tensors_; }
   const std::vector<BufferInfo>& buffers() const override { return buffers_; }
   void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall&) const override {
@@ -97,14 +109,15 @@ class TinyModel : public Model {
     memory.initialize(1, 0, bias);
   }
   std::unique_ptr<Program> build(int, Compute, int) const override {
-    return std::make_unique<TinyProgram>(poison_);
+    if (hooks_.built) hooks_.built();
+    return std::make_unique<TinyProgram>(hooks_);
   }
 
  private:
   std::vector<TensorInfo> tensors_ = {{"head.weight", {kTinyClasses, kTinyFeatures}},
                                       {"head.bias", {kTinyClasses}}};
   std::vector<BufferInfo> buffers_ = {{"input.running_mean", {kTinyFeatures}, 0.0F}};
-  std::function<bool()> poison_;
+  TinyHooks hooks_;
 };
 
 }  // namespace lpmm

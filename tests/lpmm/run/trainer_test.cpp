@@ -3,7 +3,9 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -16,6 +18,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
+#include "lpmm/run/run_folder.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 
@@ -335,6 +338,215 @@ TEST(Trainer, SaysWhatDoesNotFit) {
   const Scratch scratch;
   EXPECT_THROW(run(scratch / "run", tiny_config({"train.batch=98", "train.microbatches=1"})), UsageError);
   EXPECT_THROW(run("/proc/nowhere/run", tiny_config()), RunError);
+}
+
+// The message of a run that must fail.
+std::string failure(const std::string& out, const RunConfig& config, bool resume,
+                    const Model& model = TinyModel()) {
+  try {
+    run(out, config, resume, model);
+  } catch (const std::runtime_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+bool says(const std::string& message, const std::vector<std::string>& words) {
+  return std::all_of(words.begin(), words.end(),
+                     [&](const std::string& w) { return message.find(w) != std::string::npos; });
+}
+
+TEST(Trainer, ABufferThatIsNotFiniteFailsTheStep) {
+  const Scratch scratch;
+  TinyHooks hooks;
+  hooks.poison_buffer = [calls = 0]() mutable { return ++calls == 8; };  // the second microbatch of step 4
+  const TrainResult result = run(scratch / "run", tiny_config(), false, TinyModel(hooks));
+  EXPECT_EQ(summary(result)["skipped_steps"], 1);
+  EXPECT_TRUE(model_bytes(scratch / "run", 3) == model_bytes(scratch / "run", 4));
+  EXPECT_TRUE(model_bytes(scratch / "run", 4) != model_bytes(scratch / "run", 5));
+  const std::string log = read_text(scratch / "run/log.jsonl", 1 << 20);
+  EXPECT_NE(log.find("\"failed\":\"input.running_mean\""), std::string::npos);
+  inspect_checkpoint(scratch / "run/checkpoints/step_00000011");  // what is saved can be read
+}
+
+TEST(Trainer, SkippedStepsRemoveNoCheckpoint) {
+  const Scratch scratch;
+  const std::vector<std::string> keep_one = {"checkpoint.keep=1", "train.max_failed_steps=20"};
+  TinyHooks hooks;
+  hooks.poison = [calls = 0]() mutable { return ++calls > 6; };  // from step 4 on
+  const TrainResult result = run(scratch / "run", tiny_config(keep_one), false, TinyModel(hooks));
+  EXPECT_TRUE(fs::exists(scratch / "run/checkpoints/step_00000003"));
+  EXPECT_FALSE(fs::exists(scratch / "run/checkpoints/step_00000002"));
+  // It ended while its steps failed: that is no success, nor is asking for it again.
+  EXPECT_TRUE(result.diverged);
+  EXPECT_EQ(summary(result)["diverged"], true);
+  EXPECT_TRUE(run(scratch / "run", tiny_config(keep_one), true).diverged);
+  EXPECT_FALSE(run(scratch / "good", tiny_config()).diverged);
+}
+
+TEST(Trainer, ALossFarFromLearningIsDivergence) {
+  const Scratch scratch;
+  EXPECT_TRUE(run(scratch / "run", tiny_config({"optimizer.learning_rate=1e6"}, "fp32")).diverged);
+}
+
+TEST(Trainer, GoesOnAfterAnEvaluationThatIsNoNumber) {
+  const Scratch scratch;
+  const RunConfig config = tiny_config();
+  TinyHooks hooks;
+  hooks.poison_test = [] { return true; };
+  const TrainResult result = run(scratch / "run", config, false, TinyModel(hooks));
+  EXPECT_TRUE(result.diverged);
+  EXPECT_TRUE(summary(result)["test_loss"].is_null());
+  const TrainResult longer = run(scratch / "run", tiny_config({"train.steps=14"}), true);
+  EXPECT_FALSE(longer.diverged);
+  EXPECT_EQ(summary(longer)["steps"], 14);
+}
+
+TEST(Trainer, ProposesTheNewestCheckpointThatCanBeRead) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  run(out, tiny_config());
+  write_text(out + "/checkpoints/step_00000011/state.json", "{}");
+  write_text(out + "/checkpoints/step_00000010/model.safetensors", "");
+  const RunConfig longer = tiny_config({"train.steps=14"});
+  EXPECT_TRUE(says(failure(out, longer, true), {"step_00000011", "step_00000009 is earlier and whole"}))
+      << failure(out, longer, true);
+  for (const int step : {10, 11}) fs::remove_all(fmt::format("{}/checkpoints/step_{:08}", out, step));
+  EXPECT_EQ(summary(run(out, longer, true))["steps"], 14);
+}
+
+TEST(Trainer, LeavesAConfigThatIsNoRunsAlone) {
+  const Scratch scratch;
+  const std::string text = "[train]\nsteps = 11\n";
+  write_text(scratch / "config.toml", text);
+  for (const bool resume : {false, true}) {
+    const std::string said = failure(scratch.path(), tiny_config(), resume);
+    EXPECT_TRUE(says(said, {"config.toml", "no run's", "--out"})) << said;
+    EXPECT_EQ(said.find("--resume"), std::string::npos) << said;
+  }
+  EXPECT_EQ(read_text(scratch / "config.toml", 1 << 20), text);
+  EXPECT_FALSE(fs::exists(scratch / "log.jsonl"));
+}
+
+// Another process makes a run between the first look at the folder and the lock.
+TEST(Trainer, LooksAtTheFolderAgainUnderTheLock) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  TinyHooks hooks;
+  hooks.built = [&, built = false]() mutable {
+    if (!built) run(out, tiny_config({"train.seed=2"}));
+    built = true;
+  };
+  const std::string said = failure(out, tiny_config(), false, TinyModel(hooks));
+  EXPECT_TRUE(says(said, {"holds a run already"})) << said;
+  EXPECT_EQ(load_config(out + "/config.toml", {}).train.seed, 2U);
+  EXPECT_EQ(read_log(out + "/log.jsonl").back()["type"], "summary");
+}
+
+TEST(Trainer, NoticesAFlippedBitInTheConfig) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", path = out + "/config.toml";
+  run(out, tiny_config());
+  const std::string good = read_text(path, 1 << 20);
+  const std::size_t rate = good.find("learning_rate = 0.01");
+  ASSERT_NE(rate, std::string::npos);
+  std::string bad = good;
+  bad[rate + 19] = '3';
+  write_text(path, bad);
+  const auto go_on = [&] {
+    RunConfig config =
+        load_config(path, {"", "", {"train.steps=14"}});  // as `lpmm train RUN/config.toml` does
+    return failure(out, config, true);
+  };
+  std::string said = go_on();
+  EXPECT_TRUE(says(said, {path, "checksum", "remove that line"})) << said;
+  // Edited on purpose: without the line it is taken, and sealed again.
+  write_text(path, bad.substr(0, bad.rfind("# crc32")));
+  EXPECT_EQ(go_on(), "");
+  EXPECT_EQ(load_config(path, {}).optimizer.learning_rate, 0.03);
+  EXPECT_TRUE(check_config_seal(path));
+}
+
+TEST(Trainer, NoticesAFlippedBitInTheLog) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", path = out + "/log.jsonl";
+  const RunConfig longer = tiny_config({"train.steps=14"});
+  run(out, tiny_config());
+  const std::string good = read_text(path, 1 << 20);
+  std::string bad = good;
+  bad[bad.find("\"loss\":") + 8] ^= 1;
+  write_text(path, bad);
+  const std::string said = failure(out, longer, true);
+  EXPECT_TRUE(says(said, {"log.jsonl", "damaged", "checksum"})) << said;
+  EXPECT_EQ(read_text(path, 1 << 20), bad);  // untouched
+  write_text(path, good);
+  EXPECT_EQ(failure(out, longer, true), "");
+}
+
+// What a program wrote before there were checksums of config and log.
+TEST(Trainer, GoesOnWithAFolderOfAnOlderProgram) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", state = out + "/checkpoints/step_00000011/state.json";
+  run(out, tiny_config());
+  write_text(out + "/config.toml", to_toml(tiny_config()));
+  std::string text = read_text(state, 1 << 20);
+  const std::size_t at = text.find(",\n  \"log_crc32\""), end = text.find('\n', at + 2);
+  ASSERT_NE(at, std::string::npos);
+  text.erase(at, end - at);
+  const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
+  text.replace(digits, 8, "00000000");
+  text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
+  write_text(state, text);
+  EXPECT_EQ(failure(out, tiny_config({"train.steps=14"}), true), "");
+}
+
+TEST(Trainer, RemovesWhatAKilledOneLeft) {
+  const Scratch scratch;
+  fs::create_directory(scratch / "run");
+  write_text(scratch / "run/.lpmm-1-0.tmp", "[train]");
+  run(scratch / "run", tiny_config());
+  EXPECT_FALSE(fs::exists(scratch / "run/.lpmm-1-0.tmp"));
+}
+
+TEST(Trainer, AStartThatFailsLeavesNoFolder) {
+  const Scratch scratch;
+  const RunConfig config = tiny_config({"train.init=" + (scratch / "nowhere")});
+  EXPECT_TRUE(says(failure(scratch / "a/b/run", config, false), {"holds no checkpoint"}));
+  EXPECT_FALSE(fs::exists(scratch / "a"));
+  fs::create_directories(scratch / "kept");  // not ours
+  EXPECT_TRUE(says(failure(scratch / "kept", config, false), {"holds no checkpoint"}));
+  EXPECT_TRUE(fs::is_empty(scratch / "kept"));
+}
+
+TEST(Trainer, ALogThatCannotBeWrittenNamesTheLastGoodCheckpoint) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  run(out, tiny_config({"train.steps=5"}));
+  std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit before {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = before;
+  small.rlim_cur = fs::file_size(out + "/log.jsonl") + 2000;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const std::string said =
+      failure(out, tiny_config({"train.steps=500", "checkpoint.every_steps=0", "log.every_steps=1"}), true);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  EXPECT_TRUE(says(said, {"log.jsonl", "step_00000005", "--resume"})) << said;
+  read_log(out + "/log.jsonl");  // no half record among the whole ones
+}
+
+TEST(Trainer, LogsTensorsWhereAskedTo) {
+  const Scratch scratch;
+  for (const char* which : {"last", "all"}) {
+    const std::string out = scratch / which;
+    run(out, tiny_config({std::string("log.tensors=") + which}));
+    std::vector<bool> has;
+    for (const Json& r : read_log(out + "/log.jsonl")) {
+      if (r["type"] == "underflow") has.push_back(r.contains("tensors"));
+    }
+    const bool all = which == std::string("all");
+    EXPECT_EQ(has, (std::vector<bool>{all, all, all, all, true})) << which;  // of steps 2, 4, 6, 8, 10
+  }
 }
 
 }  // namespace
