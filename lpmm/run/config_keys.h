@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lpmm/files/toml_table.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"
 
 namespace lpmm::config_keys {

@@ -98,7 +98,9 @@ void add_update(CLI::App& bench, Action& action) {
   o->bench.elements = std::int64_t{1} << 26;
   CLI::App* command =
       bench.add_subcommand("update", "The packed optimizer step against what fp32 could reach");
-  command->add_option("--optimizer", o->bench.optimizer, fmt::format("{} (a momentum that is to be set is 0.9)", fmt::join(rule_names(), ", "))
+  command
+      ->add_option("--optimizer", o->bench.optimizer,
+                   fmt::format("{} (a momentum that is to be set is 0.9)", fmt::join(rule_names(), ", ")))
       ->capture_default_str();
   command->add_option("--preset", o->bench.preset, "memory policy")->capture_default_str();
   command->add_option("--elements", o->bench.elements, "parameters of the one tensor")

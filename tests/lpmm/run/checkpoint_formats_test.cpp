@@ -14,7 +14,7 @@ constexpr std::int64_t kElements = 700;
 
 OptimizerConfig adamw() {
   OptimizerConfig optimizer;
-  optimizer.rule = RuleName::kAdamW;
+  optimizer.rule = "adamw";
   return optimizer;
 }
 
