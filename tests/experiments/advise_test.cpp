@@ -49,11 +49,11 @@ TEST_F(AdviseTest, UnderflowIsWhatARunThenShows) {
     const Outcome advice = run_lpmm(with({"advise", kConfig, "--steps", "200", "--json"}, common));
     ASSERT_EQ(advice.code, 0) << advice.err;
     const std::string out = path(spec);
-    const Outcome run =
-        run_lpmm(with({"train", kConfig, "--quiet", "--out", out, "--set", "train.steps=200", "--set",
-                       "schedule.kind=constant", "--set", "schedule.warmup_steps=100", "--set",
-                       "log.underflow_every_steps=5", "--set", "checkpoint.final=false"},
-                      common));
+    const Outcome run = run_lpmm(
+        with({"train", kConfig, "--quiet", "--out", out, "--set", "train.steps=200", "--set",
+              "schedule.kind=constant", "--set", "schedule.warmup_steps=100", "--set",
+              "log.underflow_every_steps=5", "--set", "log.tensors=all", "--set", "checkpoint.final=false"},
+             common));
     ASSERT_EQ(run.code, 0) << run.err;
     const auto forecast = advice.json();
     const Underflow measured = measured_underflow(out, 100);

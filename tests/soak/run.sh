@@ -17,8 +17,8 @@ train() { "$build/lpmm" train "$config" --out "$1" --resume --quiet; }
 faulty() {  # RUN AT KIND
   FAULT_FOLDER=$1 FAULT_AT=$2 FAULT_KIND=$3 LD_PRELOAD=$build/libfault.so train "$1"
 }
-# All but the time, the length of the log, which may hold steps twice, and the checksum over both.
-state() { grep -vE '"(train_seconds|log_bytes|crc32)"' "$1/state.json"; }
+# All but the time, the length of the log and its checksum (it may hold steps twice), and the checksum over all.
+state() { grep -vE '"(train_seconds|log_bytes|log_crc32|crc32)"' "$1/state.json"; }
 finding() {
   echo "FINDING: $*"
   exit 1
