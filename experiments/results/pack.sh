@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Packs folders of runs beside themselves: OUT/NAME -> OUT/NAME.tar.xz, or NAME.1.tar.xz, NAME.2.tar.xz, ... where one would
 # be over 1 MB. The same runs always give the same bytes. Checkpoints stay out: a log is all that figures are drawn from.
-# Train with log.tensors = "last", so that logs stay small.
 #   bash experiments/results/pack.sh experiments/results/frontier/text experiments/results/underflow/*/
 set -euo pipefail
 shopt -s nullglob

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "kernels/codec.h"
-#include "kernels/cpu/compute_backend.h"
-#include "kernels/cpu/compute_loops.h"
+#include "kernels/cpu/compute/backend.h"
+#include "kernels/cpu/compute/loops.h"
 #include "tests/kernels/activations.h"
 
 namespace lpmm::kernels {

@@ -1,5 +1,5 @@
 // What a compute library gives: convolution and matrix product of one shard by the calling thread alone.
-// compute_onednn.cpp or compute_eigen.cpp implements it; CMake compiles one of them (LPMM_ONEDNN).
+// onednn.cpp or eigen.cpp implements it; CMake compiles one of them (LPMM_ONEDNN).
 #pragma once
 
 #include <cstdint>

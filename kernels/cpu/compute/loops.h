@@ -1,5 +1,5 @@
 // The element loops of the compute layer over one shard, serial; each picks the best instruction set at run
-// time. compute.cpp cuts the work.
+// time. The files beside it cut the work.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "kernels/cpu/compute_backend.h"
+#include "kernels/cpu/compute/backend.h"
 
 namespace lpmm::kernels::backend {
 namespace {

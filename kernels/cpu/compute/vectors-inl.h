@@ -1,10 +1,10 @@
 // What the loops of the compute layer share: vectors of activations and how they are loaded and stored.
 // Compiled once for each instruction set, with the file that includes it.
-#if defined(LPMM_KERNELS_CPU_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef LPMM_KERNELS_CPU_VECTORS_INL_H_
-#undef LPMM_KERNELS_CPU_VECTORS_INL_H_
+#if defined(LPMM_KERNELS_CPU_COMPUTE_VECTORS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_COMPUTE_VECTORS_INL_H_
+#undef LPMM_KERNELS_CPU_COMPUTE_VECTORS_INL_H_
 #else
-#define LPMM_KERNELS_CPU_VECTORS_INL_H_
+#define LPMM_KERNELS_CPU_COMPUTE_VECTORS_INL_H_
 #endif
 
 #include <hwy/highway.h>
@@ -56,6 +56,20 @@ struct Bf16 {
   static HWY_INLINE float load1(const std::uint16_t* p) { return bf16_to_float(*p); }
   static HWY_INLINE void store1(std::uint16_t* p, float v) { *p = float_to_bf16(v); }
 };
+
+HWY_INLINE V positive(V gate, V v) {  // v where gate > 0, else 0
+  return hn::IfThenElseZero(hn::Gt(gate, hn::Zero(d32)), v);
+}
+HWY_INLINE float positive(float gate, float v) {
+  return gate > 0.0F ? v : 0.0F;
+}
+// ReLU that lets NaN through, so that a broken activation reaches the loss.
+HWY_INLINE V relu_of(V v) {
+  return hn::IfThenZeroElse(hn::Le(v, hn::Zero(d32)), v);
+}
+HWY_INLINE float relu_of(float v) {
+  return v <= 0.0F ? 0.0F : v;
+}
 
 HWY_INLINE V multiply_add(V a, V b, V c) {  // a * b + c, two roundings
   return hn::Add(hn::Mul(a, b), c);

@@ -1,18 +1,18 @@
 // Compiled once for each instruction set by Highway's foreach_target.
-#include "kernels/cpu/sequence_loops.h"
+#include "kernels/cpu/compute/sequence_loops.h"
 
 #include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/sequence_loops.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/compute/sequence_loops.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
 #include <hwy/contrib/math/math-inl.h>
 
+#include "kernels/cpu/compute/vectors-inl.h"
 #include "kernels/cpu/tile.h"
-#include "kernels/cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels::loops::HWY_NAMESPACE {

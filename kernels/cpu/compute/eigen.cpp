@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "kernels/cpu/compute_backend.h"
+#include "kernels/cpu/compute/backend.h"
 
 namespace lpmm::kernels::backend {
 namespace {

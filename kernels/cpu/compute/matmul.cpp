@@ -1,0 +1,137 @@
+// The matrix product in tiles that depend on shapes only.
+#include "kernels/compute.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/cpu/compute/backend.h"
+#include "kernels/cpu/compute/cut.h"
+#include "kernels/cpu/compute/loops.h"
+
+namespace lpmm::kernels {
+namespace {
+
+// A factor of a product, op(values).
+struct Factor {
+  Compute type = Compute::kFp32;
+  const void* values = nullptr;
+  std::int64_t stride = 0;
+  bool transposed = false;
+
+  Factor at(std::int64_t row, std::int64_t column) const {
+    return {
+        type,
+        bytes_at(values, (transposed ? column * stride + row : row * stride + column) * value_bytes(type)),
+        stride, transposed};
+  }
+  // An fp32 copy of its first rows and columns, without transposition.
+  template <std::int64_t kStride>
+  Factor packed(std::int64_t rows, std::int64_t columns, float (*to)[kStride]) const {
+    const auto line = [&](std::int64_t i) { return bytes_at(values, i * stride * value_bytes(type)); };
+    if (!transposed) {
+      for (std::int64_t r = 0; r < rows; ++r) loops::to_float(type, columns, line(r), to[r]);
+    } else if (type == Compute::kFp32) {
+      loops::transpose(columns, rows, static_cast<const float*>(values), stride, to[0], kStride);
+    } else {
+      constexpr std::int64_t kStrip = 16;
+      alignas(kAlign) float strip[kStrip][kStride];
+      for (std::int64_t c = 0; c < columns; c += kStrip) {
+        const std::int64_t n = std::min(kStrip, columns - c);
+        for (std::int64_t i = 0; i < n; ++i) loops::to_float(type, rows, line(c + i), strip[i]);
+        loops::transpose(n, rows, strip[0], kStride, to[0] + c, kStride);
+      }
+    }
+    return {Compute::kFp32, to[0], kStride, false};
+  }
+};
+
+// Libraries read small factors where they lie. That is slow down the columns of the first, and along rows a
+// page apart: factors are copied piece by piece then, and where they have to be widened. Strides are odd
+// multiples of a cache line.
+struct PackedPieces {
+  static constexpr std::int64_t kSide = 256, kStride = kSide + 16, kPage = 1024;
+  alignas(kAlign) float a[kSide][kStride], b[kSide][kStride];
+};
+
+bool is_widened(Compute type) {
+  return type == Compute::kBf16 && !backend::multiplies_bf16();
+}
+// Whether each value of a copy is used often enough.
+bool packing_pays(std::int64_t m, std::int64_t n) {
+  return std::min(m, n) >= 32;
+}
+
+std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t columns) {
+  return ((g.m + rows - 1) / rows) * ((g.n + columns - 1) / columns);
+}
+
+}  // namespace
+
+std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n, int threads) {
+  const bool packs = is_widened(type) || (type == Compute::kFp32 && packing_pays(m, n));
+  return packs ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
+}
+
+void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
+  using Pieces = PackedPieces;
+  const Factor a{g.type, g.a, g.a_stride, g.transpose_a}, b{g.type, g.b, g.b_stride, g.transpose_b};
+  const bool pack = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n) &&
+                                           (a.transposed || std::max(a.stride, b.stride) >= Pieces::kPage));
+  // Tiles of c, and slices of k: large ones where that leaves work for some threads.
+  std::int64_t rows = Pieces::kSide, columns = pack ? Pieces::kSide : 2 * Pieces::kSide,
+               depth = pack ? Pieces::kSide : g.k;
+  if (pack || g.type == Compute::kBf16) {
+    while (columns > 64 && tiles_of(g, rows, columns) < 8) (columns < rows ? rows : columns) /= 2;
+  } else {
+    const std::int64_t size = std::max(g.m, g.n), panel = size <= 1024 ? 64 : 256;
+    rows = g.m > g.n ? panel : g.m;
+    columns = g.m > g.n ? g.n : panel;
+  }
+  const std::int64_t across = (g.n + columns - 1) / columns;
+  pool.for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
+    const std::int64_t row = item / across * rows, column = item % across * columns;
+    MatrixArgs part{.m = std::min(rows, g.m - row),
+                    .n = std::min(columns, g.n - column),
+                    .c = g.c + row * g.c_stride + column,
+                    .c_stride = g.c_stride};
+    for (std::int64_t first = 0; first < g.k; first += depth) {
+      part.k = std::min(depth, g.k - first);
+      part.accumulate = g.accumulate || first > 0;
+      Factor left = a.at(row, first), right = b.at(first, column);
+      if (pack) {
+        auto& pieces = static_cast<Pieces*>(scratch)[thread];
+        left = left.packed(part.m, part.k, pieces.a);
+        right = right.packed(part.k, part.n, pieces.b);
+      }
+      part.type = left.type;
+      part.transpose_a = left.transposed;
+      part.a = left.values;
+      part.a_stride = left.stride;
+      part.transpose_b = right.transposed;
+      part.b = right.values;
+      part.b_stride = right.stride;
+      backend::matmul(part);
+    }
+  });
+}
+
+namespace backend {
+
+Widened::Widened(const MatrixArgs& of) : args(of) {
+  const auto widen = [](const void* from, std::int64_t lines, std::int64_t values, std::int64_t& stride,
+                        std::vector<float>& to) {
+    to.resize(static_cast<std::size_t>(lines * values));
+    for (std::int64_t i = 0; i < lines; ++i) {
+      loops::to_float(Compute::kBf16, values, bytes_at(from, 2 * i * stride), to.data() + i * values);
+    }
+    stride = values;
+    return to.data();
+  };
+  args.type = Compute::kFp32;
+  args.a = widen(of.a, of.transpose_a ? of.k : of.m, of.transpose_a ? of.m : of.k, args.a_stride, a);
+  args.b = widen(of.b, of.transpose_b ? of.n : of.k, of.transpose_b ? of.k : of.n, args.b_stride, b);
+}
+
+}  // namespace backend
+
+}  // namespace lpmm::kernels

@@ -1,0 +1,92 @@
+// Batch norm: partial sums of shards of rows, merged in a fixed order.
+#include "kernels/compute.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu/compute/cut.h"
+#include "kernels/cpu/compute/loops.h"
+
+namespace lpmm::kernels {
+namespace {
+
+// At most 2048 rows a shard: partial sums are fp32.
+std::int64_t norm_rows(const NormShape& s) {
+  return std::clamp<std::int64_t>(kShard / s.channels, 1, 2048);
+}
+std::int64_t norm_shards(const NormShape& s) {
+  return (s.rows + norm_rows(s) - 1) / norm_rows(s);
+}
+
+}  // namespace
+
+// Two partial sums a shard and channel; three coefficients a channel.
+std::int64_t norm_scratch_bytes(const NormShape& shape) {
+  return aligned(4 * (2 * norm_shards(shape) + 3) * shape.channels);
+}
+
+void norm_statistics(Pool& pool, const NormShape& s, const void* x, float* mean, float* variance,
+                     void* scratch) {
+  auto* partials = static_cast<float*>(scratch);  // [shard][mean, squares][channel]
+  const std::int64_t rows = norm_rows(s), row_bytes = s.channels * value_bytes(s.type);
+  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+    float* p = partials + first / rows * 2 * s.channels;
+    loops::norm_statistics(s.type, n, s.channels, bytes_at(x, first * row_bytes), p, p + s.channels);
+  });
+  for (int c = 0; c < s.channels; ++c) {
+    double count = 0, center = 0, squares = 0;
+    for (std::int64_t i = 0; i < norm_shards(s); ++i) {
+      const float* p = partials + i * 2 * s.channels + c;
+      const auto n = static_cast<double>(std::min(rows, s.rows - i * rows));
+      const double delta = p[0] - center;
+      squares += p[s.channels] + delta * delta * count * n / (count + n);
+      center += delta * n / (count + n);
+      count += n;
+    }
+    mean[c] = static_cast<float>(center);
+    variance[c] = static_cast<float>(std::max(squares, 0.0) / count);
+  }
+}
+
+void norm_apply(Pool& pool, const NormShape& s, const void* x, const float* scale, const float* shift,
+                const void* residual, bool relu, void* y) {
+  const std::int64_t row_bytes = s.channels * value_bytes(s.type);
+  for_shards(pool, s.rows, norm_rows(s), [&](std::int64_t first, std::int64_t n) {
+    loops::norm_apply(s.type, n, s.channels, bytes_at(x, first * row_bytes), scale, shift,
+                      residual == nullptr ? nullptr : bytes_at(residual, first * row_bytes), relu,
+                      bytes_at(y, first * row_bytes));
+  });
+}
+
+// With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
+// M).
+void norm_backward(Pool& pool, const NormShape& s, const NormBackward& args, void* scratch) {
+  auto* partials = static_cast<float*>(scratch);  // [shard][sum g, sum gx][channel]
+  const std::int64_t rows = norm_rows(s), shards = norm_shards(s);
+  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+    float* p = partials + first / rows * 2 * s.channels;
+    loops::norm_reduce(n, s, args, first, p, p + s.channels);
+  });
+  float* a = partials + 2 * shards * s.channels;
+  float* b = a + s.channels;
+  float* d = b + s.channels;
+  for (int c = 0; c < s.channels; ++c) {
+    double sum = 0, sum_x = 0;
+    for (std::int64_t i = 0; i < shards; ++i) {
+      sum += partials[i * 2 * s.channels + c];
+      sum_x += partials[i * 2 * s.channels + s.channels + c];
+    }
+    const double r = args.inverse_deviation[c], count = static_cast<double>(s.rows);
+    const double slope = args.weight[c] * r * r * r * sum_x / count;
+    a[c] = static_cast<float>(args.weight[c] * r);
+    b[c] = static_cast<float>(-slope);
+    d[c] = static_cast<float>(slope * args.mean[c] - args.weight[c] * r * sum / count);
+    args.weight_gradient[c] = static_cast<float>(sum_x * r);
+    args.bias_gradient[c] = static_cast<float>(sum);
+  }
+  if (args.dx == nullptr) return;
+  for_shards(pool, s.rows, rows,
+             [&](std::int64_t first, std::int64_t n) { loops::norm_backward(n, s, args, first, a, b, d); });
+}
+
+}  // namespace lpmm::kernels

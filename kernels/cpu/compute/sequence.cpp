@@ -1,0 +1,136 @@
+// Cuts the work of kernels/sequence.h into shards that depend on shapes only.
+#include "kernels/sequence.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/compute/cut.h"
+#include "kernels/cpu/compute/loops.h"
+#include "kernels/cpu/compute/sequence_loops.h"
+#include "kernels/cpu/tile.h"
+
+namespace lpmm::kernels {
+
+// ---- layer norm ------------------------------------------------------------------------------------------
+namespace {
+
+std::int64_t rows_a_shard(std::int64_t width) {
+  return std::max<std::int64_t>(1, kShard / width);
+}
+std::int64_t shards(const RowNormShape& s) {
+  return (s.rows + rows_a_shard(s.width) - 1) / rows_a_shard(s.width);
+}
+
+}  // namespace
+
+void layer_norm_forward(Pool& pool, const RowNormShape& s, const void* x, const float* weight,
+                        const float* bias, void* y, float* mean, float* inverse_deviation) {
+  const std::int64_t row_bytes = s.width * value_bytes(s.type);
+  for_shards(pool, s.rows, rows_a_shard(s.width), [&](std::int64_t first, std::int64_t n) {
+    loops::layer_norm_forward(s.type, n, s.width, bytes_at(x, first * row_bytes), weight, bias,
+                              bytes_at(y, first * row_bytes), mean + first, inverse_deviation + first);
+  });
+}
+
+// Partial gradients of weight and bias of each shard.
+std::int64_t layer_norm_scratch_bytes(const RowNormShape& s) {
+  return aligned(4 * 2 * shards(s) * s.width);
+}
+
+void layer_norm_backward(Pool& pool, const RowNormShape& s, const RowNormBackward& args, void* scratch) {
+  auto* partials = static_cast<float*>(scratch);  // [shard][weight, bias][width]
+  const std::int64_t rows = rows_a_shard(s.width), row_bytes = s.width * value_bytes(s.type);
+  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+    RowNormBackward part = args;
+    part.x = bytes_at(args.x, first * row_bytes);
+    part.dy = bytes_at(args.dy, first * row_bytes);
+    part.dx = bytes_at(args.dx, first * row_bytes);
+    part.mean += first;
+    part.inverse_deviation += first;
+    part.weight_gradient = partials + first / rows * 2 * s.width;
+    part.bias_gradient = part.weight_gradient + s.width;
+    std::fill_n(part.weight_gradient, 2 * s.width, 0.0F);
+    loops::layer_norm_backward(s.type, n, s.width, part);
+  });
+  sum_tree(pool, shards(s), 2 * s.width, partials);
+  std::copy_n(partials, s.width, args.weight_gradient);
+  std::copy_n(partials + s.width, s.width, args.bias_gradient);
+}
+
+// ---- GELU ------------------------------------------------------------------------------------------------
+void gelu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y) {
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+    loops::gelu_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
+  });
+}
+void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
+                   bool accumulate) {
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+    loops::gelu_backward(type, n, bytes_at(x, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
+                         accumulate);
+  });
+}
+
+// ---- dropout ---------------------------------------------------------------------------------------------
+void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
+             bool accumulate) {
+  constexpr std::int64_t kPiece = 4096;
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool, count, kPiece, [&](std::int64_t first, std::int64_t n) {
+    alignas(64) std::uint32_t words[kPiece / 2];
+    alignas(64) float values[kPiece];
+    tile_kernels().draw(drop.noise, first / kGroup, groups_of(n), words);
+    loops::to_float(type, n, bytes_at(x, first * b), values);
+    loops::drop(n, drop, words, values);
+    loops::from_float(type, n, values, bytes_at(y, first * b), accumulate);
+  });
+}
+
+// ---- embedding -------------------------------------------------------------------------------------------
+void embedding_forward(Pool& pool, Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
+                       std::int64_t rows, const float* tokens, const float* positions, void* y) {
+  pool.for_each(rows, [&](std::int64_t i, int) {
+    void* out = bytes_at(y, i * width * value_bytes(type));
+    // One row of positions is the bias of one row.
+    loops::bias_forward(type, 1, width, tokens + i * width, positions + (first + i) % length * width, false,
+                        out);
+  });
+}
+
+void sum_rows(Pool& pool, Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
+              const std::int64_t* first, std::int64_t count, float* out) {
+  pool.for_each(count, [&](std::int64_t i, int) {
+    float* sum = out + i * width;
+    std::fill_n(sum, width, 0.0F);
+    for (std::int64_t j = first[i]; j < first[i + 1]; ++j) {
+      loops::add_row(type, width, bytes_at(x, rows[j] * width * value_bytes(type)), sum);
+    }
+  });
+}
+
+// ---- loss ------------------------------------------------------------------------------------------------
+void softmax_scan(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                  const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
+  for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+    for (std::int64_t r = row; r < row + n; ++r) {
+      loops::softmax_scan(first, columns, logits + r * columns, labels[r], state + r);
+    }
+  });
+}
+
+void softmax_gradient(Pool& pool, Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                      float scale, const float* log_sums, const std::int32_t* labels, float* logits,
+                      void* gradient) {
+  for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+    for (std::int64_t r = row; r < row + n; ++r) {
+      float* values = logits + r * columns;
+      loops::softmax_gradient(columns, scale, log_sums[r], values);
+      if (labels[r] >= first && labels[r] < first + columns) values[labels[r] - first] -= scale;
+      if (gradient == logits) continue;
+      loops::from_float(type, columns, values, bytes_at(gradient, r * columns * value_bytes(type)), false);
+    }
+  });
+}
+
+}  // namespace lpmm::kernels
