@@ -1266,7 +1266,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:2000]
-set xtics 500
+set xtics 1000
 plot $d12 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d14 using 1:2 with lines lw 2 lc rgb '#009E73' notitle, $d15 using 1:2 with lines lw 2 lc rgb '#CC79A7' notitle
 set origin 0.25,0
 set size 0.25,0.4748603351955307
@@ -1280,7 +1280,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:2000]
-set xtics 500
+set xtics 1000
 plot $d16 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d17 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d18 using 1:2 with lines lw 2 lc rgb '#009E73' notitle, $d19 using 1:2 with lines lw 2 lc rgb '#CC79A7' notitle
 set origin 0.5,0
 set size 0.25,0.4748603351955307
@@ -1294,7 +1294,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:2000]
-set xtics 500
+set xtics 1000
 plot $d20 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d21 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d22 using 1:2 with lines lw 2 lc rgb '#009E73' notitle, $d23 using 1:2 with lines lw 2 lc rgb '#CC79A7' notitle
 set origin 0.75,0
 set size 0.25,0.4748603351955307
@@ -1308,7 +1308,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:2000]
-set xtics 500
+set xtics 1000
 plot $d24 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d25 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d26 using 1:2 with lines lw 2 lc rgb '#009E73' notitle, $d27 using 1:2 with lines lw 2 lc rgb '#CC79A7' notitle
 unset multiplot
 set output

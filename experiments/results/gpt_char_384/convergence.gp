@@ -760,7 +760,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:300]
-set xtics 100
+set xtics 200
 plot $d9 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d10 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d11 using 1:2 with lines lw 2 lc rgb '#009E73' notitle
 set origin 0.25,0
 set size 0.25,0.4748603351955307
@@ -774,7 +774,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:300]
-set xtics 100
+set xtics 200
 plot $d12 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d13 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d14 using 1:2 with lines lw 2 lc rgb '#009E73' notitle
 set origin 0.5,0
 set size 0.25,0.4748603351955307
@@ -788,7 +788,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:300]
-set xtics 100
+set xtics 200
 plot $d15 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d16 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d17 using 1:2 with lines lw 2 lc rgb '#009E73' notitle
 set origin 0.75,0
 set size 0.25,0.4748603351955307
@@ -802,7 +802,7 @@ set xlabel 'step' noenhanced
 set ylabel 'increments lost (%)' noenhanced
 set yrange [0:100]
 set xrange [0:300]
-set xtics 100
+set xtics 200
 plot $d18 using 1:2 with lines lw 2 lc rgb '#0072B2' notitle, $d19 using 1:2 with lines lw 2 lc rgb '#D55E00' notitle, $d20 using 1:2 with lines lw 2 lc rgb '#009E73' notitle
 unset multiplot
 set output
