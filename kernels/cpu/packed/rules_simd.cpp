@@ -1,5 +1,6 @@
 // The rules' loops in vectors, compiled once per x86 instruction set (Highway).
 #include <cstddef>
+#include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/packed/rule_loops.h"
@@ -60,7 +61,7 @@ HWY_INLINE void store_number(const Number& x, float* HWY_RESTRICT to) {
 template <class R, class Body>
 HWY_INLINE void each_state(const Body& body) {
   [&]<std::size_t... kState>(std::index_sequence<kState...>) {
-    (body(R::kStates[kState]), ...);
+    (body(std::integral_constant<Role, R::kStates[kState]>()), ...);
   }
   (std::make_index_sequence<R::kStates.size()>());
 }
@@ -70,10 +71,10 @@ struct Loops {
   static HWY_INLINE void load(const TileValues& values, std::int64_t i, Elements<Number>& x) {
     x[Role::kParameter] = load_number(values[Role::kParameter] + i);
     x[Role::kAccumulator] = load_number(values[Role::kAccumulator] + i);
-    each_state<R>([&](Role state) { x[state] = load_number(values[state] + i); });
+    each_state<R>([&](auto state) { x[state] = load_number(values[state] + i); });
   }
   static HWY_INLINE void store_states(const Elements<Number>& x, const TileValues& values, std::int64_t i) {
-    each_state<R>([&](Role state) { store_number(x[state], values[state] + i); });
+    each_state<R>([&](auto state) { store_number(x[state], values[state] + i); });
   }
 
   // `constants` and `at` are copies that no store can touch.
