@@ -8,7 +8,8 @@ set(LPMM_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/lpmm)  # holds lpmm/ and kernels
 target_compile_features(lpmm_kernels PUBLIC cxx_std_20)  # our headers need it of who includes them
 set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
 set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
-install(TARGETS lpmm_core lpmm_kernels EXPORT lpmm-targets INCLUDES DESTINATION ${LPMM_HEADER_DIR})
+set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # for programs that read configurations
+install(TARGETS lpmm_core lpmm_kernels lpmm_models EXPORT lpmm-targets INCLUDES DESTINATION ${LPMM_HEADER_DIR})
 install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
 install(DIRECTORY lpmm kernels DESTINATION ${LPMM_HEADER_DIR} FILES_MATCHING PATTERN "*.h"
         PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
@@ -21,7 +22,7 @@ endif()
 # A static library hands on what it was linked with: the package looks for the same.
 set(LPMM_DEPENDENCIES Threads)
 set(links "")
-foreach(library lpmm_core lpmm_kernels)
+foreach(library lpmm_core lpmm_kernels lpmm_models)
   get_target_property(of_library ${library} LINK_LIBRARIES)
   list(APPEND links ${of_library})
 endforeach()

@@ -7,9 +7,9 @@
 
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/train_step.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/batch.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/train_step.h"
-#include "models/models.h"
 
 namespace lpmm {
 TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,

@@ -23,8 +23,8 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/locked_file.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {

@@ -15,6 +15,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/locked_file.h"
+#include "lpmm/program/family.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

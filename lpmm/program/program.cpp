@@ -1,52 +1,8 @@
 #include "lpmm/program/program.h"
 
-#include <algorithm>
-#include <array>
-
 #include "lpmm/base/error.h"
 
 namespace lpmm {
-
-namespace {
-
-// Radford et al. 2019, table 2.
-struct GptSize {
-  std::string_view name;
-  int layers, heads, embedding, context, vocabulary;
-};
-constexpr std::array<GptSize, 5> kGptSizes = {{{"gpt", 0, 0, 0, 0, 0},
-                                               {"gpt2", 12, 12, 768, 1024, 50257},
-                                               {"gpt2-medium", 24, 16, 1024, 1024, 50257},
-                                               {"gpt2-large", 36, 20, 1280, 1024, 50257},
-                                               {"gpt2-xl", 48, 25, 1600, 1024, 50257}}};
-
-}  // namespace
-
-std::vector<std::string_view> gpt_names() {
-  std::vector<std::string_view> names;
-  for (const GptSize& size : kGptSizes) names.push_back(size.name);
-  return names;
-}
-
-bool reads_tokens(const ModelConfig& config) {
-  const auto names = gpt_names();
-  return std::find(names.begin(), names.end(), config.name) != names.end();
-}
-
-ModelConfig complete(const ModelConfig& config) {
-  ModelConfig c = config;
-  for (const GptSize& size : kGptSizes) {
-    if (config.name != size.name) continue;
-    const auto fill = [](int& value, int own) { value = value != 0 ? value : own; };
-    fill(c.layers, size.layers);
-    fill(c.heads, size.heads);
-    fill(c.embedding, size.embedding);
-    fill(c.context, size.context);
-    fill(c.vocabulary, size.vocabulary);
-    fill(c.length, c.context);
-  }
-  return c;
-}
 
 void Program::infer(const ModelMemory& /*memory*/, std::span<const std::int32_t> /*tokens*/,
                     Inference& /*state*/) {

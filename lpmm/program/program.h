@@ -6,7 +6,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/compute.h"
@@ -70,29 +69,7 @@ class Program {
   virtual void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state);
 };
 
-struct ModelConfig {
-  std::string name = "resnet20";  // resnet8/20/32/44/56/110, mlp, gpt, gpt2, gpt2-medium, gpt2-large, gpt2-xl
-  int height = 32, width = 32, channels = 3, classes = 10;
-  std::vector<std::int64_t> hidden;  // mlp: widths of the hidden layers
-  int widen = 1;                     // ResNets: factor on the channels of every layer
-  double label_smoothing = 0;
-  // gpt; the named sizes have their own where these are 0.
-  int layers = 0, heads = 0, embedding = 0;  // embedding: channels of a position
-  int context = 0;                           // positions the model has
-  int vocabulary = 0;
-  int length = 0;          // of the sequences it is built for; 0: context
-  double dropout = 0;      // of the embedding, of attention's probabilities, of what attention and MLP add
-  bool recompute = false;  // layers keep their input only and are computed again in backward
-};
-
-// Whether the model reads sequences of tokens, not images.
-bool reads_tokens(const ModelConfig& config);
-// gpt, gpt2, gpt2-medium, gpt2-large, gpt2-xl.
-std::vector<std::string_view> gpt_names();
-// With the sizes that the name of a GPT decides, where they are 0, and sequences as long as the context.
-ModelConfig complete(const ModelConfig& config);
-
-// A model: its tensors, its buffers, their initial values and its programs. Made by make_model (models/).
+// A model: its tensors, its buffers, their initial values and its programs. make_model (family.h) makes it.
 class Model {
  public:
   virtual ~Model() = default;

@@ -8,6 +8,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/config_keys.h"
 
 namespace lpmm {
@@ -85,6 +86,17 @@ class Reader {
     choice("rounding", rounding_, config_keys::kRoundings, "");
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
   }
+  // The name decides which settings there are.
+  void model(ModelConfig& out) {
+    const std::string name = table_.text("name").value_or(std::string(default_model()));
+    guard("name", [&] { out = model_config(name); });
+    for (const ModelSetting& s : family_of(name).settings) {
+      if (auto given = setting(s)) out.set(s.key, std::move(*given));
+    }
+    for (const Family& other : families()) {
+      for (const ModelSetting& s : other.settings) refuse_foreign(out, s);
+    }
+  }
   // Asked for by memory.rounding; applied when the overrides are known too.
   std::optional<Rounding> rounding() const { return rounding_; }
 
@@ -108,6 +120,29 @@ class Reader {
   template <class Given, class T>
   static void put(const std::optional<Given>& given, T& out) {
     if (given) out = static_cast<T>(*given);
+  }
+  std::optional<SettingValue> setting(const ModelSetting& s) const {
+    const double low = lowest(s);
+    const auto whole_low = static_cast<std::int64_t>(low), whole_high = static_cast<std::int64_t>(s.high);
+    std::optional<SettingValue> given;
+    if (std::holds_alternative<bool>(s.standard)) put(table_.boolean(s.key), given);
+    if (std::holds_alternative<std::int64_t>(s.standard)) {
+      put(table_.integer(s.key, whole_low, whole_high), given);
+    }
+    if (std::holds_alternative<double>(s.standard)) put(table_.number(s.key, low, s.high), given);
+    if (std::holds_alternative<std::vector<std::int64_t>>(s.standard)) {
+      put(table_.integers(s.key, whole_low, whole_high), given);
+    }
+    return given;
+  }
+  // Files written before families had settings of their own hold those of all, at their defaults.
+  void refuse_foreign(const ModelConfig& model, const ModelSetting& foreign) const {
+    std::vector<std::string_view> keys;
+    for (const auto& [key, value] : model.settings) keys.push_back(key);
+    if (!table_.has(foreign.key) || std::find(keys.begin(), keys.end(), foreign.key) != keys.end()) return;
+    if (setting(foreign) == foreign.standard) return;
+    table_.refuse(foreign.key, fmt::format("{} is no setting of {}, which has {}",
+                                           table_.full_name(foreign.key), model.name, join(keys)));
   }
   // Names the key where its text is wrong.
   template <class Body>

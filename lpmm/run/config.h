@@ -5,11 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/compute.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/schedule.h"
-#include "lpmm/program/program.h"
+#include "lpmm/program/model_config.h"
 
 namespace lpmm {
 
@@ -18,9 +19,7 @@ namespace lpmm {
 enum class TensorRecords { kLast, kAll };
 
 struct RunConfig {
-  // [model] name, hidden, widen, label_smoothing; layers, heads, embedding, context, vocabulary, dropout,
-  // recompute
-  ModelConfig model;
+  ModelConfig model;  // [model] name, and the settings of its family
   struct {
     std::string set = "cifar10";  // [data] set: cifar10, drawn, auto (cifar10 where it is found), or text
     bool augment = true;          // images: pad 4, crop, flip

@@ -61,18 +61,7 @@ inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
 template <class Visitor, class Config>
 void visit_model(Visitor& v, Config& c) {
   v.section("model");
-  v.text("name", c.model.name, "mlp, resnet8 ... resnet110, or a GPT: gpt, gpt2, gpt2-xl ...");
-  v.integers("hidden", c.model.hidden, 1, 1 << 24, "mlp: width of every hidden layer");
-  v.integer("widen", c.model.widen, 1, 1024, "resnet: times the channels");
-  v.number("label_smoothing", c.model.label_smoothing, 0, 0.999,
-           "images: share of a label given to all others");
-  v.integer("layers", c.model.layers, 0, 1000, "gpt: transformer blocks; 0: as the name says");
-  v.integer("heads", c.model.heads, 0, 1000, "gpt: attention heads; 0: as the name says");
-  v.integer("embedding", c.model.embedding, 0, 1 << 16, "gpt: width; 0: as the name says");
-  v.integer("context", c.model.context, 0, 1 << 20, "gpt: tokens it looks back at; 0: as the name says");
-  v.integer("vocabulary", c.model.vocabulary, 0, 1 << 24, "gpt: tokens it knows; 0: the tokenizer's");
-  v.number("dropout", c.model.dropout, 0, 0.999, "gpt: share of activations dropped in training");
-  v.boolean("recompute", c.model.recompute, "gpt: compute blocks again in backward; takes less memory");
+  v.model(c.model);  // its family says which keys there are
 }
 
 template <class Visitor, class Config>

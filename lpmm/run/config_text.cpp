@@ -7,6 +7,7 @@
 
 #include "lpmm/base/text.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/config.h"
 #include "lpmm/run/config_keys.h"
 
@@ -19,6 +20,24 @@ struct Line {
   std::string section, key, value, range, help;
 };
 
+std::vector<std::string_view> families_with(std::string_view key) {
+  std::vector<std::string_view> names;
+  for (const Family& family : families()) {
+    const bool has = std::any_of(family.settings.begin(), family.settings.end(),
+                                 [&](const ModelSetting& s) { return s.key == key; });
+    if (has) names.push_back(family.name);
+  }
+  return names;
+}
+
+std::string range_of(const ModelSetting& s) {
+  if (std::holds_alternative<bool>(s.standard)) return "true or false";
+  const double low = lowest(s);
+  if (std::holds_alternative<double>(s.standard)) return range_text(low, s.high);
+  const std::string range = range_text(static_cast<std::int64_t>(low), static_cast<std::int64_t>(s.high));
+  return std::holds_alternative<std::int64_t>(s.standard) ? range : "list, each " + range;
+}
+
 // Collects (section, key, value) in order; lists of tables become inline tables of one line each.
 class Writer {
  public:
@@ -27,6 +46,11 @@ class Writer {
   std::vector<Line> lines;
 
   void section(std::string_view name) { section_ = name; }
+  void model(const ModelConfig& model) {
+    if (lists_all_) return list_families();
+    add("name", toml_string(model.name), "", "");
+    for (const auto& [key, value] : model.settings) add(key, to_text(value), "", "");
+  }
   void text(std::string_view key, const std::string& v, std::string_view help) {
     add(key, toml_string(v), "text", help);
   }
@@ -106,6 +130,24 @@ class Writer {
   }
 
  private:
+  // The settings of all families; those that several share once.
+  void list_families() {
+    std::vector<std::string_view> names;
+    for (const Family& family : families()) {
+      for (const NamedModel& m : family.models) names.push_back(m.name);
+    }
+    add("name", toml_string(default_model()), join(names),
+        "which model; it decides which of these there are");
+    std::vector<std::string_view> listed;
+    for (const Family& family : families()) {
+      for (const ModelSetting& s : family.settings) {
+        if (std::find(listed.begin(), listed.end(), s.key) != listed.end()) continue;
+        listed.push_back(s.key);
+        add(s.key, to_text(s.standard), range_of(s),
+            fmt::format("{}: {}", join(families_with(s.key)), s.help));
+      }
+    }
+  }
   void add(std::string_view key, std::string value, std::string range, std::string_view help) {
     lines.push_back({section_, std::string(key), std::move(value), std::move(range), std::string(help)});
   }

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/host.h"
+#include "lpmm/program/family.h"
 
 namespace lpmm {
 namespace {

@@ -7,6 +7,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
@@ -28,11 +29,12 @@ RunConfig without_data(RunConfig config) {
   }
   if (!is_text(config)) return config;
   config.model = complete(config.model);
-  if (config.model.context < 1) {
-    throw UsageError(fmt::format("model.context = {}: a {} has at least one position", config.model.context,
-                                 config.model.name));
+  const int context = config.model.integer(kContext);
+  if (context < 1) {
+    throw UsageError(
+        fmt::format("model.context = {}: a {} has at least one position", context, config.model.name));
   }
-  if (config.data.text.length == 0) config.data.text.length = config.model.context;
+  if (config.data.text.length == 0) config.data.text.length = context;
   config.model.length = config.data.text.length;
   return config;
 }
@@ -85,10 +87,10 @@ void Setup::open_text(std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& 
 void Setup::use(std::shared_ptr<const TextData> opened) {
   text = std::move(opened);
   const std::int64_t vocabulary = text->tokenizer()->vocabulary();
-  if (config.model.vocabulary == 0) config.model.vocabulary = static_cast<int>(vocabulary);
-  if (config.model.vocabulary < vocabulary) {
+  if (config.model.integer(kVocabulary) == 0) config.model.set(kVocabulary, vocabulary);
+  if (config.model.integer(kVocabulary) < vocabulary) {
     throw UsageError(fmt::format("model.vocabulary = {}, but the tokens of {} go up to {}",
-                                 config.model.vocabulary, text->name(), vocabulary - 1));
+                                 config.model.integer(kVocabulary), text->name(), vocabulary - 1));
   }
   size = {text->train_examples(), text->test_examples(), text->bytes(), text->loading_bytes(),
           text->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};

@@ -300,7 +300,7 @@ TEST_F(TextProgram, BadInputIsNamed) {
                 "--set", "model.embedding=65536", "--set", "train.batch=1048576"}),
       2, {"too large"});
   refuse({"data.set=drawn"}, 2, {"model.name = gpt reads text", "data.set = drawn"});
-  refuse({"model.name=mlp"}, 2, {"model.name = mlp reads images"});
+  refuse({"model.name=mlp"}, 2, {"model.layers is no setting of mlp"});
   train("mlp");
   expect_failure(run_lpmm({"sample", path("mlp")}), 2, {"mlp, which reads images"});
   expect_failure(run_lpmm({"eval", path("mlp"), "--data", path("text.txt")}), 2,

@@ -9,10 +9,10 @@
 #include "experiments/commands/shipped_configs.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {

@@ -9,9 +9,9 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
-#include "models/hugging_face.h"
 
 namespace lpmm {
 namespace {
@@ -27,8 +27,13 @@ int run_export(const ExportArguments& o) {
   Pool pool(o.threads);
   if (o.hugging_face) {
     if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
-    const RunConfig config = text_config(path);
-    export_hugging_face(StoredWeights(path), config.model, o.output, pool);
+    const ModelConfig model = load_config(config_beside(path), {}).model;
+    const Published* published = family_of(model.name).published;
+    if (published == nullptr) {
+      throw UsageError(
+          fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));
+    }
+    published->save(StoredWeights(path), model, o.output, pool);
     const auto run = checkpoint_run(path);
     const auto tokenizer = run.find("tokenizer");
     if (tokenizer != run.end()) write_text(o.output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");

@@ -10,11 +10,10 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
-#include "models/hugging_face.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {
@@ -56,11 +55,11 @@ ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
   const std::string folder = gpt2_folder(config.data.text);
   if (std::filesystem::exists(std::filesystem::path(folder) / "encoder.json")) {
     const auto tokenizer = load_gpt2_tokenizer(folder);
-    if (tokenizer->vocabulary() <= config.model.vocabulary) return tokenizer->describe();
+    if (tokenizer->vocabulary() <= config.model.integer(kVocabulary)) return tokenizer->describe();
     if (!o.folder.empty()) {
       throw UsageError(
           fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", folder,
-                      tokenizer->vocabulary(), o.path, config.model.vocabulary));
+                      tokenizer->vocabulary(), o.path, config.model.integer(kVocabulary)));
     }
   }
   tell(fmt::format("no tokenizer in {} that fits: text cannot be sampled from this import (see --vocab)\n",
@@ -70,12 +69,12 @@ ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
 
 RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
-  config.model = hugging_face_model(o.path);
+  config.model = published_family(o.path).published->read(o.path);
   config.policy = make_policy(o.preset);
   config.data.set = "text";
   config.data.text.tokenizer = "gpt2";
   config.data.text.folder = o.folder;
-  config.data.text.length = config.model.context;
+  config.data.text.length = config.model.integer(kContext);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
   return config;
@@ -90,14 +89,14 @@ int run_import(const ImportArguments& o) {
   const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
   Pool pool(o.threads);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, pool);
-  import_hugging_face(o.path, memory);
+  family_of(config.model.name).published->load(o.path, memory);
   ordered_json state = {{kSource, o.path}};
   const ordered_json tokenizer = tokenizer_of(o, config);
   if (!tokenizer.is_null()) {
     const auto read = make_tokenizer(tokenizer, gpt2_folder(config.data.text));
-    if (read->vocabulary() > config.model.vocabulary) {
+    if (read->vocabulary() > config.model.integer(kVocabulary)) {
       throw UsageError(fmt::format("{}: its tokenizer has {} tokens, the model only {}", o.path,
-                                   read->vocabulary(), config.model.vocabulary));
+                                   read->vocabulary(), config.model.integer(kVocabulary)));
     }
     state["tokenizer"] = tokenizer;
     config.data.text.tokenizer = tokenizer["kind"].get<std::string>();
@@ -105,16 +104,13 @@ int run_import(const ImportArguments& o) {
   const std::string checkpoint = save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory,
                                                  Buffers(model->buffers()), state, 0);
   write_text(out.config.string(), sealed_config(config));
-  print_answer({{"checkpoint", checkpoint},
-                {"parameters", memory.ledger().parameters},
-                {"layers", config.model.layers},
-                {"heads", config.model.heads},
-                {"embedding", config.model.embedding},
-                {"context", config.model.context},
-                {"vocabulary", config.model.vocabulary},
-                {"preset", o.preset},
-                {"tokenizer", tokenizer.is_null() ? ordered_json() : tokenizer["kind"]}},
-               o.json);
+  ordered_json answer = {{"checkpoint", checkpoint}, {"parameters", memory.ledger().parameters}};
+  for (const auto& [key, value] : config.model.settings) {
+    if (const auto* size = std::get_if<std::int64_t>(&value)) answer[std::string(key)] = *size;
+  }
+  answer["preset"] = o.preset;
+  answer["tokenizer"] = tokenizer.is_null() ? ordered_json() : tokenizer["kind"];
+  print_answer(answer, o.json);
   return 0;
 }
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/progress.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/run_folder.h"
-#include "models/models.h"
 
 namespace lpmm {
 std::string config_beside(const std::string& checkpoint) {

@@ -11,10 +11,10 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {

@@ -10,7 +10,7 @@
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
-#include "models/models.h"
+#include "lpmm/program/family.h"
 
 namespace lpmm {
 namespace {
@@ -34,7 +34,9 @@ Setup setup_without_tokenizer(RunConfig config) {
       fmt::format("no tokenizer in {}: every byte of the text is counted as a token, about four times too "
                   "many; `lpmm data get gpt2-bpe` downloads it\n",
                   gpt2_folder(text)));
-  if (config.model.vocabulary == 0) config.model.vocabulary = kGpt2Vocabulary;
+  if (reads_tokens(config.model) && config.model.integer(kVocabulary) == 0) {
+    config.model.set(kVocabulary, kGpt2Vocabulary);
+  }
   return Setup(config, make_byte_tokenizer(), {});
 }
 

@@ -8,8 +8,8 @@
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {

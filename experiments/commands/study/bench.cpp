@@ -13,8 +13,8 @@
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/rules.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
-#include "models/models.h"
 
 namespace lpmm {
 namespace {

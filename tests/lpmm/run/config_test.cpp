@@ -81,8 +81,8 @@ TEST(Config, ReadsEverySection) {
     underflow_every_steps = 50
   )");
   EXPECT_EQ(c.model.name, "mlp");
-  EXPECT_EQ(c.model.hidden, (std::vector<std::int64_t>{512, 64}));
-  EXPECT_EQ(c.model.label_smoothing, 0.1);
+  EXPECT_EQ(c.model.integers("hidden"), (std::vector<std::int64_t>{512, 64}));
+  EXPECT_EQ(c.model.number("label_smoothing"), 0.1);
   EXPECT_EQ(c.data.set, "drawn");
   EXPECT_FALSE(c.data.augment);
   EXPECT_EQ(c.data.draw_seed, 9U);
@@ -102,6 +102,32 @@ TEST(Config, ReadsEverySection) {
   EXPECT_EQ(c.checkpoint.keep, 3);
   EXPECT_FALSE(c.checkpoint.final);
   EXPECT_EQ(c.log.underflow_every_steps, 50);
+}
+
+// A family's settings are all there are; another's are refused, but for the defaults that files of earlier
+// programs hold.
+TEST(Config, ModelsHaveTheSettingsOfTheirFamily) {
+  const std::string before =
+      "[model]\nname = 'resnet8'\nhidden = []\nwiden = 2\nlabel_smoothing = 0\nlayers = 0\n"
+      "heads = 0\nembedding = 0\ncontext = 0\nvocabulary = 0\ndropout = 0\nrecompute = false\n";
+  const RunConfig c = parse(before);
+  EXPECT_EQ(c.model.integer("widen"), 2);
+  const std::string text = to_toml(c);
+  EXPECT_NE(text.find("[model]\nname = \"resnet8\"\nwiden = 2\nlabel_smoothing = 0\n\n[data]"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(differences(c, parse_config(text, "again.toml", {})).empty());
+  EXPECT_EQ(parse("").model.name, "resnet20");
+
+  const std::string run = "[train]\nepochs=1\n[model]\n";
+  expect_says(run + "name='resnet8'\nhidden=[3]\n",
+              {"run.toml:5", "model.hidden is no setting of resnet8, which has widen, label_smoothing"});
+  expect_says(run + "name='gpt'\nwiden=2\n", {"model.widen", "gpt", "layers, heads"});
+  expect_says(run + "name='mlp'\nrecompute=true\n", {"model.recompute", "mlp", "hidden"});
+  expect_says(run + "name='resnet8'\nwidem=2\n", {"run.toml:5", "did you mean model.widen?"});
+  expect_says(run + "name='gpt'\nlayers=1001\n", {"run.toml:5", "model.layers = 1001", "0 to 1000"});
+  expect_says(run + "name='gpt'\ndropout=1\n", {"run.toml:5", "model.dropout = 1", "0 to 0.999"});
+  expect_says(run + "name='gpt3'\n", {"run.toml:4", "unknown model", "\"gpt\""});
 }
 
 TEST(Config, CommandLineWinsInOrder) {
@@ -200,7 +226,7 @@ TEST(Config, PrintsWhatItReads) {
       "1e-8\n"
       "[[optimizer.group]]\npattern='a\"\\*'\n[memory]\npreset='lpmm'\nerror_feedback=true\n[[memory."
       "override]]\npattern='*.w'\n"
-      "momentum='soft4:block256:sr'\n[model]\nhidden=[1,2]\n",
+      "momentum='soft4:block256:sr'\n[model]\nname='mlp'\nhidden=[1,2]\n",
       "run.toml", {"", "rn", {}});
   const std::string text = to_toml(c);
   const RunConfig again = parse_config(text, "again.toml", {});

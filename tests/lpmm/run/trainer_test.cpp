@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 RunConfig tiny_config(const std::vector<std::string>& settings = {}, const std::string& preset = "lpmm") {
   const std::string text = R"(
     [model]
-    name = "tiny"
+    name = "mlp"
     [data]
     set = "drawn"
     train_images = 96

@@ -1,6 +1,6 @@
 // GPT-2 in Hugging Face's layout: what PyTorch computed with a small one (tests/golden/make_gpt2_tiny.py),
 // and the way there and back.
-#include "models/hugging_face.h"
+#include "models/gpt_hugging_face.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,7 +14,8 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
-#include "models/models.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 namespace {
@@ -33,15 +34,15 @@ std::vector<T> values_of(const SafetensorsFile& file, const std::string& name) {
 }
 
 ModelConfig tiny_model() {
-  ModelConfig config = hugging_face_model(kTiny);
-  config.heads = 2;  // 16 channels: not to be seen from the tensors
+  ModelConfig config = gpt_hugging_face().read(kTiny);
+  config.set("heads", 2);  // 16 channels: not to be seen from the tensors
   return config;
 }
 
 struct Imported {
   explicit Imported(const ModelConfig& config, const char* preset = "fp32", const std::string& path = kTiny)
       : pool(2), model(make_model(config)), memory(model->tensors(), make_policy(preset), {}, 1, 1, pool) {
-    import_hugging_face(path, memory);
+    gpt_hugging_face().load(path, memory);
   }
   std::vector<float> parameter(int tensor) const {
     std::vector<float> v(static_cast<std::size_t>(memory.info(tensor).elements()));
@@ -120,7 +121,7 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
   Imported imported(config);
   const std::string checkpoint =
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
-  export_hugging_face(StoredWeights(checkpoint), config, path("hf"), imported.pool);
+  gpt_hugging_face().save(StoredWeights(checkpoint), config, path("hf"), imported.pool);
   const SafetensorsFile first(kTiny), second(path("hf/model.safetensors"));
   ASSERT_EQ(first.entries().size(), second.entries().size());
   for (const SafetensorsEntry& entry : first.entries()) {
@@ -128,14 +129,15 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
     EXPECT_EQ(second.find(entry.name)->shape, entry.shape) << entry.name;
   }
   // Never into the checkpoint that is read.
-  EXPECT_THROW(export_hugging_face(StoredWeights(checkpoint), config, checkpoint, imported.pool), UsageError);
+  EXPECT_THROW(gpt_hugging_face().save(StoredWeights(checkpoint), config, checkpoint, imported.pool),
+               UsageError);
   EXPECT_EQ(StoredWeights(checkpoint).tensors().size(), first.entries().size());
   // The folder, with its config.json, knows the heads.
-  const ModelConfig again = hugging_face_model(path("hf"));
-  EXPECT_EQ(again.heads, 2);
-  EXPECT_EQ(again.layers, 2);
-  EXPECT_EQ(again.vocabulary, 61);
-  EXPECT_EQ(again.context, 18);
+  const ModelConfig again = gpt_hugging_face().read(path("hf"));
+  EXPECT_EQ(again.integer("heads"), 2);
+  EXPECT_EQ(again.integer("layers"), 2);
+  EXPECT_EQ(again.integer(kVocabulary), 61);
+  EXPECT_EQ(again.integer(kContext), 18);
 }
 
 // With the prefix of a model saved with its head, with masks and the tied head, in half precision.
@@ -187,35 +189,35 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
     return "";
   };
   ModelConfig config = tiny_model();
-  config.layers = 3;
+  config.set("layers", 3);
   std::string said = message([&] { const Imported i(config); });
   EXPECT_NE(said.find("h.2.ln_1.weight"), std::string::npos) << said;
   config = tiny_model();
-  config.layers = 1;
+  config.set("layers", 1);
   said = message([&] { const Imported i(config); });
   EXPECT_NE(said.find("h.1."), std::string::npos) << said;
   config = tiny_model();
-  config.context = 17;
+  config.set(kContext, 17);
   said = message([&] { const Imported i(config); });
   EXPECT_NE(said.find("wpe.weight is 18 x 16, expected 17 x 16"), std::string::npos) << said;
   // A truncated file.
   fs::copy_file(kTiny, path("short.safetensors"));
   fs::resize_file(path("short.safetensors"), 20000);
-  said = message([&] { hugging_face_model(path("short.safetensors")); });
+  said = message([&] { gpt_hugging_face().read(path("short.safetensors")); });
   EXPECT_NE(said.find("short.safetensors"), std::string::npos) << said;
   // A ResNet's file.
   write_safetensors(path("other.safetensors"), {}, std::vector<SafetensorsSource>{});
-  said = message([&] { hugging_face_model(path("other.safetensors")); });
+  said = message([&] { gpt_hugging_face().read(path("other.safetensors")); });
   EXPECT_NE(said.find("wte.weight"), std::string::npos) << said;
   // A config.json that says nothing.
   fs::copy_file(kTiny, path("model.safetensors"));
   write_text(path("config.json"), "[1]");
-  said = message([&] { hugging_face_model(folder_.string()); });
+  said = message([&] { gpt_hugging_face().read(folder_.string()); });
   EXPECT_NE(said.find("n_head"), std::string::npos) << said;
   for (const char* wrong : {R"({"n_head": 3})", R"({"n_head": 2, "activation_function": "relu"})",
                             R"({"n_head": 2, "n_inner": 7})", "{"}) {
     write_text(path("config.json"), wrong);
-    said = message([&] { hugging_face_model(path("model.safetensors")); });
+    said = message([&] { gpt_hugging_face().read(path("model.safetensors")); });
     EXPECT_NE(said.find("config.json"), std::string::npos) << wrong << ": " << said;
   }
 }
@@ -236,7 +238,7 @@ TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
     for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 2e-3);
   }
   ModelConfig longer = config;
-  longer.context = 20;
+  longer.set(kContext, 20);
   const auto other = make_model(longer);
   ModelMemory refused(other->tensors(), make_policy("lpmm"), {}, 1, 1, imported.pool);
   try {

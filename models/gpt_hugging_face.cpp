@@ -1,4 +1,4 @@
-#include "models/hugging_face.h"
+#include "models/gpt_hugging_face.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,9 +11,10 @@
 #include "kernels/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
-#include "lpmm/files/json.h"
 #include "lpmm/files/half.h"
+#include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -87,9 +88,9 @@ void transpose(std::int64_t rows, std::int64_t columns, const std::vector<float>
   }
 }
 
-int size_of(std::int64_t value, const std::string& where) {
+std::int64_t size_of(std::int64_t value, const std::string& where) {
   if (value < 1 || value > 1 << 24) throw RunError(fmt::format("{}: {} is no size of a GPT-2", where, value));
-  return static_cast<int>(value);
+  return value;
 }
 
 // Heads from config.json, and a refusal of what this GPT-2 does otherwise.
@@ -103,18 +104,19 @@ void read_config(const std::string& path, ModelConfig& model) {
   if (!j.is_object() || !j.contains("n_head") || !j["n_head"].is_number_integer()) {
     throw RunError(fmt::format("{}: has no n_head, so the heads are not known", path));
   }
-  model.heads = size_of(j["n_head"].get<std::int64_t>(), path + ": n_head");
-  if (model.embedding % model.heads != 0) {
-    throw RunError(
-        fmt::format("{}: n_head = {} does not divide the {} channels", path, model.heads, model.embedding));
+  const std::int64_t heads = size_of(j["n_head"].get<std::int64_t>(), path + ": n_head");
+  const int embedding = model.integer("embedding");
+  if (embedding % heads != 0) {
+    throw RunError(fmt::format("{}: n_head = {} does not divide the {} channels", path, heads, embedding));
   }
+  model.set("heads", heads);
   const auto expect_value = [&](const char* key, const std::vector<Json>& known) {
     if (!j.contains(key) || std::find(known.begin(), known.end(), j[key]) != known.end()) return;
     throw RunError(fmt::format("{}: {} is {}, which this GPT-2 does not have", path, key, j[key].dump()));
   };
   expect_value("activation_function", {"gelu_new", "gelu_pytorch_tanh"});
   expect_value("layer_norm_epsilon", {1e-5});
-  expect_value("n_inner", {nullptr, 4 * model.embedding});
+  expect_value("n_inner", {nullptr, 4 * embedding});
   expect_value("scale_attn_weights", {true});
   expect_value("scale_attn_by_inverse_layer_idx", {false});
 }
@@ -140,28 +142,30 @@ void check_tied(const SafetensorsFile& file) {
   }
 }
 
-}  // namespace
+bool is_gpt2(const std::string& path) {
+  return find(SafetensorsFile(file_of(path)), "wte.weight") != nullptr;
+}
 
-ModelConfig hugging_face_model(const std::string& path) {
+ModelConfig read_gpt2(const std::string& path) {
   const SafetensorsFile file(file_of(path));
-  ModelConfig model;
-  model.name = "gpt";
+  ModelConfig model = model_config("gpt");
   const SafetensorsEntry& tokens = expect(file, "wte.weight", 2);
   const SafetensorsEntry& positions = expect(file, "wpe.weight", 2);
-  model.vocabulary = size_of(tokens.shape[0], file.path() + ": vocabulary");
-  model.embedding = size_of(tokens.shape[1], file.path() + ": embedding");
-  model.context = size_of(positions.shape[0], file.path() + ": positions");
-  while (model.layers < kMostLayers && find(file, fmt::format("h.{}.ln_1.weight", model.layers)) != nullptr) {
-    ++model.layers;
-  }
-  model.heads = std::max(1, model.embedding / kHeadWidth);
+  const std::int64_t embedding = size_of(tokens.shape[1], file.path() + ": embedding");
+  model.set(kVocabulary, size_of(tokens.shape[0], file.path() + ": vocabulary"));
+  model.set("embedding", embedding);
+  model.set(kContext, size_of(positions.shape[0], file.path() + ": positions"));
+  std::int64_t layers = 0;
+  while (layers < kMostLayers && find(file, fmt::format("h.{}.ln_1.weight", layers)) != nullptr) ++layers;
+  model.set("layers", layers);
+  model.set("heads", std::max<std::int64_t>(1, embedding / kHeadWidth));
   const fs::path config = fs::path(file.path()).parent_path() / "config.json";
   std::error_code error;
   if (fs::exists(config, error)) read_config(config.string(), model);
   return model;
 }
 
-void import_hugging_face(const std::string& path, ModelMemory& memory) {
+void load_gpt2(const std::string& path, ModelMemory& memory) {
   constexpr std::int64_t kPanel = 256 * kernels::kTile;
   const SafetensorsFile file(file_of(path));
   check_tied(file);
@@ -201,8 +205,8 @@ void import_hugging_face(const std::string& path, ModelMemory& memory) {
   }
 }
 
-void export_hugging_face(const StoredWeights& weights, const ModelConfig& config, const std::string& folder,
-                         Pool& pool) {
+void save_gpt2(const StoredWeights& weights, const ModelConfig& config, const std::string& folder,
+               Pool& pool) {
   const ModelConfig model = complete(config);
   make_folder(folder);
   std::vector<SafetensorsSource> sources;
@@ -228,16 +232,23 @@ void export_hugging_face(const StoredWeights& weights, const ModelConfig& config
   const Json shape = {{"architectures", {"GPT2LMHeadModel"}},
                       {"model_type", "gpt2"},
                       {"activation_function", "gelu_new"},
-                      {"vocab_size", model.vocabulary},
-                      {"n_positions", model.context},
-                      {"n_ctx", model.context},
-                      {"n_embd", model.embedding},
-                      {"n_layer", model.layers},
-                      {"n_head", model.heads},
+                      {"vocab_size", model.integer(kVocabulary)},
+                      {"n_positions", model.integer(kContext)},
+                      {"n_ctx", model.integer(kContext)},
+                      {"n_embd", model.integer("embedding")},
+                      {"n_layer", model.integer("layers")},
+                      {"n_head", model.integer("heads")},
                       {"layer_norm_epsilon", 1e-5},
                       {"tie_word_embeddings", true},
                       {"torch_dtype", "float32"}};
   write_text((fs::path(folder) / "config.json").string(), shape.dump(2) + "\n");
+}
+
+}  // namespace
+
+const Published& gpt_hugging_face() {
+  static constexpr Published kPublished{"Hugging Face", is_gpt2, read_gpt2, load_gpt2, save_gpt2};
+  return kPublished;
 }
 
 }  // namespace lpmm

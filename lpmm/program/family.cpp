@@ -1,0 +1,111 @@
+#include "lpmm/program/family.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+#include "lpmm/program/forward_model.h"
+
+namespace lpmm {
+namespace {
+
+void check_range(std::string_view key, double value, double low, double high) {
+  if (value >= low && value <= high) return;
+  throw UsageError(fmt::format("model.{} = {}: must be between {} and {}", key, value, low, high));
+}
+
+void check_setting(const ModelSetting& setting, const SettingValue& value) {
+  const auto check = [&](double x) { check_range(setting.key, x, setting.low, setting.high); };
+  if (const auto* whole = std::get_if<std::int64_t>(&value)) check(static_cast<double>(*whole));
+  if (const auto* number = std::get_if<double>(&value)) check(*number);
+  if (const auto* list = std::get_if<std::vector<std::int64_t>>(&value)) {
+    for (const std::int64_t whole : *list) check(static_cast<double>(whole));
+  }
+}
+
+std::vector<std::string_view> model_names(const Family& family) {
+  std::vector<std::string_view> names;
+  for (const NamedModel& model : family.models) names.push_back(model.name);
+  return names;
+}
+
+const NamedModel* find_model(const Family& family, std::string_view name) {
+  const auto at = std::find_if(family.models.begin(), family.models.end(),
+                               [&](const NamedModel& m) { return m.name == name; });
+  return at == family.models.end() ? nullptr : &*at;
+}
+
+}  // namespace
+
+const Family& family_of(std::string_view model) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families()) {
+    if (find_model(family, model) != nullptr) return family;
+    const auto names = model_names(family);
+    known.insert(known.end(), names.begin(), names.end());
+  }
+  throw UsageError(fmt::format("unknown model \"{}\"; did you mean \"{}\"? There are {}", model,
+                               nearest_name(model, known), join(known)));
+}
+
+ModelConfig model_config(const std::string& model) {
+  ModelConfig config;
+  config.name = model;
+  for (const ModelSetting& s : family_of(model).settings) config.settings.emplace_back(s.key, s.standard);
+  return config;
+}
+
+bool reads_tokens(const ModelConfig& config) {
+  return family_of(config.name).reads == Reads::kTokens;
+}
+
+ModelConfig complete(const ModelConfig& config) {
+  ModelConfig c = config;
+  const Family& family = family_of(config.name);
+  for (const auto& [key, size] : find_model(family, config.name)->sizes) {
+    for (const ModelSetting& s : family.settings) {
+      if (s.key == key && c.value(key) == s.standard) c.set(key, size);
+    }
+  }
+  if (family.reads == Reads::kTokens && c.length == 0) c.length = c.integer(kContext);
+  return c;
+}
+
+std::unique_ptr<Model> make_model(const ModelConfig& given) {
+  const Family& family = family_of(given.name);
+  const ModelConfig config = complete(given);
+  for (const ModelSetting& s : family.settings) check_setting(s, config.value(s.key));
+  if (family.reads == Reads::kTokens) {
+    if (config.length > config.integer(kContext)) {
+      throw UsageError(fmt::format("data.length = {} is longer than model.context = {}", config.length,
+                                   config.integer(kContext)));
+    }
+  } else {
+    check_range("height", config.height, 1, 4096);
+    check_range("width", config.width, 1, 4096);
+    check_range("channels", config.channels, 1, 4096);
+    check_range("classes", config.classes, 2, 1 << 16);
+  }
+  if (family.check != nullptr) family.check(config);
+  return make_forward_model([forward = family.forward, config](ProgramBuilder& b) { forward(b, config); },
+                            family.reads == Reads::kTokens);
+}
+
+const Family& published_family(const std::string& path) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families()) {
+    if (family.published == nullptr) continue;
+    if (family.published->is_at(path)) return family;
+    known.push_back(family.name);
+  }
+  throw RunError(fmt::format("{}: holds no model that can be imported; there are {}", path, join(known)));
+}
+
+double lowest(const ModelSetting& setting) {
+  const auto* whole = std::get_if<std::int64_t>(&setting.standard);
+  return whole == nullptr ? setting.low : std::min(setting.low, static_cast<double>(*whole));
+}
+
+}  // namespace lpmm

@@ -1,0 +1,75 @@
+// A family: a kind of model. One row says its names, what it reads, its settings, its forward code and how
+// its weights are published; models/ has one file per family, with the row, and the list of them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lpmm/program/builder.h"
+#include "lpmm/program/model_config.h"
+#include "lpmm/program/program.h"
+
+namespace lpmm {
+
+class StoredWeights;  // lpmm/run/stored_weights.h
+
+enum class Reads : std::uint8_t { kImages, kTokens };
+
+// Integer settings that every family which reads tokens has: positions a model has, and tokens it knows (0:
+// as many as the data's tokenizer has).
+inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
+
+// A name that a configuration may give, and the settings that it decides where they are left at the default.
+struct NamedModel {
+  std::string_view name;
+  std::vector<std::pair<std::string_view, SettingValue>> sizes = {};
+};
+
+// Weights as others publish them. All throw RunError naming file and tensor for what does not fit.
+struct Published {
+  std::string_view by;                           // whose layout it is
+  bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
+  ModelConfig (*read)(const std::string& path);  // its model
+  void (*load)(const std::string& path, ModelMemory& memory);
+  // Writes weights and what describes them into `folder`.
+  void (*save)(const StoredWeights& weights, const ModelConfig& config, const std::string& folder,
+               Pool& pool);
+};
+
+struct Family {
+  std::string_view name;
+  std::string_view help;  // one line, with the paper
+  Reads reads = Reads::kImages;
+  std::vector<NamedModel> models;
+  std::vector<ModelSetting> settings;
+  // Throws UsageError for settings, each within its range, that do not go together; null: all do.
+  void (*check)(const ModelConfig& config) = nullptr;
+  void (*forward)(ProgramBuilder& b, const ModelConfig& config) = nullptr;
+  const Published* published = nullptr;  // null: by nobody
+};
+
+// The list, and the model of a configuration that names none: models/families.cpp. A program that reads
+// configurations links lpmm_models, or defines both with families of its own.
+const std::vector<Family>& families();
+std::string_view default_model();
+
+// The family with a model of that name. Throws UsageError with the nearest name.
+const Family& family_of(std::string_view model);
+// All settings of that model at their defaults.
+ModelConfig model_config(const std::string& model);
+bool reads_tokens(const ModelConfig& config);
+// With the sizes that the name decides, and sequences as long as the context.
+ModelConfig complete(const ModelConfig& config);
+// Throws UsageError for sizes that the model cannot have.
+std::unique_ptr<Model> make_model(const ModelConfig& config);
+// The family whose published weights are at `path`. Throws RunError where none is known.
+const Family& published_family(const std::string& path);
+
+// The least that a configuration may say: the default may lie below what the model takes.
+double lowest(const ModelSetting& setting);
+
+}  // namespace lpmm

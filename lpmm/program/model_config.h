@@ -1,0 +1,42 @@
+// A model's settings. Each family of models declares its own; a configuration holds their values.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace lpmm {
+
+using SettingValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>>;
+
+struct ModelSetting {
+  std::string_view key;
+  SettingValue standard;     // where none is given; says the kind of value that it takes
+  double low = 0, high = 0;  // of a number, or of every number of a list. A default below: must be given
+  std::string_view help;     // one line
+};
+
+// "true", "12", "0.1", "[512, 64]": as TOML has it.
+std::string to_text(const SettingValue& value);
+
+struct ModelConfig {
+  std::string name;
+  // What the data decides: the shape of images and their classes, or the length of sequences of tokens.
+  int height = 32, width = 32, channels = 3, classes = 10;
+  int length = 0;
+  // All settings of the family, in its order: family.h makes them.
+  std::vector<std::pair<std::string_view, SettingValue>> settings;
+
+  // Throw std::logic_error where the family has no such setting, or one of another kind.
+  bool flag(std::string_view key) const;
+  int integer(std::string_view key) const;
+  double number(std::string_view key) const;
+  const std::vector<std::int64_t>& integers(std::string_view key) const;
+  const SettingValue& value(std::string_view key) const;
+  void set(std::string_view key, SettingValue value);
+};
+
+}  // namespace lpmm

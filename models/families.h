@@ -1,0 +1,15 @@
+// The rows of the families, each defined in its own file.
+#pragma once
+
+#include "lpmm/program/family.h"
+
+namespace lpmm {
+
+Family resnet();
+Family mlp();
+Family gpt();
+
+// A setting that classifiers share.
+ModelSetting label_smoothing();
+
+}  // namespace lpmm

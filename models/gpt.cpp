@@ -1,0 +1,82 @@
+// GPT-2: Radford et al. 2019. Norms before each part, a last norm, the embedding tied to the output. Tensors
+// have the names of the published checkpoints.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/ops/activations.h"
+#include "lpmm/program/ops/add.h"
+#include "lpmm/program/ops/attention.h"
+#include "lpmm/program/ops/dropout.h"
+#include "lpmm/program/ops/embedding.h"
+#include "lpmm/program/ops/layer_norm.h"
+#include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/token_loss.h"
+#include "models/families.h"
+#include "models/gpt_hugging_face.h"
+
+namespace lpmm {
+namespace {
+
+void forward(ProgramBuilder& b, const ModelConfig& c) {
+  const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
+  const int context = c.integer(kContext);
+  const double drop = c.number("dropout"), deviation = 0.02, residual = deviation / std::sqrt(2.0 * layers);
+  Value x = embedding(b, "wte", {c.integer(kVocabulary), c.length, width, "wpe", context});
+  x = dropout(b, x, drop);
+  for (int i = 0; i < layers; ++i) {
+    const auto layer = [&](Value in) {
+      const std::string name = fmt::format("h.{}.", i);
+      Value y = layer_norm(b, name + "ln_1", in);
+      y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation), heads, context, drop);
+      y = projection(b, name + "attn.c_proj", y, width, residual);
+      const Value middle = add(b, in, dropout(b, y, drop));
+      y = layer_norm(b, name + "ln_2", middle);
+      y = gelu(b, projection(b, name + "mlp.c_fc", y, 4 * width, deviation));
+      y = projection(b, name + "mlp.c_proj", y, width, residual);
+      return add(b, middle, dropout(b, y, drop));
+    };
+    x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
+  }
+  tied_token_loss(b, "wte", layer_norm(b, "ln_f", x));
+}
+
+void check(const ModelConfig& c) {
+  if (c.integer("embedding") % c.integer("heads") != 0) {
+    throw UsageError(fmt::format("model.embedding = {} must be a multiple of model.heads = {}",
+                                 c.integer("embedding"), c.integer("heads")));
+  }
+}
+
+// Table 2 of the paper.
+NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t width) {
+  return {
+      name,
+      {{"layers", layers}, {"heads", heads}, {"embedding", width}, {kContext, 1024}, {kVocabulary, 50257}}};
+}
+
+}  // namespace
+
+Family gpt() {
+  return {.name = "gpt",
+          .help = "GPT-2 (Radford et al. 2019)",
+          .reads = Reads::kTokens,
+          .models = {{"gpt"},
+                     size("gpt2", 12, 12, 768),
+                     size("gpt2-medium", 24, 16, 1024),
+                     size("gpt2-large", 36, 20, 1280),
+                     size("gpt2-xl", 48, 25, 1600)},
+          .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
+                       {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
+                       {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
+                       {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
+                       {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
+                       {"dropout", 0.0, 0, 0.999, "of the embedding, of attention, of what layers add"},
+                       {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
+          .check = check,
+          .forward = forward,
+          .published = &gpt_hugging_face()};
+}
+
+}  // namespace lpmm

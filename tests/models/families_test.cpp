@@ -1,0 +1,108 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/family.h"
+
+namespace lpmm {
+namespace {
+
+TEST(Families, InitialValues) {
+  const auto model = make_model(model_config("resnet8"));
+  Pool pool(2), single(1);
+  ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, pool);
+  ModelMemory again(model->tensors(), make_policy("fp32"), {}, 1, 1, single);
+  model->initialize(memory, 5, {});
+  model->initialize(again, 5, {});
+  const auto values = [](const ModelMemory& m, const char* name) {
+    const int t = m.find(name);
+    std::vector<float> v(static_cast<std::size_t>(m.info(t).elements()));
+    m.decode(t, 0, v);
+    return v;
+  };
+  // He normal over fan-out: 64 * 9 outputs a weight touches; moments up to the fourth.
+  const std::vector<float> conv = values(memory, "stage3.0.conv2.weight");
+  double sum = 0, square = 0, fourth = 0;
+  for (const float v : conv) {
+    sum += v;
+    square += 1.0 * v * v;
+    fourth += std::pow(v, 4);
+  }
+  const double n = static_cast<double>(conv.size()), variance = 2.0 / (64 * 9);
+  EXPECT_NEAR(sum / n, 0, 4 * std::sqrt(variance / n));
+  EXPECT_NEAR(square / n / variance, 1, 0.04);
+  EXPECT_NEAR(fourth / n / (variance * variance), 3, 0.25);
+  double largest = 0;
+  for (const float v : values(memory, "head.weight")) largest = std::max(largest, std::abs(1.0 * v));
+  EXPECT_LE(largest, 1.0 / 8);
+  EXPECT_GT(largest, 0.97 / 8);
+  EXPECT_EQ(values(memory, "stem.bn.weight"), std::vector<float>(16, 1.0F));
+  EXPECT_EQ(values(memory, "stem.bn.bias"), std::vector<float>(16, 0.0F));
+  EXPECT_EQ(values(again, "stage3.0.conv2.weight"), conv);
+  model->initialize(again, 6, {});
+  EXPECT_NE(values(again, "stage3.0.conv2.weight"), conv);
+  EXPECT_NE(values(memory, "stage1.0.conv1.weight"), values(memory, "stage1.0.conv2.weight"));
+}
+
+// A row that lacks something would fail far from where it is written.
+TEST(Families, EveryRowIsWhole) {
+  std::set<std::string_view> names;
+  for (const Family& family : families()) {
+    SCOPED_TRACE(family.name);
+    EXPECT_FALSE(family.help.empty());
+    EXPECT_NE(family.forward, nullptr);
+    ASSERT_FALSE(family.models.empty());
+    std::set<std::string_view> keys;
+    for (const ModelSetting& s : family.settings) {
+      EXPECT_TRUE(keys.insert(s.key).second) << s.key;
+      EXPECT_FALSE(s.help.empty()) << s.key;
+      EXPECT_LE(s.low, s.high) << s.key;
+    }
+    const bool has_both = keys.contains(kContext) && keys.contains(kVocabulary);
+    EXPECT_TRUE(has_both || family.reads != Reads::kTokens);
+    for (const NamedModel& model : family.models) {
+      EXPECT_TRUE(names.insert(model.name).second) << model.name;
+      EXPECT_EQ(&family_of(model.name), &family);
+      for (const auto& [key, value] : model.sizes) EXPECT_TRUE(keys.contains(key)) << key;
+    }
+  }
+  EXPECT_TRUE(names.contains(default_model()));
+}
+
+TEST(Families, SettingsHaveNamesAndKinds) {
+  ModelConfig config = model_config("gpt");
+  config.set("dropout", 0.5);
+  EXPECT_EQ(config.number("dropout"), 0.5);
+  EXPECT_THROW(config.set("dropout", 1), std::logic_error);
+  EXPECT_THROW(config.set("widen", 1), std::logic_error);
+  EXPECT_THROW(config.integer("dropout"), std::logic_error);
+  EXPECT_THROW(config.flag("widen"), std::logic_error);
+  EXPECT_EQ(to_text(std::vector<std::int64_t>{1, 2}), "[1, 2]");
+  EXPECT_EQ(to_text(0.1), "0.1");
+  EXPECT_EQ(to_text(true), "true");
+}
+
+TEST(Families, WrongConfigurations) {
+  try {
+    model_config("resnet21");
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean \"resnet20\""), std::string::npos) << error.what();
+  }
+  ModelConfig config = model_config("resnet20");
+  config.set("label_smoothing", 1.0);
+  EXPECT_THROW(make_model(config), UsageError);
+  config.set("label_smoothing", 0.0);
+  config.classes = 1;
+  EXPECT_THROW(make_model(config), UsageError);
+}
+
+TEST(Families, OnlySomeArePublished) {
+  const std::string path = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors";
+  EXPECT_EQ(published_family(path).name, "gpt");
+}
+
+}  // namespace
+}  // namespace lpmm

@@ -1,0 +1,34 @@
+#include <gtest/gtest.h>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/family.h"
+
+namespace lpmm {
+namespace {
+
+std::int64_t parameters(const Model& model) {
+  std::int64_t sum = 0;
+  for (const TensorInfo& t : model.tensors()) sum += t.elements();
+  return sum;
+}
+
+// 100 M parameters: built without their memory; workspace is panels and activations only.
+TEST(Mlp, PlansLargeWithoutWholeTensors) {
+  ModelConfig config = model_config("mlp");
+  config.set("hidden", std::vector<std::int64_t>{8192, 8192});
+  const auto model = make_model(config);
+  EXPECT_GT(parameters(*model), 90'000'000);
+  const auto program = model->build(64, Compute::kBf16, 2);
+  EXPECT_LT(program->workspace_bytes(), 24 << 20);
+  EXPECT_LT(program->activation_bytes(), 16 << 20);
+}
+
+TEST(Mlp, WidthsAreChecked) {
+  ModelConfig config = model_config("mlp");
+  EXPECT_EQ(make_model(config)->tensors().size(), 2U);  // a linear model
+  config.set("hidden", std::vector<std::int64_t>{64, 0});
+  EXPECT_THROW(make_model(config), UsageError);
+}
+
+}  // namespace
+}  // namespace lpmm
