@@ -19,14 +19,15 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/setup/completion.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 
 namespace {
 
-constexpr int kRunFailed = 1;
-constexpr int kBadUsage = 2;
-constexpr int kReaderGone = 141;  // what a shell says of a process that SIGPIPE ended
+using lpmm::kBadUsage;
+using lpmm::kReaderGone;
+using lpmm::kRunFailed;
 
 int complain(const std::string& what, int code) {
   lpmm::tell(fmt::format("lpmm: {}\n", lpmm::printable(what)));
