@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test: at most 30 minutes on 2 cores.
 # usage: bash tests/run.sh [STAGE...]
-#   style    clang-format and shell syntax        release  what users run, with CUDA where nvcc is found
+#   style    layout, shell syntax, sizes           release  what users run, with CUDA where nvcc is found
 #   asan     address and undefined behaviour      tsan     data races, on the tests that use threads
 #   tidy     clang-tidy; without being named it runs only where the others left time
 # LPMM_DATA may name a folder with cifar-10-batches-bin; tests on real data skip without it.
@@ -58,6 +58,7 @@ for stage in $stages; do
       else
         echo "clang-format is not installed: layout not checked"
       fi
+      bash tests/house.sh || echo "larger than the house allows: to be split"
       ;;
     release) build_and_test release build ;;
     asan) build_and_test asan build-asan -E '^install\.|Bench' ;;
