@@ -2,10 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "lpmm/files/toml_table.h"
 
 namespace lpmm {
 
@@ -28,8 +28,9 @@ struct SweepGrid {
   std::string baseline;  // the preset gaps are measured against; empty: none
 };
 
-// configs, presets, seeds, set, baseline and [axes] "a.b" = [values]; keys in `others` are somebody else's.
-// Throws UsageError.
-SweepGrid load_grid(const std::string& path, std::span<const std::string_view> others = {});
+// configs, presets, seeds, set, baseline and [axes] "a.b" = [values] of a table, which may hold more. Throws
+// UsageError, as load_grid() does, which knows no other keys.
+SweepGrid read_grid(const TomlTable& table);
+SweepGrid load_grid(const std::string& path);
 
 }  // namespace lpmm

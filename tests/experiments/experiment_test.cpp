@@ -269,7 +269,8 @@ TEST_F(ExperimentTest, BadGridsAreRefused) {
   refused("[[chart]]\nx = \"step\"\ny = \"train/los\"\n", {"train/los", "train/loss"});
   refused("[[expected]]\nwhat = \"none\"\ny = \"test_loss\"\nhigh = 1\nonly = { preset = \"fp16\" }\n",
           {"none"});
-  for (const char* bounds : {"", "high = nan\n", "low = 2.0\nhigh = 1.0\n"}) {
+  refused("[[expected]]\nwhat = \"a\"\ny = \"test_loss\"\nhigh = nan\n", {"part.toml:6", "expected.high"});
+  for (const char* bounds : {"", "low = 2.0\nhigh = 1.0\n"}) {
     refused(std::string("[[expected]]\nwhat = \"a\"\ny = \"test_loss\"\n") + bounds,
             {"part.toml:3", "low", "high"});
   }
