@@ -254,77 +254,104 @@ LPMM_HD float stored_value(const Slot& s, std::int64_t element, std::uint32_t co
   return decode_code(s.codec.format, s.table, code, bf16_to_float(s.steps[element / s.codec.block]));
 }
 
+// The part of a tensor and of shared memory that one thread works on.
+struct Share {
+  std::int64_t base;                   // the thread block's first element
+  int count, thread, threads, maxima;  // elements of the thread block; maxima per store
+  std::uint32_t *largest, *values;
+};
+
+template <class JobType>
+LPMM_HD void load_elements(const JobType& job, const Share& at) {
+  for (int i = at.thread; i < at.count; i += at.threads) {
+    float loaded[kMaxStores] = {};
+    if (!job.load(at.base + i, loaded)) *job.failed = 1;
+    for (int s = 0; s < job.stores; ++s) {
+      at.values[s * job.unit + i] = float_bits(loaded[s]);
+      if (is_packed(job.slots[s].codec.format) && s != job.late) {
+        raise_to(at.largest + s * at.maxima + i / job.slots[s].codec.block, abs_bits(loaded[s]));
+      }
+    }
+  }
+}
+
+LPMM_HD void choose_steps(const Slot& slot, const std::uint32_t* largest, const Share& at) {
+  for (int i = at.thread; i * slot.codec.block < at.count; i += at.threads) {
+    std::uint16_t& step = slot.steps[at.base / slot.codec.block + i];
+    const float most = bits_float(largest[i]);
+    step = slot.is_accumulator ? next_accumulator_step(slot.codec, most, step)
+                               : next_step(slot.codec, most, step);
+  }
+}
+
+// The rounding error of slot 0 goes into the value that waits for it.
+template <class JobType>
+LPMM_HD void feed_back_error(const JobType& job, int i, float wanted, std::uint32_t code, const Share& at) {
+  const float stored = stored_value(job.slots[0], at.base + i, code);
+  float late = job.fed_back(wanted - stored, at.values + i, job.unit);
+  if (!make_storable(late)) *job.failed = 1;
+  const Slot& waits = job.slots[job.late];
+  at.values[job.late * job.unit + i] = float_bits(late);
+  if (is_packed(waits.codec.format)) {
+    raise_to(at.largest + job.late * at.maxima + i / waits.codec.block, abs_bits(late));
+  }
+}
+
+// Values to codes; bf16 and fp32 are stored at once.
+template <class JobType>
+LPMM_HD void encode_elements(const JobType& job, int s, const Share& at) {
+  const Slot& slot = job.slots[s];
+  std::uint32_t* codes = at.values + s * job.unit;
+  for (int i = at.thread; i < at.count; i += at.threads) {
+    const float wanted = bits_float(codes[i]);
+    if (slot.codec.format.map == Map::kFp32) {
+      reinterpret_cast<float*>(slot.codes)[at.base + i] = wanted;
+    } else {
+      codes[i] = encode_slot(slot, at.base + i, wanted);
+      if (slot.codec.format.map == Map::kBf16) {
+        reinterpret_cast<std::uint16_t*>(slot.codes)[at.base + i] = static_cast<std::uint16_t>(codes[i]);
+      }
+    }
+    if (s == 0 && job.late >= 0) feed_back_error(job, i, wanted, codes[i], at);
+  }
+}
+
+LPMM_HD void pack_codes(const Slot& slot, const std::uint32_t* codes, const Share& at) {
+  const int bytes = 16 * slot.codec.format.bits;
+  for (int i = at.thread; i / bytes * kGroup < at.count; i += at.threads) {
+    const int group = i / bytes;
+    slot.codes[at.base / kGroup * bytes + i] = packed_byte(
+        slot.codec.format, slot.table.zero, codes + group * kGroup, at.count - group * kGroup, i % bytes);
+  }
+}
+
 template <class JobType>
 LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int thread, int threads,
                        std::uint32_t* shared) {
   const int maxima = job.unit / kMinBlock;
-  std::uint32_t* values = shared + job.stores * maxima;
   const std::int64_t base = job.first + block * job.unit;
   const std::int64_t rest = job.end - base;
   const int count = rest < job.unit ? static_cast<int>(rest) : job.unit;
+  const Share at = {base, count, thread, threads, maxima, shared, shared + job.stores * maxima};
   if (phase == 0) {
     for (int i = thread; i < job.stores * maxima; i += threads) shared[i] = 0;
     return;
   }
-  if (phase == 1) {
-    for (int i = thread; i < count; i += threads) {
-      float loaded[kMaxStores] = {};
-      if (!job.load(base + i, loaded)) *job.failed = 1;
-      for (int s = 0; s < job.stores; ++s) {
-        values[s * job.unit + i] = float_bits(loaded[s]);
-        if (is_packed(job.slots[s].codec.format) && s != job.late) {
-          raise_to(shared + s * maxima + i / job.slots[s].codec.block, abs_bits(loaded[s]));
-        }
-      }
-    }
-    return;
-  }
+  if (phase == 1) return load_elements(job, at);
   if (phase == 2 && job.cleared_steps != nullptr) {
-    for (int i = thread; i * job.cleared_block < count; i += threads) {
+    for (int i = thread; i * job.cleared_block < at.count; i += threads) {
       job.cleared_steps[base / job.cleared_block + i] = 0;
     }
   }
   for (int s = 0; s < job.stores; ++s) {
     const Slot& slot = job.slots[s];
-    const Format format = slot.codec.format;
-    std::uint32_t* codes = values + s * job.unit;
     const int turn = job.late < 0 || s == 0 ? 2 : 4;  // the phase in which its steps are chosen
-    if (phase == turn && is_packed(format)) {
-      for (int i = thread; i * slot.codec.block < count; i += threads) {
-        std::uint16_t& step = slot.steps[base / slot.codec.block + i];
-        const float largest = bits_float(shared[s * maxima + i]);
-        step = slot.is_accumulator ? next_accumulator_step(slot.codec, largest, step)
-                                   : next_step(slot.codec, largest, step);
-      }
+    if (phase == turn && is_packed(slot.codec.format)) {
+      choose_steps(slot, shared + s * maxima, at);
     } else if (phase == turn + 1) {
-      for (int i = thread; i < count; i += threads) {
-        const float wanted = bits_float(codes[i]);
-        if (format.map == Map::kFp32) {
-          reinterpret_cast<float*>(slot.codes)[base + i] = bits_float(codes[i]);
-        } else {
-          codes[i] = encode_slot(slot, base + i, wanted);
-          if (format.map == Map::kBf16) {
-            reinterpret_cast<std::uint16_t*>(slot.codes)[base + i] = static_cast<std::uint16_t>(codes[i]);
-          }
-        }
-        if (s == 0 && job.late >= 0) {
-          const float stored = stored_value(slot, base + i, codes[i]);
-          float late = job.fed_back(wanted - stored, values + i, job.unit);
-          if (!make_storable(late)) *job.failed = 1;
-          const Slot& waits = job.slots[job.late];
-          values[job.late * job.unit + i] = float_bits(late);
-          if (is_packed(waits.codec.format)) {
-            raise_to(shared + job.late * maxima + i / waits.codec.block, abs_bits(late));
-          }
-        }
-      }
-    } else if (phase == kPhases - 1 && is_packed(format)) {
-      const int bytes = 16 * format.bits;
-      for (int i = thread; i / bytes * kGroup < count; i += threads) {
-        const int group = i / bytes;
-        slot.codes[base / kGroup * bytes + i] =
-            packed_byte(format, slot.table.zero, codes + group * kGroup, count - group * kGroup, i % bytes);
-      }
+      encode_elements(job, s, at);
+    } else if (phase == kPhases - 1 && is_packed(slot.codec.format)) {
+      pack_codes(slot, at.values + s * job.unit, at);
     }
   }
 }
