@@ -13,51 +13,48 @@ struct Lamb {
   float learning_rate = 0;
   float beta1 = 0;
   float one_minus_beta1 = 1;
-  float momentum_scale = 1; // 1 / (1 - beta1^t)
+  float momentum_scale = 1;  // 1 / (1 - beta1^t)
   float beta2 = 0;
   float one_minus_beta2 = 1;
-  float variance_scale = 1; // 1 / sqrt(1 - beta2^t)
+  float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
   float epsilon = 1e-6F;
-  float decay = 0;          // u += decay * p
-  float gradient_scale = 1; // the clip factor
-  bool adapts = true;       // false: the ratio is 1
-  float trust_ratio = 1;    // from the first pass
+  float decay = 0;           // u += decay * p
+  float gradient_scale = 1;  // the clip factor
+  bool adapts = true;        // false: the ratio is 1
+  float trust_ratio = 1;     // from the first pass
 
   // Makes the new states; returns u.
-  template <class F> LPMM_HD F direction(Elements<F> &x) const {
+  template <class F>
+  LPMM_HD F direction(Elements<F>& x) const {
     F &m = x[Role::kMomentum], &v = x[Role::kVariance];
     const F g = x[Role::kAccumulator] * F(gradient_scale);
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
-    return F(momentum_scale) * m /
-               (square_root(v) * F(variance_scale) + F(epsilon)) +
+    return F(momentum_scale) * m / (square_root(v) * F(variance_scale) + F(epsilon)) +
            F(decay) * x[Role::kParameter];
   }
-  template <class F> LPMM_HD void operator()(Elements<F> &x) const {
+  template <class F>
+  LPMM_HD void operator()(Elements<F>& x) const {
     const F u = direction(x);
-    F &p = x[Role::kParameter];
+    F& p = x[Role::kParameter];
     p = p - F(learning_rate * trust_ratio) * u;
   }
 
   static constexpr int kNorms = 2;
   bool needs_norms() const { return adapts; }
   template <class F>
-  LPMM_HD void terms(Elements<F> &x, F (&out)[kNorms]) const {
+  LPMM_HD void terms(Elements<F>& x, F (&out)[kNorms]) const {
     out[0] = x[Role::kParameter];
     out[1] = direction(x);
   }
   LPMM_HD void take_norms(const double (&square_sums)[kNorms]) {
-    constexpr double kMost =
-        1e30; // updates below a 1e30th of the tensor are as good as 0
+    constexpr double kMost = 1e30;  // updates below a 1e30th of the tensor are as good as 0
     const double p = sqrt(square_sums[0]), u = sqrt(square_sums[1]);
-    trust_ratio = p > 0 && u > 0
-                      ? static_cast<float>(p / u < kMost ? p / u : kMost)
-                      : 1.0F;
+    trust_ratio = p > 0 && u > 0 ? static_cast<float>(p / u < kMost ? p / u : kMost) : 1.0F;
   }
 
   static constexpr std::string_view kName = "lamb";
-  static constexpr std::string_view kHelp =
-      "LAMB: Adam with steps as long as the tensor, for large batches";
+  static constexpr std::string_view kHelp = "LAMB: Adam with steps as long as the tensor, for large batches";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
 
   struct Settings {
@@ -65,12 +62,9 @@ struct Lamb {
     bool adapt_vectors = false;
   };
   static constexpr std::array kSettings = {
-      Setting("beta1", &Settings::beta1, kBelowOne,
-              "share of the momentum that stays"),
-      Setting("beta2", &Settings::beta2, kBelowOne,
-              "share of the variance that stays"),
-      Setting("epsilon", &Settings::epsilon, kAboveZero,
-              "added to the root of the variance"),
+      Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum that stays"),
+      Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
+      Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
       Setting("adapt_vectors", &Settings::adapt_vectors,
               "biases and norms take steps as long as they are, too"),
   };
@@ -81,14 +75,12 @@ struct Lamb {
       "the variance needs the gradient by itself; it takes optimizer.rule = "
       "\"sgd\"";
 
-  static bool uses(const Settings &, Role) { return true; }
-  static std::string_view problem(const Settings &) { return ""; }
-  static double momentum_kept(const Settings &s) { return s.beta1; }
-  static double typical_move(double learning_rate, double size) {
-    return learning_rate * size;
-  }
+  static bool uses(const Settings&, Role) { return true; }
+  static std::string_view problem(const Settings&) { return ""; }
+  static double momentum_kept(const Settings& s) { return s.beta1; }
+  static double typical_move(double learning_rate, double size) { return learning_rate * size; }
 
-  static Lamb make(const Settings &s, const RuleStep &step) {
+  static Lamb make(const Settings& s, const RuleStep& step) {
     const auto t = static_cast<double>(step.update);
     Lamb lamb;
     lamb.learning_rate = static_cast<float>(step.learning_rate);
@@ -97,8 +89,7 @@ struct Lamb {
     lamb.momentum_scale = static_cast<float>(1 / (1 - std::pow(s.beta1, t)));
     lamb.beta2 = static_cast<float>(s.beta2);
     lamb.one_minus_beta2 = static_cast<float>(1 - s.beta2);
-    lamb.variance_scale =
-        static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
+    lamb.variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
     lamb.epsilon = static_cast<float>(s.epsilon);
     lamb.decay = static_cast<float>(step.weight_decay);
     lamb.gradient_scale = static_cast<float>(step.clip);
@@ -107,4 +98,4 @@ struct Lamb {
   }
 };
 
-} // namespace lpmm
+}  // namespace lpmm

@@ -10,18 +10,18 @@ namespace lpmm {
 struct Lion {
   // Scalars of one step.
   float learning_rate = 0;
-  float beta1 = 0; // of the mixture
+  float beta1 = 0;  // of the mixture
   float one_minus_beta1 = 1;
-  float beta2 = 0; // of the momentum
+  float beta2 = 0;  // of the momentum
   float one_minus_beta2 = 1;
-  float decay_factor = 1;   // p *= 1 - lr * decay
-  float gradient_scale = 1; // the clip factor
+  float decay_factor = 1;    // p *= 1 - lr * decay
+  float gradient_scale = 1;  // the clip factor
 
-  template <class F> LPMM_HD void operator()(Elements<F> &x) const {
+  template <class F>
+  LPMM_HD void operator()(Elements<F>& x) const {
     F &p = x[Role::kParameter], &m = x[Role::kMomentum];
     const F g = x[Role::kAccumulator] * F(gradient_scale);
-    if (decay_factor != 1.0F)
-      p = p * F(decay_factor);
+    if (decay_factor != 1.0F) p = p * F(decay_factor);
     p = p - F(learning_rate) * sign(F(beta1) * m + F(one_minus_beta1) * g);
     m = F(beta2) * m + F(one_minus_beta2) * g;
   }
@@ -35,10 +35,8 @@ struct Lion {
     double beta1 = 0.9, beta2 = 0.99;
   };
   static constexpr std::array kSettings = {
-      Setting("beta1", &Settings::beta1, kBelowOne,
-              "share of the momentum in what is stepped by"),
-      Setting("beta2", &Settings::beta2, kBelowOne,
-              "share of the momentum that stays"),
+      Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum in what is stepped by"),
+      Setting("beta2", &Settings::beta2, kBelowOne, "share of the momentum that stays"),
   };
   static constexpr std::string_view kNoFeedback =
       "a step is a sign, and no change of the momentum gives back a rounding "
@@ -47,14 +45,12 @@ struct Lion {
       "the step and the momentum weigh the gradient differently; it takes "
       "optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings &, Role) { return true; }
-  static std::string_view problem(const Settings &) { return ""; }
-  static double momentum_kept(const Settings &s) { return s.beta2; }
-  static double typical_move(double learning_rate, double /*size*/) {
-    return learning_rate;
-  }
+  static bool uses(const Settings&, Role) { return true; }
+  static std::string_view problem(const Settings&) { return ""; }
+  static double momentum_kept(const Settings& s) { return s.beta2; }
+  static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }
 
-  static Lion make(const Settings &s, const RuleStep &step) {
+  static Lion make(const Settings& s, const RuleStep& step) {
     Lion lion;
     lion.learning_rate = static_cast<float>(step.learning_rate);
     lion.beta1 = static_cast<float>(s.beta1);
@@ -67,4 +63,4 @@ struct Lion {
   }
 };
 
-} // namespace lpmm
+}  // namespace lpmm

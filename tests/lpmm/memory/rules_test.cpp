@@ -26,22 +26,19 @@ TEST(RuleTable, EveryRowIsWhole) {
   std::set<std::string_view> names;
   for (const std::string_view name : rule_names()) {
     const OptimizerConfig c = of_rule(name);
-    const RuleRow &row = rule_row(c.rule);
+    const RuleRow& row = rule_row(c.rule);
     EXPECT_EQ(row.name, name);
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_FALSE(row.help.empty()) << name;
     EXPECT_FALSE(row.settings.empty()) << name;
-    for (const SettingRow &s : row.settings) {
+    for (const SettingRow& s : row.settings) {
       EXPECT_TRUE(s.range.holds(s.usual)) << name << " " << s.key.text();
       EXPECT_FALSE(s.help.empty()) << name << " " << s.key.text();
       EXPECT_EQ(setting(c, s.key), s.usual);
     }
     EXPECT_NO_THROW(check_optimizer(c)) << name;
-    EXPECT_FALSE(uses(c, Role::kParameter) || uses(c, Role::kAccumulator))
-        << name;
-    EXPECT_EQ(make_rule(c, {"w", {2, 2}}, 0.1, 1, 1, false).index(),
-              c.rule.index())
-        << name;
+    EXPECT_FALSE(uses(c, Role::kParameter) || uses(c, Role::kAccumulator)) << name;
+    EXPECT_EQ(make_rule(c, {"w", {2, 2}}, 0.1, 1, 1, false).index(), c.rule.index()) << name;
   }
   EXPECT_EQ(RuleName::find("sdg"), std::nullopt);
   EXPECT_EQ(SettingKey::find("betta"), std::nullopt);
@@ -58,23 +55,19 @@ TEST(RuleTable, DefaultsAreTheRulesOwn) {
 TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
   for (const std::string_view name : rule_names()) {
     const OptimizerConfig c = of_rule(name, {{"momentum", 0.9}});
-    const RuleRow &row = rule_row(c.rule);
-    EXPECT_EQ(row.no_feedback.empty(),
-              name == "sgd" || name == "adam" || name == "adamw")
-        << name;
+    const RuleRow& row = rule_row(c.rule);
+    EXPECT_EQ(row.no_feedback.empty(), name == "sgd" || name == "adam" || name == "adamw") << name;
     EXPECT_EQ(can_accumulate(c), name == "sgd") << name;
     for (const bool feedback : {true, false}) {
       Policy policy = make_policy("lpmm");
       (feedback ? policy.error_feedback : policy.accumulate_in_momentum) = true;
-      const std::string_view why =
-          feedback ? row.no_feedback : row.no_accumulation(c.settings);
+      const std::string_view why = feedback ? row.no_feedback : row.no_accumulation(c.settings);
       try {
         check_momentum(policy, c);
         EXPECT_TRUE(why.empty()) << name;
-      } catch (const UsageError &e) {
+      } catch (const UsageError& e) {
         EXPECT_FALSE(why.empty()) << name;
-        EXPECT_NE(std::string(e.what()).find(why), std::string::npos)
-            << e.what();
+        EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
       }
     }
   }
@@ -86,13 +79,11 @@ struct Fp32 {
   ModelMemory memory;
   std::uint32_t number = 0;
 
-  Fp32(const OptimizerConfig &c, std::vector<std::int64_t> shape, float start)
+  Fp32(const OptimizerConfig& c, std::vector<std::int64_t> shape, float start)
       : memory({{"w", std::move(shape)}}, make_policy("fp32"), c, 1, 1, pool) {
     memory.initialize(0, 0, std::vector<float>(size(), start));
   }
-  std::size_t size() const {
-    return static_cast<std::size_t>(memory.info(0).elements());
-  }
+  std::size_t size() const { return static_cast<std::size_t>(memory.info(0).elements()); }
   // The first weight after `steps` steps of a constant gradient.
   float run(int steps, float gradient, double learning_rate) {
     for (int s = 0; s < steps; ++s) {
@@ -102,8 +93,7 @@ struct Fp32 {
     }
     std::vector<float> w(size());
     memory.decode(0, 0, w);
-    for (const float x : w)
-      EXPECT_EQ(x, w[0]);
+    for (const float x : w) EXPECT_EQ(x, w[0]);
     return w[0];
   }
   float momentum() const {
@@ -117,8 +107,7 @@ struct Fp32 {
 TEST(Lion, StepsAreSigns) {
   for (const float gradient : {1e-20F, -3.0F}) {
     Fp32 w(of_rule("lion"), {1, 1}, 1.0F);
-    EXPECT_EQ(w.run(4, gradient, 0.125), 1.0F - std::copysign(0.5F, gradient))
-        << gradient;
+    EXPECT_EQ(w.run(4, gradient, 0.125), 1.0F - std::copysign(0.5F, gradient)) << gradient;
   }
   Fp32 still(of_rule("lion"), {4, 5}, 1.0F);
   EXPECT_EQ(still.run(3, 0.0F, 0.125), 1.0F) << "the sign of 0 is 0";
@@ -179,21 +168,20 @@ TEST(Lamb, VectorsTakeAdamsStepsUnlessTheyAreAskedFor) {
 TEST(Lamb, NormsAreOverTheWholeTensorForAnyThreads) {
   const std::int64_t n = 37 * 1024;
   std::vector<float> start(static_cast<std::size_t>(n), 1e-4F);
-  start[0] = 4; // the norm is this one's
+  start[0] = 4;  // the norm is this one's
   std::vector<std::vector<float>> results;
   for (const int threads : {1, 2, 3}) {
     Pool pool(threads);
-    ModelMemory memory({{"w", {37, 1024}}}, make_policy("fp32"),
-                       of_rule("lamb", {{"epsilon", 1e-12}}), 1, 1, pool);
+    ModelMemory memory({{"w", {37, 1024}}}, make_policy("fp32"), of_rule("lamb", {{"epsilon", 1e-12}}), 1, 1,
+                       pool);
     memory.initialize(0, 0, start);
     memory.begin_step(1);
     memory.fold(0, 0, std::vector<float>(start.size(), 1.0F), 0);
     EXPECT_TRUE(memory.commit(0.5).applied);
-    std::vector<float> &w = results.emplace_back(start.size());
+    std::vector<float>& w = results.emplace_back(start.size());
     memory.decode(0, 0, w);
     const double norm = std::sqrt(16 + 1e-8 * static_cast<double>(n - 1));
-    EXPECT_NEAR(w.back(), 1e-4 - 0.5 * norm / std::sqrt(static_cast<double>(n)),
-                1e-7);
+    EXPECT_NEAR(w.back(), 1e-4 - 0.5 * norm / std::sqrt(static_cast<double>(n)), 1e-7);
     EXPECT_EQ(w, results.front());
   }
 }
@@ -204,15 +192,14 @@ TEST(RuleTable, AFailedStepChangesNothing) {
   Pool pool(2);
   for (const std::string_view name : rule_names()) {
     for (const std::string_view preset : preset_names()) {
-      ModelMemory memory({{"w", {9, 130}}}, make_policy(preset),
-                         of_rule(name, {{"momentum", 0.9}}), 1, 1, pool);
+      ModelMemory memory({{"w", {9, 130}}}, make_policy(preset), of_rule(name, {{"momentum", 0.9}}), 1, 1,
+                         pool);
       const std::int64_t n = memory.info(0).elements();
       memory.initialize(0, 0, normal_values(n, 1, 0.1F));
       const auto all = [&] {
         std::vector<float> out;
         for (const Role role : kEveryRole) {
-          if (memory.view(0, role).codes == nullptr)
-            continue;
+          if (memory.view(0, role).codes == nullptr) continue;
           std::vector<float> x(static_cast<std::size_t>(n));
           kernels::decode(pool, memory.view(0, role), 0, n, x.data());
           out.insert(out.end(), x.begin(), x.end());
@@ -236,5 +223,5 @@ TEST(RuleTable, AFailedStepChangesNothing) {
   }
 }
 
-} // namespace
-} // namespace lpmm
+}  // namespace
+}  // namespace lpmm
