@@ -58,9 +58,11 @@ inline constexpr Range kSwitch = {0, 1, "true or false"};
 // A number or a switch of a rule's Settings.
 template <class S>
 struct Setting {
+  using Number = double S::*;
+  using Flag = bool S::*;
   std::string_view key;
-  double S::*number = nullptr;
-  bool S::*flag = nullptr;
+  Number number = nullptr;
+  Flag flag = nullptr;
   Range range = kSwitch;
   std::string_view help;
 
