@@ -40,8 +40,8 @@ inline constexpr std::span<const std::string_view> rule_names() {
 // One of them. A literal that is no rule's name does not compile.
 class RuleName {
  public:
-  consteval RuleName(const char* name)
-      : RuleName(find(name).value()) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a name is written as text
+  consteval RuleName(const char* name) : RuleName(find(name).value()) {}
   static constexpr std::optional<RuleName> find(std::string_view name) {
     for (std::size_t i = 0; i < rule_names().size(); ++i) {
       if (rule_names()[i] == name) return RuleName(i);
@@ -60,8 +60,8 @@ class RuleName {
 // The key of a rule's setting. A literal that no rule has does not compile.
 class SettingKey {
  public:
-  consteval SettingKey(const char* key)
-      : SettingKey(find(key).value()) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor): a key is written as text
+  consteval SettingKey(const char* key) : SettingKey(find(key).value()) {}
   // The text is one that lasts.
   static constexpr std::optional<SettingKey> find(std::string_view key) {
     return table::Names<Rule>::has_setting(key) ? std::optional(SettingKey(key)) : std::nullopt;
