@@ -73,7 +73,6 @@ FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std
     Scratch& s = scratch();
     const TileKernels& kernels = tile_kernels();
     const TileView t = tile_of(accumulator, at, n);
-    prefetch_next(accumulator, at, n);
     float* sum = s.values[Role::kParameter].data();
     float* addend = s.values[Role::kAccumulator].data();
     decode_tile(t, sum);

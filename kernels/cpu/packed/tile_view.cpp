@@ -40,29 +40,19 @@ Scratch& scratch() {
 }
 
 TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count) {
-  TileView t;
-  t.codec = role.codec;
-  t.codes = role.codes + code_bytes(role.codec.format, first);
-  t.first = first;
-  t.count = count;
-  t.padded = groups_of(count) * kGroup;
-  if (is_packed(role.codec.format)) {
-    const int shift = std::countr_zero(static_cast<unsigned>(role.codec.block));  // blocks are powers of two
-    t.table = map_table(role.codec.format);
-    t.steps = role.steps + (first >> shift);
-    t.blocks = (count + role.codec.block - 1) >> shift;
-  }
-  return t;
-}
-
-void prefetch_next(const RoleView& role, std::int64_t at, std::int64_t n) {
-  const std::int64_t begin = at + n;
-  const std::int64_t end = std::min(role.elements, begin + n);
-  if (begin >= end) return;
-  const std::int64_t to = code_bytes(role.codec.format, end);
-  for (std::int64_t b = code_bytes(role.codec.format, begin); b < to; b += 64) {
-    __builtin_prefetch(role.codes + b);
-  }
+  const Codec& codec = role.codec;
+  const bool packed = is_packed(codec.format);
+  const int shift =
+      packed ? std::countr_zero(static_cast<unsigned>(codec.block)) : 0;  // it is a power of two
+  // Built in place: reading the table back from a copy would wait for the stores.
+  return {codec,
+          map_table(codec.format),
+          role.codes + code_bytes(codec.format, first),
+          packed ? role.steps + (first >> shift) : nullptr,
+          first,
+          count,
+          groups_of(count) * kGroup,
+          packed ? (count + codec.block - 1) >> shift : 0};
 }
 
 void zero_padding(float* values, const TileView& t) {

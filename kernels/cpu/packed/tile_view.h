@@ -71,9 +71,6 @@ void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t 
   });
 }
 
-// Fetches the codes of the tile after this one, so that they are in cache when their turn comes.
-void prefetch_next(const RoleView& role, std::int64_t at, std::int64_t n);
-
 // Sets what lies between the tensor's end and that of the last group to 0.
 void zero_padding(float* values, const TileView& t);
 void decode_tile(const TileView& t, float* values);

@@ -33,7 +33,6 @@ RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at,
       continue;
     }
     views[r] = tile_of(roles[r], at, n);
-    prefetch_next(roles[r], at, n);
     decode_tile(views[r], s.values[r].data());
   }
   return views;
