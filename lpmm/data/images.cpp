@@ -32,7 +32,7 @@ constexpr const char* kCifarAdvice =
     "else "
     "into ~/.cache/lpmm; or train on the built-in set with --set data.set=drawn.";
 
-// Appends the 10,000 records of one file: a label byte, then 32x32 bytes of red, green and blue each.
+// Appends the 10,000 records of one file.
 void append_cifar_file(const fs::path& path, ImageSet& set) {
   const std::int64_t expected = kCifarImages * kCifarRecord;
   std::error_code error;
@@ -49,25 +49,14 @@ void append_cifar_file(const fs::path& path, ImageSet& set) {
   constexpr std::int64_t kChunk = 100;  // records read at once
   std::vector<std::uint8_t> bytes(static_cast<std::size_t>(kChunk * kCifarRecord));
   std::ifstream file(path, std::ios::binary);
-  const auto first = static_cast<std::size_t>(set.count);
-  set.count += kCifarImages;
-  set.pixels.resize(static_cast<std::size_t>(set.count) * kImage);
-  set.labels.resize(static_cast<std::size_t>(set.count));
-  for (std::size_t i = 0; i < kCifarImages; ++i) {
-    if (i % kChunk == 0 && !file.read(reinterpret_cast<char*>(bytes.data()), kChunk * kCifarRecord)) {
+  set.pixels.reserve(static_cast<std::size_t>(set.count + kCifarImages) * kImage);
+  set.labels.reserve(static_cast<std::size_t>(set.count + kCifarImages));
+  for (std::int64_t first = 0; first < kCifarImages; first += kChunk) {
+    if (!file.read(reinterpret_cast<char*>(bytes.data()), kChunk * kCifarRecord)) {
       throw RunError(fmt::format("{}: cannot be read: {}. Check its permissions and the disk.", path.string(),
                                  std::strerror(errno)));
     }
-    const std::uint8_t* record = bytes.data() + i % kChunk * kCifarRecord;
-    if (record[0] >= set.classes) {
-      throw RunError(fmt::format("{}: record {} has label {}, expected 0 to {}. {}", path.string(), i,
-                                 record[0], set.classes - 1, kCifarAdvice));
-    }
-    set.labels[first + i] = record[0];
-    std::uint8_t* pixel = set.pixels.data() + (first + i) * kImage;
-    for (int p = 0; p < kPlane; ++p) {
-      for (int c = 0; c < 3; ++c) pixel[3 * p + c] = record[1 + c * kPlane + p];
-    }
+    append_cifar_records(bytes, path.string(), first, set);
   }
 }
 
@@ -159,6 +148,29 @@ void resize_batch(Batch& batch, std::int64_t count) {
 }
 
 }  // namespace
+
+void append_cifar_records(std::span<const std::uint8_t> records, const std::string& file, std::int64_t first,
+                          ImageSet& set) {
+  if (std::ssize(records) % kCifarRecord != 0) {
+    throw RunError(fmt::format("{}: record {} is cut off. {}", file,
+                               first + std::ssize(records) / kCifarRecord, kCifarAdvice));
+  }
+  const std::int64_t count = std::ssize(records) / kCifarRecord;
+  set.pixels.resize(static_cast<std::size_t>(set.count + count) * kImage);
+  set.labels.resize(static_cast<std::size_t>(set.count + count));
+  for (std::int64_t i = 0; i < count; ++i, ++set.count) {
+    const std::uint8_t* record = records.data() + i * kCifarRecord;
+    if (record[0] >= set.classes) {
+      throw RunError(fmt::format("{}: record {} has label {}, expected 0 to {}. {}", file, first + i,
+                                 record[0], set.classes - 1, kCifarAdvice));
+    }
+    set.labels[static_cast<std::size_t>(set.count)] = record[0];
+    std::uint8_t* pixel = set.pixels.data() + set.count * kImage;
+    for (int p = 0; p < kPlane; ++p) {
+      for (int c = 0; c < 3; ++c) pixel[3 * p + c] = record[1 + c * kPlane + p];
+    }
+  }
+}
 
 std::string data_folder() {
   if (const char* folder = std::getenv("LPMM_DATA"); folder != nullptr && *folder != '\0') return folder;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,11 @@ std::string data_folder();
 // cifar-10-batches-bin/{data_batch_1..5,test_batch}.bin below `folder`. Throws RunError naming the file, what
 // was expected and what to do: missing, wrong size, label out of range.
 ImageData load_cifar10(const std::string& folder);
+// Appends records of such a file to `set`: a label byte, then 32x32 bytes of red, green and blue each.
+// `first` is the place of the first one in `file`, for messages. Throws RunError for a label out of range or
+// half a record.
+void append_cifar_records(std::span<const std::uint8_t> records, const std::string& file, std::int64_t first,
+                          ImageSet& set);
 bool has_cifar10(const std::string& folder);
 // The drawn set: glyphs of ten classes with random affine warps, colour, clutter and noise; the same bytes on
 // every machine for the same seed. Image i does not depend on the sizes of the sets. A linear model gets 51 %

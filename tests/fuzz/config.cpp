@@ -1,0 +1,10 @@
+// Configurations; what is taken is written and read again.
+#include "lpmm/run/config.h"
+
+#include "tests/fuzz/input.h"
+
+LPMM_FUZZ_TARGET(bytes) {
+  const std::string text(lpmm::fuzz::text(bytes));
+  const std::string written = lpmm::to_toml(lpmm::parse_config(text, "fuzz", {}));
+  lpmm::fuzz::must(lpmm::to_toml(lpmm::parse_config(written, "written", {})) == written);
+}

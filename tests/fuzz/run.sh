@@ -1,0 +1,100 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets and runs each of them, as many at once as there are processors.
+# usage: bash tests/fuzz/run.sh [EXECUTIONS [TARGET...]]     10^6 of every target without them
+# What a target finds lies in build-fuzz/findings/TARGET-*: `build-fuzz/fuzz_TARGET FILE` shows it again.
+# LPMM_FUZZ_BUILD names another build folder.
+set -u -o pipefail
+cd "$(dirname "$0")/../.."
+build=${LPMM_FUZZ_BUILD:-build-fuzz} executions=${1:-1000000}
+[ $# -eq 0 ] || shift
+targets=${*:-$(basename -s .cpp tests/fuzz/*.cpp)}
+
+# seeds TARGET FOLDER: inputs that the reader takes, so that mutations begin behind the first check.
+seeds() {
+  case $1 in
+    spec)
+      local i=0 spec
+      for spec in fp32 bf16:sr int7:block128:qr:sticky soft4:block64 ude8:block4096:rn:moving de0-8 lin0-4 sqrt0-3; do
+        printf %s "$spec" >"$2/$((i++))"
+      done
+      ;;
+    config) find experiments -name '*.toml' -not -path '*/results/*' -exec cp {} "$2" \; ;;
+    npy)
+      for kind in f2 f4 f8; do
+        printf '\x93NUMPY\x01\x00\x36\x00%-53s\n%0100d' "{'descr': '<$kind', 'fortran_order': False, 'shape': (3, 4)}" 0 |
+          head -c $((64 + 12 * ${kind#f})) >"$2/$kind"
+      done
+      ;;
+    safetensors)
+      cp tests/golden/checkpoint_v1/model.safetensors "$2/checkpoint"
+      printf '\x40\0\0\0\0\0\0\0%-64s\1\2\3\4\5\6\7\10' '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}' >"$2/small"
+      ;;
+    checkpoint)
+      for folder in tests/golden/checkpoint_*; do
+        { cat "$folder/state.json" && printf '\0' && cat "$folder/model.safetensors"; } >"$2/$(basename "$folder")"
+      done
+      ;;
+    tokenizer)
+      printf '%s\0%s' '{"a": 0, "b": 1, "ab": 2, "abb": 3, "\u0120": 4, "<|endoftext|>": 5}' \
+        $'#version: 0.2\na b\nab b\n' >"$2/gpt2"
+      printf 'a text, \303\251 and 12 words' >"$2/text"
+      ;;
+    tokens)
+      printf 'lpmmtok\n\1\0\0\0\20\0\0\0\0\1\0\0\0\0\0\0\2\0\0\0\0\0\0\0{"kind":"bytes"}%16s' '' | tr ' ' '\0' >"$2/bytes"
+      printf 'a\0b\0' >>"$2/bytes"
+      ;;
+    log) printf '{"type":"config","config":"a"}\n{"type":"step","step":1,"loss":2.5}\n{"type":"st' >"$2/log" ;;
+    archive)
+      mkdir -p "$2.files/set"
+      printf 0123456789 >"$2.files/set/a.bin"
+      : >"$2.files/set/b.bin"
+      tar -C "$2.files" -czf "$2/gzip" set
+      tar -C "$2.files" --format ustar -cf "$2/plain" set
+      ;;
+    http)
+      printf 'HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello' >"$2/whole"
+      printf 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n' >"$2/chunks"
+      printf 'HTTP/1.1 302 Found\r\nLocation: http://user:word@other.test/file\r\nContent-Length: 0\r\n\r\n' >"$2/elsewhere"
+      printf 'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/5\r\nContent-Length: 5\r\n\r\nhello' >"$2/part"
+      ;;
+    images) head -c 6146 /dev/zero >"$2/two" ;;
+    *)
+      echo "no seeds for the target $1"
+      exit 1
+      ;;
+  esac
+}
+
+# one_target NAME: says `ok NAME` and the speed, or what was found.
+one_target() {
+  local corpus=$FUZZ_FOLDER/$1 log=$build/findings/$1.log
+  mkdir -p "$corpus"
+  (seeds "$1" "$corpus") || return 1
+  # HTTP waits for a network that answers; the rest must be fast.
+  if "$build/fuzz_$1" -runs="$executions" -seed=1 -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+    -artifact_prefix="$build/findings/$1-" "$corpus" >"$log" 2>&1; then
+    printf 'ok %-12s %9d executions, %6d per second, %5d branches, 0 findings\n' "$1" \
+      "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
+      "$(sed -n 's/^stat::average_exec_per_sec: *//p' "$log")" \
+      "$(sed -n 's/.*cov: \([0-9]*\).*/\1/p' "$log" | tail -1)"
+  else
+    printf 'FINDING %s: %s\n' "$1" "$(grep -E 'ERROR|SUMMARY|terminate|runtime error' "$log" | head -2 | tr '\n' ' ')"
+  fi
+}
+
+if [ "$executions" = one ]; then
+  executions=$2
+  one_target "$1"
+  exit
+fi
+if [ -z "${LPMM_FUZZ_BUILD:-}" ]; then
+  bash experiments/packages.sh clang || exit 1
+  cmake --preset fuzz -G Ninja >/dev/null && cmake --build --preset fuzz -- --quiet || exit 1
+fi
+FUZZ_FOLDER=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "$build")" fuzz.XXXXXX)
+export FUZZ_FOLDER
+trap 'rm -rf "$FUZZ_FOLDER"' EXIT
+mkdir -p "$build/findings"
+results=$(xargs -P "$(nproc)" -I{} bash tests/fuzz/run.sh one {} "$executions" <<<"$(tr ' ' '\n' <<<"$targets")" 2>&1 |
+  tee /dev/stderr)
+[ "$(grep -c '^ok ' <<<"$results")" -eq "$(wc -w <<<"$targets")" ]
