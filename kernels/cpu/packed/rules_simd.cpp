@@ -11,16 +11,12 @@
 //
 #include "hwy/highway.h"
 
+#include "kernels/cpu/tile_vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using DF = hn::ScalableTag<float>;
-using VF = hn::Vec<DF>;
-constexpr std::int64_t kLanes = HWY_MAX_BYTES / 4;
 
 // What a rule needs of a number. Not forced inline: rules are compiled for the baseline until they are
 // inlined.
