@@ -111,15 +111,14 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer() {
 std::unique_ptr<Tokenizer> make_character_tokenizer(std::string_view text) {
   if (text.empty()) throw UsageError("a tokenizer of characters cannot be made from an empty text");
   std::vector<bool> seen(kCodePoints);
+  std::vector<char32_t> codes;
   for (std::size_t at = 0; at < text.size();) {
     const Character c = character_at(text, at);
+    if (!seen[c.code]) codes.push_back(c.code);
     seen[c.code] = true;
     at += c.bytes;
   }
-  std::vector<char32_t> codes;
-  for (char32_t code = 0; code < kCodePoints; ++code) {
-    if (seen[code]) codes.push_back(code);
-  }
+  std::ranges::sort(codes);
   return std::make_unique<CharacterTokenizer>(codes);
 }
 

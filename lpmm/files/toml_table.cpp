@@ -1,5 +1,9 @@
 #include "lpmm/files/toml_table.h"
 
+// toml++ asserts that a key begins like one, then says so in an error of its own: [=] is to get the error.
+#undef NDEBUG
+#define TOML_ASSERT(expr) static_cast<void>(0)
+
 #include <fmt/format.h>
 #include <toml++/toml.h>
 #include <utf8proc.h>
@@ -23,6 +27,37 @@ std::string place_of(const toml::source_region& source, const std::string& name)
   return path.starts_with("--") ? path : fmt::format("{}:{}", path, source.begin.line);
 }
 
+// Where the string or comment that begins at `at` ends; `at` itself where none begins there. Of a string that
+// its line cuts off, the line's end.
+std::size_t after_literal(std::string_view text, std::size_t at) {
+  const auto end_of_line = [&](std::size_t from) { return std::min(text.find('\n', from), text.size()); };
+  if (text[at] == '#') return end_of_line(at);
+  if (text[at] != '"' && text[at] != '\'') return at;
+  const std::string quote(1, text[at]);
+  const std::string fence =
+      text.substr(at).starts_with(quote + quote + quote) ? quote + quote + quote : quote;
+  const std::size_t limit = fence.size() == 1 ? end_of_line(at) : text.size();
+  at += fence.size();
+  while (at < limit && !text.substr(at).starts_with(fence)) at += quote == "\"" && text[at] == '\\' ? 2 : 1;
+  at = std::min(at + fence.size(), limit);
+  // A long string may end in quotes of its own, at most two.
+  for (int i = 0; fence.size() == 3 && i < 2 && text.substr(at).starts_with(quote); ++i) ++at;
+  return at;
+}
+
+// toml++ 3.3 has undefined behaviour on some letters past ASCII where a key, a value or a space may stand.
+void check_bare(std::string_view text, const std::string& name) {
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t after = after_literal(text, at);
+    if (after == at && static_cast<unsigned char>(text[at]) >= 0x80) {
+      const auto line = 1 + std::ranges::count(text.substr(0, at), '\n');
+      throw UsageError(fmt::format("{}: a letter that is not ASCII needs quotes around it",
+                                   name.starts_with("--") ? name : fmt::format("{}:{}", name, line)));
+    }
+    at = std::max(after, at + 1);
+  }
+}
+
 // In code points that toml++ can be trusted with.
 void check_text(std::string_view text, const std::string& name) {
   if (text.size() > kLongestText) {
@@ -43,6 +78,7 @@ void check_text(std::string_view text, const std::string& name) {
 
 toml::table parsed(const std::string& text, const std::string& name) {
   check_text(text, name);
+  check_bare(std::string_view(text).substr(text.starts_with("\xEF\xBB\xBF") ? 3 : 0), name);
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& e) {
@@ -64,8 +100,8 @@ toml::table parse_setting(const std::string& setting, const std::string& option)
     throw UsageError(fmt::format("{}: sets more than one line", option));
   check_text(setting, option);
   try {
-    return toml::parse(fmt::format("{} = {}", key, value), option);
-  } catch (const toml::parse_error&) {
+    return parsed(fmt::format("{} = {}", key, value), option);
+  } catch (const UsageError&) {
     if (value.find_first_not_of("0123456789", value.starts_with('-') ? 1 : 0) == std::string::npos &&
         value.size() > 15) {
       throw UsageError(fmt::format("{}: is out of range", option));

@@ -111,9 +111,21 @@ TEST(TomlTable, RefusesTextThatTomlPlusPlusCannotRead) {
   expect_in(said_of("a = 1\n\n# \xFF\n"), {"a.toml:3: is not UTF-8"});
   expect_in(said_of("a = '\xED\xA0\x80'\n"), {"a.toml:1: is not UTF-8"});  // half a surrogate pair
   expect_in(said_of("a = '\xC3"), {"a.toml:1: is not UTF-8"});
+  expect_in(said_of("a = 1\n[=]\n"), {"a.toml:2"});  // an assertion in toml++
+  const std::string letter = "\xC6\xB5";             // on which it has undefined behaviour as well
+  expect_in(said_of("a = 1\nJ" + letter), {"a.toml:2: a letter that is not ASCII"});
+  expect_in(said_of("a = \"x\\\"\" # '\n" + letter), {"a.toml:2: a letter that is not ASCII"});
+  expect_in(said_of("a = \"x" + letter + "\nb" + letter), {"a.toml:2: a letter that is not ASCII"});
+  expect_in(said_of("a = '''x''''" + letter), {"a.toml:1: a letter that is not ASCII"});
+  for (const std::string quote : {"'", "\"", "'''", "\"\"\""}) {
+    EXPECT_EQ(said_of("# " + letter + "\na = " + quote + letter + quote + " # " + letter), "no error")
+        << quote;
+  }
   expect_in(said_of(std::string((1 << 20) + 1, '\n')), {"a.toml: has more than 1048576 bytes"});
   TomlTable t = TomlTable::parse("", "a.toml");
   expect_in(said([&] { t.set("a.b=\xEF\xBB\xBE", "--set a.b"); }), {"--set a.b: U+FEFE"});
+  t.set("a.b=" + letter, "--set a.b");  // a bare word is a string
+  EXPECT_EQ(t.table("a").text("b"), letter);
 }
 
 TEST(TomlTable, NearestKeyPrefersTheSameWordInAnotherTable) {
