@@ -27,8 +27,7 @@ std::string read_toml(const std::string& path);  // the text of a file, at most 
 // is not there; what they were asked for is known, and refuse_unknown() complains of all else.
 class TomlTable {
  public:
-  // `name` stands for the file in messages. At most 1 MiB of UTF-8 without U+FEFE, on which toml++ has
-  // undefined behaviour.
+  // `name` stands for the file in messages. At most 1 MiB of UTF-8.
   static TomlTable parse(const std::string& text, const std::string& name);
   static TomlTable load(const std::string& path);
 

@@ -99,33 +99,27 @@ TEST(TomlTable, SettingsChangeTheFile) {
   expect_in(said([&] { t.set("train.batch.x=1", "--set train.batch.x=1"); }), {"batch is no table"});
 }
 
-// toml++ has undefined behaviour on U+FEFE, and reads bytes that are not UTF-8 in its own way.
+// toml++ itself has undefined behaviour on some letters past ASCII, asserts on [=], and reads bytes that are
+// not UTF-8 in its own way.
 TEST(TomlTable, RefusesTextThatTomlPlusPlusCannotRead) {
   EXPECT_EQ(said_of("\xEF\xBB\xBF"
                     "a = 1\n"),
             "no error");  // a byte-order mark
   EXPECT_EQ(said_of("a = 'gr\xC3\xBCn'\n"), "no error");
-  expect_in(said_of("a = 1\n\xEF\xBB\xBE = 2\n"), {"a.toml:2: U+FEFE"});
-  expect_in(said_of("\xEF\xBB\xBE"), {"a.toml:1: U+FEFE"});
-  expect_in(said_of("# \xEF\xBB\xBE\n"), {"a.toml:1: U+FEFE"});
+  expect_in(said_of("a = 1\n[=]\n"), {"a.toml:2: ", "key"});
+  for (const std::string letter : {"\xC6\xB5", "\xEF\xBB\xBE", "\xEF\xBA\xBF", "\xE2\xB1\xA0"}) {
+    expect_in(said_of("a = 1\n" + letter + " = 2\n"), {"a.toml:2: "});
+    expect_in(said_of("a = 1\na " + letter), {"a.toml:2: "});
+    expect_in(said_of("a = 1\na = +\"x" + letter), {"a.toml:2: "});
+    EXPECT_EQ(said_of("# " + letter + "\na = '" + letter + "'\n"), "no error");
+  }
   expect_in(said_of("a = 1\n\n# \xFF\n"), {"a.toml:3: is not UTF-8"});
   expect_in(said_of("a = '\xED\xA0\x80'\n"), {"a.toml:1: is not UTF-8"});  // half a surrogate pair
   expect_in(said_of("a = '\xC3"), {"a.toml:1: is not UTF-8"});
-  expect_in(said_of("a = 1\n[=]\n"), {"a.toml:2"});  // an assertion in toml++
-  const std::string letter = "\xC6\xB5";             // on which it has undefined behaviour as well
-  expect_in(said_of("a = 1\nJ" + letter), {"a.toml:2: a letter that is not ASCII"});
-  expect_in(said_of("a = \"x\\\"\" # '\n" + letter), {"a.toml:2: a letter that is not ASCII"});
-  expect_in(said_of("a = \"x" + letter + "\nb" + letter), {"a.toml:2: a letter that is not ASCII"});
-  expect_in(said_of("a = '''x''''" + letter), {"a.toml:1: a letter that is not ASCII"});
-  for (const std::string quote : {"'", "\"", "'''", "\"\"\""}) {
-    EXPECT_EQ(said_of("# " + letter + "\na = " + quote + letter + quote + " # " + letter), "no error")
-        << quote;
-  }
   expect_in(said_of(std::string((1 << 20) + 1, '\n')), {"a.toml: has more than 1048576 bytes"});
   TomlTable t = TomlTable::parse("", "a.toml");
-  expect_in(said([&] { t.set("a.b=\xEF\xBB\xBE", "--set a.b"); }), {"--set a.b: U+FEFE"});
-  t.set("a.b=" + letter, "--set a.b");  // a bare word is a string
-  EXPECT_EQ(t.table("a").text("b"), letter);
+  t.set("a.b=\xC6\xB5", "--set a.b");  // a bare word is a string
+  EXPECT_EQ(t.table("a").text("b"), "\xC6\xB5");
 }
 
 TEST(TomlTable, NearestKeyPrefersTheSameWordInAnotherTable) {
