@@ -18,7 +18,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, ".npy types here are little-endian");
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr std::size_t kLongestHeader = 1U << 16;
+constexpr std::size_t kLongestNpyHeader = 1U << 16;
 
 struct Header {
   std::string type;
@@ -138,10 +138,10 @@ NpyReader::NpyReader(const std::string& path) : file_(path, File::Mode::kRead) {
     throw RunError(
         fmt::format("{}: has .npy version {}.{}; versions 1 and 2 are read", path, start[6], start[7]));
   }
-  if (length > kLongestHeader || length > size - at_) {
+  if (length > kLongestNpyHeader || length > size - at_) {
     throw RunError(
         fmt::format("{}: claims an .npy header of {} bytes; the file has {} left and at most {} are read",
-                    path, length, size - at_, kLongestHeader));
+                    path, length, size - at_, kLongestNpyHeader));
   }
   std::string text(length, '\0');
   file_.read(at_, std::as_writable_bytes(std::span(text)));
