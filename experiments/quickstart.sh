@@ -14,7 +14,7 @@ heading "packages"
 bash experiments/packages.sh
 
 heading "build $lpmm"
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF >/dev/null
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF -DCMAKE_UNITY_BUILD=ON >/dev/null
 cmake --build build --target lpmm
 
 if [ -d "${LPMM_DATA:-${HOME:-}/.cache/lpmm}/cifar-10-batches-bin" ]; then

@@ -19,9 +19,6 @@ struct RoleArray {
 
   LPMM_HD constexpr T& operator[](Role role) { return of[static_cast<int>(role)]; }
   LPMM_HD constexpr const T& operator[](Role role) const { return of[static_cast<int>(role)]; }
-  // While callers move to the two above.
-  constexpr T& operator[](std::size_t role) { return of[role]; }
-  constexpr const T& operator[](std::size_t role) const { return of[role]; }
   constexpr T* begin() { return of; }
   constexpr T* end() { return of + kRoles; }
   constexpr const T* begin() const { return of; }

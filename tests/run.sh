@@ -28,7 +28,7 @@ build_and_test() {
   local preset=$1 folder=$2 report=$PWD/$2/junit.xml
   shift 2
   heading "$preset: build"
-  cmake --preset "$preset" -G Ninja -DLPMM_TESTS=ON || { fail "$preset does not configure"; return; }
+  cmake --preset "$preset" -G Ninja -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON || { fail "$preset does not configure"; return; }
   cmake --build "$folder" -j "$jobs" ${targets:+--target $targets} -- --quiet || { fail "$preset does not build"; return; }
   heading "$preset: test"
   rm -f "$report"

@@ -86,8 +86,7 @@ struct Stored {
 };
 Stored stored(const Policy& policy, const TensorInfo& info) {
   const RoleSpecs specs = specs_for(policy, info);
-  Stored out{specs[static_cast<std::size_t>(Role::kParameter)],
-             specs[static_cast<std::size_t>(Role::kAccumulator)], false, false, false};
+  Stored out{specs[Role::kParameter], specs[Role::kAccumulator], false, false, false};
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
   out.has_growth = out.has_underflow && !policy.error_feedback &&
                    theory::has_floor(out.parameter.rounding, out.parameter.step_mode);

@@ -23,10 +23,10 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
                 {"train.batch", std::to_string(c.train.batch)},
                 {"train.microbatches", std::to_string(c.train.microbatches)},
                 {"memory.error_feedback", c.policy.error_feedback ? "feedback" : ""}};
-  for (std::size_t r = 0; r < kRoles; ++r) {
+  for (const Role r : kEveryRole) {
     const Spec& spec = c.policy.specs[r];
-    const std::string role = "memory." + std::string(to_string(static_cast<Role>(r)));
-    if (static_cast<Role>(r) == Role::kAccumulator && c.policy.accumulate_in_momentum) {
+    const std::string role = "memory." + std::string(to_string(r));
+    if (r == Role::kAccumulator && c.policy.accumulate_in_momentum) {
       out[role] = out[role + ".format"] = kInMomentum;
       out[role + ".bits"] = "0";
       for (const char* part : {".block", ".rounding", ".steps"}) out[role + part] = "";

@@ -22,7 +22,7 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
   for (const PolicyOverride& o : policy.overrides) {
     if (!matches_pattern(o.pattern, tensor.name)) continue;
     r.exempt = o.exempt;
-    for (std::size_t role = 0; role < kRoles; ++role) {
+    for (const Role role : kEveryRole) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
   }
@@ -72,14 +72,14 @@ std::int64_t TensorInfo::elements() const {
 }
 
 void set_rounding(Policy& policy, Rounding rounding) {
-  const auto turn = [&](Spec& spec, std::size_t role) {
+  const auto turn = [&](Spec& spec, Role role) {
     if (!is_packed(spec.format) && spec.format.map != Map::kBf16) return;
     spec.rounding = rounding;
-    if (rounding == Rounding::kNearest && role == static_cast<std::size_t>(Role::kVariance)) {
+    if (rounding == Rounding::kNearest && role == Role::kVariance) {
       spec.step_mode = StepMode::kMoving;
     }
   };
-  for (std::size_t r = 0; r < kRoles; ++r) {
+  for (const Role r : kEveryRole) {
     turn(policy.specs[r], r);
     for (PolicyOverride& o : policy.overrides) {
       if (o.specs[r]) turn(*o.specs[r], r);
@@ -107,11 +107,10 @@ std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo>
 }
 
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    check_spec(policy.specs[r], static_cast<Role>(r), fmt::format("preset {}", policy.preset));
+  for (const Role r : kEveryRole) {
+    check_spec(policy.specs[r], r, fmt::format("preset {}", policy.preset));
     for (const PolicyOverride& o : policy.overrides) {
-      if (o.specs[r])
-        check_spec(*o.specs[r], static_cast<Role>(r), fmt::format("override \"{}\"", o.pattern));
+      if (o.specs[r]) check_spec(*o.specs[r], r, fmt::format("override \"{}\"", o.pattern));
     }
   }
   for (const PolicyOverride& o : policy.overrides) {

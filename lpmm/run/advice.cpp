@@ -115,14 +115,28 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
       packed);
 }
 
+namespace {
+
+// The formats of this width for values that are never 0, as a list.
+std::string zero_free_formats(std::uint8_t bits) {
+  std::string names;
+  for (const MapRow& row : kMaps) {
+    if (!is_zero_free(row.map) || (row.widths >> bits & 1U) == 0) continue;
+    names += (names.empty() ? "" : " or ") + to_string(Format{row.map, bits});
+  }
+  return names;
+}
+
+}  // namespace
+
 std::string zero_variance_warning(const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {
     const Format format = memory.view(i, Role::kVariance).codec.format;
-    if (memory.is_frozen(i) || format.map != Map::kDynamicUnsigned || format.bits > 4) continue;
+    if (memory.is_frozen(i) || is_signed(format.map) || is_zero_free(format.map) || format.bits > 4) continue;
     return fmt::format(
         "the variance of {} is stored as {}, which rounds small ones to 0: Adam then divides by epsilon "
-        "alone and may diverge; use de04, sqrt04 or lin04",
-        memory.info(i).name, to_string(format));
+        "alone and may diverge; use {}",
+        memory.info(i).name, to_string(format), zero_free_formats(format.bits));
   }
   return {};
 }

@@ -92,8 +92,8 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
                       bool per_tensor) {
   Json record = {{"type", "underflow"}, {"step", step}, {"roles", Json::object()}};
   if (per_tensor) record["tensors"] = Json::object();
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    const std::string role(to_string(static_cast<Role>(r)));
+  for (const Role r : kEveryRole) {
+    const std::string role(to_string(r));
     kernels::ChangeStats total;
     for (std::size_t i = 0; i < stats.size(); ++i) {
       const kernels::ChangeStats& s = stats[i].role[r];
@@ -109,9 +109,9 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
                     const std::string& speed_key, bool interrupted, const std::string& error) {
   Json underflow = Json::object();
-  for (std::size_t r = 0; r < kRoles; ++r) {
+  for (const Role r : kEveryRole) {
     if (state.increments[r] == 0) continue;
-    underflow[std::string(to_string(static_cast<Role>(r)))] = share(state.underflows[r], state.increments[r]);
+    underflow[std::string(to_string(r))] = share(state.underflows[r], state.increments[r]);
   }
   Json j = {
       {"type", "summary"},

@@ -58,8 +58,8 @@ Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t step
           {"failed_in_row", s.failed_in_row},
           {"epoch_meter", meter_json(s.epoch)},
           {"window_meter", meter_json(s.window)},
-          {"increments", s.increments},
-          {"underflows", s.underflows},
+          {"increments", s.increments.of},
+          {"underflows", s.underflows.of},
           {"test", s.test ? meter_json(*s.test) : Json()},
           {"train_seconds", s.train_seconds},
           {"items", s.items},
@@ -85,9 +85,10 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     if (increments.size() != kRoles || underflows.size() != kRoles) {
       throw RunError("increments or underflows are not one per role");
     }
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      s.increments[r] = to_count(increments[r], "increments");
-      s.underflows[r] = to_count(underflows[r], "underflows");
+    for (const Role r : kEveryRole) {
+      const auto at = static_cast<std::size_t>(r);
+      s.increments[r] = to_count(increments[at], "increments");
+      s.underflows[r] = to_count(underflows[at], "underflows");
       if (s.underflows[r] > s.increments[r]) throw RunError("more underflows than increments");
     }
     if (!j.at("test").is_null()) s.test = parse_meter(j.at("test"));

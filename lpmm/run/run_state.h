@@ -38,7 +38,7 @@ struct RunProgress {
   std::int64_t step = 0;  // steps done, failed ones included: the data position
   std::int64_t skipped = 0, failed_in_row = 0;
   Meter epoch, window;  // since the epoch began, since the last step record
-  std::array<std::int64_t, kRoles> increments = {}, underflows = {};
+  RoleArray<std::int64_t> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on

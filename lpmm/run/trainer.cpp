@@ -264,7 +264,7 @@ void Run::measure(bool is_last_time) {
   write(underflow_record(state_.step, memory_, stats,
                          is_last_time || config_.log.tensors == TensorRecords::kAll));
   for (const TensorStats& s : stats) {
-    for (std::size_t r = 0; r < kRoles; ++r) {
+    for (const Role r : kEveryRole) {
       state_.increments[r] += s.role[r].increments;
       state_.underflows[r] += s.role[r].underflows;
     }

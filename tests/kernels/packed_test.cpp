@@ -624,7 +624,7 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
       const double kept = 1 - static_cast<double>(s.underflows) / static_cast<double>(n);
       EXPECT_NEAR(s.change_in_gaps / static_cast<double>(n), kept, 2e-3);
     }
-    EXPECT_EQ(stats[1].elements, 0);
+    EXPECT_EQ(stats[Role::kAccumulator].elements, 0);
   }
 }
 

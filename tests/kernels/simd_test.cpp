@@ -196,7 +196,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
             EXPECT_TRUE(roles.momentum == expected.momentum) << where;
             EXPECT_TRUE(roles.variance == expected.variance) << where;
             EXPECT_TRUE(roles.accumulator.steps() == expected.accumulator.steps()) << where;
-            for (std::size_t r = 0; r < kRoles; ++r) {
+            for (const Role r : kEveryRole) {
               EXPECT_EQ(stats[r].underflows, expected_stats[r].underflows) << where;
               EXPECT_EQ(stats[r].change_error_squared, expected_stats[r].change_error_squared) << where;
               EXPECT_EQ(stats[r].change_in_gaps, expected_stats[r].change_in_gaps) << where;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/commands/shipped_configs.h"
 #include "experiments/sweep/sweep.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
@@ -40,6 +41,7 @@ int run(const SweepArguments& o) {
     add(grid.settings, o.grid.settings);
     if (!o.grid.baseline.empty()) grid.baseline = o.grid.baseline;
   }
+  for (std::string& config : grid.configs) config = find_config(config);
   for (const std::string& axis : o.axes) grid.axes.push_back(parse_axis(axis));
   const SweepResult result = run_sweep(grid, o.options);
   if (o.json) {
@@ -63,7 +65,7 @@ void add_sweep_command(CLI::App& program, Action& action) {
       "sweep", "Train a grid of configs, presets, settings and seeds and compare them");
   const auto take_list = [](CLI::Option* option) { option->delimiter(',')->take_all(); };
   command->add_option("GRID", o->grid_path, "TOML file of the grid; the options below add to it");
-  take_list(command->add_option("--config", o->grid.configs, "configs, separated by commas"));
+  take_list(command->add_option("--config", o->grid.configs, "configs or their names, separated by commas"));
   take_list(command->add_option("--presets", o->grid.presets, "memory policies (default: the config's)"));
   take_list(command->add_option("--seeds", o->grid.seeds, "seeds (default: the config's)")->check(kUnsigned));
   add_settings_option(*command, o->grid.settings);
@@ -89,7 +91,7 @@ cells are kept, others resume. Results are also in DIR/sweep.csv and DIR/sweep.j
 baseline minus cell in points of accuracy, cell minus baseline in loss: more is worse; its
 bounds are Student's t over paired seeds (one-sided upper, two-sided low and high, 95 %).
 Example:
-  lpmm sweep --config experiments/configs/resnet8_drawn.toml --presets fp32,lpmm --seeds 1,2,3 --baseline fp32 --out runs/sweep)");
+  lpmm sweep --config resnet8_drawn --presets fp32,lpmm --seeds 1,2,3 --baseline fp32 --out runs/sweep)");
   on_selected(*command, action, o, run);
 }
 

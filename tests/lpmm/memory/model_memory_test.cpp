@@ -341,8 +341,8 @@ TEST(ModelMemory, TinyWeightDecayActsUnderStochasticRoundingOnly) {
 
 Policy coarse(Rounding rounding, bool feedback) {
   Policy policy = make_policy("fp32");
-  policy.specs[0] = parse_spec("int6:block64:sr:sticky");
-  policy.specs[0].rounding = rounding;
+  policy.specs[Role::kParameter] = parse_spec("int6:block64:sr:sticky");
+  policy.specs[Role::kParameter].rounding = rounding;
   policy.error_feedback = feedback;
   return policy;
 }
@@ -515,7 +515,7 @@ TEST(ModelMemory, LedgerOfResNet20) {
     std::int64_t codes = 0, steps = 0;
     for (const TensorInfo& t : tensors) {
       if (t.shape.size() == 1) continue;
-      for (std::size_t r = 0; r < 3; ++r) {
+      for (const Role r : {Role::kParameter, Role::kAccumulator, Role::kMomentum}) {
         codes += code_bytes(memory.policy().specs[r].format, t.elements());
         steps += step_bytes(memory.policy().specs[r], t.elements());
       }

@@ -96,8 +96,7 @@ TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
     const ModelMemory memory(kTensors, packed(), o, 3, 2, pool);
     const Ledger ledger = memory.ledger(), planned = memory_ledger(kTensors, packed(), o);
     EXPECT_EQ(ledger.model_memory(), planned.model_memory());
-    constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
-    EXPECT_EQ(ledger.role_codes[kAccumulator] + ledger.role_steps[kAccumulator], 0);
+    EXPECT_EQ(ledger.role_codes[Role::kAccumulator] + ledger.role_steps[Role::kAccumulator], 0);
     EXPECT_EQ(ledger.exempt, 70 * 2 * 4);  // parameter and momentum of the bias
     EXPECT_EQ(memory.view(1, Role::kAccumulator).codes, memory.view(1, Role::kMomentum).codes);
     EXPECT_EQ(memory.is_frozen(0), freeze);

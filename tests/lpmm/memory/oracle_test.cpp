@@ -154,7 +154,7 @@ TEST(Oracle, OddPolicies) {
   keep.pattern = "w*";
   keep.exempt = true;
   pack.pattern = "norm";
-  pack.specs[0] = parse_spec("int10:block64:sticky");
+  pack.specs[Role::kParameter] = parse_spec("int10:block64:sticky");
   exempted.overrides = {keep, pack};
   run_both(exempted, optimizer(RuleName("sgd"), 0.1), 2, 2, "overrides");
 }

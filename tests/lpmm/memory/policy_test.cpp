@@ -9,10 +9,7 @@
 namespace lpmm {
 namespace {
 
-constexpr auto kParameter = static_cast<std::size_t>(Role::kParameter);
-constexpr auto kAccumulator = static_cast<std::size_t>(Role::kAccumulator);
-constexpr auto kMomentum = static_cast<std::size_t>(Role::kMomentum);
-constexpr auto kVariance = static_cast<std::size_t>(Role::kVariance);
+using enum Role;
 
 std::string error_of(const std::function<void()>& f) {
   try {
@@ -23,7 +20,7 @@ std::string error_of(const std::function<void()>& f) {
   return "no error";
 }
 
-PolicyOverride change(const char* pattern, std::size_t role, const char* spec) {
+PolicyOverride change(const char* pattern, Role role, const char* spec) {
   PolicyOverride o;
   o.pattern = pattern;
   o.specs[role] = parse_spec(spec);
@@ -43,13 +40,13 @@ const TensorInfo kBias{"layer1.bias", {16}};
 TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
   struct Case {
     const char* name;
-    std::array<int, kRoles> bits;
+    RoleArray<int> bits;
   };
   for (const Case& c :
        {Case{"fp32", {32, 32, 32, 32}}, Case{"lpmm", {12, 8, 8, 8}}, Case{"lpmm-compact", {8, 8, 8, 8}},
         Case{"lpmm-min", {8, 4, 4, 4}}, Case{"lpmm-nano", {7, 3, 4, 2}}, Case{"states8", {32, 32, 8, 8}}}) {
     Policy policy = make_policy(c.name);
-    for (std::size_t r = 0; r < kRoles; ++r) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
+    for (const Role r : kEveryRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
     EXPECT_NO_THROW(check_policy(policy, {}));
     set_rounding(policy, Rounding::kNearest);
     EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
@@ -97,7 +94,7 @@ TEST(Policy, RoundingTurnsEveryPackedRole) {
   EXPECT_EQ(specs[kParameter].step_mode, StepMode::kSticky);
   Policy plain = make_policy("fp32");
   set_rounding(plain, Rounding::kStochastic);
-  EXPECT_EQ(to_string(plain.specs[0]), "fp32");
+  EXPECT_EQ(to_string(plain.specs[kParameter]), "fp32");
 }
 
 TEST(Policy, IllegalPoliciesAreRefused) {

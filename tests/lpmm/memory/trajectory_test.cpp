@@ -215,7 +215,7 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
   for (const char* parameter :
        {"bf16", "int12:block128:sticky", "int12:block512:sticky", "int8:block128:sticky"}) {
     Policy policy = make_policy("fp32");
-    policy.specs[0] = parse_spec(parameter);
+    policy.specs[Role::kParameter] = parse_spec(parameter);
     const FixedBatch sr = fit_fixed_batch(policy, kSteps);
     EXPECT_NEAR((sr.first_loss - sr.last_loss) / drop, 1, 0.1) << parameter;
     EXPECT_TRUE(sr.expected.empty() && sr.measured.empty() && sr.stalled.empty()) << parameter;
@@ -256,6 +256,7 @@ TEST(Trajectory, VarianceOfFourBitsWithAZeroIsTold) {
     policy.specs[Role::kVariance] = parse_spec(spec);
     const ModelMemory memory({{"w", {64, 128}}}, policy, c, 1, 1, pool);
     EXPECT_EQ(zero_variance_warning(memory).find("the variance of w is stored as ude4") == 0, told) << spec;
+    EXPECT_EQ(zero_variance_warning(memory).find("use de04 or lin04 or sqrt04") != std::string::npos, told);
     EXPECT_EQ(zero_variance_warning(memory).empty(), !told) << spec;
   }
   c.rule = "sgd";

@@ -50,8 +50,8 @@ struct Model {
 TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
   for (const Format format : all_formats()) {
     Policy policy = make_policy("lpmm");
-    for (std::size_t role = 0; role < kRoles; ++role) {
-      const bool never_negative = role == static_cast<std::size_t>(Role::kVariance);
+    for (const Role role : kEveryRole) {
+      const bool never_negative = role == Role::kVariance;
       if (is_packed(format) && is_signed(format.map) == never_negative) continue;
       policy.specs[role] = parse_spec(to_string(format));
     }

@@ -95,10 +95,10 @@ TEST(Config, ReadsEverySection) {
   EXPECT_EQ(c.schedule.kind, ScheduleKind::kStep);
   EXPECT_EQ(c.schedule.milestones, (std::vector<double>{0.5, 0.75}));
   EXPECT_EQ(c.policy.preset, "lpmm-compact");
-  EXPECT_EQ(to_string(c.policy.specs[2]), to_string(parse_spec("de8:block256:rn")));
+  EXPECT_EQ(to_string(c.policy.specs[Role::kMomentum]), to_string(parse_spec("de8:block256:rn")));
   ASSERT_EQ(c.policy.overrides.size(), 2U);
   EXPECT_TRUE(c.policy.overrides[0].exempt);
-  EXPECT_EQ(c.policy.overrides[1].specs[0], parse_spec("int16:block64:sr:sticky"));
+  EXPECT_EQ(c.policy.overrides[1].specs[Role::kParameter], parse_spec("int16:block64:sr:sticky"));
   EXPECT_EQ(c.checkpoint.keep, 3);
   EXPECT_FALSE(c.checkpoint.final);
   EXPECT_EQ(c.log.underflow_every_steps, 50);
@@ -139,7 +139,8 @@ TEST(Config, CommandLineWinsInOrder) {
        "rn",
        {"train.batch=64", "train.compute=fp32", "train.steps=3", "schedule.milestones=[0.1, 0.2]"}});
   EXPECT_EQ(c.policy.preset, "lpmm-min");
-  EXPECT_EQ(c.policy.specs[0].format.bits, 8);  // the preset replaces the file's parameter spec
+  EXPECT_EQ(c.policy.specs[Role::kParameter].format.bits,
+            8);  // the preset replaces the file's parameter spec
   for (const Spec& spec : c.policy.specs) EXPECT_EQ(spec.rounding, Rounding::kNearest);
   EXPECT_EQ(c.train.batch, 64);
   EXPECT_EQ(c.train.steps, 3);
@@ -197,12 +198,12 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   // lpmm-nano does where it can, with specs of its own.
   const auto nano = [](const std::string& text) { return parse(text, {"lpmm-nano", "", {}}).policy; };
   EXPECT_TRUE(nano(sgdm).accumulate_in_momentum && nano(sgdm).error_feedback);
-  EXPECT_EQ(nano(sgdm).specs[0].format.bits, 7);
-  EXPECT_EQ(nano(sgdm).specs[2].format.bits, 5);
+  EXPECT_EQ(nano(sgdm).specs[Role::kParameter].format.bits, 7);
+  EXPECT_EQ(nano(sgdm).specs[Role::kMomentum].format.bits, 5);
   for (const std::string& other : {std::string("[optimizer]\nrule = 'adamw'\n"), std::string("[optimizer]\n"),
                                    sgdm + "nesterov = true\n", sgdm + "clip_norm = 1\n"}) {
     EXPECT_FALSE(nano(other).accumulate_in_momentum || nano(other).error_feedback) << other;
-    EXPECT_EQ(nano(other).specs[2].format.bits, 4);
+    EXPECT_EQ(nano(other).specs[Role::kMomentum].format.bits, 4);
   }
   EXPECT_FALSE(parse(sgdm, {"lpmm-nano", "", {"memory.accumulator=int8"}}).policy.accumulate_in_momentum);
 
@@ -236,7 +237,7 @@ TEST(Config, PrintsWhatItReads) {
   EXPECT_EQ(again.optimizer.weight_decay, 1e-4);
   EXPECT_TRUE(again.policy.error_feedback);
   EXPECT_EQ(again.policy.specs, c.policy.specs);
-  EXPECT_EQ(again.policy.overrides[0].specs[2], c.policy.overrides[0].specs[2]);
+  EXPECT_EQ(again.policy.overrides[0].specs[Role::kMomentum], c.policy.overrides[0].specs[Role::kMomentum]);
 }
 
 TEST(Config, NamesDifferences) {
