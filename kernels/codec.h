@@ -181,7 +181,7 @@ LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float st
   return 0.0F;
 }
 
-// Fixed point: `position` >= 0 or not, counted in codes, with 2^fraction_bits parts a code.
+// Fixed point: `position` >= 0 or not, counted in codes, with 2^fraction_bits parts per code.
 LPMM_HD std::int32_t round_position(float position, int fraction_bits, std::uint32_t draw) {
   const auto parts = static_cast<std::int32_t>(rintf(position * static_cast<float>(1 << fraction_bits)));
   return (parts * (1 << (16 - fraction_bits)) + static_cast<std::int32_t>(draw)) >> 16;

@@ -211,8 +211,8 @@ LPMM_HD float map_limit(Format f) {
 }
 
 // Packing. Codes lie in groups of 128 elements as planes of 8, 4, 2 and 1 bits, low bits of the code first
-// (16 = 8+8, 12 = 8+4, 7 = 4+2+1): 16*bits bytes a group, and no code straddles a word. A plane of w bits is
-// 16*w bytes; element e of the group has its w bits in byte e % (16*w), at bit w * (e / (16*w)).
+// (16 = 8+8, 12 = 8+4, 7 = 4+2+1): 16*bits bytes per group, and no code straddles a word. A plane of w bits
+// is 16*w bytes; element e of the group has its w bits in byte e % (16*w), at bit w * (e / (16*w)).
 inline constexpr int kGroup = 128;
 
 // Bits of the next plane where `left` bits of a code are still to be stored.

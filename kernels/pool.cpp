@@ -53,7 +53,7 @@ struct Pool::State {
   std::vector<std::thread> workers;
   std::mutex mutex;
   std::condition_variable start, done;
-  std::uint64_t round = 0;  // grows by one a for_each
+  std::uint64_t round = 0;  // grows by one per for_each
   bool stop = false;
   int busy = 0;  // workers still in this round
   std::exception_ptr error;

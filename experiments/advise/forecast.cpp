@@ -1,8 +1,7 @@
 #include "experiments/advise/forecast.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
@@ -120,35 +119,41 @@ std::int64_t elements_of(const Tensors& tensors) {
   return sum;
 }
 
-// The fewest bits an element, of the specs that `suffices` accepts; null where it accepts none.
-template <class Suffices>
-ordered_json least(const std::vector<std::string>& specs, std::int64_t elements, const Suffices& suffices) {
+// The fewest bits per element, and of equally many the least noise, of the specs whose noise is at most
+// `most`; null where it is above that for all.
+template <class Noise>
+ordered_json least(const std::vector<Spec>& specs, std::int64_t elements, double most,
+                   const Noise& noise_of) {
   ordered_json best;
-  double least_bits = INFINITY;
-  for (const std::string& text : specs) {
-    const Spec spec = parse_spec(text);
+  double least_bits = INFINITY, least_noise = INFINITY;
+  for (const Spec& spec : specs) {
     const double bits = bits_per_element(spec, elements);
-    if (bits >= least_bits || !suffices(spec)) continue;
+    if (bits > least_bits) continue;
+    const double noise = noise_of(spec);
+    if (!(noise <= most) || (bits == least_bits && noise >= least_noise)) continue;
     least_bits = bits;
-    best = text;
+    least_noise = noise;
+    best = to_string(spec);
   }
   return best;
 }
 
-std::vector<std::string> parameter_candidates() {
-  std::vector<std::string> out;
-  for (int bits = 2; bits <= 16; ++bits) {
-    for (const int block : {64, 128, 256, 512})
-      out.push_back(fmt::format("int{}:block{}:sr:sticky", bits, block));
+// Every format that `wanted` picks with each of the blocks, stored with sr.
+std::vector<Spec> candidates(bool (*wanted)(Format), std::initializer_list<int> blocks, StepMode steps) {
+  std::vector<Spec> out;
+  for (const Format format : all_formats()) {
+    if (!wanted(format)) continue;
+    for (const int block : blocks) out.push_back({format, block, Rounding::kStochastic, steps});
   }
   return out;
 }
-std::vector<std::string> accumulator_candidates() {
-  std::vector<std::string> out;
-  for (const char* format : {"int2", "int3", "soft4", "int5", "int6", "int8", "int12"}) {
-    for (const int block : {64, 128, 256}) out.push_back(fmt::format("{}:block{}:sr", format, block));
-  }
-  return out;
+// Those that the forecasts cover.
+std::vector<Spec> parameter_candidates() {
+  return candidates([](Format f) { return f.map == Map::kLinear; }, {64, 128, 256, 512}, StepMode::kSticky);
+}
+std::vector<Spec> accumulator_candidates() {
+  return candidates([](Format f) { return is_packed(f) && is_signed(f.map); }, {64, 128, 256},
+                    StepMode::kMoving);
 }
 
 // The smallest multiple of the learning rate at which the floor grows no more than allowed; null where none
@@ -207,14 +212,13 @@ struct TensorForecast {
 ordered_json advice_of(const TensorForecast& theory, const Tensors& tensors) {
   const RunConfig& config = theory.config;
   ordered_json advice;
-  advice["parameter"] = least(parameter_candidates(), elements_of(tensors), [&](const Spec& spec) {
-    return growth_of(tensors, spec, theory.momentum) <= kMostGrowth;
-  });
+  advice["parameter"] = least(parameter_candidates(), elements_of(tensors), kMostGrowth,
+                              [&](const Spec& spec) { return growth_of(tensors, spec, theory.momentum); });
   advice["accumulator"] = nullptr;
   if (!config.policy.accumulate_in_momentum) {
-    advice["accumulator"] = least(accumulator_candidates(), elements_of(tensors), [&](const Spec& spec) {
-      return fold_noise_of(tensors, spec, config.train.microbatches) <= kMostFoldNoise;
-    });
+    advice["accumulator"] =
+        least(accumulator_candidates(), elements_of(tensors), kMostFoldNoise,
+              [&](const Spec& spec) { return fold_noise_of(tensors, spec, config.train.microbatches); });
   }
   advice["most_microbatches"] = most_microbatches(config.train.batch, [&](int k) {
     return mean_over(tensors, [&](const TensorProbe& t) { return theory.fold_noise(t, k); });

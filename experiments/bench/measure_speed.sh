@@ -4,7 +4,7 @@
 # PyTorch's side needs Debian's python3-torch and is left out where /usr/bin/python3 has none.
 # usage: bash experiments/bench/measure_speed.sh [OUT]
 set -eu -o pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/../.."
 lpmm=build/lpmm out=${1:-experiments/results/speed} threads=2
 mkdir -p "$out"
 

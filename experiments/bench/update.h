@@ -39,7 +39,7 @@ struct CodecBenchRow {
   Codec codec;
   double encode_elements_per_second = 0;
   double decode_elements_per_second = 0;
-  double encode_copy_ratio = 0;  // (4 + packed bytes an element) * rate / copy bandwidth
+  double encode_copy_ratio = 0;  // (4 + packed bytes per element) * rate / copy bandwidth
   double decode_copy_ratio = 0;
 };
 // Encode and decode of `elements` fp32 values from and to memory, for each codec.

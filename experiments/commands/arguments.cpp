@@ -55,7 +55,7 @@ const CLI::Validator kUnsigned(
 std::vector<NamedRun> RunArguments::named() const {
   if (!labels.empty() && labels.size() != paths.size()) {
     throw UsageError(
-        fmt::format("{} labels for {} runs; give one --label a run, or none", labels.size(), paths.size()));
+        fmt::format("{} labels for {} runs; give one --label per run, or none", labels.size(), paths.size()));
   }
   std::vector<NamedRun> out;
   for (std::size_t i = 0; i < paths.size(); ++i) out.push_back({paths[i], labels.empty() ? "" : labels[i]});

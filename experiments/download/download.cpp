@@ -127,8 +127,9 @@ void check_space(const fs::path& place, const DataSet& set, const std::vector<Da
     if (!none) needed -= std::min(file.bytes, static_cast<std::int64_t>(there));
   }
   if (const std::int64_t space = free_space(place.string()); space < needed) {
-    throw RunError(fmt::format("{}: the disk has {} left, {} takes {}", place.string(), format_bytes(space),
-                               set.name, format_bytes(needed)));
+    throw RunError(fmt::format("{}: the disk has {} left, {} takes {}; make room for {} more", place.string(),
+                               format_bytes(space), set.name, format_bytes(needed),
+                               format_bytes(needed - space)));
   }
 }
 

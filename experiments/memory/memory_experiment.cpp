@@ -227,7 +227,7 @@ std::vector<Largest> find_all_largest(Planner& planner, const MemoryExperiment& 
 
 std::string memory_csv(std::span<const Row> rows) {
   std::string csv = "model,preset,parameters,bits_per_parameter";
-  for (const char* part : kMemoryParts) csv += fmt::format(",{}_bytes", part);
+  for (const std::string& part : memory_parts()) csv += fmt::format(",{}_bytes", part);
   csv +=
       ",activation_bytes,workspace_bytes,data_bytes,overhead_bytes,planned_peak_bytes,measured_peak_bytes\n";
   for (const Row& row : rows) {
@@ -236,7 +236,7 @@ std::string memory_csv(std::span<const Row> rows) {
     csv += fmt::format("{},{},{},{:.4f}", csv_field(row.subject), csv_field(row.preset), ledger.parameters,
                        ledger.bits_per_parameter());
     const auto parts = model_memory_json(ledger);
-    for (const char* part : kMemoryParts) csv += fmt::format(",{}", parts[part].get<std::int64_t>());
+    for (const std::string& part : memory_parts()) csv += fmt::format(",{}", parts[part].get<std::int64_t>());
     csv += "," + csv_line(ledger.activations, ledger.workspace, plan.data_bytes, plan.overhead_bytes,
                           plan.peak_bytes, row.measured ? std::to_string(*row.measured) : "");
   }
@@ -260,9 +260,10 @@ Chart roles_of(std::span<const Row> rows, const std::string& model, const Memory
     chart.scales += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(o.presets[i]), i);
   chart.scales += ") rotate by 30 right\nset yrange [0:*]\n";
   // The whole column first; what lies below covers it.
-  for (std::size_t part = std::size(kMemoryParts); part-- > 0;) {
+  const auto parts = memory_parts();
+  for (std::size_t part = parts.size(); part-- > 0;) {
     ChartSeries boxes{
-        kMemoryParts[part],
+        parts[part],
         fmt::format("boxes fs solid noborder lc '{}'", kRunColours[part % std::size(kRunColours)]),
         {}};
     for (const Row& row : rows) {
@@ -270,7 +271,7 @@ Chart roles_of(std::span<const Row> rows, const std::string& model, const Memory
       if (row.subject != model || preset == o.presets.end()) continue;
       const auto bytes = model_memory_json(row.plan.ledger);
       double below = 0;
-      for (std::size_t i = 0; i <= part; ++i) below += bytes[kMemoryParts[i]].get<double>();
+      for (std::size_t i = 0; i <= part; ++i) below += bytes[parts[i]].get<double>();
       boxes.points.emplace_back(static_cast<double>(preset - o.presets.begin()),
                                 below / static_cast<double>(row.plan.ledger.parameters));
     }

@@ -54,6 +54,14 @@ std::string markdown(const std::vector<TableRow>& rows) {
 
 }  // namespace
 
+std::array<std::string, kMemoryParts> memory_parts() {
+  std::array<std::string, kMemoryParts> parts;
+  for (const Role role : kEveryRole) parts[static_cast<std::size_t>(role)] = to_string(role);
+  parts[kRoles] = "exempt";
+  parts[kRoles + 1] = "buffers";
+  return parts;
+}
+
 std::vector<Figure> figures() {
   constexpr auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
   constexpr auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
@@ -64,13 +72,13 @@ std::vector<Figure> figures() {
   const auto add_memory = [&](const std::string& part) {
     all.push_back({part + ", bytes", "/model_memory_bytes/" + part, with_commas, true, true});
   };
-  for (const char* part : kMemoryParts) add_memory(part);
+  for (const std::string& part : memory_parts()) add_memory(part);
   add_memory("total");
   all.push_back({"final training loss", "/final_loss", nats});
   all.push_back({"test loss", "/test_loss", nats});
   all.push_back({"test accuracy", "/test_accuracy", percent});
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    const std::string role(to_string(static_cast<Role>(r)));
+  for (const Role r : kEveryRole) {
+    const std::string role(to_string(r));
     all.push_back({"underflow, " + role, "/underflow/" + role, percent});
   }
   all.push_back({"images per second", "/images_per_second", whole});

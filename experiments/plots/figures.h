@@ -1,6 +1,8 @@
 // What a run reached, as tables show it.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,9 +12,9 @@
 
 namespace lpmm {
 
-// The parts of model memory, as summaries name them.
-inline constexpr const char* kMemoryParts[] = {"parameter", "accumulator", "momentum",
-                                               "variance",  "exempt",      "buffers"};
+// The parts of model memory, as summaries name them: every role, then two more.
+inline constexpr std::size_t kMemoryParts = kRoles + 2;
+std::array<std::string, kMemoryParts> memory_parts();
 
 // What a summary says of a run, as tables show it. Rows that no run has are left out.
 struct Figure {

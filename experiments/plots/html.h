@@ -19,7 +19,7 @@ struct HtmlCell {
 struct HtmlColumn {
   std::string title;
   bool words = false;
-  std::vector<HtmlCell> cells = {};  // one a row
+  std::vector<HtmlCell> cells = {};  // one per row
 };
 // A table that can be sorted by its heads. Columns that are empty in every row are left out.
 std::string html_table(const std::vector<HtmlColumn>& columns, std::string_view label);

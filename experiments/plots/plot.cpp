@@ -11,6 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -59,7 +60,7 @@ std::string style_of(const Curve& curve, std::size_t run) {
 
 std::string log_path(const std::string& run) {
   std::error_code none;
-  return fs::is_directory(run, none) ? (fs::path(run) / "log.jsonl").string() : run;
+  return fs::is_directory(run, none) ? RunFolder(run).log.string() : run;
 }
 
 PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
@@ -80,9 +81,9 @@ PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
       add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
     }
     if (type != "underflow") continue;
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const Json& role = object_in(object_in(record, "roles"), to_string(static_cast<Role>(r)));
-      add_point(run.underflow[r], *step, number_in(role, "share"), 100);
+    for (const Role role : kEveryRole) {
+      const Json& stored = object_in(object_in(record, "roles"), to_string(role));
+      add_point(run.underflow[role], *step, number_in(stored, "share"), 100);
     }
   }
   return run;
@@ -103,8 +104,8 @@ std::vector<Chart> charts_of_runs(std::span<const PlotRun> runs) {
   add("training loss", nats, false, [](const PlotRun& r) { return r.loss; });
   add("test loss", nats, false, [](const PlotRun& r) { return r.test_loss; });
   add("test accuracy", "correct (%)", false, [](const PlotRun& r) { return r.accuracy; });
-  for (std::size_t role = 0; role < kRoles; ++role) {
-    add(fmt::format("underflow, {}", to_string(static_cast<Role>(role))), "increments lost (%)", true,
+  for (const Role role : kEveryRole) {
+    add(fmt::format("underflow, {}", to_string(role)), "increments lost (%)", true,
         [&](const PlotRun& r) { return r.underflow[role]; });
   }
   return charts;

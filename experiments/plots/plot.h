@@ -1,14 +1,13 @@
 // Curves of runs over steps, from their logs.
 #pragma once
 
-#include <array>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "experiments/plots/chart.h"
-#include "kernels/format.h"
+#include "kernels/roles.h"
 #include "lpmm/run/log.h"
 
 namespace lpmm {
@@ -18,9 +17,9 @@ using Curve = std::vector<std::pair<double, double>>;  // step, value
 // What plots and tables show of one run.
 struct PlotRun {
   std::string label;
-  Curve loss, test_loss, accuracy;      // training and test loss in nats; test accuracy in percent
-  std::array<Curve, kRoles> underflow;  // percent of the increments that changed no code
-  std::string summary;                  // the last record, JSON; empty where the run did not end
+  Curve loss, test_loss, accuracy;  // training and test loss in nats; test accuracy in percent
+  RoleArray<Curve> underflow;       // percent of the increments that changed no code
+  std::string summary;              // the last record, JSON; empty where the run did not end
 };
 
 struct NamedRun {
@@ -35,7 +34,7 @@ PlotRun plot_run(const NamedRun& run, std::span<const Json> records);
 // for every run, some of them empty; long curves are thinned.
 std::vector<Chart> charts_of_runs(std::span<const PlotRun> runs);
 
-// Writes PREFIX.gp, PREFIX.png and with `svg` PREFIX.svg: the charts of up to eight runs, one colour a run.
+// Writes PREFIX.gp, PREFIX.png and with `svg` PREFIX.svg: the charts of up to eight runs, one colour per run.
 // Throws RunError where gnuplot is missing or fails.
 void draw_runs(std::span<const PlotRun> runs, const std::string& prefix, bool svg);
 

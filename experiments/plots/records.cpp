@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "kernels/format.h"
+#include "kernels/roles.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -37,8 +37,8 @@ constexpr std::pair<const char*, const char*> kRoleTags[] = {{"underflow", "shar
                                                              {"relative_error", "relative_error"},
                                                              {"update_to_step", "update_to_step"}};
 
-std::string tag_of(const char* first, std::size_t role) {
-  return fmt::format("{}/{}", first, to_string(static_cast<Role>(role)));
+std::string tag_of(const char* first, Role role) {
+  return fmt::format("{}/{}", first, to_string(role));
 }
 
 }  // namespace
@@ -62,9 +62,9 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
         put((type == "step" ? "train/" : "test/") + key, record, key);
       }
     } else if (type == "underflow") {
-      for (std::size_t r = 0; r < kRoles; ++r) {
-        const Json& stored = object_in(object_in(record, "roles"), to_string(static_cast<Role>(r)));
-        for (const auto& [first, key] : kRoleTags) put(tag_of(first, r), stored, key);
+      for (const Role role : kEveryRole) {
+        const Json& stored = object_in(object_in(record, "roles"), to_string(role));
+        for (const auto& [first, key] : kRoleTags) put(tag_of(first, role), stored, key);
       }
     }
   }
@@ -79,8 +79,8 @@ std::vector<std::string> known_tags() {
   }
   for (const char* key : {"epoch", "train_loss", "train_accuracy", "loss", "accuracy"})
     out.push_back(fmt::format("test/{}", key));
-  for (std::size_t r = 0; r < kRoles; ++r) {
-    for (const auto& [first, key] : kRoleTags) out.push_back(tag_of(first, r));
+  for (const Role role : kEveryRole) {
+    for (const auto& [first, key] : kRoleTags) out.push_back(tag_of(first, role));
   }
   return out;
 }

@@ -37,6 +37,7 @@ struct Run {
     const std::string step = fmt::format("step {}", with_commas(last_step));
     if (summary.empty()) return last_step == 0 ? "before its first step" : "at " + step;
     if (const std::string error = text_in(summary, "error"); !error.empty()) return "failed: " + error;
+    if (summary.value("diverged", false)) return "diverged by " + step;
     return summary.value("interrupted", Json()) == false ? "done" : "interrupted, " + step;
   }
 };
@@ -137,6 +138,7 @@ std::string curves_section(const std::vector<Run>& runs) {
 
 // ---- memory --------------------------------------------------------------------------------------------
 constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C8C00"};
+static_assert(std::size(kPartColours) == kMemoryParts);
 
 // What the same tensors would take in fp32, with the same roles; 0 where the log does not list them.
 double fp32_bytes(const Run& run) {
@@ -165,12 +167,12 @@ std::string memory_bar(const Run& run, double largest) {
   const double total = number_in(run.memory(), "total").value_or(0);
   std::string out = fmt::format("<span>{}</span><div class=\"bar\" style=\"width:{:.2f}%\">",
                                 html(run.label()), 100 * std::clamp(total / largest, 0.0, 1.0));
-  for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
-    const double bytes = number_in(run.memory(), kMemoryParts[p]).value_or(0);
+  const auto parts = memory_parts();
+  for (std::size_t p = 0; p < kMemoryParts; ++p) {
+    const double bytes = number_in(run.memory(), parts[p]).value_or(0);
     if (bytes <= 0 || total <= 0) continue;
     out += fmt::format("<span style=\"background:{};width:{:.2f}%\" title=\"{}: {} ({} bytes)\"></span>",
-                       kPartColours[p], 100 * bytes / total, kMemoryParts[p], in_units(bytes),
-                       with_commas(bytes));
+                       kPartColours[p], 100 * bytes / total, parts[p], in_units(bytes), with_commas(bytes));
   }
   return out +
          fmt::format("</div><span title=\"{} bytes\">{}</span>\n", with_commas(total), size_text(run, total));
@@ -181,13 +183,12 @@ std::string memory_section(const std::vector<Run>& runs) {
   for (const Run& run : runs) largest = std::max(largest, number_in(run.memory(), "total").value_or(0));
   if (largest <= 0) return "";
   std::string out = "<h2>What the model takes in memory</h2>\n<p>";
-  for (std::size_t p = 0; p < std::size(kMemoryParts); ++p) {
-    const auto has_part = [&](const Run& run) {
-      return number_in(run.memory(), kMemoryParts[p]).value_or(0) > 0;
-    };
+  const auto parts = memory_parts();
+  for (std::size_t p = 0; p < kMemoryParts; ++p) {
+    const auto has_part = [&](const Run& run) { return number_in(run.memory(), parts[p]).value_or(0) > 0; };
     if (std::none_of(runs.begin(), runs.end(), has_part)) continue;
     out += fmt::format("<span class=\"key\" style=\"background:{}\"></span>{} &nbsp; ", kPartColours[p],
-                       kMemoryParts[p]);
+                       parts[p]);
   }
   out += "</p>\n<div class=\"bars\">\n";
   for (const Run& run : runs) out += memory_bar(run, largest);

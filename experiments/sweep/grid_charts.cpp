@@ -12,6 +12,7 @@
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
 #include "lpmm/base/text.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -165,7 +166,7 @@ void add_curve(const Rows& rows, const std::string& tag, const std::string& titl
   std::map<std::int64_t, std::vector<double>> steps;
   for (const Row* row : rows) {
     for (const fs::path& folder : row->folders) {
-      for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
+      for (const Scalar& s : scalars_of(read_log(RunFolder(folder.string()).log.string()))) {
         if (s.tag == tag) steps[s.step].push_back(s.value);
       }
     }

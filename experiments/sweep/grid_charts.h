@@ -10,7 +10,7 @@
 
 namespace lpmm {
 
-// One chart a panel.
+// One chart per panel.
 std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request,
                              const std::string& baseline);
 

@@ -32,8 +32,8 @@ class Names {
     for (const auto& [key, value] : rows[0].fields) fields_.insert(key);
     values_ = {"bits_per_parameter", "final_loss", "test_loss", "accuracy"};
     if (!part.grid.baseline.empty()) values_.insert({"loss_gap", "test_loss_gap", "accuracy_gap"});
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const std::string role(to_string(static_cast<Role>(r)));
+    for (const Role r : kEveryRole) {
+      const std::string role(to_string(r));
       values_.insert({"underflow." + role, "relative_error." + role, "update_to_step." + role});
     }
     for (std::string& tag : known_tags()) tags_.insert(std::move(tag));

@@ -3,7 +3,7 @@
 //
 //   [quick]                   what --quick trains instead: set (added), seeds (how many), configs, presets,
 //   axes."a.b" (replaced)
-//   [[chart]]                 one picture a file, drawn from all charts
+//   [[chart]]                 one picture per file, drawn from all charts
 //     title, x, y             a field or a value below; x = "step": y is a tag of the log, as in "train/loss"
 //     lines = [fields]        one line for each combination of their values
 //     panels = [fields]       one chart for each

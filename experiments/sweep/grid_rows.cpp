@@ -11,6 +11,7 @@
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -68,7 +69,7 @@ Number number_of(std::span<const double> values) {
 // The mean over the run of what its log says of a role's changes.
 void add_changes(const fs::path& folder, std::map<std::string, std::vector<double>>& values) {
   std::map<std::string, std::vector<double>> errors;
-  for (const Scalar& s : scalars_of(read_log((folder / "log.jsonl").string()))) {
+  for (const Scalar& s : scalars_of(read_log(RunFolder(folder.string()).log.string()))) {
     const std::size_t slash = s.tag.find('/');
     const std::string kind = s.tag.substr(0, slash);
     if (kind != "relative_error" && kind != "update_to_step") continue;
@@ -110,8 +111,8 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
     for (const char* key : {"bits_per_parameter", "final_loss", "test_loss"})
       add(key, number_in(summary, key));
     add("accuracy", number_in(summary, "test_accuracy"), 100);
-    for (std::size_t r = 0; r < kRoles; ++r) {
-      const std::string role(to_string(static_cast<Role>(r)));
+    for (const Role r : kEveryRole) {
+      const std::string role(to_string(r));
       add("underflow." + role, number_in(object_in(summary, "underflow"), role));
     }
     rows[place].folders.push_back(out / cells[i].name);

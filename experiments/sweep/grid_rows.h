@@ -27,7 +27,7 @@ struct Row {
 };
 using Rows = std::vector<const Row*>;
 
-// One row a group, without values yet. All have the same fields.
+// One row per group, without values yet. All have the same fields.
 std::vector<Row> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
 // Fills in the values of an answer of run_sweep, and of the logs below `out`.

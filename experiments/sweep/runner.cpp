@@ -16,8 +16,10 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/process.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/run/records.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -52,17 +54,6 @@ std::string last_line(const fs::path& path) {
   return last;
 }
 
-// A loss that is NaN or Inf is null in a log.
-bool diverged(const Json& summary) {
-  return summary.value("diverged", false) || !number_in(summary, "final_loss") ||
-         !number_in(summary, "test_loss");
-}
-std::string duration(double seconds) {
-  const auto s = static_cast<std::int64_t>(seconds);
-  if (s < 3600) return fmt::format("{}:{:02}", s / 60, s % 60);
-  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
-}
-
 class Runner {
  public:
   Runner(const std::vector<SweepCell>& cells, const SweepOptions& options)
@@ -80,8 +71,8 @@ class Runner {
 
   // False where the user stopped it.
   bool run() {
-    say(fmt::format("sweep: {} cells, {} finished before, {} to run, {} at a time", cells_.size(), done_,
-                    waiting_.size(), options_.jobs));
+    progress_.say(fmt::format("sweep: {} cells, {} finished before, {} to run, {} at a time", cells_.size(),
+                              done_, waiting_.size(), options_.jobs));
     const InterruptGuard guard;
     bool passed_on = false;
     while (!running_.empty() || (!waiting_.empty() && !InterruptGuard::asked())) {
@@ -97,14 +88,13 @@ class Runner {
       }
       if (InterruptGuard::asked() && !passed_on) {
         passed_on = true;
-        say("sweep: stopping; the running cells save a checkpoint (a second Ctrl-C ends at once)");
+        progress_.say("sweep: stopping; the running cells save a checkpoint (a second Ctrl-C ends at once)");
         for (const Running& r : running_) kill(r.process, SIGINT);
       }
       collect();
       show();
       if (!running_.empty()) poll(nullptr, 0, 100);
     }
-    clear();
     return !InterruptGuard::asked();
   }
 
@@ -139,7 +129,7 @@ class Runner {
 
   void fail(std::size_t cell, const std::string& why) {
     errors_[cell] = why;
-    say(fmt::format("FAILED {}: {}", cells_[cell].name, why));
+    progress_.say(fmt::format("FAILED {}: {}", cells_[cell].name, why));
   }
 
   // Takes note of the cells that have ended.
@@ -159,7 +149,7 @@ class Runner {
   void end(const Running& r, int code) {
     // A run that diverged ends with 1 and is a result too.
     if (code <= 1) summaries_[r.cell] = finished_run(folder(r.cell).string(), cells_[r.cell].config);
-    const std::string name = cells_[r.cell].name, time = duration(since(r.started));
+    const std::string name = cells_[r.cell].name, time = format_time(since(r.started));
     work_done_ += 1 - r.progress_at_start;
     if (summaries_[r.cell]) {
       ++done_;
@@ -168,7 +158,7 @@ class Runner {
       const std::string result = diverged(summary) ? "diverged"
                                  : accuracy        ? fmt::format("{:.2f} %", 100 * *accuracy)
                                                    : "done";
-      say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name, result, time));
+      progress_.say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name, result, time));
     } else if (!InterruptGuard::asked()) {
       fail(r.cell,
            fmt::format("exit code {} after {}: {}", code, time, last_line(folder(r.cell) / "output.txt")));
@@ -187,21 +177,10 @@ class Runner {
       left += 1 - progress;
     }
     const double elapsed = since(started_);
-    const std::string line =
-        fmt::format("sweep: {}/{} done, {} running, {} elapsed, ETA {}", done_, cells_.size(),
-                    running_.size(), duration(elapsed), done > 0.01 ? duration(elapsed * left / done) : "-");
-    if (!terminal_) {
-      say(line);
-      return;
-    }
-    tell(fmt::format("\r\033[K{}", line));
-  }
-  void clear() const {
-    if (terminal_) tell("\r\033[K");
-  }
-  void say(const std::string& line) const {
-    clear();
-    tell(fmt::format("{}\n", line));
+    const std::string line = fmt::format("sweep: {}/{} done, {} running, {} elapsed, ETA {}", done_,
+                                         cells_.size(), running_.size(), format_time(elapsed),
+                                         done > 0.01 ? format_time(elapsed * left / done) : "-");
+    progress_.show(line);
   }
 
   const std::vector<SweepCell>& cells_;
@@ -215,6 +194,7 @@ class Runner {
   const Clock::time_point started_ = Clock::now();
   Clock::time_point shown_ = started_;
   const bool terminal_ = isatty(STDERR_FILENO) != 0;
+  Progress progress_{false};
 };
 
 }  // namespace

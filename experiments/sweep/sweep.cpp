@@ -65,7 +65,7 @@ std::vector<double> paired(const BySeed& cells, const BySeed& baseline, const ch
 }
 
 Json answer_json(const std::vector<SweepCell>& cells, const CellResults& results) {
-  std::vector<const SweepCell*> order;  // one cell a group
+  std::vector<const SweepCell*> order;  // one cell per group
   std::map<std::string, BySeed> groups;
   Json answer = {{"groups", Json::array()}, {"cells", Json::array()}};
   for (std::size_t i = 0; i < cells.size(); ++i) {

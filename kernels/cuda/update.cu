@@ -21,8 +21,17 @@ void check(cudaError_t error, const char* what) {
 }
 
 // The tables of one map at one width, as map_table() has them.
+constexpr int kMostTableBits = 8;
+static_assert(
+    [] {
+      for (const MapRow& row : kMaps) {
+        if (has_table(row.map) && row.widths >> (kMostTableBits + 1) != 0) return false;
+      }
+      return true;
+    }(),
+    "a table of more entries than DeviceTable holds");
 struct DeviceTable {
-  float values[256];
+  float values[1 << kMostTableBits];
   Zone zones[2 * kZones];
 };
 __device__ DeviceTable device_tables[kTables];

@@ -61,7 +61,7 @@ struct Job {
   Slot slots[kMaxStores];
   int stores = 1;
   std::int64_t first = 0, end = 0;  // elements of the tensor
-  int unit = 0;                     // elements a thread block
+  int unit = 0;                     // elements per thread block
   int* failed = nullptr;
   std::uint16_t* cleared_steps = nullptr;  // of the accumulator an update empties; null where it has none
   std::int32_t cleared_block = 0;
@@ -133,6 +133,8 @@ struct UpdateJob : Job {
     for (int r = 0; r < kRoles; ++r) {
       if (place.of[r] >= 0) x.of[r] = bits_float(values[place.of[r] * stride]);
     }
+    // The momentum alone is taken back, and `rule` has no norms yet.
+    static_assert(!FeedsBack<RuleType> || !HasNorms<RuleType>);
     if constexpr (FeedsBack<RuleType>) rule.feed_back(error, x);
     return x[Role::kMomentum];
   }

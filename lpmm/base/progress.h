@@ -17,7 +17,7 @@ using ProgressCall = std::function<void(std::int64_t done, std::int64_t all)>;
 struct ProgressLine {
   std::int64_t step = 0, steps = 0, epoch = 0, epochs = 0;  // epoch counts from 1
   double loss = 0, accuracy = 0, speed = 0;
-  const char* unit = "images";  // of speed, a second
+  const char* unit = "images";  // of speed, per second
   std::int64_t rss_bytes = 0;
   double seconds_left = 0;
 };

@@ -20,7 +20,7 @@ struct Batch {
 
 struct BatchPlan {
   std::uint64_t seed = 0;
-  int batch = 0;         // examples a step
+  int batch = 0;         // examples per step
   int microbatches = 1;  // divides batch
   bool augment = false;  // images: pad 4, crop, flip
 };

@@ -28,7 +28,7 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text, const ProgressCall& progress = {}) const;
   // The same in pieces, to bound memory: appends the ids of the words of `text` from byte `first` on, up to
   // the first word end at or after byte `until`, and returns that. `first` is 0 or what was returned before.
-  // One of GPT-2's words takes about 50 bytes a byte meanwhile.
+  // One of GPT-2's words takes about 50 bytes per byte meanwhile.
   virtual std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
                                   std::vector<std::int32_t>& ids) const = 0;
   // Bytes; of ids that were not encoded from a text they need not be UTF-8. Throws UsageError for an id past
@@ -48,7 +48,7 @@ class Tokenizer {
   std::vector<std::string> tokens_;
 };
 
-// 256 ids, one a byte.
+// 256 ids, one per byte.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 // One id for each distinct character (code point) of `text`, in code point order. Throws UsageError where the
 // text is empty or not UTF-8.

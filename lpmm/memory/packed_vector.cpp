@@ -51,8 +51,7 @@ std::vector<PackedVector::Part> PackedVector::parts() const {
     return std::span(reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(count));
   };
   std::vector<Part> out;
-  for (int r = 0; r < kRoles; ++r) {
-    const Role role = static_cast<Role>(r);
+  for (const Role role : kEveryRole) {
     const kernels::RoleView v = memory_.view(0, role);
     if (role == Role::kAccumulator || v.codes == nullptr) continue;
     const std::string name(to_string(role));
@@ -72,8 +71,7 @@ Metadata PackedVector::metadata() const {
   if (const double rate = memory_.last_learning_rate(); std::isfinite(rate)) {
     out["learning_rate"] = fmt::format("{}", rate);
   }
-  for (int r = 0; r < kRoles; ++r) {
-    const Role role = static_cast<Role>(r);
+  for (const Role role : kEveryRole) {
     const kernels::RoleView v = memory_.view(0, role);
     if (v.codes != nullptr) out[std::string(to_string(role))] = to_string(v.codec);
   }

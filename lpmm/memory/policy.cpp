@@ -39,11 +39,12 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
     throw UsageError(fmt::format("illegal policy: {} \"{}\" of {}: {}; use {}", to_string(role),
                                  to_string(spec), where, why, instead));
   };
-  if (role != Role::kVariance && unsigned_map) {
+  const bool is_signed_role = kRoleRows[role].is_signed;
+  if (is_signed_role && unsigned_map) {
     refuse("the role has negative values and the format has none",
            map_choices([](const MapRow& m) { return m.is_signed; }));
   }
-  if (role == Role::kVariance && !unsigned_map && is_packed(spec.format)) {
+  if (!is_signed_role && !unsigned_map && is_packed(spec.format)) {
     refuse("the role is never negative and the format spends a sign on it",
            map_choices([](const MapRow& m) { return !m.is_signed || m.coding == Coding::kNumber; }));
   }

@@ -49,7 +49,7 @@ struct BatchResult {
 // What generating text keeps between calls: the keys and values of every position so far.
 struct Inference {
   std::int64_t position = 0;                  // of the next token
-  std::vector<std::vector<std::byte>> cache;  // one an attention op
+  std::vector<std::vector<std::byte>> cache;  // one per attention op
   bool all = false;                           // logits of every token, not of the last one alone
   std::vector<float> logits;                  // (tokens or 1, vocabulary), of the last call
 };
@@ -77,9 +77,10 @@ class Model {
   virtual const std::vector<BufferInfo>& buffers() const = 0;
   // Encodes initial values range by range; no tensor is ever whole in fp32. `progress` counts parameters.
   virtual void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall& progress) const = 0;
-  // `batch` images or sequences a microbatch; nothing large is allocated before the first train or evaluate.
+  // `batch` images or sequences per microbatch; nothing large is allocated before the first train or
+  // evaluate.
   virtual std::unique_ptr<Program> build(int batch, Compute compute, int threads) const = 0;
-  // For `length` tokens a call. Throws UsageError for a model that does not read tokens.
+  // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
   virtual std::unique_ptr<Program> build_inference(int length, Compute compute, int threads) const;
 };
 

@@ -7,7 +7,7 @@
 // Before the first step the gradients are unknown. Adam moves a weight by about the learning rate; for SGD we
 // take 1e-3 of the tensor's root mean square, the size of a healthy step, or the learning rate's share of it
 // where that is smaller. An increment u ~ N(0, s) is lost
-// with probability erf(step / (2 sqrt(2) s)) (an update below half a step, low_precision theory). After a
+// with probability erf(step / (2 sqrt(2) s)) (an update below half a step: theory/README.md 2). After a
 // measured step the ledger's counts replace the guess.
 #pragma once
 

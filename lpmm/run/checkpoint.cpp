@@ -24,9 +24,9 @@ constexpr std::int64_t kSpaceForRest = 1 << 20;  // headers, state.json, the log
 std::vector<Slot> slots_of(const ModelMemory& memory, Buffers& buffers) {
   std::vector<Slot> slots;
   for (int i = 0; i < memory.tensors(); ++i) {
-    for (const Role role : kSavedRoles) {
+    for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(i, role);
-      if (v.codes == nullptr) continue;
+      if (!is_saved(role) || v.codes == nullptr) continue;
       for (Slot& s : role_slots(memory.info(i).name, memory.info(i).shape, role, v))
         slots.push_back(std::move(s));
     }
@@ -43,7 +43,8 @@ std::set<std::string> left_out(const ModelMemory& memory) {
   std::set<std::string> names;
   if (!memory.optimizer().frozen) return names;
   for (int i = 0; i < memory.tensors(); ++i) {
-    for (const Role role : {Role::kMomentum, Role::kVariance}) {
+    for (const Role role : kEveryRole) {
+      if (!is_state(role)) continue;
       const std::string name = role_name(memory.info(i).name, role);
       names.insert({name, name + ".codes", name + ".steps"});
     }
@@ -56,9 +57,9 @@ Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     m[info.name + ".shape"] = fmt::format("{}", fmt::join(info.shape, ","));
-    for (const Role role : kSavedRoles) {
+    for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(i, role);
-      if (v.codes != nullptr) m[role_name(info.name, role)] = to_string(v.codec);
+      if (is_saved(role) && v.codes != nullptr) m[role_name(info.name, role)] = to_string(v.codec);
     }
   }
   return m;

@@ -94,8 +94,8 @@ std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
     CheckpointTensor t;
     t.name = ordinal.get<std::string>();
     t.shape = shape_of(file, t.name);
-    for (const Role role : kSavedRoles) {
-      if (file.metadata().contains(role_name(t.name, role))) add_role(file, role, t, seen);
+    for (const Role role : kEveryRole) {
+      if (is_saved(role) && file.metadata().contains(role_name(t.name, role))) add_role(file, role, t, seen);
     }
     tensors.push_back(std::move(t));
   }

@@ -19,7 +19,10 @@ namespace lpmm {
 
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kStateFile = "state.json";
-constexpr Role kSavedRoles[] = {Role::kParameter, Role::kMomentum, Role::kVariance};
+// An accumulator is empty between steps.
+constexpr bool is_saved(Role role) {
+  return role != Role::kAccumulator;
+}
 
 // One tensor of the file and the memory it stands for.
 struct Slot {

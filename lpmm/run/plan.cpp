@@ -45,19 +45,19 @@ Plan make_plan(const Setup& setup, const Model& model) {
 
 void check_memory(const Plan& plan, std::int64_t available) {
   if (plan.needed_bytes <= available) return;
-  throw RunError(
-      fmt::format("not enough memory: the run takes {} (model {}, activations {}, workspace {}, data {}), {} "
-                  "are available. "
-                  "Use a smaller preset, train.batch or model, or more train.microbatches",
-                  format_bytes(plan.needed_bytes), format_bytes(plan.ledger.model_memory()),
-                  format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
-                  format_bytes(plan.data_bytes), format_bytes(available)));
+  throw RunError(fmt::format(
+      "not enough memory: the run takes {} (model {}, activations {}, workspace {}, data {}), {} "
+      "are available, {} too few. "
+      "Use a smaller preset, train.batch or model, or more train.microbatches",
+      format_bytes(plan.needed_bytes), format_bytes(plan.ledger.model_memory()),
+      format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
+      format_bytes(plan.data_bytes), format_bytes(available), format_bytes(plan.needed_bytes - available)));
 }
 
 nlohmann::ordered_json model_memory_json(const Ledger& ledger) {
   nlohmann::ordered_json j;
-  for (int r = 0; r < kRoles; ++r) {
-    j[std::string(to_string(static_cast<Role>(r)))] = ledger.role_bytes(static_cast<Role>(r));
+  for (const Role r : kEveryRole) {
+    j[std::string(to_string(r))] = ledger.role_bytes(r);
   }
   j["exempt"] = ledger.exempt;
   j["buffers"] = ledger.buffers;

@@ -1,4 +1,4 @@
-// Specs, and the policies' overrides that hold them.
+// Specs; what is taken is written and read again.
 #include "lpmm/memory/spec.h"
 
 #include "tests/fuzz/input.h"

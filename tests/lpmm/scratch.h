@@ -1,10 +1,12 @@
-// A folder of one test's own, removed when the test ends.
+// A folder of one test's own, removed when the test ends, and what lies in a folder.
 #pragma once
 
 #include <stdlib.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
+#include <string_view>
 
 namespace lpmm {
 
@@ -26,5 +28,19 @@ class Scratch {
  private:
   std::filesystem::path path_;
 };
+
+// Of what lies in a folder, the names that begin so.
+inline std::set<std::string> names_in(const std::string& folder, std::string_view begin = {}) {
+  std::set<std::string> names;
+  for (const auto& item : std::filesystem::directory_iterator(folder)) {
+    if (std::string name = item.path().filename().string(); name.starts_with(begin)) names.insert(name);
+  }
+  return names;
+}
+
+// Temporary files that a NewFile left there.
+inline std::set<std::string> leftovers_in(const std::string& folder) {
+  return names_in(folder, ".lpmm-");
+}
 
 }  // namespace lpmm

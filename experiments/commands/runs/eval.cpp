@@ -8,6 +8,7 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "experiments/commands/shipped_configs.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
@@ -53,7 +54,7 @@ int run_eval(const EvalArguments& o) {
   }
   answer["test_accuracy"] = result.accuracy;
   print_answer(answer, o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/program/family.h"
@@ -38,7 +39,7 @@ int run_export(const ExportArguments& o) {
     const auto tokenizer = run.find("tokenizer");
     if (tokenizer != run.end()) write_text(o.output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
     print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);
-    return 0;
+    return kDone;
   }
   export_checkpoint(path, o.output, o.type == "bf16" ? Compute::kBf16 : Compute::kFp32, pool);
   const SafetensorsFile file(o.output);
@@ -48,7 +49,7 @@ int run_export(const ExportArguments& o) {
                 {"tensors", file.entries().size()},
                 {"bytes", std::filesystem::file_size(o.output)}},
                o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

@@ -9,10 +9,12 @@
 
 #include "experiments/commands/arguments.h"
 #include "kernels/codec.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/checkpoint_files.h"
 
 namespace lpmm {
 namespace {
@@ -75,7 +77,7 @@ void print_tensors(const ordered_json& answer) {
 int run_inspect(const InspectArguments& o) {
   const std::string path = find_checkpoint(o.path);
   const CheckpointInfo info = inspect_checkpoint(path);
-  const SafetensorsFile file(path + "/model.safetensors");
+  const SafetensorsFile file(path + "/" + kModelFile);
   ordered_json answer = {
       {"checkpoint", path}, {"model", info.model}, {"step", info.step}, {"updates", info.updates}};
   std::int64_t total = 0;
@@ -92,15 +94,15 @@ int run_inspect(const InspectArguments& o) {
     answer["tensors"].push_back(std::move(row));
   }
   answer["bytes"] = total;
-  answer["state"] = parse_json(read_text(path + "/state.json", std::uint64_t{1} << 26));
+  answer["state"] = parse_json(read_text(path + "/" + kStateFile, std::uint64_t{1} << 26));
   if (o.json) {
     print_answer(answer, true);
-    return 0;
+    return kDone;
   }
   print_tensors(answer);
   answer.erase("tensors");
   print_answer(answer, false);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

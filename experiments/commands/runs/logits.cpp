@@ -7,6 +7,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "lpmm/base/exit_code.h"
 
 namespace lpmm {
 namespace {
@@ -38,7 +39,7 @@ int run_logits(const LogitsArguments& o) {
                row[best]);
   }
   if (o.json) print_answer({{"checkpoint", loaded.checkpoint}, {"ids", o.ids}, {"logits", rows}}, true);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

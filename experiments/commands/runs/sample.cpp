@@ -9,6 +9,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/sampling.h"
 
 namespace lpmm {
@@ -30,7 +31,7 @@ int run_sample(const SampleArguments& o) {
   const Tokenizer& tokenizer = loaded.tokenizer();
   std::vector<std::int32_t> ids = tokenizer.encode(o.prompt);
   if (ids.empty()) throw UsageError("--prompt is empty; a text begins with something");
-  const std::int64_t context = loaded.memory.info(loaded.memory.find("wpe.weight")).shape[0];
+  const std::int64_t context = complete(loaded.config.model).integer(kContext);
   Utf8Stream text;
   std::string written;
   const auto show = [&](const std::string& piece) {

@@ -13,6 +13,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/records.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
 
@@ -41,12 +42,18 @@ void print_for_people(const nlohmann::ordered_json& s, const RunConfig& config, 
                             number_or_dash(s["test_loss"], "{:.4f}"));
   const double bits = s["bits_per_parameter"].get<double>();
   fmt::print("{} after {} steps in {}: {}; model memory {} ({:.1f} bits per parameter)\n",
-             s["interrupted"].get<bool>() ? "stopped" : "done", s["steps"].get<std::int64_t>(),
-             format_time(s["train_seconds"].get<double>()), quality,
+             s["interrupted"].get<bool>() ? "stopped"
+             : diverged(s)                ? "diverged"
+                                          : "done",
+             s["steps"].get<std::int64_t>(), format_time(s["train_seconds"].get<double>()), quality,
              format_bytes(s["model_memory_bytes"]["total"].get<std::int64_t>()), bits);
   fmt::print("the run lies in {}: config.toml, log.jsonl, checkpoints/\n", printable(out));
   if (s["interrupted"].get<bool>()) {
     fmt::print("next: the same command with --resume goes on from here\n");
+    return;
+  }
+  if (diverged(s)) {
+    fmt::print("next: the same command with a lower optimizer.learning_rate, into another folder (--out)\n");
     return;
   }
   const std::string run = path_argument(out);
@@ -100,11 +107,8 @@ void add_train_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->json, "print the run's summary as one JSON object");
   command->footer(
       R"(DIR gets config.toml (resolved), log.jsonl and checkpoints/step_NNNNNNNN/. Ctrl-C ends the run
-at the next step with a checkpoint; a second one at once. Keys for --set: train.epochs,
-train.steps, train.batch, train.microbatches, train.seed, train.compute (bf16, fp32),
-optimizer.learning_rate, checkpoint.every_steps, checkpoint.final, log.tensors (which
-underflow records tell of every tensor: last, all), data.set (cifar10, drawn,
-auto) and every other key of the file.
+at the next step with a checkpoint; a second one at once. Keys for --set are those of the
+file, as train.epochs or optimizer.learning_rate: `lpmm config` lists them all.
 Examples:
   lpmm train resnet20_cifar10 --preset lpmm --set train.epochs=10 --out runs/r20
   lpmm train resnet8_drawn --preset lpmm-min --rounding rn --out runs/rn --json

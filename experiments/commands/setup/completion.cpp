@@ -5,9 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/shipped_configs.h"
+#include "experiments/download/data_sets.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/memory/policy.h"
 
 namespace lpmm {
@@ -54,7 +57,7 @@ complete -c lpmm -a '(__lpmm_complete)'
 
 int run(const Options& o) {
   fmt::print("{}", o.shell == "bash" ? kBash : o.shell == "zsh" ? kZsh : kFish);
-  return 0;
+  return kDone;
 }
 
 using Words = std::vector<std::string>;
@@ -112,8 +115,7 @@ Words arguments_of(const CLI::App& app, const std::string& begin) {
     if (name == "CONFIG") return starting_with(begin, shipped_config_names());
     if (name == "SHELL") return starting_with(begin, Words{"bash", "zsh", "fish"});
     if (name == "WORD") return starting_with(begin, key_names());
-    if (name == "NAME")
-      return starting_with(begin, Words{"cifar10", "tinyshakespeare", "wikitext2", "gpt2-bpe"});
+    if (name == "NAME") return starting_with(begin, std::views::transform(data_sets(), &DataSet::name));
   }
   return {};
 }

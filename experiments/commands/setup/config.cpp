@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/commands/arguments.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/run/config_keys.h"
 
@@ -54,7 +55,7 @@ int run(const Options& o) {
   const std::vector<ConfigKey> keys = matching(o.word);
   if (!o.json) {
     print_keys(keys);
-    return 0;
+    return kDone;
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const ConfigKey& key : keys) {
@@ -62,7 +63,7 @@ int run(const Options& o) {
         {{"key", key.name}, {"default", key.default_value}, {"range", key.range}, {"help", key.help}});
   }
   print_answer({{"keys", rows}}, true);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // `lpmm data tokenize` and `lpmm data get`: data sets before a run.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <vector>
 
 #include "experiments/commands/arguments.h"
@@ -49,7 +51,7 @@ int run_tokenize(const TokenizeArguments& o) {
                 {"bytes", text.size()},
                 {"tokens", count}},
                o.json);
-  return 0;
+  return kDone;
 }
 
 // ---- get -------------------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ int run_get(const GetArguments& o) {
                 {"files", all.files},
                 {"already_there", all.present}},
                o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace
@@ -101,7 +103,8 @@ void add_data_command(CLI::App& program, Action& action) {
 
   auto g = std::make_shared<GetArguments>();
   CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
-  get->add_option("NAME", g->names, "cifar10, tinyshakespeare, wikitext2, gpt2-bpe; one or more")->required();
+  const auto names = std::views::transform(data_sets(), &DataSet::name);
+  get->add_option("NAME", g->names, fmt::format("{}; one or more", fmt::join(names, ", ")))->required();
   get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
       ->check(kNotEmpty)
       ->type_name("DIR");

@@ -8,6 +8,7 @@
 #include "kernels/cuda.h"
 #include "kernels/maps.h"
 #include "kernels/packed.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/images.h"
@@ -107,11 +108,11 @@ int run(const Options& o) {
   if (!o.json) {
     print_answer(answer, false);
     print_formats(formats);
-    return 0;
+    return kDone;
   }
   answer["formats"] = formats;
   print_answer(answer, true);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

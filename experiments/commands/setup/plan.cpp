@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/program/family.h"
@@ -54,8 +55,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   fmt::print("model memory {} in place of {}: {:.1f} times smaller\n\n", format_bytes(a.model_memory()),
              format_bytes(b.model_memory()), times);
   fmt::print("{:<26} {:>10} {:>10}\n", "", policy.preset, "fp32");
-  for (int r = 0; r < kRoles; ++r) {
-    const Role role = static_cast<Role>(r);
+  for (const Role role : kEveryRole) {
     print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
   }
   print_row("exempt (fp32)", a.exempt, b.exempt);
@@ -74,12 +74,12 @@ int run(const Options& o) {
   const Plan plan = make_plan(setup, *model);
   if (o.json) {
     print_answer(plan_json(plan), true);
-    return 0;
+    return kDone;
   }
   Setup plain = setup;
   plain.config.policy = make_policy("fp32");
   print_plan(plan, make_plan(plain, *model), setup.config.policy);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "experiments/commands/arguments.h"
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/files/npy.h"
 #include "lpmm/memory/spec.h"
 
@@ -53,7 +54,7 @@ const char* code_type(Format format) {
   return has_signed_codes(format.map) ? "<i2" : "|u1";
 }
 
-// One code an element, as the integer it stands for.
+// One code per element, as the integer it stands for.
 void write_codes(File& file, const kernels::RoleView& view) {
   const Format format = view.codec.format;
   const auto count = static_cast<std::size_t>(view.elements);
@@ -164,7 +165,7 @@ int run(const Options& o) {
   answer["zeroed_share"] = static_cast<double>(sums.zeroed) / nonzero;
   answer["bias"] = sums.difference / count;
   print_answer(answer, o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

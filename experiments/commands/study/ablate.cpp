@@ -1,4 +1,7 @@
 // `lpmm ablate`: the measurements behind the presets.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "experiments/ablation/ablation.h"
 #include "experiments/commands/arguments.h"
 
@@ -11,7 +14,7 @@ void add_ablate_command(CLI::App& program, Action& action) {
       ->check(kNotEmpty)
       ->required()
       ->type_name("DIR");
-  command->add_option("--parts", o->parts, "quadratic, momentum, logistic, steps, variance")
+  command->add_option("--parts", o->parts, fmt::format("{}", fmt::join(ablation_parts(), ", ")))
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--threads", o->threads, "threads; 0: all processors")

@@ -7,6 +7,7 @@
 #include "experiments/advise/probe.h"
 #include "experiments/commands/arguments.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
@@ -65,7 +66,7 @@ int run(const Options& o) {
     answer.erase("tensors");
   }
   print_answer(answer, o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "experiments/bench/train.h"
 #include "experiments/bench/update.h"
 #include "experiments/commands/arguments.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/memory/policy.h"
@@ -51,7 +52,7 @@ int run_train(const TrainArguments& o) {
                 {"preset", config.policy.preset},
                 {"compute", config.train.compute == Compute::kBf16 ? "bf16" : "fp32"}},
                o.json);
-  return 0;
+  return kDone;
 }
 
 void add_train(CLI::App& bench, Action& action) {
@@ -88,7 +89,7 @@ int run_update(const UpdateArguments& o) {
                 {"preset", options.preset},
                 {"elements", options.elements}},
                o.json);
-  return 0;
+  return kDone;
 }
 
 void add_update(CLI::App& bench, Action& action) {
@@ -146,7 +147,7 @@ int run_codec(const CodecArguments& o) {
   }
   if (o.json) {
     print_answer({{"elements", o.elements}, {"rows", rows}}, true);
-    return 0;
+    return kDone;
   }
   fmt::print("{:<24} {:>12} {:>8} {:>12} {:>8}\n", "spec", "encode M/s", "of copy", "decode M/s", "of copy");
   for (const ordered_json& row : rows) {
@@ -155,7 +156,7 @@ int run_codec(const CodecArguments& o) {
                row["decode_elements_per_second"].get<double>() * 1e-6,
                row["decode_copy_ratio"].get<double>());
   }
-  return 0;
+  return kDone;
 }
 
 void add_codec(CLI::App& bench, Action& action) {
@@ -181,7 +182,7 @@ struct CopyArguments {
 
 int run_copy(const CopyArguments& o) {
   fmt::print("{}\n", run_copy_benchmark(o.threads));
-  return 0;
+  return kDone;
 }
 
 void add_copy(CLI::App& bench, Action& action) {

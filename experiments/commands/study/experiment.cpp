@@ -83,7 +83,7 @@ void add_experiment_command(CLI::App& program, Action& action) {
   add_grid(*command, action, "underflow",
            "Rounding, bits of every role and step modes: what underflows, and what it costs");
   add_grid(*command, action, "microbatch",
-           "Microbatches and accumulators: same samples an update, same update, same microbatch");
+           "Microbatches and accumulators: same samples per update, same update, same microbatch");
   add_grid(*command, action, "convergence", "Loss and accuracy of every preset over the run");
   add_memory(*command, action);
   add_grid(*command, action, "frontier", "Quality against bits per parameter over a search of policies");

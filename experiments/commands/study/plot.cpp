@@ -13,6 +13,7 @@
 #include "experiments/plots/records.h"
 #include "experiments/plots/tensorboard.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 
@@ -86,7 +87,7 @@ int run(const PlotArguments& o) {
     answer["tensorboard"].push_back(file);
   }
   if (o.json || !answer.empty()) print_answer(answer, o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace
@@ -102,7 +103,7 @@ void add_plot_command(CLI::App& program, Action& action) {
       ->type_name("FILE");
   command->add_option("--tensorboard", o->tensorboard, "writes each run's scalars as event files below DIR")
       ->type_name("DIR");
-  command->add_flag("--table", o->table, "prints a Markdown table, one column a run");
+  command->add_flag("--table", o->table, "prints a Markdown table, one column per run");
   command->add_flag("--json", o->json, "print one JSON object: png, svg, gnuplot, csv, tensorboard, table");
   command->footer(
       R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps.

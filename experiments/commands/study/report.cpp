@@ -7,6 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/plots/report.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/process.h"
 #include "lpmm/files/files.h"
 
@@ -29,7 +30,7 @@ int run(const ReportArguments& o) {
   const std::string page = report_html(runs, shell_command(command));
   write_text(o.out, page);
   print_answer({{"html", o.out}, {"runs", runs.size()}, {"bytes", page.size()}}, o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

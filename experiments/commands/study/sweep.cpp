@@ -75,7 +75,7 @@ void add_sweep_command(CLI::App& program, Action& action) {
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command->add_option("--baseline", o->grid.baseline, "preset that gaps are measured against, seed by seed");
-  command->add_option("--out", o->options.out, "folder of the sweep, one folder a cell inside")
+  command->add_option("--out", o->options.out, "folder of the sweep, one folder per cell inside")
       ->required()
       ->type_name("DIR");
   command->add_option("--jobs", o->options.jobs, "cells that run at the same time")

@@ -10,7 +10,7 @@
 namespace lpmm::kernels {
 namespace {
 
-// Images a shard: the largest divisor of the batch whose fp32 input and output stay near the L2 cache.
+// Images per shard: the largest divisor of the batch whose fp32 input and output stay near the L2 cache.
 int shard_images(const ConvShape& s) {
   const std::int64_t bytes = 4 * (s.in_values() + s.out_values());
   const std::int64_t limit = std::clamp<std::int64_t>((std::int64_t{1} << 19) / bytes, 1, 16);

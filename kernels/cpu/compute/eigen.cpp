@@ -1,4 +1,4 @@
-// The portable fallback: im2col and Eigen's matrix product, one thread a call.
+// The portable fallback: im2col and Eigen's matrix product, one thread per call.
 #define EIGEN_DONT_PARALLELIZE
 #include <Eigen/Core>
 #include <cstring>

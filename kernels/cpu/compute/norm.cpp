@@ -10,7 +10,7 @@
 namespace lpmm::kernels {
 namespace {
 
-// At most 2048 rows a shard: partial sums are fp32.
+// At most 2048 rows per shard: partial sums are fp32.
 std::int64_t norm_rows(const NormShape& s) {
   return std::clamp<std::int64_t>(kShard / s.channels, 1, 2048);
 }
@@ -20,7 +20,7 @@ std::int64_t norm_shards(const NormShape& s) {
 
 }  // namespace
 
-// Two partial sums a shard and channel; three coefficients a channel.
+// Two partial sums per shard and channel; three coefficients per channel.
 std::int64_t norm_scratch_bytes(const NormShape& shape) {
   return aligned(4 * (2 * norm_shards(shape) + 3) * shape.channels);
 }

@@ -1,4 +1,4 @@
-// oneDNN, one thread a call: its own threading would make results depend on the number of threads.
+// oneDNN, one thread per call: its own threading would make results depend on the number of threads.
 #include <omp.h>
 
 #include <array>
@@ -121,7 +121,7 @@ const char* name() {
 
 namespace {
 
-// A product of one shape with fp32 sums, made once a thread.
+// A product of one shape with fp32 sums, made once per thread.
 class Product {
  public:
   struct Shape {

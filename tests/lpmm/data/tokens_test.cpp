@@ -111,7 +111,7 @@ TEST(Tokens, ReadsWhatItWrote) {
     Ids some(5);
     file.read(7, some);
     EXPECT_TRUE(std::equal(some.begin(), some.end(), ids.begin() + 7));
-    EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+    EXPECT_EQ(leftovers_in(scratch.path()), std::set<std::string>{});
   }
 }
 
@@ -169,11 +169,10 @@ TEST(Tokens, AFailedWriteLeavesTheOldFile) {
   EXPECT_THROW(write_tokens(path, *t, "abc", [](auto, auto) { throw std::runtime_error("stopped"); }),
                std::runtime_error);
   EXPECT_EQ(read_text(path, 1 << 20), before);
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
   EXPECT_THROW(write_tokens(scratch / "absent/t.tokens", *t, "abc"), RunError);
   std::filesystem::create_directories(scratch / "folder/inside");
   EXPECT_THROW(write_tokens(scratch / "folder", *t, "abc"), RunError);
-  EXPECT_FALSE(std::filesystem::exists(scratch / "folder.tmp"));
+  EXPECT_EQ(leftovers_in(scratch.path()), std::set<std::string>{});
 }
 
 TEST(Tokens, RefusesHeadersThatLie) {

@@ -17,12 +17,6 @@ namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
 
-std::set<std::string> names_in(const std::string& folder) {
-  std::set<std::string> names;
-  for (const auto& item : fs::directory_iterator(folder)) names.insert(item.path().filename().string());
-  return names;
-}
-
 std::span<const std::byte> bytes(std::string_view text) {
   return std::as_bytes(std::span(text));
 }

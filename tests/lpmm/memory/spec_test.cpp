@@ -1,5 +1,6 @@
 #include "lpmm/memory/spec.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,6 +10,9 @@
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/files/files.h"
+#include "lpmm/memory/policy.h"
+#include "lpmm/memory/rules.h"
 
 namespace lpmm {
 namespace {
@@ -128,6 +132,22 @@ TEST(Spec, ReadmeNamesEveryFormat) {
       if (!format_exists(format) || (is_range && bits != first && bits != last)) continue;
       EXPECT_EQ(named.count(to_string(format)), 1U) << to_string(format);
     }
+  }
+}
+
+TEST(Spec, DocumentsNameEveryRuleAndPreset) {
+  const std::string readme = read_text(LPMM_SOURCE_DIR "/README.md", 1 << 20);
+  const std::size_t list = readme.find("Optimizers: `");
+  ASSERT_NE(list, std::string::npos);
+  const std::string rules = readme.substr(list, readme.find('\n', list) - list);
+  for (const std::string_view name : rule_names()) {
+    EXPECT_NE(rules.find(fmt::format("`{}`", name)), std::string::npos) << name;
+  }
+  const std::string inside = read_text(LPMM_SOURCE_DIR "/lpmm/README.md", 1 << 20);
+  for (const std::string_view name : preset_names()) {
+    std::string row = fmt::format("\n| `{}` |", name);
+    for (const Spec& spec : make_policy(name).specs) row += fmt::format(" `{}` |", to_string(spec));
+    EXPECT_NE(inside.find(row + '\n'), std::string::npos) << row;
   }
 }
 
