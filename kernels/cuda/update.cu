@@ -100,6 +100,7 @@ __global__ void finish(NormsJob<RuleType> job, std::int64_t units) {
 template <class RuleType>
 void update_rule(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
                  Stream stream) {
+  static_assert(!FeedsBack<RuleType> || !HasNorms<RuleType>, "UpdateJob::fed_back knows no norms");
   UpdateJob<RuleType> job = make_update(rule, roles, noise, failed, device_table);
   if constexpr (HasNorms<RuleType>) {
     if (rule.needs_norms()) {

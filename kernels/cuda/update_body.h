@@ -133,8 +133,6 @@ struct UpdateJob : Job {
     for (int r = 0; r < kRoles; ++r) {
       if (place.of[r] >= 0) x.of[r] = bits_float(values[place.of[r] * stride]);
     }
-    // The momentum alone is taken back, and `rule` has no norms yet.
-    static_assert(!FeedsBack<RuleType> || !HasNorms<RuleType>);
     if constexpr (FeedsBack<RuleType>) rule.feed_back(error, x);
     return x[Role::kMomentum];
   }
