@@ -1,9 +1,12 @@
-// Counter-based noise for stochastic rounding: Philox4x32-10 (Salmon et al., SC'11).
+// Counter-based noise: Philox4x32-10 (Salmon et al., SC'11).
 //
 // key = run seed, counter = (call, tensor ordinal, step, stream), stream = role | microbatch | contribution.
-// One call gives eight 16-bit draws. Element e of a tensor takes draw (e % 128) / 16 of call
-// 16 * (e / 128) + e % 16, so that neighbouring lanes run neighbouring counters and no draw is transposed.
-// Nothing depends on threads, blocks or launch shapes, and no (element, tensor, step, stream) repeats.
+// Nothing depends on threads, blocks or launch shapes, and no (call, tensor, step, stream) repeats.
+//
+// Rounding makes one call per packing group. Its first two words a and b are the group's line: lane i takes
+// the draw ((a * i + b) mod 2^32) >> 16. Multiply-add-shift hashing (Dietzfelbinger 1996) makes every draw
+// uniform and every two draws independent; three in one group are not (theory/README.md 1.7). Groups,
+// tensors, steps and streams are as independent as Philox is.
 #pragma once
 
 #include <cstdint>
@@ -56,10 +59,10 @@ struct Noise {
   std::uint32_t step = 0;
   std::uint32_t stream = 0;
   std::uint32_t first_group = 0;  // where only a part of a tensor is at hand: its groups before that part
-  std::uint32_t shift = 0;        // added to every draw, modulo 2^16
+  std::uint32_t shift = 0;        // added to every draw of rounding, modulo 2^16
 };
 
-// Elements of the largest tensor: the counter's word for the call holds 16 * (element / 128).
+// Elements of the largest tensor: the counter's word for the call holds 16 * (element / 128) for dropout.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 35;
 
 // Odd, and the partial quotients of its continued fraction over 2^16 are at most 3: no stretch of its
@@ -88,19 +91,39 @@ LPMM_HD Noise rounding_noise(Rounding rounding, const Noise& n) {
   return rounding == Rounding::kQuasiStochastic ? quasi_noise(n) : n;
 }
 
-// Without the shift.
 LPMM_HD PhiloxWords noise_words(const Noise& n, std::uint32_t call) {
   return philox4x32_10({{call, n.tensor, n.step, n.stream}}, static_cast<std::uint32_t>(n.seed),
                        static_cast<std::uint32_t>(n.seed >> 32));
 }
 
-// The 16-bit draw of one element, 0..65535.
+// Which draws rounding takes, for whoever compares runs.
+inline constexpr const char* kRoundingNoise = "philox4x32-10, a line per group";
+
+// The draws of a packing group, counted from the tensor's first.
+struct NoiseLine {
+  std::uint32_t slope, start;
+
+  LPMM_HD std::uint32_t draw(std::uint32_t lane) const { return (slope * lane + start) >> 16; }
+};
+LPMM_HD NoiseLine noise_line(const Noise& n, std::uint32_t group) {
+  const PhiloxWords w = noise_words(n, n.first_group + group);
+  return {w.x[0], w.x[1] + (n.shift << 16)};
+}
+
+// The 16-bit draw that rounds an element, 0..65535.
+LPMM_HD std::uint32_t rounding_draw(const Noise& n, std::int64_t element) {
+  const NoiseLine line = noise_line(n, static_cast<std::uint32_t>(element / kGroup));
+  return line.draw(static_cast<std::uint32_t>(element % kGroup));
+}
+
+// A 16-bit draw for whatever is not rounding, 0..65535: eight to a call. Element e takes draw (e % 128) / 16
+// of call 16 * (e / 128) + e % 16, so that neighbouring lanes run neighbouring counters.
 LPMM_HD std::uint32_t noise_draw(const Noise& n, std::int64_t element) {
   const std::uint32_t group = n.first_group + static_cast<std::uint32_t>(element / kGroup);
   const auto lane = static_cast<std::uint32_t>(element % kGroup);
   const PhiloxWords w = noise_words(n, 16 * group + lane % 16);
   const std::uint32_t draw = lane / 16;
-  return ((w.x[draw / 2] >> (16 * (draw % 2))) + n.shift) & 0xFFFFU;
+  return w.x[draw / 2] >> (16 * (draw % 2)) & 0xFFFFU;
 }
 
 // The uniform number of a draw, (r + 1/2) / 2^16 in (0, 1).

@@ -137,7 +137,7 @@ class Packed {
       used_range_ += largest / (step * limit) / static_cast<double>(steps_.size());
       for (std::size_t i = b * block(); i < end; ++i) {
         codes_[i] = encode_value(format_, table_, Rounding::kStochastic, x[i], step,
-                                 noise_draw(noise, static_cast<std::int64_t>(i)));
+                                 rounding_draw(noise, static_cast<std::int64_t>(i)));
       }
     }
   }

@@ -15,16 +15,18 @@ namespace lpmm::kernels {
 struct TileKernels {
   const char* name;
 
-  // words[64*g + 16*w + lane] = word w of the Philox call of that lane in group first_group + g: draw d of
-  // the lane is its half d % 2 in word d / 2 (kernels/noise.h).
+  // The lines of rounding's draws, from group first_group of the tensor on (kernels/noise.h).
+  void (*lines)(const Noise& noise, std::int64_t first_group, std::int64_t groups, NoiseLine* lines);
+  // What dropout draws. words[64*g + 16*w + lane] = word w of the Philox call of that lane in group
+  // first_group + g: draw d of the lane is its half d % 2 in word d / 2.
   void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
 
   // A tile: `codes` of whole groups, with a step for each block that they touch. Packed formats only.
   void (*decode)(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, float* values);
-  // `words` from draw(), for the same groups; not read under round-to-nearest.
+  // `lines` of the same groups; not read under round-to-nearest.
   void (*encode)(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
-                 const std::uint32_t* words, std::int64_t count, std::uint8_t* codes);
+                 const NoiseLine* lines, std::int64_t count, std::uint8_t* codes);
 
   // Bits of the largest magnitude of each block.
   void (*largest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
@@ -32,18 +34,21 @@ struct TileKernels {
   void (*add_scaled)(float* sum, const float* addend, float scale, std::int64_t count);
   // fp64, element e in lane e % 16, lanes added as a tree.
   double (*square_sum)(const float* values, std::int64_t count);
-  // Any count and alignment. Stochastic with the `words` of a group's first element, else to nearest.
-  void (*to_bf16)(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out);
+  // Any count and alignment, from a group's first element on. Stochastic with `lines`, else to nearest.
+  void (*to_bf16)(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out);
   void (*from_bf16)(const std::uint16_t* values, std::int64_t count, float* out);
 };
 
-// The draw of an element among the words of its tile.
+// Dropout's draw of an element among the words of its tile.
 inline std::uint32_t draw_of(const std::uint32_t* words, std::int64_t element) {
   const std::int64_t lane = element % kGroup;
   return words[64 * (element / kGroup) + 16 * (lane / 32) + lane % 16] >> (16 * (lane / 16 % 2)) & 0xFFFFU;
 }
-inline std::uint16_t round_to_bf16(float value, const std::uint32_t* words, std::int64_t element) {
-  return words == nullptr ? float_to_bf16(value) : float_to_bf16_stochastic(value, draw_of(words, element));
+inline std::uint32_t draw_of(const NoiseLine* lines, std::int64_t element) {
+  return lines[element / kGroup].draw(static_cast<std::uint32_t>(element % kGroup));
+}
+inline std::uint16_t round_to_bf16(float value, const NoiseLine* lines, std::int64_t element) {
+  return lines == nullptr ? float_to_bf16(value) : float_to_bf16_stochastic(value, draw_of(lines, element));
 }
 
 const TileKernels& tile_kernels();  // the set in use

@@ -275,7 +275,7 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
 
 template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide>
 void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT values,
-                 const std::uint16_t* HWY_RESTRICT steps, const std::uint32_t* HWY_RESTRICT words,
+                 const std::uint16_t* HWY_RESTRICT steps, const NoiseLine* HWY_RESTRICT lines,
                  std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
   using Signed = std::make_signed_t<CodeOf<kWide>>;
   using Code = std::conditional_t<has_signed_codes(kCoding), Signed, CodeOf<kWide>>;
@@ -289,23 +289,20 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
     if constexpr (!kWide) {
       if (bits == 8) group = codes;
     }
+    Draws draws;
+    if constexpr (kStochastic) draws = Draws(*lines++);
     for (std::int64_t half = 0; half < kGroup; half += kGroup / 2) {
       if (((first + half) & block_mask) == 0) {
         encoder.set_step(codec.format, bf16_to_float(steps[(first + half) >> block_shift]));
       }
       for (std::int64_t row = half; row < half + kGroup / 2; row += 2 * kRow) {
-        constexpr int kColumns = kSide / 2;
         RowsF x;
-        RowsI draws, rows;
+        RowsI draw, rows;
         each([&](int i) { x[i] = hn::Load(DF(), values + first + row + i * kLanes); });
         if constexpr (kStochastic) {
-          each([&](int i) {
-            const VU w = hn::Load(DU(), words + first / 2 + row / 2 + i % kColumns * kLanes);
-            draws[i] =
-                hn::BitCast(DI(), i < kColumns ? hn::And(w, hn::Set(DU(), 0xFFFFU)) : hn::ShiftRight<16>(w));
-          });
+          each([&](int i) { draw[i] = hn::BitCast(DI(), draws.next()); });
         }
-        encoder(x, draws, rows);
+        encoder(x, draw, rows);
         store_rows(rows, reinterpret_cast<Code*>(group) + row);
       }
     }
@@ -353,8 +350,8 @@ EncodeLoop encode_loop_of(Format f, Rounding rounding) {
 }
 
 void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
-            const std::uint32_t* words, std::int64_t count, std::uint8_t* codes) {
-  encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, words, count, codes);
+            const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
+  encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, lines, count, codes);
 }
 
 #endif

@@ -61,32 +61,34 @@ double square_sum(const float* HWY_RESTRICT values, std::int64_t count) {
 }
 
 template <bool kStochastic>
-void to_bf16_loop(const float* HWY_RESTRICT values, const std::uint32_t* HWY_RESTRICT words,
-                  std::int64_t count, std::uint16_t* HWY_RESTRICT out) {
+void to_bf16_loop(const float* HWY_RESTRICT values, const NoiseLine* HWY_RESTRICT lines, std::int64_t count,
+                  std::uint16_t* HWY_RESTRICT out) {
   const DU du;
   const hn::Rebind<std::uint16_t, DF> d16;
+  Draws draws;
   std::int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
+    if constexpr (kStochastic) {
+      if (i % kGroup == 0) draws = Draws(lines[i / kGroup]);
+    }
     const VF x = hn::LoadU(DF(), values + i);
     const VU u = hn::BitCast(du, x);
     const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
     VU rounded = hn::Add(hn::Add(u, hn::Set(du, 0x7FFF)), odd);
     if constexpr (kStochastic) {
-      const VU w = hn::LoadU(du, words + i / 32 * 16 + i % 16);
-      const VU draw = i / 16 % 2 == 0 ? hn::And(w, hn::Set(du, 0xFFFF)) : hn::ShiftRight<16>(w);
       const auto ordinary = hn::Lt(hn::Abs(x), hn::BitCast(DF(), hn::Set(du, 0x7F7F0000)));
-      rounded = hn::IfThenElse(hn::RebindMask(du, ordinary), hn::Add(u, draw), rounded);
+      rounded = hn::IfThenElse(hn::RebindMask(du, ordinary), hn::Add(u, draws.next()), rounded);
     }
     const VU quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40));
     const VU b = hn::IfThenElse(hn::RebindMask(du, hn::Ne(x, x)), quiet, hn::ShiftRight<16>(rounded));
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(DI(), b)), d16, out + i);
   }
-  for (; i < count; ++i) out[i] = round_to_bf16(values[i], kStochastic ? words : nullptr, i);
+  for (; i < count; ++i) out[i] = round_to_bf16(values[i], kStochastic ? lines : nullptr, i);
 }
 
-void to_bf16(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out) {
-  words == nullptr ? to_bf16_loop<false>(values, words, count, out)
-                   : to_bf16_loop<true>(values, words, count, out);
+void to_bf16(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out) {
+  lines == nullptr ? to_bf16_loop<false>(values, lines, count, out)
+                   : to_bf16_loop<true>(values, lines, count, out);
 }
 
 void from_bf16(const std::uint16_t* HWY_RESTRICT values, std::int64_t count, float* HWY_RESTRICT out) {

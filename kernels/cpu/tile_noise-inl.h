@@ -1,5 +1,4 @@
-// The noise generator, N calls side by side. It needs no transposition: lane i of a row of 16 elements takes
-// its draw from the call of counter i (kernels/noise.h).
+// The noise generator, 16 calls side by side (kernels/noise.h).
 // Compiled once for each instruction set, with the file that includes it.
 #if defined(LPMM_KERNELS_CPU_TILE_NOISE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LPMM_KERNELS_CPU_TILE_NOISE_INL_H_
@@ -30,51 +29,87 @@ HWY_INLINE void philox_round(VU (&x)[4], VU m0, VU m1, VU k0, VU k1) {
   asm("" : "+m"(x[3]));
 }
 
-void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
-          std::uint32_t* HWY_RESTRICT words) {
-  const DU du;
-  const VU m0 = hn::Set(du, 0xD2511F53U);
-  const VU m1 = hn::Set(du, 0xCD9E8D57U);
-  VU k0[10];
-  VU k1[10];
-  auto key0 = static_cast<std::uint32_t>(noise.seed);
-  auto key1 = static_cast<std::uint32_t>(noise.seed >> 32);
-  for (int r = 0; r < 10; ++r) {
-    k0[r] = hn::Set(du, key0);
-    k1[r] = hn::Set(du, key1);
-    key0 += 0x9E3779B9U;
-    key1 += 0xBB67AE85U;
+// Philox of neighbouring counters, their key and constant words spread over vectors. The counters of even
+// lanes lie in one vector, those of odd lanes, shifted down, in the next.
+class Philox {
+ public:
+  HWY_INLINE explicit Philox(const Noise& noise)
+      : tensor_(hn::Set(DU(), noise.tensor)),
+        step_(hn::Set(DU(), noise.step)),
+        stream_(hn::Set(DU(), noise.stream)) {
+    auto key0 = static_cast<std::uint32_t>(noise.seed);
+    auto key1 = static_cast<std::uint32_t>(noise.seed >> 32);
+    for (int r = 0; r < 10; ++r) {
+      k0_[r] = hn::Set(DU(), key0);
+      k1_[r] = hn::Set(DU(), key1);
+      key0 += 0x9E3779B9U;
+      key1 += 0xBB67AE85U;
+    }
   }
-  const VU c1 = hn::Set(du, noise.tensor);
-  const VU c2 = hn::Set(du, noise.step);
-  const VU c3 = hn::Set(du, noise.stream);
-  const hn::Repartition<std::uint16_t, DU> d16;
-  const auto shift = hn::Set(d16, static_cast<std::uint16_t>(noise.shift));
-  // All 16 calls of a group side by side: the multiplications' latency hides behind the other calls.
-  constexpr std::int64_t kVectors = 2 * kRow / kLanes;
-  auto call = (noise.first_group + static_cast<std::uint32_t>(first_group)) * 16U;
-  for (std::int64_t g = 0; g < groups; ++g, call += 16) {
+
+  // Words 0 to kWords - 1 of the calls `call` to call + kCalls - 1: words[w][i] of call + i * kLanes on. Side
+  // by side, the multiplications' latency hides behind the other calls.
+  template <int kCalls, int kWords>
+  HWY_INLINE void words(std::uint32_t call, VU (&words)[kWords][kCalls / kLanes]) const {
+    const VU m0 = hn::Set(DU(), 0xD2511F53U), m1 = hn::Set(DU(), 0xCD9E8D57U);
+    constexpr int kVectors = static_cast<int>(2 * kCalls / kLanes);
     VU x[kVectors][4];
-    for (std::int64_t i = 0; i < kVectors; i += 2) {
-      const VU calls = hn::Iota(du, call + static_cast<std::uint32_t>(i / 2 * kLanes));
+    for (int i = 0; i < kVectors; i += 2) {
+      const VU calls = hn::Iota(DU(), call + static_cast<std::uint32_t>(i / 2 * kLanes));
       x[i][0] = calls;
-      x[i + 1][0] = hn::BitCast(du, hn::ShiftRight<32>(hn::BitCast(DU64(), calls)));
-      for (std::int64_t k = i; k < i + 2; ++k) {
-        x[k][1] = c1;
-        x[k][2] = c2;
-        x[k][3] = c3;
+      x[i + 1][0] = hn::BitCast(DU(), hn::ShiftRight<32>(hn::BitCast(DU64(), calls)));
+      for (int k = i; k < i + 2; ++k) {
+        x[k][1] = tensor_;
+        x[k][2] = step_;
+        x[k][3] = stream_;
       }
     }
 #pragma GCC unroll 10
     for (int r = 0; r < 10; ++r) {
-      for (auto& state : x) philox_round(state, m0, m1, k0[r], k1[r]);
+      for (auto& state : x) philox_round(state, m0, m1, k0_[r], k1_[r]);
     }
-    for (std::int64_t i = 0; i < kVectors; i += 2) {
-      for (int w = 0; w < 4; ++w) {
-        const VU odd = hn::BitCast(du, hn::ShiftLeft<32>(hn::BitCast(DU64(), x[i + 1][w])));
-        const VU both = hn::OddEven(odd, x[i][w]);
-        hn::Store(hn::BitCast(du, hn::Add(hn::BitCast(d16, both), shift)), du,
-                  words + 64 * g + 16 * w + i / 2 * kLanes);
+    for (int i = 0; i < kVectors; i += 2) {
+      for (int w = 0; w < kWords; ++w) {
+        const VU odd = hn::BitCast(DU(), hn::ShiftLeft<32>(hn::BitCast(DU64(), x[i + 1][w])));
+        words[w][i / 2] = hn::OddEven(odd, x[i][w]);
+      }
+    }
+  }
+
+ private:
+  VU tensor_, step_, stream_;
+  VU k0_[10], k1_[10];
+};
+
+constexpr int kCalls = 16;  // side by side
+using CallWords = VU[kCalls / kLanes];
+
+void lines(const Noise& noise, std::int64_t first_group, std::int64_t groups, NoiseLine* HWY_RESTRICT lines) {
+  const Philox philox(noise);
+  const VU shift = hn::Set(DU(), noise.shift << 16);
+  for (std::int64_t g = 0; g < groups; g += kCalls) {
+    CallWords words[2];
+    philox.words<kCalls>(noise.first_group + static_cast<std::uint32_t>(first_group + g), words);
+    alignas(64) std::uint32_t slopes[kCalls], starts[kCalls];
+    for (int i = 0; i < kCalls / kLanes; ++i) {
+      hn::Store(words[0][i], DU(), slopes + i * kLanes);
+      hn::Store(hn::Add(words[1][i], shift), DU(), starts + i * kLanes);
+    }
+    const std::int64_t here = groups - g < kCalls ? groups - g : kCalls;
+    for (std::int64_t i = 0; i < here; ++i) lines[g + i] = {slopes[i], starts[i]};
+  }
+}
+
+void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
+          std::uint32_t* HWY_RESTRICT out) {
+  const Philox philox(noise);
+  auto call = (noise.first_group + static_cast<std::uint32_t>(first_group)) * 16U;
+  for (std::int64_t g = 0; g < groups; ++g, call += 16) {
+    CallWords words[4];
+    philox.words<kCalls>(call, words);
+    for (int w = 0; w < 4; ++w) {
+      for (int i = 0; i < kCalls / kLanes; ++i) {
+        hn::Store(words[w][i], DU(), out + 64 * g + 16 * w + i * kLanes);
       }
     }
   }

@@ -4,15 +4,18 @@
 namespace lpmm::kernels {
 namespace {
 
+void lines(const Noise& noise, std::int64_t first_group, std::int64_t groups, NoiseLine* out) {
+  for (std::int64_t g = 0; g < groups; ++g) {
+    out[g] = noise_line(noise, static_cast<std::uint32_t>(first_group + g));
+  }
+}
+
 void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words) {
   for (std::int64_t g = 0; g < groups; ++g) {
     for (std::uint32_t lane = 0; lane < 16; ++lane) {
       const std::uint32_t group = noise.first_group + static_cast<std::uint32_t>(first_group + g);
       const PhiloxWords w = noise_words(noise, 16 * group + lane);
-      for (std::uint32_t i = 0; i < 4; ++i) {
-        const std::uint32_t low = (w.x[i] + noise.shift) & 0xFFFFU, high = (w.x[i] >> 16) + noise.shift;
-        words[64 * g + 16 * i + lane] = high << 16 | low;
-      }
+      for (std::uint32_t i = 0; i < 4; ++i) words[64 * g + 16 * i + lane] = w.x[i];
     }
   }
 }
@@ -26,10 +29,10 @@ void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const
 }
 
 void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
-            const std::uint32_t* words, std::int64_t count, std::uint8_t* codes) {
+            const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
   for (std::int64_t i = 0; i < count; ++i) {
     const float step = bf16_to_float(steps[i / codec.block]);
-    const std::uint32_t draw = takes_draws(codec.rounding) ? draw_of(words, i) : 0;
+    const std::uint32_t draw = takes_draws(codec.rounding) ? draw_of(lines, i) : 0;
     store_code(codes, codec.format, i,
                step == 0.0F ? static_cast<std::uint32_t>(table.zero)
                             : encode_value(codec.format, table, codec.rounding, values[i], step, draw));
@@ -60,8 +63,8 @@ double square_sum(const float* values, std::int64_t count) {
   return lanes[0];
 }
 
-void to_bf16(const float* values, const std::uint32_t* words, std::int64_t count, std::uint16_t* out) {
-  for (std::int64_t i = 0; i < count; ++i) out[i] = round_to_bf16(values[i], words, i);
+void to_bf16(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out) {
+  for (std::int64_t i = 0; i < count; ++i) out[i] = round_to_bf16(values[i], lines, i);
 }
 
 void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
@@ -71,8 +74,8 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar",   draw,       decode,  encode,   largest,
-                                          add_scaled, square_sum, to_bf16, from_bf16};
+  static constexpr TileKernels kScalar = {"scalar", lines,      draw,       decode,  encode,
+                                          largest,  add_scaled, square_sum, to_bf16, from_bf16};
   return kScalar;
 }
 

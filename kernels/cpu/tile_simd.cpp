@@ -23,8 +23,8 @@ const TileKernels* tile_kernels() {
                                        : HWY_TARGET == HWY_AVX2 ? "avx2"
                                        : HWY_TARGET == HWY_SSE4 ? "sse4"
                                                                 : "ssse3";
-  static constexpr TileKernels kKernels = {kName,      draw,       decode,  encode,   largest,
-                                           add_scaled, square_sum, to_bf16, from_bf16};
+  static constexpr TileKernels kKernels = {kName,   lines,      draw,       decode,  encode,
+                                           largest, add_scaled, square_sum, to_bf16, from_bf16};
   return &kKernels;
 }
 

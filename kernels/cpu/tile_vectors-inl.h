@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "kernels/noise.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
@@ -58,6 +60,23 @@ HWY_INLINE VI truncate_to_int(VF x) {
   return VI{_mm_cvttps_epi32(x.raw)};
 #endif
 }
+
+// The draws of a group, a vector of neighbouring lanes at a time.
+class Draws {
+ public:
+  Draws() = default;
+  HWY_INLINE explicit Draws(NoiseLine line)
+      : next_(hn::Add(hn::Mul(hn::Set(DU(), line.slope), hn::Iota(DU(), 0)), hn::Set(DU(), line.start))),
+        stride_(hn::Set(DU(), line.slope * static_cast<std::uint32_t>(kLanes))) {}
+  HWY_INLINE VU next() {
+    const VU draws = hn::ShiftRight<16>(next_);
+    next_ = hn::Add(next_, stride_);
+    return draws;
+  }
+
+ private:
+  VU next_, stride_;
+};
 
 #endif
 }  // namespace HWY_NAMESPACE

@@ -238,7 +238,7 @@ LPMM_HD std::uint8_t packed_byte(Format f, std::int32_t zero, const std::uint32_
 }
 
 LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) {
-  const std::uint32_t draw = takes_draws(s.codec.rounding) ? noise_draw(s.noise, element) : 0U;
+  const std::uint32_t draw = takes_draws(s.codec.rounding) ? rounding_draw(s.noise, element) : 0U;
   if (s.codec.format.map == Map::kBf16) {
     return takes_draws(s.codec.rounding) ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
   }

@@ -37,6 +37,7 @@ Meter parse_meter(const Json& j) {
 
 Json computed_by() {
   return {{"version", LPMM_VERSION},
+          {"noise", kRoundingNoise},
           {"simd", kernels::simd_level()},
           {"compute_library", kernels::compute_library()}};
 }

@@ -37,7 +37,7 @@ TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
   for (std::int64_t i = 0; i < n; ++i) {
     const float step = bf16_to_float(whole.view().steps[i / 128]);
     EXPECT_EQ(whole.code(i), encode_value(codec.format, {}, codec.rounding, x[static_cast<std::size_t>(i)],
-                                          step, noise_draw(noise, i)));
+                                          step, rounding_draw(noise, i)));
   }
   // In ranges, the same bytes.
   Packed parts(codec, n);

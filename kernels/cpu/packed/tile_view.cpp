@@ -23,11 +23,11 @@ void make_storable(float* values, std::int64_t count) {
   }
 }
 
-void encode_plain(const TileView& t, const float* values, const std::uint32_t* words) {
+void encode_plain(const TileView& t, const float* values, const NoiseLine* lines) {
   if (t.codec.format.map == Map::kFp32) {
     std::memcpy(t.codes, values, static_cast<std::size_t>(4 * t.count));
   } else {
-    tile_kernels().to_bf16(values, takes_draws(t.codec.rounding) ? words : nullptr, t.count,
+    tile_kernels().to_bf16(values, takes_draws(t.codec.rounding) ? lines : nullptr, t.count,
                            reinterpret_cast<std::uint16_t*>(t.codes));
   }
 }
@@ -86,11 +86,11 @@ bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& 
     kernels.largest(values, t.padded, block, largest.data());
   }
   if (takes_draws(t.codec.rounding) && t.codec.format.map != Map::kFp32) {
-    kernels.draw(rounding_noise(t.codec.rounding, noise), t.first / kGroup, t.padded / kGroup,
-                 s.words.data());
+    kernels.lines(rounding_noise(t.codec.rounding, noise), t.first / kGroup, t.padded / kGroup,
+                  s.lines.data());
   }
   if (!is_packed(t.codec.format)) {
-    encode_plain(t, values, s.words.data());
+    encode_plain(t, values, s.lines.data());
     return storable;
   }
   for (std::int64_t b = 0; b < t.blocks; ++b) {
@@ -99,7 +99,7 @@ bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& 
                                            : next_accumulator_step(t.codec, most, t.steps[b]);
   }
   Steps room;
-  kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.words.data(), t.padded, t.codes);
+  kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.lines.data(), t.padded, t.codes);
   return storable;
 }
 

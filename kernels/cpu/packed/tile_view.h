@@ -18,7 +18,7 @@ using Steps = std::array<std::uint16_t, kBlocksPerTile>;
 // The temporaries of one thread.
 struct Scratch {
   alignas(64) RoleArray<std::array<float, kTile>> values;
-  alignas(64) std::array<std::uint32_t, kTile / 2> words;
+  alignas(64) std::array<NoiseLine, kTile / kGroup> lines;
   // What a role held before an update, for the ledger.
   alignas(64) std::array<float, kTile> old_values, stored_values;
   alignas(64) std::array<std::int32_t, kTile> old_numbers, numbers;

@@ -36,7 +36,7 @@ Values decode_all(const Stored& s) {
 void encode_element(Stored& s, std::int64_t e, float x, const Noise& noise) {
   const Format f = s.codec.format;
   const bool stochastic = takes_draws(s.codec.rounding);
-  const std::uint32_t draw = stochastic ? noise_draw(rounding_noise(s.codec.rounding, noise), e) : 0;
+  const std::uint32_t draw = stochastic ? rounding_draw(rounding_noise(s.codec.rounding, noise), e) : 0;
   if (f.map == Map::kFp32) {
     std::memcpy(s.codes.data() + 4 * e, &x, 4);
   } else if (f.map == Map::kBf16) {
