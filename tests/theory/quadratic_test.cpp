@@ -99,7 +99,7 @@ TEST(QuadraticTest, QuasiStochasticRoundingIsPredicted) {
         if (bits == 4 && momentum != 0) continue;  // up to a third above: theory/README.md 5
         QuadraticRun run = short_run(bits, StepMode::kSticky, lr, momentum);
         run.parameter.rounding = Rounding::kQuasiStochastic;
-        expect_predicted(run);
+        expect_predicted(run, bits == 4 ? 0.15 : 0.1);  // twelve seeds: 7 % above, with a spread of 2 %
       }
     }
   }
@@ -180,7 +180,7 @@ TEST(QuadraticTest, ErrorFeedbackGainsAtSmallRates) {
   EXPECT_NEAR(eight.second, 1, 0.1);
   EXPECT_LT(eight.first, plain.first / 4);
   EXPECT_LT(four.second, 0.6);
-  EXPECT_LT(four.first, 0.75 * plain.first);
+  EXPECT_LT(four.first, 0.8 * plain.first);  // twelve seeds: 0.72, with a spread of 0.02
 }
 
 // The theorems bound what real runs do, and by no more than the worst case of the rounding in them.
