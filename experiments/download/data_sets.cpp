@@ -44,13 +44,18 @@ const std::vector<DataSet>& data_sets() {
   return table;
 }
 
-const DataSet& find_data_set(const std::string& name) {
+std::vector<std::string_view> data_set_names() {
   std::vector<std::string_view> names;
+  for (const DataSet& set : data_sets()) names.push_back(set.name);
+  return names;
+}
+
+const DataSet& find_data_set(const std::string& name) {
   for (const DataSet& set : data_sets()) {
     if (set.name == name) return set;
-    names.push_back(set.name);
   }
-  throw UsageError(fmt::format("there is no data set {}; did you mean {}?", name, nearest_name(name, names)));
+  throw UsageError(
+      fmt::format("there is no data set {}; did you mean {}?", name, nearest_name(name, data_set_names())));
 }
 
 std::string by_hand(const DataSet& set, const std::string& folder, const std::vector<DataFile>& missing) {

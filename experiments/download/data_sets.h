@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace lpmm {
@@ -23,6 +24,7 @@ struct DataSet {
 };
 
 const std::vector<DataSet>& data_sets();
+std::vector<std::string_view> data_set_names();
 
 // Throws UsageError with the nearest name where none has this one.
 const DataSet& find_data_set(const std::string& name);

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <ranges>
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/shipped_configs.h"
@@ -115,7 +114,7 @@ Words arguments_of(const CLI::App& app, const std::string& begin) {
     if (name == "CONFIG") return starting_with(begin, shipped_config_names());
     if (name == "SHELL") return starting_with(begin, Words{"bash", "zsh", "fish"});
     if (name == "WORD") return starting_with(begin, key_names());
-    if (name == "NAME") return starting_with(begin, std::views::transform(data_sets(), &DataSet::name));
+    if (name == "NAME") return starting_with(begin, data_set_names());
   }
   return {};
 }

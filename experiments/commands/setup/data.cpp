@@ -3,7 +3,6 @@
 #include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
-#include <ranges>
 #include <vector>
 
 #include "experiments/commands/arguments.h"
@@ -103,8 +102,8 @@ void add_data_command(CLI::App& program, Action& action) {
 
   auto g = std::make_shared<GetArguments>();
   CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
-  const auto names = std::views::transform(data_sets(), &DataSet::name);
-  get->add_option("NAME", g->names, fmt::format("{}; one or more", fmt::join(names, ", ")))->required();
+  get->add_option("NAME", g->names, fmt::format("{}; one or more", fmt::join(data_set_names(), ", ")))
+      ->required();
   get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
       ->check(kNotEmpty)
       ->type_name("DIR");
