@@ -60,7 +60,7 @@ std::string map_choices(bool (*wanted)(const MapRow&)) {
     names.push_back(std::has_single_bit(row.widths) ? to_string(Format{row.map, bits})
                                                     : std::string(row.name));
   }
-  const std::string last = names.empty() ? "" : names.back();
+  std::string last = names.empty() ? "" : names.back();
   if (names.size() < 2) return last;
   names.pop_back();
   return fmt::format("{} or {}", fmt::join(names, ", "), last);
