@@ -307,7 +307,7 @@ std::optional<std::size_t> TomlTable::choice(std::string_view key,
 }
 
 std::optional<std::vector<std::string>> TomlTable::plain_values(std::string_view key) const {
-  const auto out = view_->each<std::string>(key, "an array of values", [&](const toml::node& n) {
+  auto out = view_->each<std::string>(key, "an array of values", [&](const toml::node& n) {
     if (n.is_table()) view_->fail(n, fmt::format("{} holds plain values", view_->full(key)));
     return value_text(n);
   });

@@ -96,7 +96,8 @@ TEST(Rounding, QuasiCovarianceIsTheCodecs) {
           const double b = correlation * a + std::sqrt(1 - correlation * correlation) * normal(random);
           const auto error = [&](double update, const Noise& noise) {
             const double x = static_cast<float>(spread * kStep * update);
-            return stored(kFormat, Rounding::kQuasiStochastic, x, kStep, rounding_draw(quasi_noise(noise), i)) -
+            return stored(kFormat, Rounding::kQuasiStochastic, x, kStep,
+                          rounding_draw(quasi_noise(noise), i)) -
                    x;
           };
           sum += error(a, first) * error(b, second) / kDraws;
