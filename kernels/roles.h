@@ -14,7 +14,7 @@ inline constexpr int kRoles = static_cast<int>(Role::kVariance) + 1;  // the las
 
 // One T for every role.
 template <class T>
-struct RoleArray {
+struct RoleArray {  // NOLINT(bugprone-reserved-identifier): __i0 is the compiler's, of operator==
   T of[kRoles];
 
   LPMM_HD constexpr T& operator[](Role role) { return of[static_cast<int>(role)]; }

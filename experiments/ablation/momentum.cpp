@@ -51,7 +51,7 @@ std::vector<Cell> momentum_cells(bool quick) {
       for (const Cell& policy : kPolicies) {
         Cell cell = cell_of(policy, microbatches, rate, quick);
         if (microbatches != 1 && is_packed(cell.run.parameter.format) && !cell.error_feedback) continue;
-        cells.push_back(std::move(cell));
+        cells.push_back(cell);
       }
     }
   }
