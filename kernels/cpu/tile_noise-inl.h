@@ -29,6 +29,10 @@ HWY_INLINE void philox_round(VU (&x)[4], VU m0, VU m1, VU k0, VU k1) {
   asm("" : "+m"(x[3]));
 }
 
+// Calls side by side: the multiplications' latency of one hides behind the others.
+constexpr int kCalls = 16;
+using CallWords = VU[kCalls / kLanes];
+
 // Philox of neighbouring counters, their key and constant words spread over vectors. The counters of even
 // lanes lie in one vector, those of odd lanes, shifted down, in the next.
 class Philox {
@@ -47,10 +51,9 @@ class Philox {
     }
   }
 
-  // Words 0 to kWords - 1 of the calls `call` to call + kCalls - 1: words[w][i] of call + i * kLanes on. Side
-  // by side, the multiplications' latency hides behind the other calls.
-  template <int kCalls, int kWords>
-  HWY_INLINE void words(std::uint32_t call, VU (&words)[kWords][kCalls / kLanes]) const {
+  // Words 0 to kWords - 1 of the calls `call` to call + kCalls - 1: words[w][i] of call + i * kLanes on.
+  template <int kWords>
+  HWY_INLINE void words(std::uint32_t call, CallWords (&words)[kWords]) const {
     const VU m0 = hn::Set(DU(), 0xD2511F53U), m1 = hn::Set(DU(), 0xCD9E8D57U);
     constexpr int kVectors = static_cast<int>(2 * kCalls / kLanes);
     VU x[kVectors][4];
@@ -81,15 +84,12 @@ class Philox {
   VU k0_[10], k1_[10];
 };
 
-constexpr int kCalls = 16;  // side by side
-using CallWords = VU[kCalls / kLanes];
-
 void lines(const Noise& noise, std::int64_t first_group, std::int64_t groups, NoiseLine* HWY_RESTRICT lines) {
   const Philox philox(noise);
   const VU shift = hn::Set(DU(), noise.shift << 16);
   for (std::int64_t g = 0; g < groups; g += kCalls) {
     CallWords words[2];
-    philox.words<kCalls>(noise.first_group + static_cast<std::uint32_t>(first_group + g), words);
+    philox.words(noise.first_group + static_cast<std::uint32_t>(first_group + g), words);
     alignas(64) std::uint32_t slopes[kCalls], starts[kCalls];
     for (int i = 0; i < kCalls / kLanes; ++i) {
       hn::Store(words[0][i], DU(), slopes + i * kLanes);
@@ -106,7 +106,7 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
   auto call = (noise.first_group + static_cast<std::uint32_t>(first_group)) * 16U;
   for (std::int64_t g = 0; g < groups; ++g, call += 16) {
     CallWords words[4];
-    philox.words<kCalls>(call, words);
+    philox.words(call, words);
     for (int w = 0; w < 4; ++w) {
       for (int i = 0; i < kCalls / kLanes; ++i) {
         hn::Store(words[w][i], DU(), out + 64 * g + 16 * w + i * kLanes);

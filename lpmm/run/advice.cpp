@@ -1,6 +1,7 @@
 #include "lpmm/run/advice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -40,6 +41,16 @@ void add(LostUpdates& total, double& lost, const std::string& name, double share
 LostUpdates finish(LostUpdates total, double lost) {
   if (total.elements > 0) total.share = lost / static_cast<double>(total.elements);
   return total;
+}
+
+// The formats of this width for values that are never 0, as a list.
+std::string zero_free_formats(std::uint8_t bits) {
+  std::vector<std::string> names;
+  for (const MapRow& row : kMaps) {
+    if (!is_zero_free(row.map) || (row.widths >> bits & 1U) == 0) continue;
+    names.push_back(to_string(Format{row.map, bits}));
+  }
+  return fmt::format("{}", fmt::join(names, " or "));
 }
 
 }  // namespace
@@ -114,20 +125,6 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
       "larger learning rate",
       packed);
 }
-
-namespace {
-
-// The formats of this width for values that are never 0, as a list.
-std::string zero_free_formats(std::uint8_t bits) {
-  std::string names;
-  for (const MapRow& row : kMaps) {
-    if (!is_zero_free(row.map) || (row.widths >> bits & 1U) == 0) continue;
-    names += (names.empty() ? "" : " or ") + to_string(Format{row.map, bits});
-  }
-  return names;
-}
-
-}  // namespace
 
 std::string zero_variance_warning(const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {

@@ -1,6 +1,5 @@
 // `lpmm data tokenize` and `lpmm data get`: data sets before a run.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -102,8 +101,7 @@ void add_data_command(CLI::App& program, Action& action) {
 
   auto g = std::make_shared<GetArguments>();
   CLI::App* get = data->add_subcommand("get", "Download public data sets to where the program reads them");
-  get->add_option("NAME", g->names, fmt::format("{}; one or more", fmt::join(data_set_names(), ", ")))
-      ->required();
+  get->add_option("NAME", g->names, fmt::format("{}; one or more", join(data_set_names())))->required();
   get->add_option("--to", g->download.folder, "folder of data sets (default: $LPMM_DATA, else ~/.cache/lpmm)")
       ->check(kNotEmpty)
       ->type_name("DIR");
