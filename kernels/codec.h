@@ -198,14 +198,14 @@ LPMM_HD std::int32_t round_linear(float y, bool stochastic, std::uint32_t draw) 
   return stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
 }
 
-// The entries are k*k*unit. k from the root may be the lower neighbour's or, within rounding, one less or
-// more: the comparison is in values and the same for both. Up when u * gap >= the way to the upper entry.
+// The entries are k*k*unit. The root is that of the value itself, which a rule that divides by it has taken
+// already. Within rounding k may be one less or more: the comparison is in values and mends it where the
+// value is an entry. Up when u * gap >= the way to the upper entry.
 LPMM_HD std::int32_t encode_square_root(float x, float step, float levels, bool stochastic,
                                         std::uint32_t draw) {
   const float unit = step / (levels * levels);
-  float y = x * (1.0F / unit);
-  y = y > 0.0F ? y : 0.0F;
-  const float k = floorf(sqrtf(y));
+  const float root = x > 0.0F ? sqrtf(x) : 0.0F;
+  const float k = floorf(root * (1.0F / sqrtf(unit)));
   const float upper = k + 1.0F;
   const float rest = upper * upper * unit - x;
   const float u = static_cast<float>(draw) * (unit * 0x1p-16F) + unit * 0x1p-17F;  // the product is exact

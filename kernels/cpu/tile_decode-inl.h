@@ -20,6 +20,40 @@ namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
+// The values of a softsign format of few bits, by the low bits of the code: all of them twice over where
+// there are 8, and in vectors of 8 the positive half beside the negative one where there are 16.
+template <int kBits>
+struct SoftsignTable {
+  alignas(64) float values[16];
+  constexpr SoftsignTable() : values() {
+    constexpr int kLimit = (1 << (kBits - 1)) - 1;
+    for (int i = 0; i < 16; ++i) {
+      int code = i % (1 << kBits);
+      code = code > kLimit ? code - (1 << kBits) : code;
+      code = code < -kLimit ? -kLimit : code;
+      values[i] = static_cast<float>(code) / static_cast<float>(2 * kLimit - (code < 0 ? -code : code));
+    }
+  }
+};
+template <int kBits>
+inline constexpr SoftsignTable<kBits> kSoftsignTable;
+constexpr bool has_softsign_table(int bits) {
+  return bits <= 4 && kLanes >= 8;
+}
+template <int kBits>
+HWY_INLINE VF softsign_value(VI code) {
+  constexpr int kEntries = kLanes < (1 << kBits) ? static_cast<int>(kLanes) : 1 << kBits;
+  const auto index = hn::IndicesFromVec(DF(), hn::And(code, set(kEntries - 1)));
+  const float* values = kSoftsignTable<kBits>.values;
+  const VF low = hn::TableLookupLanes(hn::Load(DF(), values), index);
+  if constexpr (kEntries == 1 << kBits) {
+    return low;
+  } else {
+    const VF high = hn::TableLookupLanes(hn::Load(DF(), values + kEntries), index);
+    return hn::IfNegativeThenElse(hn::BitCast(DF(), code), high, low);
+  }
+}
+
 // What a block's values are computed with.
 template <Coding kCoding, int kBits>
 struct Decoder {
@@ -41,6 +75,8 @@ struct Decoder {
     } else if constexpr (kCoding == Coding::kSquareRoot) {
       const VF k = to_float(hn::Add(code, set(1)));
       return hn::Mul(hn::Mul(k, k), step);
+    } else if constexpr (kCoding == Coding::kSoftsign && has_softsign_table(kBits)) {
+      return hn::Mul(softsign_value<kBits>(code), step);
     } else if constexpr (kCoding == Coding::kSoftsign) {
       constexpr int kLimit = (1 << (kBits - 1)) - 1;
       const VI k = hn::Max(code, set(-kLimit));
@@ -121,7 +157,7 @@ DecodeLoop decode_loop_of(int bits, std::integer_sequence<int, kBits...>) {
   return kLoops[bits];
 }
 
-DecodeLoop decode_loop_of(Format f) {
+inline DecodeLoop decode_loop_of(Format f) {
   constexpr auto kWidths = std::make_integer_sequence<int, 17>();
   switch (coding_of(f.map)) {
     case Coding::kLinear:
@@ -142,8 +178,8 @@ DecodeLoop decode_loop_of(Format f) {
   return nullptr;
 }
 
-void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
-            std::int64_t count, float* values) {
+inline void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
+                   std::int64_t count, float* values) {
   decode_loop_of(codec.format)(codec, table, codes, steps, count, values);
 }
 

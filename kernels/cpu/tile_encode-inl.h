@@ -8,6 +8,7 @@
 #endif
 
 #include <bit>
+#include <cmath>
 #include <type_traits>
 
 #include "kernels/codec.h"
@@ -18,18 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
-
-// Two rows of 16 elements. Their vectors go through each stage side by side: alone, one would wait for its
-// own results most of the time.
-constexpr int kSide = static_cast<int>(2 * kRow / kLanes);
-using RowsF = VF[kSide];
-using RowsI = VI[kSide];
-
-template <class Stage>
-HWY_INLINE void each(const Stage& stage) {
-#pragma GCC unroll 8
-  for (int i = 0; i < kSide; ++i) stage(i);
-}
 
 // x / step to the last bit, for a step of 8 significant bits. With FMA the product with the rounded
 // reciprocal is mended by its residual, which is exact for every pair of mantissas (all 2^30 were compared;
@@ -82,33 +71,71 @@ HWY_INLINE VI with_sign_of(VF x, VI v) {
   return hn::Sub(hn::Xor(v, sign), sign);
 }
 
-// codec.h's encode_value for two rows.
+// Softsign of few bits: [0, 1] in 8 cells with at most one entry k / (2L - k) inside each, so that the cell
+// of a magnitude and one comparison lead to its lower neighbour. Twice over, for 16 lanes.
+struct SoftsignCells {
+  static constexpr float kPerUnit = 7.99F;  // 1 lies in the last cell, whatever rounding does
+  alignas(64) float entry[16], number[16];  // the entry inside, and how many are below the cell
+
+  constexpr explicit SoftsignCells(int limit) : entry(), number() {
+    for (int i = 0; i < 16; ++i) {
+      const float begin = static_cast<float>(i % 8) / kPerUnit;
+      int k = 0;
+      while (entry_of(k + 1, limit) <= begin) ++k;
+      number[i] = static_cast<float>(k);
+      entry[i] = entry_of(k + 1, limit);
+    }
+  }
+  static constexpr float entry_of(int k, int limit) {
+    return static_cast<float>(k) / static_cast<float>(2 * limit - k);
+  }
+};
+inline constexpr SoftsignCells kSoft3Cells(3), kSoft4Cells(7);
+
+// The zones of a map by column, where the coding has any.
+template <Coding kCoding>
+struct ZoneColumns {
+  HWY_INLINE explicit ZoneColumns(MapTable) {}
+};
+template <int kColumn, int kRepeat>
+struct Columns {
+  alignas(64) float first[kColumn], scale[kColumn], last[kColumn], stretch[kColumn];
+  alignas(64) std::int32_t number[kColumn];
+  explicit Columns(MapTable table) {
+    for (int i = 0; i < kColumn; ++i) {
+      const Zone& zone = table.zones[i % kRepeat];
+      first[i] = zone.first;
+      scale[i] = zone.scale;
+      last[i] = zone.last;
+      stretch[i] = zone.stretch;
+      number[i] = zone.number;
+    }
+  }
+};
+constexpr int kDynamicZones = 8;
+// The 8 of a dynamic map twice over, for 16 lanes; all of both sides else.
+template <>
+struct ZoneColumns<Coding::kDynamic> : Columns<2 * kDynamicZones, kDynamicZones> {
+  using Columns::Columns;
+};
+template <>
+struct ZoneColumns<Coding::kZones> : Columns<2 * kZones, 2 * kZones> {
+  using Columns::Columns;
+};
+
+// codec.h's encode_value for vectors side by side.
 template <Coding kCoding, bool kSigned, bool kStochastic>
-struct Encoder {
+struct Encoder : ZoneColumns<kCoding> {
   static constexpr bool kIsLinear = kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero;
   static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
 
   Quotient quotient;
-  VF draw_step = set(0.0F), half_step = set(0.0F);  // square root: u = draw * draw_step + half_step
+  // Square root: u = draw * draw_step + half_step.
+  VF inverse_root = set(0.0F), draw_step = set(0.0F), half_step = set(0.0F);
   std::int32_t limit, zero;
-  // The zones by column: the first 8 of a dynamic map twice over, for 16 lanes; all of both sides else.
-  static constexpr int kColumn = kCoding == Coding::kZones ? 2 * kZones : 16;
-  static constexpr int kDynamicZones = 8;
-  alignas(64) float first[kColumn], scale[kColumn], last[kColumn], stretch[kColumn];
-  alignas(64) std::int32_t number[kColumn];
 
-  HWY_INLINE Encoder(Format f, MapTable table) : quotient(0.0F), limit(code_limit(f.bits)), zero(table.zero) {
-    if constexpr (kCoding == Coding::kDynamic || kCoding == Coding::kZones) {
-      for (int i = 0; i < kColumn; ++i) {
-        const Zone& zone = table.zones[kCoding == Coding::kDynamic ? i % kDynamicZones : i];
-        first[i] = zone.first;
-        scale[i] = zone.scale;
-        last[i] = zone.last;
-        stretch[i] = zone.stretch;
-        number[i] = zone.number;
-      }
-    }
-  }
+  HWY_INLINE Encoder(Format f, MapTable table)
+      : ZoneColumns<kCoding>(table), quotient(0.0F), limit(code_limit(f.bits)), zero(table.zero) {}
 
   HWY_INLINE void set_step(Format f, float step) {
     const float levels = static_cast<float>(1 << f.bits);
@@ -116,6 +143,7 @@ struct Encoder {
     if (kCoding == Coding::kSquareRoot) step /= levels * levels;
     quotient = Quotient(step / kParts);
     if constexpr (kCoding == Coding::kSquareRoot) {
+      inverse_root = set(step > 0.0F ? 1.0F / std::sqrt(step) : 0.0F);
       draw_step = set(step * 0x1p-16F);
       half_step = set(step * (kStochastic ? 0x1p-17F : 0.5F));
     }
@@ -150,7 +178,8 @@ struct Encoder {
   HWY_INLINE void square_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
     const VF one = set(1.0F);
     RowsF k, upper, rest, u;
-    each([&](int i) { k[i] = hn::Sqrt(hn::Max(hn::Mul(x[i], quotient.inverse), hn::Zero(DF()))); });
+    // Of a negative value the root is NaN, and the larger of the two then 0.
+    each([&](int i) { k[i] = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF())); });
     each([&](int i) { code[i] = truncate_to_int(k[i]); });
     each([&](int i) { k[i] = to_float(code[i]); });
     each([&](int i) { upper[i] = hn::Add(k[i], one); });
@@ -173,8 +202,19 @@ struct Encoder {
     const VF one = set(1.0F);
     RowsF y, k, below;
     each([&](int i) { y[i] = hn::Mul(hn::Abs(x[i]), quotient.inverse); });
-    each([&](int i) { code[i] = truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))); });
-    each([&](int i) { k[i] = to_float(code[i]); });
+    if (kLanes >= 8 && limit <= 7) {
+      // One look at the entries around: beside an entry either neighbour leads to the same code.
+      const SoftsignCells& cells = limit == 7 ? kSoft4Cells : kSoft3Cells;
+      each([&](int i) {
+        const VI cell = truncate_to_int(hn::Mul(y[i], set(SoftsignCells::kPerUnit)));
+        const auto above = hn::Ge(y[i], Lookup8::of(DF(), cells.entry, cell));
+        k[i] = hn::Add(Lookup8::of(DF(), cells.number, cell), hn::IfThenElseZero(above, one));
+        code[i] = truncate_to_int(k[i]);
+      });
+    } else {
+      each([&](int i) { code[i] = truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))); });
+      each([&](int i) { k[i] = to_float(code[i]); });
+    }
     each([&](int i) { below[i] = hn::Sub(twice, k[i]); });
     each([&](int i) {
       k[i] = hn::Mul(hn::Sub(hn::Mul(below[i], y[i]), k[i]), hn::Mul(hn::Sub(below[i], one), half_inverse));
@@ -191,7 +231,7 @@ struct Encoder {
       z[i] = hn::Zero(DI());
     });
     for (int j = 1; j < kDynamicZones; ++j) {
-      const VF start = set(first[j]);
+      const VF start = set(this->first[j]);
       each([&](int i) {
         z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
       });
@@ -218,7 +258,7 @@ struct Encoder {
       is_negative[i] = hn::MaskFromVec(hn::BitCast(DF(), sign));
     });
     for (int j = 1; j < kZones; ++j) {
-      const VF positive = set(first[j]), negative = set(first[kZones + j]);
+      const VF positive = set(this->first[j]), negative = set(this->first[kZones + j]);
       each([&](int i) {
         const VF start = hn::IfThenElse(is_negative[i], negative, positive);
         z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
@@ -233,15 +273,18 @@ struct Encoder {
   HWY_INLINE void place_in_zones(const RowsI& z, const RowsI& draw, RowsF& y, RowsI& code) const {
     RowsF end;
     each([&](int i) {
-      y[i] = hn::Mul(hn::Sub(y[i], Lookup::of(DF(), first, z[i])), Lookup::of(DF(), scale, z[i]));
+      y[i] = hn::Mul(hn::Sub(y[i], Lookup::of(DF(), this->first, z[i])), Lookup::of(DF(), this->scale, z[i]));
     });
-    each([&](int i) { end[i] = Lookup::of(DF(), last, z[i]); });
+    each([&](int i) { end[i] = Lookup::of(DF(), this->last, z[i]); });
     each([&](int i) {
       y[i] = hn::Max(y[i], hn::Zero(DF()));
-      const VF beyond = hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), Lookup::of(DF(), stretch, z[i])));
+      const VF beyond =
+          hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), Lookup::of(DF(), this->stretch, z[i])));
       y[i] = hn::IfThenElse(hn::Gt(y[i], end[i]), beyond, y[i]);
     });
-    each([&](int i) { code[i] = hn::Add(Lookup::of(DI(), number, z[i]), round_position(y[i], draw[i])); });
+    each([&](int i) {
+      code[i] = hn::Add(Lookup::of(DI(), this->number, z[i]), round_position(y[i], draw[i]));
+    });
   }
 
   HWY_INLINE VI round_position(VF position, VI draw) const {
@@ -251,7 +294,7 @@ struct Encoder {
   }
 };
 
-// Two rows of codes, in order.
+// Codes in order.
 template <class Code>
 HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
 #if HWY_TARGET == HWY_AVX2
@@ -267,22 +310,37 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
     _mm256_storeu_si256(to, _mm256_permute4x64_epi64(low, 0xD8));
     _mm256_storeu_si256(to + 1, _mm256_permute4x64_epi64(high, 0xD8));
   }
+#elif HWY_TARGET <= HWY_AVX3
+  const __m512i low = _mm512_packs_epi32(rows[0].raw, rows[1].raw);
+  const __m512i high = _mm512_packs_epi32(rows[2].raw, rows[3].raw);
+  if constexpr (sizeof(Code) == 1) {
+    const __m512i mixed =
+        std::is_signed_v<Code> ? _mm512_packs_epi16(low, high) : _mm512_packus_epi16(low, high);
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    _mm512_storeu_si512(out, _mm512_permutexvar_epi32(order, mixed));
+  } else {
+    const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+    _mm512_storeu_si512(out, _mm512_permutexvar_epi64(order, low));
+    _mm512_storeu_si512(out + 32, _mm512_permutexvar_epi64(order, high));
+  }
 #else
   const hn::Rebind<Code, DF> dc;
   for (int i = 0; i < kSide; ++i) hn::StoreU(hn::DemoteTo(dc, rows[i]), dc, out + i * kLanes);
 #endif
 }
 
-template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide>
+// kBits: of the format, where the caller knows them; 0 elsewhere.
+template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide, int kBits = 0>
 void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT values,
                  const std::uint16_t* HWY_RESTRICT steps, const NoiseLine* HWY_RESTRICT lines,
                  std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
   using Signed = std::make_signed_t<CodeOf<kWide>>;
   using Code = std::conditional_t<has_signed_codes(kCoding), Signed, CodeOf<kWide>>;
-  const int bits = codec.format.bits;
+  const int bits = kBits != 0 ? kBits : codec.format.bits;
+  const Format format = {codec.format.map, static_cast<std::uint8_t>(bits)};
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
   const std::int64_t block_mask = codec.block - 1;
-  Encoder<kCoding, kSigned, kStochastic> encoder(codec.format, table);
+  Encoder<kCoding, kSigned, kStochastic> encoder(format, table);
   for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * bits) {
     alignas(64) CodeOf<kWide> unpacked[kGroup];
     CodeOf<kWide>* group = unpacked;
@@ -293,9 +351,9 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
     if constexpr (kStochastic) draws = Draws(*lines++);
     for (std::int64_t half = 0; half < kGroup; half += kGroup / 2) {
       if (((first + half) & block_mask) == 0) {
-        encoder.set_step(codec.format, bf16_to_float(steps[(first + half) >> block_shift]));
+        encoder.set_step(format, bf16_to_float(steps[(first + half) >> block_shift]));
       }
-      for (std::int64_t row = half; row < half + kGroup / 2; row += 2 * kRow) {
+      for (std::int64_t row = half; row < half + kGroup / 2; row += kSideBySide) {
         RowsF x;
         RowsI draw, rows;
         each([&](int i) { x[i] = hn::Load(DF(), values + first + row + i * kLanes); });
@@ -328,7 +386,7 @@ EncodeLoop encode_loop_of(Rounding rounding, int bits) {
                                : encode_loop<kCoding, kSigned, false, false>;
 }
 
-EncodeLoop encode_loop_of(Format f, Rounding rounding) {
+inline EncodeLoop encode_loop_of(Format f, Rounding rounding) {
   switch (coding_of(f.map)) {
     case Coding::kLinear:
       return encode_loop_of<Coding::kLinear>(rounding, f.bits);
@@ -349,8 +407,8 @@ EncodeLoop encode_loop_of(Format f, Rounding rounding) {
   return nullptr;
 }
 
-void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
-            const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
+inline void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
+                   const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
   encode_loop_of(codec.format, codec.rounding)(codec, table, values, steps, lines, count, codes);
 }
 

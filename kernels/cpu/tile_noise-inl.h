@@ -84,7 +84,8 @@ class Philox {
   VU k0_[10], k1_[10];
 };
 
-void lines(const Noise& noise, std::int64_t first_group, std::int64_t groups, NoiseLine* HWY_RESTRICT lines) {
+HWY_NOINLINE inline void lines(const Noise& noise, std::int64_t first_group, std::int64_t groups,
+                               NoiseLine* HWY_RESTRICT lines) {
   const Philox philox(noise);
   const VU shift = hn::Set(DU(), noise.shift << 16);
   for (std::int64_t g = 0; g < groups; g += kCalls) {
@@ -100,8 +101,8 @@ void lines(const Noise& noise, std::int64_t first_group, std::int64_t groups, No
   }
 }
 
-void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
-          std::uint32_t* HWY_RESTRICT out) {
+HWY_NOINLINE inline void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups,
+                              std::uint32_t* HWY_RESTRICT out) {
   const Philox philox(noise);
   auto call = (noise.first_group + static_cast<std::uint32_t>(first_group)) * 16U;
   for (std::int64_t g = 0; g < groups; ++g, call += 16) {

@@ -31,6 +31,19 @@ using VU64 = hn::Vec<DU64>;
 constexpr std::int64_t kLanes = HWY_MAX_BYTES / 4;
 constexpr std::int64_t kRow = 16;  // elements that share a draw of 16 neighbouring calls
 
+// Four vectors of neighbouring elements go through each operation side by side: alone, one would wait for its
+// own results most of the time.
+constexpr int kSide = 4;
+constexpr std::int64_t kSideBySide = kSide * kLanes;  // elements
+using RowsF = VF[kSide];
+using RowsI = VI[kSide];
+
+template <class Stage>
+HWY_INLINE void each(const Stage& stage) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kSide; ++i) stage(i);
+}
+
 HWY_INLINE VF set(float x) {
   return hn::Set(DF(), x);
 }

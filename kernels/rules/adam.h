@@ -22,9 +22,9 @@ struct Adam {
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
     F &p = x[Role::kParameter], &m = x[Role::kMomentum], &v = x[Role::kVariance];
-    F g = x[Role::kAccumulator] * F(gradient_scale);
-    if (coupled_decay != 0.0F) g = g + F(coupled_decay) * p;
-    if (decay_factor != 1.0F) p = p * F(decay_factor);
+    F g = scaled(x[Role::kAccumulator], gradient_scale);
+    if (!same(coupled_decay, 0.0F)) g = g + F(coupled_decay) * p;
+    p = scaled(p, decay_factor);
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
     p = p - F(step_size) * (m / (square_root(v) * F(variance_scale) + F(epsilon)));

@@ -27,7 +27,7 @@ struct Lamb {
   template <class F>
   LPMM_HD F direction(Elements<F>& x) const {
     F &m = x[Role::kMomentum], &v = x[Role::kVariance];
-    const F g = x[Role::kAccumulator] * F(gradient_scale);
+    const F g = scaled(x[Role::kAccumulator], gradient_scale);
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
     return F(momentum_scale) * m / (square_root(v) * F(variance_scale) + F(epsilon)) +

@@ -20,8 +20,8 @@ struct Lion {
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
     F &p = x[Role::kParameter], &m = x[Role::kMomentum];
-    const F g = x[Role::kAccumulator] * F(gradient_scale);
-    if (decay_factor != 1.0F) p = p * F(decay_factor);
+    const F g = scaled(x[Role::kAccumulator], gradient_scale);
+    p = scaled(p, decay_factor);
     p = p - F(learning_rate) * sign(F(beta1) * m + F(one_minus_beta1) * g);
     m = F(beta2) * m + F(one_minus_beta2) * g;
   }

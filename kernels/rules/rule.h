@@ -22,6 +22,7 @@
 #include <limits>
 #include <string_view>
 
+#include "kernels/codec.h"
 #include "kernels/macros.h"
 #include "kernels/roles.h"
 
@@ -33,6 +34,16 @@ LPMM_HD float square_root(float x) {
 // 0 for 0.
 LPMM_HD float sign(float x) {
   return x > 0.0F ? 1.0F : x < 0.0F ? -1.0F : 0.0F;
+}
+
+// Whether two scalars of a step are the same to the bit: a comparison of integers, which costs a loop less.
+LPMM_HD bool same(float a, float b) {
+  return float_bits(a) == float_bits(b);
+}
+// A factor that is usually 1 costs nothing then.
+template <class F>
+LPMM_HD F scaled(F x, float factor) {
+  return same(factor, 1.0F) ? x : F(factor) * x;
 }
 
 // The values of one element; the accumulator's is its gradient.

@@ -20,12 +20,12 @@ struct Sgd {
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
     F &p = x[Role::kParameter], &m = x[Role::kMomentum];
-    F g = x[Role::kAccumulator] * F(gradient_scale);
-    if (coupled_decay != 0.0F) g = g + F(coupled_decay) * p;
-    if (decay_factor != 1.0F) p = p * F(decay_factor);
-    if (momentum != 0.0F) {
-      m = F(momentum) * m + F(gradient_weight) * g;
-      g = nesterov != 0.0F ? g + F(momentum) * m : m;
+    F g = scaled(x[Role::kAccumulator], gradient_scale);
+    if (!same(coupled_decay, 0.0F)) g = g + F(coupled_decay) * p;
+    p = scaled(p, decay_factor);
+    if (!same(momentum, 0.0F)) {
+      m = F(momentum) * m + scaled(g, gradient_weight);
+      g = same(nesterov, 0.0F) ? m : g + F(momentum) * m;
     }
     p = p - F(learning_rate) * g;
   }

@@ -100,14 +100,14 @@ TEST_F(Simd, CodecsAreBitEqualOnEveryTail) {
   }
 }
 
-struct Roles {
+struct StoredRoles {
   Packed parameter, accumulator, momentum, variance;
-  explicit Roles(const std::array<Codec, kRoles>& c, std::int64_t n)
+  explicit StoredRoles(const std::array<Codec, kRoles>& c, std::int64_t n)
       : parameter(c[0], n), accumulator(c[1], n), momentum(c[2], n), variance(c[3], n) {}
 };
 
 // Two folds and an update, three times over, with the ledger's counts in the last.
-void train(Pool& pool, Roles& roles, const Rule& rule, std::int64_t n, bool with_variance,
+void train(Pool& pool, StoredRoles& roles, const Rule& rule, std::int64_t n, bool with_variance,
            RoleArray<ChangeStats>& stats) {
   const std::vector<float> start = normal_values(n, 1, 0.1F);
   EXPECT_TRUE(encode(pool, roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
@@ -180,7 +180,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
       for (const std::int64_t n : {1, 70, 2000, 9001}) {
         Pool one(1);
         RoleArray<ChangeStats> expected_stats;
-        Roles expected(policy, n);
+        StoredRoles expected(policy, n);
         use_simd_level("scalar");
         train(one, expected, rule, n, with_variance, expected_stats);
         for (const std::string& level : levels()) {
@@ -188,7 +188,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
             Pool pool(threads);
             use_simd_level(level.c_str());
             RoleArray<ChangeStats> stats;
-            Roles roles(policy, n);
+            StoredRoles roles(policy, n);
             train(pool, roles, rule, n, with_variance, stats);
             const std::string where = level + " " + std::to_string(threads) + " threads, p " +
                                       to_string(policy[0].format) + " n " + std::to_string(n);

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/cpu/packed/fused.h"
 #include "kernels/rules.h"
 
 namespace lpmm::kernels {
@@ -22,6 +23,8 @@ struct LoopsOf {
                     std::int64_t count) = nullptr;
   // The terms of the first pass; `values` stay. Null: the rule has none.
   void (*terms)(const R& rule, const TileValues& values, float* const* terms, std::int64_t count) = nullptr;
+  // The fused loop for these codecs; null where none is compiled for them, or for this set.
+  FusedUpdate<R> (*fused)(const RoleArray<RoleView>& roles) = nullptr;
 };
 
 template <class... R>

@@ -11,6 +11,8 @@
 //
 #include "hwy/highway.h"
 
+#include "kernels/cpu/packed/fused-inl.h"
+#include "kernels/cpu/packed/numbers-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,40 +20,11 @@ namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
-// What a rule needs of a number. Not forced inline: rules are compiled for the baseline until they are
-// inlined.
-struct Number {
-  VF v;
-  inline Number() = default;
-  inline explicit Number(float x) : v(hn::Set(DF(), x)) {}
-  inline explicit Number(const VF& x) : v(x) {}
-};
-inline Number operator+(const Number& a, const Number& b) {
-  return Number(hn::Add(a.v, b.v));
-}
-inline Number operator-(const Number& a, const Number& b) {
-  return Number(hn::Sub(a.v, b.v));
-}
-inline Number operator*(const Number& a, const Number& b) {
-  return Number(hn::Mul(a.v, b.v));
-}
-inline Number operator/(const Number& a, const Number& b) {
-  return Number(hn::Div(a.v, b.v));
-}
-inline Number square_root(const Number& a) {
-  return Number(hn::Sqrt(a.v));
-}
-inline Number sign(const Number& a) {
-  const VF zero = hn::Zero(DF()), one = hn::Set(DF(), 1.0F);
-  return Number(
-      hn::Sub(hn::IfThenElseZero(hn::Gt(a.v, zero), one), hn::IfThenElseZero(hn::Lt(a.v, zero), one)));
-}
-
 HWY_INLINE Number load_number(const float* HWY_RESTRICT from) {
-  return Number(hn::Load(DF(), from));
+  return each_vector([&](int i) { return hn::Load(DF(), from + i * kLanes); });
 }
 HWY_INLINE void store_number(const Number& x, float* HWY_RESTRICT to) {
-  hn::Store(x.v, DF(), to);
+  each([&](int i) { hn::Store(x.v[i], DF(), to + i * kLanes); });
 }
 
 template <class R, class Body>
@@ -77,7 +50,7 @@ struct Loops {
   static void apply(const R& rule, const TileValues& values, std::int64_t count) {
     const R constants = rule;
     const TileValues at = values;
-    for (std::int64_t i = 0; i < count; i += kLanes) {
+    for (std::int64_t i = 0; i < count; i += kSideBySide) {
       Elements<Number> x;
       load(at, i, x);
       constants(x);
@@ -88,7 +61,7 @@ struct Loops {
   static void feed_back(const R& rule, const float* stored, const TileValues& values, std::int64_t count) {
     const R constants = rule;
     const TileValues at = values;
-    for (std::int64_t i = 0; i < count; i += kLanes) {
+    for (std::int64_t i = 0; i < count; i += kSideBySide) {
       Elements<Number> x;
       load(at, i, x);
       constants.feed_back(x[Role::kParameter] - load_number(stored + i), x);
@@ -98,7 +71,7 @@ struct Loops {
   static void terms(const R& rule, const TileValues& values, float* const* terms, std::int64_t count) {
     const R constants = rule;
     const TileValues at = values;
-    for (std::int64_t i = 0; i < count; i += kLanes) {
+    for (std::int64_t i = 0; i < count; i += kSideBySide) {
       Elements<Number> x;
       load(at, i, x);
       Number of[R::kNorms];
@@ -112,6 +85,9 @@ struct Loops {
     all.apply = apply;
     if constexpr (FeedsBack<R>) all.feed_back = feed_back;
     if constexpr (HasNorms<R>) all.terms = terms;
+#if HWY_TARGET <= HWY_AVX2
+    all.fused = fused_update<R>;
+#endif
     return all;
   }
 };

@@ -120,7 +120,22 @@ bool update(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
       if (r == Role::kParameter && with_feedback) feed_back(rule, views[r], s);
     }
   };
-  for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, tile);
+  // Whole runs at once where a fused loop is there and nothing is counted; tiles take the rest.
+  with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {
+    const FusedUpdate<R> fused =
+        loops.fused != nullptr && args.stats == nullptr ? loops.fused(roles) : nullptr;
+    pool.for_each(cut.runs(), [&](std::int64_t run, int) {
+      const std::int64_t all = roles[Role::kParameter].elements;
+      const std::int64_t end = std::min(all, (run + 1) * cut.run * cut.tile);
+      for (std::int64_t at = run * cut.run * cut.tile; at < end;) {
+        if (fused != nullptr) at += fused(r, args, at, end - at);
+        if (at == end) break;
+        const std::int64_t n = std::min(cut.tile, end - at);
+        tile(static_cast<std::size_t>(run), at, n);
+        at += n;
+      }
+    });
+  });
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
       if (roles[r].codes != nullptr && r != Role::kAccumulator) sum_in_order(stats[r], &(*args.stats)[r]);

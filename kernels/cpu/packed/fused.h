@@ -1,0 +1,62 @@
+// The update of whole groups in one pass: decode, rule, maxima, steps, draws and encode of a group while its
+// values lie in registers and L1. Compiled for each rule with the codecs below; anything else, and what is
+// left of a range, takes the tile loops (kernels/cpu/packed/update.cpp). The bits are the same.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/packed.h"
+
+namespace lpmm::kernels {
+
+// Updates [first, first + count) of a tensor from its start on and returns how many elements are done: those
+// of whole groups (blocks, where they are larger), or those before the first group with a value that is not
+// storable. Does not count statistics.
+template <class R>
+using FusedUpdate = std::int64_t (*)(const R& rule, const UpdateArgs& args, std::int64_t first,
+                                     std::int64_t count);
+
+namespace fused {
+
+inline constexpr Codec kNone = {{Map::kFp32, 0}};  // the role is not there
+inline constexpr Codec kFp32 = {{Map::kFp32, 32}};
+
+constexpr Codec packed(Map map, int bits, int block = 128, Rounding rounding = Rounding::kStochastic,
+                       StepMode mode = StepMode::kMoving) {
+  return {{map, static_cast<std::uint8_t>(bits)}, block, rounding, mode};
+}
+constexpr Codec sticky(Map map, int bits, int block = 128) {
+  return packed(map, bits, block, Rounding::kStochastic, StepMode::kSticky);
+}
+
+using Codecs = RoleArray<Codec>;
+
+// Those of the presets. A rule without a variance does not read the last one.
+inline constexpr Codecs kCodecs[] = {
+    {{kFp32, kFp32, kFp32, kFp32}},
+    {{kFp32, kFp32, packed(Map::kDynamic, 8, 256, Rounding::kNearest),
+      packed(Map::kDynamicUnsigned, 8, 256, Rounding::kNearest)}},
+    {{sticky(Map::kLinear, 12, 256), packed(Map::kLinear, 8), packed(Map::kLinear, 8, 256),
+      sticky(Map::kSquareRoot, 8)}},
+    {{sticky(Map::kLinear, 8), packed(Map::kLinear, 8), packed(Map::kLinear, 8),
+      sticky(Map::kSquareRoot, 8)}},
+    {{sticky(Map::kLinear, 8), packed(Map::kSoftsign, 4), packed(Map::kSoftsign, 4),
+      sticky(Map::kSquareRoot, 4)}},
+    {{sticky(Map::kLinear, 7), packed(Map::kSoftsign, 3), packed(Map::kSoftsign, 4),
+      packed(Map::kSquareRoot, 2)}},
+    {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone}},
+};
+inline constexpr int kCodecSets = sizeof kCodecs / sizeof kCodecs[0];
+
+constexpr bool is_none(const Codec& codec) {
+  return codec.format.bits == 0;
+}
+// Whether the loop compiled for one codec serves the other: which draws are taken is known when it runs.
+constexpr bool serves(const Codec& compiled, const Codec& codec) {
+  return compiled.format == codec.format && compiled.block == codec.block &&
+         takes_draws(compiled.rounding) == takes_draws(codec.rounding) &&
+         compiled.step_mode == codec.step_mode;
+}
+
+}  // namespace fused
+}  // namespace lpmm::kernels

@@ -1,0 +1,60 @@
+// Vectors side by side as a number of a rule.
+// Compiled once for each instruction set, with the file that includes it.
+#if defined(LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
+#undef LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
+#else
+#define LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
+#endif
+
+#include "kernels/cpu/tile_vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+// What a rule needs of a number. Not forced inline: rules are compiled for the baseline until they are
+// inlined.
+struct Number {
+  RowsF v;
+  inline Number() = default;
+  inline explicit Number(float x) {
+    each([&](int i) { v[i] = set(x); });
+  }
+};
+template <class Operation>
+HWY_INLINE Number each_vector(const Operation& operation) {
+  Number result;
+  each([&](int i) { result.v[i] = operation(i); });
+  return result;
+}
+inline Number operator+(const Number& a, const Number& b) {
+  return each_vector([&](int i) { return hn::Add(a.v[i], b.v[i]); });
+}
+inline Number operator-(const Number& a, const Number& b) {
+  return each_vector([&](int i) { return hn::Sub(a.v[i], b.v[i]); });
+}
+inline Number operator*(const Number& a, const Number& b) {
+  return each_vector([&](int i) { return hn::Mul(a.v[i], b.v[i]); });
+}
+inline Number operator/(const Number& a, const Number& b) {
+  return each_vector([&](int i) { return hn::Div(a.v[i], b.v[i]); });
+}
+inline Number square_root(const Number& a) {
+  return each_vector([&](int i) { return hn::Sqrt(a.v[i]); });
+}
+inline Number sign(const Number& a) {
+  const VF zero = hn::Zero(DF()), one = hn::Set(DF(), 1.0F);
+  return each_vector([&](int i) {
+    return hn::Sub(hn::IfThenElseZero(hn::Gt(a.v[i], zero), one),
+                   hn::IfThenElseZero(hn::Lt(a.v[i], zero), one));
+  });
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,163 @@
+// The fused update gives the bits of the scalar tile loops, whatever happens to steps and values.
+#include "kernels/cpu/packed/fused.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "kernels/cpu/packed/rule_loops.h"
+#include "tests/kernels/every_rule.h"
+#include "tests/kernels/support.h"
+
+namespace lpmm::kernels {
+namespace {
+
+class Fused : public testing::Test {
+ protected:
+  void TearDown() override { use_simd_level(""); }
+};
+
+// A tensor's roles; what a set of codecs leaves out, or the rule does not keep, is not there.
+struct Tensors {
+  RoleArray<std::unique_ptr<Packed>> of;
+  RoleArray<RoleView> views;
+
+  Tensors(const fused::Codecs& codecs, const Rule& rule, std::int64_t n) {
+    for (const Role role : kEveryRole) {
+      if (fused::is_none(codecs[role]) || (is_state(role) && !has_state(rule, role))) continue;
+      of[role] = std::make_unique<Packed>(codecs[role], n);
+      views[role] = of[role]->view();
+    }
+  }
+  bool operator==(const Tensors& o) const {
+    for (const Role role : kEveryRole) {
+      if (of[role] == nullptr) continue;
+      // What an emptied accumulator's codes are does not matter.
+      const bool same = role == Role::kAccumulator && is_packed(views[role].codec.format)
+                            ? of[role]->steps() == o.of[role]->steps()
+                            : *of[role] == *o.of[role];
+      if (!same || !of[role]->intact()) return false;
+    }
+    return true;
+  }
+};
+
+bool has_fused_loop(const Rule& rule, const RoleArray<RoleView>& roles) {
+  return with_rule(rule, [&](const auto&, const auto& loops) {
+    return loops.fused != nullptr && loops.fused(roles) != nullptr;
+  });
+}
+
+// Whether the rule keeps what the set stores, and can do without what it leaves out.
+bool takes(const Rule& rule, const fused::Codecs& codecs) {
+  for (const Role role : kEveryRole) {
+    if (is_state(role) && has_state(rule, role) && fused::is_none(codecs[role])) return false;
+  }
+  return !fused::is_none(codecs[Role::kAccumulator]) || std::holds_alternative<Sgd>(rule);
+}
+
+enum class Kind { kCalm, kJumps, kZeros, kOverflow };
+
+// Values of many sizes per block, so that some steps move and some stay; where asked for, empty blocks.
+std::vector<float> gradient_of(std::int64_t n, std::uint32_t seed, Kind kind) {
+  std::vector<float> g = normal_values(n, seed, 0.01F);
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    const std::size_t block = i / 64;
+    if (kind == Kind::kJumps && block % 3 == seed % 3) g[i] *= 40.0F;
+    if (kind == Kind::kZeros && block % 5 < 2) g[i] = 0.0F;
+    if (kind == Kind::kOverflow && i % 1000 == 700) g[i] = 1e30F;
+  }
+  return g;
+}
+
+struct Trained {
+  Tensors roles;
+  bool storable = true;
+};
+Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std::int64_t n, Kind kind) {
+  Pool pool(threads);
+  Trained out{Tensors(codecs, rule, n)};
+  const RoleArray<RoleView>& views = out.roles.views;
+  std::vector<float> start = normal_values(n, 1, 0.1F);
+  if (kind == Kind::kZeros) std::fill(start.begin(), start.begin() + n / 2, 0.0F);
+  encode(pool, views[Role::kParameter], 0, n, start.data(), {5, 1, 0, 0});
+  const bool has_accumulator = views[Role::kAccumulator].codes != nullptr;
+  const Role folded = has_accumulator ? Role::kAccumulator : Role::kMomentum;
+  for (std::uint32_t step = 1; step <= 3; ++step) {
+    const std::vector<float> g = gradient_of(n, 10 * step, kind);
+    FoldArgs fold_args;
+    fold_args.noise = {5, 1, step, noise_stream(folded)};
+    fold(pool, views[folded], 0, n, g.data(), fold_args);
+    UpdateArgs args;
+    args.roles = views;
+    args.noise = {5, 1, step, 0};
+    out.storable = update(pool, rule, args) && out.storable;
+  }
+  return out;
+}
+
+std::vector<Rule> rules_to_fuse() {
+  std::vector<Rule> all = every_rule();
+  const RuleStep step{
+      .learning_rate = 0.05, .weight_decay = 0.02, .update = 3, .clip = 0.75, .error_feedback = true};
+  Sgd::Settings sgd;
+  sgd.momentum = 0.9;
+  all.emplace_back(Sgd::make(sgd, step));
+  sgd.nesterov = sgd.decoupled_decay = true;
+  all.emplace_back(Sgd::make(sgd, step));
+  all.emplace_back(AdamW::make(AdamW::Settings(), step));
+  all.emplace_back(Adam::make(Adam::Settings(), step));
+  return all;
+}
+
+// Squares of 1e30 do not fit; the tile loops then say so and store what can be stored.
+TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
+  int count = 0;
+  const char* const* levels = simd_levels(&count);
+  int compared = 0, overflows = 0;
+  for (fused::Codecs codecs : fused::kCodecs) {
+    for (const Rounding draws : {Rounding::kStochastic, Rounding::kQuasiStochastic}) {
+      for (Codec& codec : codecs) codec.rounding = takes_draws(codec.rounding) ? draws : codec.rounding;
+      for (const Rule& rule : rules_to_fuse()) {
+        if (!takes(rule, codecs)) continue;
+        for (const Kind kind : {Kind::kCalm, Kind::kJumps, Kind::kZeros, Kind::kOverflow}) {
+          for (const std::int64_t n : {255, 384, 2048 + 512 + 100}) {
+            use_simd_level("scalar");
+            const Trained expected = trained(1, codecs, rule, n, kind);
+            overflows += expected.storable ? 0 : 1;
+            for (int i = 0; i + 1 < count; ++i) {
+              use_simd_level(levels[i]);
+              const std::string level = levels[i];
+              if (level.starts_with("avx")) {
+                EXPECT_TRUE(has_fused_loop(rule, expected.roles.views)) << level;
+              }
+              const Trained out = trained(1, codecs, rule, n, kind);
+              EXPECT_TRUE(out.roles == expected.roles && out.storable == expected.storable)
+                  << level << ", p " << to_string(codecs[Role::kParameter].format) << ", m "
+                  << to_string(codecs[Role::kMomentum].format) << ", rule " << rule.index() << ", kind "
+                  << static_cast<int>(kind) << ", n " << n;
+              ++compared;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(overflows, 0);
+  EXPECT_TRUE(compared > 500 || count == 1) << compared;
+}
+
+TEST_F(Fused, ThreadsDoNotMatter) {
+  const std::int64_t n = 300000;
+  for (const fused::Codecs& codecs : fused::kCodecs) {
+    for (const Rule& rule : every_rule()) {
+      if (!takes(rule, codecs)) continue;
+      const Trained one = trained(1, codecs, rule, n, Kind::kJumps),
+                    three = trained(3, codecs, rule, n, Kind::kJumps);
+      EXPECT_TRUE(one.roles == three.roles) << rule.index();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm::kernels
