@@ -82,12 +82,7 @@ struct FoldResult {
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args);
 
-// Square sums are fp64: within sum_tile(block) elements in 16 lanes added as a tree, then tile after tile.
-inline constexpr std::int64_t sum_tile(int block) {
-  return block > 1024 ? block : 1024;
-}
-
-// Sum of squares of what is stored.
+// Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
 double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count);
 
 // Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/codec.h"
+#include "kernels/cpu/packed/fused.h"
 #include "kernels/noise.h"
 
 namespace lpmm::kernels {
@@ -21,9 +22,13 @@ struct TileKernels {
   // first_group + g: draw d of the lane is its half d % 2 in word d / 2.
   void (*draw)(const Noise& noise, std::int64_t first_group, std::int64_t groups, std::uint32_t* words);
 
-  // A tile: `codes` of whole groups, with a step for each block that they touch. Packed formats only.
+  // A tile: `codes` of whole groups, with a step for each block that they touch. Packed formats only; values
+  // of any alignment.
   void (*decode)(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, float* values);
+  void (*decode_bf16)(const Codec& codec, MapTable table, const std::uint8_t* codes,
+                      const std::uint16_t* steps, std::int64_t count,
+                      std::uint16_t* values);  // rounded to nearest
   // `lines` of the same groups; not read under round-to-nearest.
   void (*encode)(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
                  const NoiseLine* lines, std::int64_t count, std::uint8_t* codes);
@@ -31,12 +36,15 @@ struct TileKernels {
   // Bits of the largest magnitude of each block.
   void (*largest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
 
-  void (*add_scaled)(float* sum, const float* addend, float scale, std::int64_t count);
-  // fp64, element e in lane e % 16, lanes added as a tree.
-  double (*square_sum)(const float* values, std::int64_t count);
+  void (*add_scaled)(float* sum, const float* addend, float scale, std::int64_t count);  // any alignment
+  // One sum for each piece, in the order of kernels/sums.h.
+  void (*square_sums)(const float* values, std::int64_t count, double* sums);
   // Any count and alignment, from a group's first element on. Stochastic with `lines`, else to nearest.
   void (*to_bf16)(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out);
   void (*from_bf16)(const std::uint16_t* values, std::int64_t count, float* out);
+
+  // The fused loop for this codec; null where none is compiled for it, or for this set.
+  FusedFold (*fused_fold)(const Codec& codec);
 };
 
 // Dropout's draw of an element among the words of its tile.

@@ -121,57 +121,71 @@ HWY_INLINE VI codes_at(const std::uint8_t* HWY_RESTRICT planes, int e) {
   }
 }
 
-template <Coding kCoding, int kBits>
+HWY_INLINE void store_as(VF x, float* HWY_RESTRICT to) {
+  hn::StoreU(x, DF(), to);
+}
+// To nearest bf16. What is stored is never NaN, and never too large.
+HWY_INLINE void store_as(VF x, std::uint16_t* HWY_RESTRICT to) {
+  const VU u = hn::BitCast(DU(), x);
+  const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(DU(), 1));
+  const VU rounded = hn::Add(hn::Add(u, hn::Set(DU(), 0x7FFF)), odd);
+  const hn::Rebind<std::uint16_t, DF> d16;
+  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(DI(), hn::ShiftRight<16>(rounded))), d16, to);
+}
+
+template <class T, Coding kCoding, int kBits>
 void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RESTRICT codes,
-                 const std::uint16_t* HWY_RESTRICT steps, std::int64_t count, float* HWY_RESTRICT values) {
+                 const std::uint16_t* HWY_RESTRICT steps, std::int64_t count, T* HWY_RESTRICT values) {
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
   for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * kBits) {
 #pragma GCC unroll 2
     for (int half = 0; half < kGroup; half += kGroup / 2) {
       const float step = bf16_to_float(steps[(first + half) >> block_shift]);
-      float* out = values + first + half;
+      T* out = values + first + half;
       if (step == 0.0F) {
-        std::memset(out, 0, kGroup / 2 * sizeof(float));
+        std::memset(out, 0, kGroup / 2 * sizeof(T));
         continue;
       }
       const Decoder<kCoding, kBits> decoder(table, step);
 #pragma GCC unroll 16
       for (int i = 0; i < kGroup / 2; i += static_cast<int>(kLanes)) {
-        hn::Store(decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i)), DF(), out + i);
+        store_as(decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i)), out + i);
       }
     }
   }
 }
 
-using DecodeLoop = decltype(&decode_loop<Coding::kLinear, 8>);
+template <class T>
+using DecodeLoop = decltype(&decode_loop<T, Coding::kLinear, 8>);
 
 // The loop of a width, compiled where the table has a format of it.
-template <Coding kCoding, int kBits>
-constexpr DecodeLoop decode_loop_if() {
-  if constexpr (has_width(kCoding, kBits)) return decode_loop<kCoding, kBits>;
+template <class T, Coding kCoding, int kBits>
+constexpr DecodeLoop<T> decode_loop_if() {
+  if constexpr (has_width(kCoding, kBits)) return decode_loop<T, kCoding, kBits>;
   return nullptr;
 }
-template <Coding kCoding, int... kBits>
-DecodeLoop decode_loop_of(int bits, std::integer_sequence<int, kBits...>) {
-  static constexpr DecodeLoop kLoops[] = {decode_loop_if<kCoding, kBits>()...};
+template <class T, Coding kCoding, int... kBits>
+DecodeLoop<T> decode_loop_of(int bits, std::integer_sequence<int, kBits...>) {
+  static constexpr DecodeLoop<T> kLoops[] = {decode_loop_if<T, kCoding, kBits>()...};
   return kLoops[bits];
 }
 
-inline DecodeLoop decode_loop_of(Format f) {
+template <class T>
+DecodeLoop<T> decode_loop_of(Format f) {
   constexpr auto kWidths = std::make_integer_sequence<int, 17>();
   switch (coding_of(f.map)) {
     case Coding::kLinear:
-      return decode_loop_of<Coding::kLinear>(f.bits, kWidths);
+      return decode_loop_of<T, Coding::kLinear>(f.bits, kWidths);
     case Coding::kSoftsign:
-      return decode_loop_of<Coding::kSoftsign>(f.bits, kWidths);
+      return decode_loop_of<T, Coding::kSoftsign>(f.bits, kWidths);
     case Coding::kLinearNoZero:
-      return decode_loop_of<Coding::kLinearNoZero>(f.bits, kWidths);
+      return decode_loop_of<T, Coding::kLinearNoZero>(f.bits, kWidths);
     case Coding::kSquareRoot:
-      return decode_loop_of<Coding::kSquareRoot>(f.bits, kWidths);
+      return decode_loop_of<T, Coding::kSquareRoot>(f.bits, kWidths);
     case Coding::kDynamic:
-      return decode_loop_of<Coding::kDynamic>(f.bits, kWidths);
+      return decode_loop_of<T, Coding::kDynamic>(f.bits, kWidths);
     case Coding::kZones:
-      return decode_loop_of<Coding::kZones>(f.bits, kWidths);
+      return decode_loop_of<T, Coding::kZones>(f.bits, kWidths);
     case Coding::kNumber:
       break;  // no codes
   }
@@ -180,7 +194,11 @@ inline DecodeLoop decode_loop_of(Format f) {
 
 inline void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                    std::int64_t count, float* values) {
-  decode_loop_of(codec.format)(codec, table, codes, steps, count, values);
+  decode_loop_of<float>(codec.format)(codec, table, codes, steps, count, values);
+}
+inline void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes,
+                        const std::uint16_t* steps, std::int64_t count, std::uint16_t* values) {
+  decode_loop_of<std::uint16_t>(codec.format)(codec, table, codes, steps, count, values);
 }
 
 #endif

@@ -356,7 +356,7 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
       for (std::int64_t row = half; row < half + kGroup / 2; row += kSideBySide) {
         RowsF x;
         RowsI draw, rows;
-        each([&](int i) { x[i] = hn::Load(DF(), values + first + row + i * kLanes); });
+        each([&](int i) { x[i] = hn::LoadU(DF(), values + first + row + i * kLanes); });
         if constexpr (kStochastic) {
           each([&](int i) { draw[i] = hn::BitCast(DI(), draws.next()); });
         }

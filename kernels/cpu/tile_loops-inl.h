@@ -9,14 +9,15 @@
 
 #include "kernels/cpu/tile.h"
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/sums.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
-void largest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t block,
-             std::uint32_t* HWY_RESTRICT bits) {
+inline void largest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t block,
+                    std::uint32_t* HWY_RESTRICT bits) {
   const DI di;
   const VI magnitude = set(0x7FFFFFFF);
   for (std::int64_t first = 0; first < count; first += block) {
@@ -24,7 +25,7 @@ void largest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t 
     VI most[4] = {hn::Zero(di), hn::Zero(di), hn::Zero(di), hn::Zero(di)};
     for (std::int64_t i = first; i < end; i += 4 * kLanes) {
       for (int k = 0; k < 4; ++k) {
-        const VI x = hn::BitCast(di, hn::Load(DF(), values + i + k * kLanes));
+        const VI x = hn::BitCast(di, hn::LoadU(DF(), values + i + k * kLanes));
         most[k] = hn::Max(most[k], hn::And(x, magnitude));
       }
     }
@@ -33,31 +34,51 @@ void largest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t 
   }
 }
 
-void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend, float scale, std::int64_t count) {
+inline void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend, float scale,
+                       std::int64_t count) {
   const DF df;
   for (std::int64_t i = 0; i < count; i += kLanes) {
-    hn::Store(hn::Add(hn::Load(df, sum + i), hn::Mul(set(scale), hn::Load(df, addend + i))), df, sum + i);
+    hn::Store(hn::Add(hn::Load(df, sum + i), hn::Mul(set(scale), hn::LoadU(df, addend + i))), df, sum + i);
   }
 }
 
-double square_sum(const float* HWY_RESTRICT values, std::int64_t count) {
+// Of a packing group; the products are exact.
+HWY_INLINE double group_square_sum(const float* HWY_RESTRICT values) {
   const hn::Repartition<double, DF> dd;
   const hn::Rebind<float, decltype(dd)> df;
-  constexpr std::int64_t kHalf = kLanes / 2;
-  hn::Vec<decltype(dd)> sums[kRow / kHalf];
+  constexpr int kHalf = static_cast<int>(kLanes / 2);
+  constexpr int kVectors = kSumLanes / kHalf;
+  hn::Vec<decltype(dd)> sums[kVectors];
   for (auto& sum : sums) sum = hn::Zero(dd);
-  for (std::int64_t i = 0; i < count; i += kRow) {
-    for (std::int64_t k = 0; k < kRow / kHalf; ++k) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kGroup; i += kSumLanes) {
+#pragma GCC unroll 8
+    for (int k = 0; k < kVectors; ++k) {
       const auto x = hn::PromoteTo(dd, hn::Load(df, values + i + k * kHalf));
-      sums[k] = hn::Add(sums[k], hn::Mul(x, x));
+      sums[k] = hn::MulAdd(x, x, sums[k]);
     }
   }
-  alignas(64) double lanes[kRow];
-  for (std::int64_t k = 0; k < kRow / kHalf; ++k) hn::Store(sums[k], dd, lanes + k * kHalf);
-  for (int width = 8; width > 0; width /= 2) {
+#pragma GCC unroll 4
+  for (int width = kVectors / 2; width > 0; width /= 2) {
+    for (int k = 0; k < width; ++k) sums[k] = hn::Add(sums[k], sums[k + width]);
+  }
+  alignas(64) double lanes[kHalf];
+  hn::Store(sums[0], dd, lanes);
+  for (int width = kHalf / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   }
   return lanes[0];
+}
+
+inline void square_sums(const float* HWY_RESTRICT values, std::int64_t count, double* HWY_RESTRICT sums) {
+  for (std::int64_t first = 0; first < count; first += kPiece) {
+    double groups[kPieceGroups];
+    std::int64_t here = 0;
+    for (; here < kPieceGroups && first + here * kGroup < count; ++here) {
+      groups[here] = group_square_sum(values + first + here * kGroup);
+    }
+    sums[first / kPiece] = sum_as_tree(groups, here);
+  }
 }
 
 template <bool kStochastic>
@@ -86,12 +107,12 @@ void to_bf16_loop(const float* HWY_RESTRICT values, const NoiseLine* HWY_RESTRIC
   for (; i < count; ++i) out[i] = round_to_bf16(values[i], kStochastic ? lines : nullptr, i);
 }
 
-void to_bf16(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out) {
+inline void to_bf16(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out) {
   lines == nullptr ? to_bf16_loop<false>(values, lines, count, out)
                    : to_bf16_loop<true>(values, lines, count, out);
 }
 
-void from_bf16(const std::uint16_t* HWY_RESTRICT values, std::int64_t count, float* HWY_RESTRICT out) {
+inline void from_bf16(const std::uint16_t* HWY_RESTRICT values, std::int64_t count, float* HWY_RESTRICT out) {
   const DU du;
   const hn::Rebind<std::uint16_t, DF> d16;
   std::int64_t i = 0;

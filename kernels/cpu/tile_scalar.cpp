@@ -1,5 +1,6 @@
 // The specification in loops, and what every faster set is compared with.
 #include "kernels/cpu/tile.h"
+#include "kernels/sums.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -54,13 +55,27 @@ void add_scaled(float* sum, const float* addend, float scale, std::int64_t count
   for (std::int64_t i = 0; i < count; ++i) sum[i] += scale * addend[i];
 }
 
-double square_sum(const float* values, std::int64_t count) {
-  double lanes[16] = {};
-  for (std::int64_t i = 0; i < count; ++i) lanes[i % 16] += static_cast<double>(values[i]) * values[i];
-  for (int width = 8; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
+                 std::int64_t count, std::uint16_t* values) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float step = bf16_to_float(steps[i / codec.block]);
+    values[i] = float_to_bf16(decode_code(codec.format, table, load_code(codes, codec.format, i), step));
   }
-  return lanes[0];
+}
+
+void square_sums(const float* values, std::int64_t count, double* sums) {
+  for (std::int64_t first = 0; first < count; first += kPiece) {
+    double groups[kPieceGroups] = {};
+    const std::int64_t here =
+        groups_of(count - first) < kPieceGroups ? groups_of(count - first) : kPieceGroups;
+    for (std::int64_t g = 0; g < here; ++g) {
+      double lanes[kSumLanes] = {};
+      const float* of_group = values + first + g * kGroup;
+      for (int i = 0; i < kGroup; ++i) lanes[i % kSumLanes] += static_cast<double>(of_group[i]) * of_group[i];
+      groups[g] = sum_of_lanes(lanes);
+    }
+    sums[first / kPiece] = sum_as_tree(groups, here);
+  }
 }
 
 void to_bf16(const float* values, const NoiseLine* lines, std::int64_t count, std::uint16_t* out) {
@@ -74,8 +89,8 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar", lines,      draw,       decode,  encode,
-                                          largest,  add_scaled, square_sum, to_bf16, from_bf16};
+  static constexpr TileKernels kScalar = {"scalar", lines,      draw,        decode,  decode_bf16, encode,
+                                          largest,  add_scaled, square_sums, to_bf16, from_bf16,   nullptr};
   return kScalar;
 }
 

@@ -7,6 +7,7 @@
 //
 #include <hwy/highway.h>
 
+#include "kernels/cpu/packed/fused_fold-inl.h"
 #include "kernels/cpu/tile_decode-inl.h"
 #include "kernels/cpu/tile_encode-inl.h"
 #include "kernels/cpu/tile_loops-inl.h"
@@ -23,8 +24,14 @@ const TileKernels* tile_kernels() {
                                        : HWY_TARGET == HWY_AVX2 ? "avx2"
                                        : HWY_TARGET == HWY_SSE4 ? "sse4"
                                                                 : "ssse3";
-  static constexpr TileKernels kKernels = {kName,   lines,      draw,       decode,  encode,
-                                           largest, add_scaled, square_sum, to_bf16, from_bf16};
+#if HWY_TARGET <= HWY_AVX2
+  constexpr auto kFusedFold = fused_fold;
+#else
+  constexpr auto kFusedFold = nullptr;
+#endif
+  static constexpr TileKernels kKernels = {kName,       lines,   draw,      decode,
+                                           decode_bf16, encode,  largest,   add_scaled,
+                                           square_sums, to_bf16, from_bf16, kFusedFold};
   return &kKernels;
 }
 

@@ -93,8 +93,8 @@ void launch(const JobType& job, Stream stream) {
 }
 
 template <class RuleType>
-__global__ void finish(NormsJob<RuleType> job, std::int64_t units) {
-  finish_norms(job, units);
+__global__ void finish(NormsJob<RuleType> job) {
+  finish_norms(job);
 }
 
 template <class RuleType>
@@ -111,7 +111,7 @@ void update_rule(const RuleType& rule, const RoleArray<RoleView>& roles, const N
             "room for norms");
       norms.with_norms = reinterpret_cast<RuleType*>(reinterpret_cast<std::uint8_t*>(norms.sums) + sum_bytes);
       launch<kNormPhases>(norms, stream);
-      finish<<<1, 1, 0, stream>>>(norms, units(norms));
+      finish<<<1, 1, 0, stream>>>(norms);
       check(cudaGetLastError(), "launch");
       job.with_norms = norms.with_norms;
       launch(job, stream);

@@ -11,6 +11,7 @@
 
 #include "kernels/codec.h"
 #include "kernels/cuda.h"
+#include "kernels/sums.h"
 
 namespace lpmm::kernels::cuda {
 
@@ -138,66 +139,64 @@ struct UpdateJob : Job {
   }
 };
 
-// The first pass of a rule that needs norms: thread block b sums the squares of unit b's terms, in the order
-// of the CPU's tiles, which the units are: 16 lanes added as a tree, then (finish_norms) unit after unit.
+// The first pass of a rule that needs norms: thread block b sums the squares of piece b's terms and
+// finish_norms the pieces, in the order of kernels/sums.h.
 template <class RuleType>
 struct NormsJob {
   RuleType rule;
   RoleSlots roles;
   std::int64_t end = 0;
-  int unit = 0;
-  double* sums = nullptr;          // [units][kNorms]
+  double* sums = nullptr;          // [kNorms][pieces]
   RuleType* with_norms = nullptr;  // the result
 };
-inline constexpr int kSumLanes = 16;
-inline constexpr int kNormPhases = 3;
+inline constexpr int kNormPhases = 4;
 
-// Shared memory in words: the lanes' sums in fp64, then the terms of the unit.
+// Shared memory in words: the lanes' sums in fp64, then the terms of the piece.
 template <class RuleType>
-std::int64_t shared_words(const NormsJob<RuleType>& job) {
-  return std::int64_t{RuleType::kNorms} * (2 * kSumLanes + job.unit);
+std::int64_t shared_words(const NormsJob<RuleType>&) {
+  return std::int64_t{RuleType::kNorms} * (2 * kPieceGroups * kSumLanes + kPiece);
 }
 
 template <class RuleType>
 LPMM_HD void run_phase(int phase, const NormsJob<RuleType>& job, std::int64_t block, int thread, int threads,
                        std::uint32_t* shared) {
   constexpr int kNorms = RuleType::kNorms;
-  auto* lanes = reinterpret_cast<double*>(shared);
-  auto* terms = reinterpret_cast<float*>(shared + 2 * kSumLanes * kNorms);
-  const std::int64_t base = block * job.unit;
-  const std::int64_t rest = job.end - base;
-  const int count = rest < job.unit ? static_cast<int>(rest) : job.unit;
+  constexpr int kLanesOfPiece = kPieceGroups * kSumLanes;
+  auto* lanes = reinterpret_cast<double*>(shared);  // [kNorms][group][lane]
+  auto* terms = reinterpret_cast<float*>(shared + 2 * kLanesOfPiece * kNorms);
+  const std::int64_t base = block * kPiece;
   if (phase == 0) {
-    for (int i = thread; i < count; i += threads) {
-      Elements<float> x = job.roles.load(base + i);
-      float of[kNorms];
-      job.rule.terms(x, of);
-      for (int k = 0; k < kNorms; ++k) terms[k * job.unit + i] = of[k];
+    for (int i = thread; i < kPiece; i += threads) {
+      float of[kNorms] = {};
+      if (base + i < job.end) {
+        Elements<float> x = job.roles.load(base + i);
+        job.rule.terms(x, of);
+      }
+      for (int k = 0; k < kNorms; ++k) terms[k * kPiece + i] = of[k];
     }
   } else if (phase == 1) {
-    for (int lane = thread; lane < kSumLanes * kNorms; lane += threads) {
-      const float* of_norm = terms + lane / kSumLanes * job.unit;
+    for (int lane = thread; lane < kLanesOfPiece * kNorms; lane += threads) {
+      const float* of_group = terms + lane / kSumLanes * kGroup;
       double sum = 0;
-      for (int i = lane % kSumLanes; i < count; i += kSumLanes) {
-        sum += static_cast<double>(of_norm[i]) * static_cast<double>(of_norm[i]);
+      for (int i = lane % kSumLanes; i < kGroup; i += kSumLanes) {
+        sum += static_cast<double>(of_group[i]) * static_cast<double>(of_group[i]);
       }
       lanes[lane] = sum;
     }
+  } else if (phase == 2) {
+    for (int g = thread; g < kPieceGroups * kNorms; g += threads) sum_of_lanes(lanes + g * kSumLanes);
   } else if (thread < kNorms) {
-    double* of_norm = lanes + thread * kSumLanes;
-    for (int width = kSumLanes / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) of_norm[i] += of_norm[i + width];
-    }
-    job.sums[block * kNorms + thread] = of_norm[0];
+    double groups[kPieceGroups];
+    for (int g = 0; g < kPieceGroups; ++g) groups[g] = lanes[(thread * kPieceGroups + g) * kSumLanes];
+    job.sums[thread * pieces_of(job.end) + block] = sum_as_tree(groups, kPieceGroups);
   }
 }
 
 template <class RuleType>
-LPMM_HD void finish_norms(const NormsJob<RuleType>& job, std::int64_t units) {
-  double sums[RuleType::kNorms] = {};
-  for (std::int64_t u = 0; u < units; ++u) {
-    for (int k = 0; k < RuleType::kNorms; ++k) sums[k] += job.sums[u * RuleType::kNorms + k];
-  }
+LPMM_HD void finish_norms(const NormsJob<RuleType>& job) {
+  double sums[RuleType::kNorms];
+  const std::int64_t pieces = pieces_of(job.end);
+  for (int k = 0; k < RuleType::kNorms; ++k) sums[k] = sum_as_tree(job.sums + k * pieces, pieces);
   *job.with_norms = job.rule;
   job.with_norms->take_norms(sums);
 }
@@ -359,7 +358,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
 // ---- jobs from the views of kernels/packed.h -------------------------------------------------------------
 // Four elements per thread where the blocks are small; the CPU's tile.
 inline int unit_of(const RoleView& view) {
-  return static_cast<int>(sum_tile(view.codes == nullptr ? 0 : view.codec.block));
+  return std::max(static_cast<int>(kPiece), view.codes == nullptr ? 0 : view.codec.block);
 }
 inline int unit_of(const RoleArray<RoleView>& roles) {
   int unit = 0;
@@ -371,7 +370,7 @@ inline std::int64_t units(const Job& job) {
 }
 template <class RuleType>
 std::int64_t units(const NormsJob<RuleType>& job) {
-  return (job.end + job.unit - 1) / job.unit;
+  return pieces_of(job.end);
 }
 
 inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
@@ -443,7 +442,6 @@ NormsJob<RuleType> make_norms(const RuleType& rule, const RoleArray<RoleView>& r
   job.rule = rule;
   job.roles = make_slots(roles, {}, table_of);
   job.end = roles[Role::kParameter].elements;
-  job.unit = unit_of(roles);
   return job;
 }
 

@@ -123,7 +123,7 @@ void emulate_update(const RuleType& rule, const RoleArray<RoleView>& roles, cons
     norms.with_norms = &with_norms;
     if (rule.needs_norms()) {
       emulate(norms, cuda::kNormPhases);
-      cuda::finish_norms(norms, cuda::units(norms));
+      cuda::finish_norms(norms);
       job.with_norms = &with_norms;
     }
   }

@@ -1,6 +1,7 @@
-// The update of whole groups in one pass: decode, rule, maxima, steps, draws and encode of a group while its
-// values lie in registers and L1. Compiled for each rule with the codecs below; anything else, and what is
-// left of a range, takes the tile loops (kernels/cpu/packed/update.cpp). The bits are the same.
+// Updates and folds of whole groups in one pass: decode, arithmetic, maxima, steps, draws and encode of a
+// group while its values lie in registers and L1. Compiled for the codecs below, an update for each rule;
+// anything else, and what is left of a range, takes the tile loops (kernels/cpu/packed/). The bits are the
+// same.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,10 @@ namespace lpmm::kernels {
 template <class R>
 using FusedUpdate = std::int64_t (*)(const R& rule, const UpdateArgs& args, std::int64_t first,
                                      std::int64_t count);
+
+// Folds the same way, whole pieces of kernels/sums.h; `square_sums`, where not null, gets theirs.
+using FusedFold = std::int64_t (*)(const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                                   const float* contribution, const FoldArgs& args, double* square_sums);
 
 namespace fused {
 

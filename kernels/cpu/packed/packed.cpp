@@ -16,8 +16,10 @@ bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t co
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
                   const TileView t = tile_of(dst, at, n);
+                  const float* from = src + (at - first);
+                  if (t.count == t.padded && encode_if_storable(t, from, noise, s)) return;
                   float* values = s.values[Role::kParameter].data();
-                  std::memcpy(values, src + (at - first), static_cast<std::size_t>(4 * n));
+                  std::memcpy(values, from, static_cast<std::size_t>(4 * n));
                   zero_padding(values, t);
                   if (!encode_tile(t, values, noise, s)) storable.store(false, std::memory_order_relaxed);
                 });
@@ -27,9 +29,12 @@ bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t co
 void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
   for_each_tile(pool, Cut(count, src.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  const TileView t = tile_of(src, at, n);
+                  float* to = dst + (at - first);
+                  if (t.count == t.padded) return decode_tile(t, to);
                   float* values = scratch().values[Role::kParameter].data();
-                  decode_tile(tile_of(src, at, n), values);
-                  std::memcpy(dst + (at - first), values, static_cast<std::size_t>(4 * n));
+                  decode_tile(t, values);
+                  std::memcpy(to, values, static_cast<std::size_t>(4 * n));
                 });
 }
 
@@ -37,9 +42,12 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
                  std::uint16_t* dst) {
   for_each_tile(pool, Cut(count, src.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  const TileView t = tile_of(src, at, n);
+                  std::uint16_t* to = dst + (at - first);
+                  if (t.count == t.padded) return decode_tile(t, to);
                   float* values = scratch().values[Role::kParameter].data();
-                  decode_tile(tile_of(src, at, n), values);
-                  tile_kernels().to_bf16(values, nullptr, n, dst + (at - first));
+                  decode_tile(t, values);
+                  tile_kernels().to_bf16(values, nullptr, n, to);
                 });
 }
 
@@ -64,41 +72,54 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
 FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
                 const float* contribution, const FoldArgs& args) {
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
+  const TileKernels& kernels = tile_kernels();
   const Cut cut(count, accumulator.codec.block);
-  const auto runs = static_cast<std::size_t>(cut.runs());
-  std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(cut.tiles) : 0);
-  std::vector<ChangeStats> stats(args.stats != nullptr ? runs : 0);
+  std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(pieces_of(count)) : 0);
+  std::vector<ChangeStats> stats(args.stats != nullptr ? static_cast<std::size_t>(cut.runs()) : 0);
   std::atomic<bool> finite{true};
-  for_each_tile(pool, cut, first, count, [&](std::size_t run, std::int64_t at, std::int64_t n) {
+  const auto sums_from = [&](std::int64_t at) {
+    return args.want_square_sum ? squares.data() + (at - first) / kPiece : nullptr;
+  };
+  const FusedFold fused = kernels.fused_fold != nullptr && args.stats == nullptr
+                              ? kernels.fused_fold(accumulator.codec)
+                              : nullptr;
+  const auto fold_fused = [&](std::int64_t at, std::int64_t n) {
+    return fused == nullptr ? 0 : fused(accumulator, at, n, contribution + (at - first), args, sums_from(at));
+  };
+  const auto fold_tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
-    const TileKernels& kernels = tile_kernels();
     const TileView t = tile_of(accumulator, at, n);
     float* sum = s.values[Role::kParameter].data();
-    float* addend = s.values[Role::kAccumulator].data();
     decode_tile(t, sum);
-    std::memcpy(addend, contribution + (at - first), static_cast<std::size_t>(4 * n));
-    zero_padding(addend, t);
+    const float* addend = contribution + (at - first);
+    if (t.count != t.padded) {
+      float* padded = s.values[Role::kAccumulator].data();
+      std::memcpy(padded, addend, static_cast<std::size_t>(4 * n));
+      zero_padding(padded, t);
+      addend = padded;
+    }
     kernels.add_scaled(sum, addend, args.scale, t.padded);
-    if (args.want_square_sum) squares[cut.index(at - first)] = kernels.square_sum(sum, t.padded);
+    if (args.want_square_sum) kernels.square_sums(sum, t.padded, sums_from(at));
     if (args.stats != nullptr) remember(t, s);
     const StepRule rule = in_momentum ? StepRule::kUpdate : StepRule::kAccumulator;
     if (!encode_tile(t, sum, args.noise, s, rule)) finite.store(false, std::memory_order_relaxed);
     if (args.stats != nullptr) stats[run] += count_changes(t, sum, s);
-  });
+  };
+  for_each_tile(pool, cut, first, count, fold_fused, fold_tile);
   if (args.stats != nullptr) sum_in_order(stats, args.stats);
-  return {finite, sum_in_order(squares)};
+  return {finite, sum_as_tree(squares.data(), std::ssize(squares))};
 }
 
 double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count) {
-  const Cut cut(count, src.codec.block);
-  std::vector<double> squares(static_cast<std::size_t>(cut.tiles));
-  for_each_tile(pool, cut, first, count, [&](std::size_t, std::int64_t at, std::int64_t n) {
-    const TileView t = tile_of(src, at, n);
-    float* values = scratch().values[Role::kParameter].data();
-    decode_tile(t, values);
-    squares[cut.index(at - first)] = tile_kernels().square_sum(values, t.padded);
-  });
-  return sum_in_order(squares);
+  std::vector<double> squares(static_cast<std::size_t>(pieces_of(count)));
+  for_each_tile(pool, Cut(count, src.codec.block), first, count,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  const TileView t = tile_of(src, at, n);
+                  float* values = scratch().values[Role::kParameter].data();
+                  decode_tile(t, values);
+                  tile_kernels().square_sums(values, t.padded, squares.data() + (at - first) / kPiece);
+                });
+  return sum_as_tree(squares.data(), std::ssize(squares));
 }
 
 void clear(Pool& pool, const RoleView& accumulator) {

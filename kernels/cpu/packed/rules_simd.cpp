@@ -11,7 +11,7 @@
 //
 #include "hwy/highway.h"
 
-#include "kernels/cpu/packed/fused-inl.h"
+#include "kernels/cpu/packed/fused_update-inl.h"
 #include "kernels/cpu/packed/numbers-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
 

@@ -23,13 +23,40 @@ void make_storable(float* values, std::int64_t count) {
   }
 }
 
-void encode_plain(const TileView& t, const float* values, const NoiseLine* lines) {
+using Largest = std::array<std::uint32_t, kBlocksPerTile>;  // bits, of each block
+
+bool find_largest(const TileView& t, const float* values, Largest& largest) {
+  const std::int64_t block = t.blocks == 0 ? kTile : t.codec.block;
+  const std::int64_t blocks = std::max<std::int64_t>(t.blocks, 1);
+  tile_kernels().largest(values, t.padded, block, largest.data());
+  return std::all_of(largest.begin(), largest.begin() + blocks,
+                     [](std::uint32_t bits) { return is_storable(bits); });
+}
+
+void encode_values(const TileView& t, const float* values, const Largest& largest, const Noise& noise,
+                   Scratch& s, StepRule rule) {
+  const TileKernels& kernels = tile_kernels();
+  const bool takes = takes_draws(t.codec.rounding) && t.codec.format.map != Map::kFp32;
+  if (takes) {
+    kernels.lines(rounding_noise(t.codec.rounding, noise), t.first / kGroup, t.padded / kGroup,
+                  s.lines.data());
+  }
   if (t.codec.format.map == Map::kFp32) {
     std::memcpy(t.codes, values, static_cast<std::size_t>(4 * t.count));
-  } else {
-    tile_kernels().to_bf16(values, takes_draws(t.codec.rounding) ? lines : nullptr, t.count,
-                           reinterpret_cast<std::uint16_t*>(t.codes));
+    return;
   }
+  if (!is_packed(t.codec.format)) {
+    kernels.to_bf16(values, takes ? s.lines.data() : nullptr, t.count,
+                    reinterpret_cast<std::uint16_t*>(t.codes));
+    return;
+  }
+  for (std::int64_t b = 0; b < t.blocks; ++b) {
+    const float most = bits_float(largest[static_cast<std::size_t>(b)]);
+    t.steps[b] = rule == StepRule::kUpdate ? next_step(t.codec, most, t.steps[b])
+                                           : next_accumulator_step(t.codec, most, t.steps[b]);
+  }
+  Steps room;
+  kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.lines.data(), t.padded, t.codes);
 }
 
 }  // namespace
@@ -71,36 +98,32 @@ void decode_tile(const TileView& t, float* values) {
   zero_padding(values, t);
 }
 
-bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s, StepRule rule) {
-  const TileKernels& kernels = tile_kernels();
-  const std::int64_t block = t.blocks == 0 ? kTile : t.codec.block;
-  const std::int64_t blocks = std::max<std::int64_t>(t.blocks, 1);
-  std::array<std::uint32_t, kBlocksPerTile> largest;
-  kernels.largest(values, t.padded, block, largest.data());
-  bool storable = true;
-  for (std::int64_t b = 0; b < blocks; ++b) {
-    storable = storable && is_storable(largest[static_cast<std::size_t>(b)]);
+void decode_tile(const TileView& t, std::uint16_t* values) {
+  if (is_packed(t.codec.format)) {
+    tile_kernels().decode_bf16(t.codec, t.table, t.codes, t.steps, t.padded, values);
+  } else if (t.codec.format.map == Map::kFp32) {
+    tile_kernels().to_bf16(reinterpret_cast<const float*>(t.codes), nullptr, t.count, values);
+  } else {
+    std::memcpy(values, t.codes, static_cast<std::size_t>(2 * t.count));
   }
+}
+
+bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s, StepRule rule) {
+  Largest largest;
+  const bool storable = find_largest(t, values, largest);
   if (!storable) {
     make_storable(values, t.padded);
-    kernels.largest(values, t.padded, block, largest.data());
+    find_largest(t, values, largest);
   }
-  if (takes_draws(t.codec.rounding) && t.codec.format.map != Map::kFp32) {
-    kernels.lines(rounding_noise(t.codec.rounding, noise), t.first / kGroup, t.padded / kGroup,
-                  s.lines.data());
-  }
-  if (!is_packed(t.codec.format)) {
-    encode_plain(t, values, s.lines.data());
-    return storable;
-  }
-  for (std::int64_t b = 0; b < t.blocks; ++b) {
-    const float most = bits_float(largest[static_cast<std::size_t>(b)]);
-    t.steps[b] = rule == StepRule::kUpdate ? next_step(t.codec, most, t.steps[b])
-                                           : next_accumulator_step(t.codec, most, t.steps[b]);
-  }
-  Steps room;
-  kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.lines.data(), t.padded, t.codes);
+  encode_values(t, values, largest, noise, s, rule);
   return storable;
+}
+
+bool encode_if_storable(const TileView& t, const float* values, const Noise& noise, Scratch& s) {
+  Largest largest;
+  if (!find_largest(t, values, largest)) return false;
+  encode_values(t, values, largest, noise, s, StepRule::kUpdate);
+  return true;
 }
 
 void empty_tile(const TileView& t) {

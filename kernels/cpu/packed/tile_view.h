@@ -9,6 +9,7 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/maps.h"
 #include "kernels/packed.h"
+#include "kernels/sums.h"
 
 namespace lpmm::kernels {
 
@@ -45,39 +46,54 @@ struct TileView {
 
 TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count);
 
-// How a range is cut: tiles of 1,024 elements (all roles' fp32 values in L1), or one block where that is
-// larger; threads take runs of tiles. Both depend on the range and the blocks alone, and so does every sum.
+// How a range is cut: tiles of a piece (all roles' fp32 values in L1), or one block where that is larger;
+// threads take runs of tiles.
 struct Cut {
   std::int64_t tile;
   std::int64_t tiles;
   std::int64_t run;
 
   Cut(std::int64_t count, int block)
-      : tile(sum_tile(block)),
+      : tile(block > kPiece ? block : kPiece),
         tiles(count / tile + (count % tile != 0 ? 1 : 0)),
         run(std::clamp<std::int64_t>(tiles / 64, 1, 64)) {}
   std::int64_t runs() const { return (tiles + run - 1) / run; }
-  std::size_t index(std::int64_t offset) const { return static_cast<std::size_t>(offset / tile); }
 };
 
 // Runs body(run, first, count) for each tile of [first, first + count); the tiles of a run come in order.
-template <class Body>
-void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Body& body) {
-  pool.for_each(cut.runs(), [&](std::int64_t item, int) {
-    const auto run = static_cast<std::size_t>(item);
-    for (std::int64_t t = item * cut.run; t < std::min(cut.tiles, (item + 1) * cut.run); ++t) {
-      body(run, first + t * cut.tile, std::min(cut.tile, count - t * cut.tile));
+// What fused(first, count) has done of the rest of a run, as many elements as it returns, is left out.
+template <class Fused, class Body>
+void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Fused& fused,
+                   const Body& body) {
+  pool.for_each(cut.runs(), [&](std::int64_t run, int) {
+    const std::int64_t begin = run * cut.run * cut.tile;
+    const std::int64_t end = std::min(count, begin + cut.run * cut.tile);
+    for (std::int64_t at = begin; at < end;) {
+      at += fused(first + at, end - at);
+      if (at == end) break;
+      const std::int64_t n = std::min(cut.tile, end - at);
+      body(static_cast<std::size_t>(run), first + at, n);
+      at += n;
     }
   });
+}
+template <class Body>
+void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Body& body) {
+  for_each_tile(
+      pool, cut, first, count, [](std::int64_t, std::int64_t) { return std::int64_t{0}; }, body);
 }
 
 // Sets what lies between the tensor's end and that of the last group to 0.
 void zero_padding(float* values, const TileView& t);
 void decode_tile(const TileView& t, float* values);
+void decode_tile(const TileView& t, std::uint16_t* values);  // to bf16; whole groups
 // Chooses the steps and encodes. Values that are not storable are made so, and the answer is false.
 enum class StepRule : std::uint8_t { kUpdate, kAccumulator };  // next_step or next_accumulator_step
 bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s,
                  StepRule rule = StepRule::kUpdate);
+// The same of values that may not be changed, in whole groups: false, and nothing is stored, where they are
+// not storable.
+bool encode_if_storable(const TileView& t, const float* values, const Noise& noise, Scratch& s);
 void empty_tile(const TileView& t);
 
 // For the ledger: keeps what a role holds, and then compares it with what is stored; `wanted` are the fp32
@@ -85,11 +101,6 @@ void empty_tile(const TileView& t);
 void remember(const TileView& t, Scratch& s);
 ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s);
 
-inline double sum_in_order(const std::vector<double>& parts) {
-  double sum = 0;
-  for (const double part : parts) sum += part;
-  return sum;
-}
 inline void sum_in_order(const std::vector<ChangeStats>& parts, ChangeStats* sum) {
   for (const ChangeStats& part : parts) *sum += part;
 }

@@ -43,7 +43,7 @@ template <class R>
 R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleView>& roles) {
   const Cut cut = cut_of(roles);
   std::array<std::vector<double>, R::kNorms> squares;
-  squares.fill(std::vector<double>(static_cast<std::size_t>(cut.tiles)));
+  squares.fill(std::vector<double>(static_cast<std::size_t>(pieces_of(roles[Role::kParameter].elements))));
   for_each_tile(pool, cut, 0, roles[Role::kParameter].elements,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
@@ -53,11 +53,12 @@ R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleVi
                   loops.terms(rule, values_of(s), terms, tile.padded);
                   for (std::size_t k = 0; k < R::kNorms; ++k) {
                     zero_padding(terms[k], tile);
-                    squares[k][cut.index(at)] = tile_kernels().square_sum(terms[k], tile.padded);
+                    tile_kernels().square_sums(terms[k], tile.padded, squares[k].data() + at / kPiece);
                   }
                 });
   double sums[R::kNorms];
-  for (std::size_t k = 0; k < R::kNorms; ++k) sums[k] = sum_in_order(squares[k]);
+  for (std::size_t k = 0; k < R::kNorms; ++k)
+    sums[k] = sum_as_tree(squares[k].data(), std::ssize(squares[k]));
   rule.take_norms(sums);
   return rule;
 }
@@ -120,21 +121,13 @@ bool update(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
       if (r == Role::kParameter && with_feedback) feed_back(rule, views[r], s);
     }
   };
-  // Whole runs at once where a fused loop is there and nothing is counted; tiles take the rest.
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {
     const FusedUpdate<R> fused =
         loops.fused != nullptr && args.stats == nullptr ? loops.fused(roles) : nullptr;
-    pool.for_each(cut.runs(), [&](std::int64_t run, int) {
-      const std::int64_t all = roles[Role::kParameter].elements;
-      const std::int64_t end = std::min(all, (run + 1) * cut.run * cut.tile);
-      for (std::int64_t at = run * cut.run * cut.tile; at < end;) {
-        if (fused != nullptr) at += fused(r, args, at, end - at);
-        if (at == end) break;
-        const std::int64_t n = std::min(cut.tile, end - at);
-        tile(static_cast<std::size_t>(run), at, n);
-        at += n;
-      }
-    });
+    const auto update_fused = [&](std::int64_t at, std::int64_t n) {
+      return fused == nullptr ? 0 : fused(r, args, at, n);
+    };
+    for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {

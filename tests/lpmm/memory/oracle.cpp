@@ -1,6 +1,7 @@
 #include "tests/lpmm/memory/oracle.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -82,21 +83,27 @@ bool encode_state(Stored& s, const Values& values, const Noise& noise) {
                     [&](float largest, std::uint16_t old) { return next_step(s.codec, largest, old); });
 }
 
-// fp64: within a tile in 16 lanes that are added as a tree, then tile after tile.
-double sum_of_squares(const Values& values, int block) {
-  const auto size = static_cast<std::size_t>(kernels::sum_tile(block));
-  double total = 0;
-  for (std::size_t tile = 0; tile < values.size(); tile += size) {
-    std::array<double, 16> lanes = {};
-    for (std::size_t i = tile; i < std::min<std::size_t>(values.size(), tile + size); ++i) {
-      lanes[i % 16] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-    }
-    for (std::size_t width = 8; width > 0; width /= 2) {
-      for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-    }
-    total += lanes[0];
+// fp64: of a group, 16 lanes that are added as a tree; then halves of the groups, the left one the larger
+// power of two below their number.
+double sum_of_squares(const Values& values, std::size_t first_group, std::size_t groups) {
+  if (groups == 0) return 0;
+  if (groups > 1) {
+    const std::size_t left = std::bit_floor(groups - 1);
+    return sum_of_squares(values, first_group, left) +
+           sum_of_squares(values, first_group + left, groups - left);
   }
-  return total;
+  std::array<double, 16> lanes = {};
+  const std::size_t first = first_group * kGroup;
+  for (std::size_t i = first; i < std::min<std::size_t>(values.size(), first + kGroup); ++i) {
+    lanes[i % 16] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  for (std::size_t width = 8; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+double sum_of_squares(const Values& values) {
+  return sum_of_squares(values, 0, (values.size() + kGroup - 1) / kGroup);
 }
 
 // Where gradients are in the momentum, that of the rule is 0: there is no accumulator.
@@ -168,7 +175,7 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   Values sum = decode_all(accumulator);
   const auto scale = static_cast<float>(fold_weight(policy_, optimizer_, updates_ + 1, microbatches_));
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
-  if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum, accumulator.codec.block);
+  if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum);
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), step_,
                     fold_stream(policy_, microbatch, contribution)};
   const bool storable = encode_all(accumulator, sum, noise, [&](float largest, std::uint16_t old) {
@@ -178,11 +185,8 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   if (!storable) failed_tensor_ = t.info.name;
 }
 
-// The rule with its norms: squares of its terms in the order of the tiles, whose size is that of the largest
-// block of any role.
-Rule Oracle::complete(const Rule& rule, const Tensor& t, const RoleArray<Values>& v) {
-  int block = 0;
-  for (const Stored& s : t.roles) block = std::max(block, s.codec.block);
+// The rule with its norms.
+Rule Oracle::complete(const Rule& rule, const RoleArray<Values>& v) {
   return std::visit(
       [&]<class R>(R r) -> Rule {
         if constexpr (HasNorms<R>) {
@@ -195,7 +199,7 @@ Rule Oracle::complete(const Rule& rule, const Tensor& t, const RoleArray<Values>
             for (std::size_t k = 0; k < terms.size(); ++k) terms[k].push_back(of[k]);
           }
           double sums[R::kNorms];
-          for (std::size_t k = 0; k < terms.size(); ++k) sums[k] = sum_of_squares(terms[k], block);
+          for (std::size_t k = 0; k < terms.size(); ++k) sums[k] = sum_of_squares(terms[k]);
           r.take_norms(sums);
         }
         return r;
@@ -213,7 +217,7 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
   }
   const Rule rule = complete(make_rule(optimizer_, t.info, learning_rate, updates_, clip,
                                        policy_.error_feedback, last_learning_rate_),
-                             t, v);
+                             v);
   for (std::size_t e = 0; e < v[Role::kParameter].size(); ++e) {
     Elements<float> x = element(v, e);
     std::visit([&](const auto& r) { r(x); }, rule);
@@ -250,8 +254,7 @@ StepReport Oracle::commit(double learning_rate) {
       double total = 0;
       for (const Tensor& t : tensors_) {
         const Stored& accumulator = t.roles[Role::kAccumulator];
-        total += t.square_sum >= 0 ? t.square_sum
-                                   : sum_of_squares(decode_all(accumulator), accumulator.codec.block);
+        total += t.square_sum >= 0 ? t.square_sum : sum_of_squares(decode_all(accumulator));
       }
       report.gradient_norm = std::sqrt(total);
       report.clip_factor = std::min(1.0, optimizer_.clip_norm / (report.gradient_norm + 1e-6));

@@ -41,7 +41,7 @@ class Oracle {
     double square_sum = -1;  // of the accumulated gradient; negative: not known from a last fold
   };
 
-  static Rule complete(const Rule& rule, const Tensor& tensor, const RoleArray<std::vector<float>>& values);
+  static Rule complete(const Rule& rule, const RoleArray<std::vector<float>>& values);
   void update(std::uint32_t ordinal, double learning_rate, double clip);
   // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
   Role place_of(Role role) const;

@@ -1,0 +1,92 @@
+// The fused fold (kernels/cpu/packed/fused.h) for one codec.
+// Compiled once for each instruction set, with the file that includes it.
+#if defined(LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_
+#undef LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_
+#else
+#define LPMM_KERNELS_CPU_PACKED_FUSED_FOLD_INL_H_
+#endif
+
+#include <algorithm>
+#include <utility>
+
+#include "kernels/cpu/packed/fused_roles-inl.h"
+#include "kernels/cpu/tile_loops-inl.h"
+#include "kernels/sums.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+template <Codec kCodec>
+class FoldLoop {
+ public:
+  static std::int64_t run(const RoleView& view, std::int64_t first, std::int64_t count,
+                          const float* contribution, const FoldArgs& args, double* square_sums) {
+    static thread_local Waiting<Of, kChunk> waiting;
+    const std::int64_t whole = count / kPiece * kPiece;
+    for (std::int64_t at = 0; at < whole; at += kChunk) {
+      const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));
+      double* sums = square_sums == nullptr ? nullptr : square_sums + at / kPiece;
+      if (!fold_chunk(view, first + at, elements, contribution + at, args, sums, waiting)) return at;
+    }
+    return whole;
+  }
+
+ private:
+  using Of = FusedRole<Role::kAccumulator, kCodec>;
+  static constexpr int kChunk = kCalls * kGroup;
+
+  // False: nothing was written, for some sum is not storable.
+  static bool fold_chunk(const RoleView& view, std::int64_t at, int elements, const float* contribution,
+                         const FoldArgs& args, double* sums, Waiting<Of, kChunk>& waiting) {
+    waiting.begin(view, args.noise, at, elements);
+    const Number scale(args.scale);
+    for (int begin = 0; begin < elements; begin += kGroup) {
+      Lane<Of> lane(view, waiting.room, at, begin, 0, {});
+#pragma GCC unroll 4
+      for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
+        const Number addend = each_vector(
+            [&](int i) { return hn::LoadU(DF(), contribution + begin + e + i * static_cast<int>(kLanes)); });
+        lane.finish(lane.values(e) + scale * addend, e);
+      }
+      lane.keep_most(waiting.most + begin / Of::kPart);
+    }
+    if (!waiting.is_storable(elements)) return false;
+    if (sums != nullptr) square_sums(waiting.room.values, elements, sums);
+    if constexpr (Of::kIsPacked) {
+      bool moved[kChunk / kGroup];
+      if (is_stream_of(args.noise.stream, Role::kMomentum)) {
+        waiting.choose_steps(next_step, view, at, elements, moved);
+      } else {
+        waiting.choose_steps(next_accumulator_step, view, at, elements, moved);
+      }
+    }
+    waiting.store(view, at, elements);
+    return true;
+  }
+};
+
+// What presets fold into: each accumulator, and the momentum where there is none.
+constexpr Codec folded(const fused::Codecs& codecs) {
+  return fused::is_none(codecs[Role::kAccumulator]) ? codecs[Role::kMomentum] : codecs[Role::kAccumulator];
+}
+inline FusedFold fused_fold(const Codec& codec) {
+  FusedFold found = nullptr;
+  [&]<int... kSet>(std::integer_sequence<int, kSet...>) {
+    ((fused::serves(folded(fused::kCodecs[kSet]), codec)
+          ? void(found = FoldLoop<folded(fused::kCodecs[kSet])>::run)
+          : void()),
+     ...);
+  }
+  (std::make_integer_sequence<int, fused::kCodecSets>());
+  return found;
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,240 @@
+// The fused update (kernels/cpu/packed/fused.h) for one rule and one set of codecs.
+// Compiled once for each instruction set, with the file that includes it.
+#if defined(LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_
+#undef LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_
+#else
+#define LPMM_KERNELS_CPU_PACKED_FUSED_UPDATE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/cpu/packed/fused_roles-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace lpmm::kernels {
+namespace HWY_NAMESPACE {
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+template <class R, fused::Codecs kCodecs>
+class UpdateLoop {
+ public:
+  static std::int64_t run(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
+    static thread_local State state;
+    const std::int64_t whole = count / kSpan * kSpan;
+    for (std::int64_t at = 0; at < whole; at += kChunk) {
+      const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));
+      if (!update_chunk(rule, args, first + at, elements, state)) return at;
+    }
+    return whole;
+  }
+
+ private:
+  // Whole groups and whole blocks of every role.
+  static constexpr int kSpan = [] {
+    int span = kGroup;
+    for (const Codec& codec : kCodecs) span = std::max(span, codec.block);
+    return span;
+  }();
+  // What is updated before it is stored: as many groups as their lines of draws are made at once, or, to stay
+  // in L1, as few as may be.
+  static constexpr bool kTakesDraws = [] {
+    bool takes = false;
+    for (const Codec& codec : kCodecs) takes = takes || (codec.block != 0 && takes_draws(codec.rounding));
+    return takes;
+  }();
+  static constexpr int kChunk = kTakesDraws ? kCalls * kGroup : kSpan;
+  static constexpr int kGroups = kChunk / kGroup;
+  static_assert(kChunk % kSpan == 0);
+
+  static constexpr bool kHasGradient = !fused::is_none(kCodecs[Role::kAccumulator]);
+  template <Role kRole>
+  using Of = FusedRole<kRole, kCodecs[kRole]>;
+
+  template <class Body>
+  static HWY_INLINE void each_state(const Body& body) {
+    [&]<std::size_t... kState>(std::index_sequence<kState...>) {
+      (body(Of<R::kStates[kState]>()), ...);
+    }
+    (std::make_index_sequence<R::kStates.size()>());
+  }
+  template <class Body>
+  static HWY_INLINE void each_written(const Body& body) {
+    body(Of<Role::kParameter>());
+    each_state(body);
+  }
+
+  template <class... O>
+  struct AllWaiting : Waiting<O, kChunk>... {
+    template <class Which>
+    HWY_INLINE Waiting<Which, kChunk>& of(Which) {
+      return *this;
+    }
+  };
+  template <std::size_t... kState>
+  static auto waiting_of(std::index_sequence<kState...>)
+      -> AllWaiting<Of<Role::kParameter>, Of<R::kStates[kState]>...>;
+  using State = decltype(waiting_of(std::make_index_sequence<R::kStates.size()>()));
+
+  // The roles in a group.
+  template <class... O>
+  struct Lanes : Lane<O>... {
+    HWY_INLINE Lanes(const RoleArray<RoleView>& roles, AllWaiting<O...>& waiting, std::int64_t chunk,
+                     int begin)
+        : Lane<O>(roles[O::kRole], waiting.of(O()).room, chunk, begin,
+                  waiting.of(O()).steps[begin / O::kBlock], waiting.of(O()).lines[begin / kGroup])... {}
+    template <class Which>
+    HWY_INLINE Lane<Which>& of(Which) {
+      return *this;
+    }
+  };
+  template <class... O>
+  static HWY_INLINE Lanes<O...> lanes_of(const RoleArray<RoleView>& roles, AllWaiting<O...>& waiting,
+                                         std::int64_t chunk, int begin) {
+    return {roles, waiting, chunk, begin};
+  }
+  struct NoReader {
+    HWY_INLINE NoReader(const RoleView&, std::int64_t) {}
+  };
+  using GradientReader = std::conditional_t<kHasGradient, Reader<Of<Role::kAccumulator>>, NoReader>;
+
+  template <int kAt, class ValuesAt, class Finish>
+  static HWY_INLINE void one_ahead(Elements<Number>& x, const ValuesAt& values_at, const Finish& finish) {
+    constexpr int kNext = kAt + static_cast<int>(kSideBySide);
+    if constexpr (kNext < kGroup) {
+      Elements<Number> next = values_at(kNext);
+      finish(x, kAt);
+      one_ahead<kNext>(next, values_at, finish);
+    } else {
+      finish(x, kAt);
+    }
+  }
+
+  // Takes a group from what is stored to what is to be stored. The rule is a vector ahead of the writing: its
+  // roots and quotients are long under way while what is before them is encoded.
+  static HWY_INLINE void apply(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk, int begin,
+                               State& state) {
+    auto lanes = lanes_of(roles, state, chunk, begin);
+    const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
+    const auto values_at = [&](int e) __attribute__((always_inline)) {
+      Elements<Number> x;
+      if constexpr (kHasGradient) {
+        x[Role::kAccumulator] =
+            each_vector([&](int i) { return gradient(e + i * static_cast<int>(kLanes)); });
+      } else {
+        x[Role::kAccumulator] = Number(0.0F);
+      }
+      each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
+      rule(x);
+      return x;
+    };
+    const auto finish = [&](Elements<Number> & x, int e) __attribute__((always_inline)) {
+      const Number stored = lanes.of(Of<Role::kParameter>()).finish(x[Role::kParameter], e);
+      if constexpr (FeedsBack<R>) {
+        if (!same(rule.feedback, 0.0F)) rule.feed_back(x[Role::kParameter] - stored, x);
+      }
+      each_state([&](auto of) { lanes.of(of).finish(x[of.kRole], e); });
+    };
+    Elements<Number> first = values_at(0);
+    one_ahead<0>(first, values_at, finish);
+    each_written([&](auto of) { lanes.of(of).keep_most(state.of(of).most + begin / of.kPart); });
+  }
+
+  // False: nothing was written, for some value is not storable.
+  static bool update_chunk(const R& rule, const UpdateArgs& args, std::int64_t at, int elements,
+                           State& state) {
+    const R constants = rule;
+    const RoleArray<RoleView>& roles = args.roles;
+    each_written([&](auto of) {
+      Noise noise = args.noise;
+      noise.stream = noise_stream(of.kRole);
+      state.of(of).begin(roles[of.kRole], noise, at, elements);
+    });
+    bool todo[kGroups];
+    std::fill_n(todo, kGroups, true);
+    for (bool moved = true; moved;) {
+      for (int group = 0; group < elements / kGroup; ++group) {
+        if (todo[group]) apply(constants, roles, at, group * kGroup, state);
+      }
+      bool storable = true;
+      each_written([&](auto of) { storable = storable && state.of(of).is_storable(elements); });
+      if (!storable) return false;
+      std::fill_n(todo, kGroups, false);
+      moved = false;
+      each_written([&](auto of) {
+        const bool any =
+            of.kIsPacked && state.of(of).choose_steps(next_step, roles[of.kRole], at, elements, todo);
+        moved = moved || (any && of.kIsAtOnce);
+      });
+    }
+    each_written([&](auto of) { state.of(of).store(roles[of.kRole], at, elements); });
+    if constexpr (kHasGradient) empty(Of<Role::kAccumulator>(), roles[Role::kAccumulator], at, elements);
+    return true;
+  }
+  template <class O>
+  static void empty(O, const RoleView& view, std::int64_t at, int elements) {
+    if constexpr (O::kIsPacked) {
+      std::fill_n(view.steps + at / O::kBlock, elements / O::kBlock, std::uint16_t{0});
+    } else {
+      std::memset(view.codes + 4 * at, 0, static_cast<std::size_t>(4 * elements));
+    }
+  }
+};
+
+// The loop compiled for a tensor's codecs; null: there is none.
+template <class R>
+constexpr bool keeps(Role role) {
+  return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
+}
+template <class R, int kSet>
+constexpr fused::Codecs codecs_of() {
+  fused::Codecs codecs = fused::kCodecs[kSet];
+  for (const Role role : kEveryRole) {
+    if (is_state(role) && !keeps<R>(role)) codecs[role] = fused::kNone;
+  }
+  return codecs;
+}
+// Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
+// leaves out the rule must not have.
+template <class R>
+constexpr bool takes(const fused::Codecs& codecs) {
+  for (const Role role : R::kStates) {
+    if (fused::is_none(codecs[role])) return false;
+  }
+  return !fused::is_none(codecs[Role::kAccumulator]) || requires {
+    &R::accumulated_weight;
+  };
+}
+inline bool serves(const fused::Codecs& compiled, const RoleArray<RoleView>& roles) {
+  for (const Role role : kEveryRole) {
+    const bool is_there = roles[role].codes != nullptr;
+    if (is_there == fused::is_none(compiled[role])) return false;
+    if (is_there && !fused::serves(compiled[role], roles[role].codec)) return false;
+  }
+  return true;
+}
+template <class R>
+FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
+  FusedUpdate<R> found = nullptr;
+  [&]<int... kSet>(std::integer_sequence<int, kSet...>) {
+    const auto look = [&](auto set) {
+      constexpr fused::Codecs kCodecs = codecs_of<R, set>();
+      if constexpr (takes<R>(kCodecs)) {
+        if (serves(kCodecs, roles)) found = UpdateLoop<R, kCodecs>::run;
+      }
+    };
+    (look(std::integral_constant<int, kSet>()), ...);
+  }
+  (std::make_integer_sequence<int, fused::kCodecSets>());
+  return found;
+}
+
+#endif
+}  // namespace HWY_NAMESPACE
+}  // namespace lpmm::kernels
+HWY_AFTER_NAMESPACE();
+
+#endif
