@@ -1,4 +1,5 @@
-// Roles: what a tensor stores. A new one is an entry of Role and a row of kRoleRows; presets give it a spec.
+// Roles: what a tensor stores. A new one is a last entry of Role (checkpoints count by place), a row of
+// kRoleRows, and a spec in every preset.
 #pragma once
 
 #include <cstddef>
@@ -39,6 +40,10 @@ inline constexpr RoleArray<Role> kEveryRole = [] {
 // What a rule keeps from step to step.
 LPMM_HD constexpr bool is_state(Role role) {
   return role != Role::kParameter && role != Role::kAccumulator;
+}
+// What files keep. An accumulator is empty between steps.
+LPMM_HD constexpr bool is_saved(Role role) {
+  return role != Role::kAccumulator;
 }
 
 struct RoleRow {

@@ -45,7 +45,6 @@ struct PackedVector::Part {
   std::span<std::byte> bytes;
 };
 
-// Accumulators are empty between steps, and not kept.
 std::vector<PackedVector::Part> PackedVector::parts() const {
   const auto bytes = [](auto* first, std::int64_t count) {
     return std::span(reinterpret_cast<std::byte*>(first), static_cast<std::size_t>(count));
@@ -53,7 +52,7 @@ std::vector<PackedVector::Part> PackedVector::parts() const {
   std::vector<Part> out;
   for (const Role role : kEveryRole) {
     const kernels::RoleView v = memory_.view(0, role);
-    if (role == Role::kAccumulator || v.codes == nullptr) continue;
+    if (!is_saved(role) || v.codes == nullptr) continue;
     const std::string name(to_string(role));
     const std::int64_t codes = code_bytes(v.codec.format, v.elements);
     out.push_back({name + ".codes", "U8", {codes}, bytes(v.codes, codes)});

@@ -42,6 +42,12 @@ constexpr std::array<Preset, 6> kPresets = {{
      "int7:block128:sr:sticky",
      "int5:block64:sr"},
 }};
+static_assert(std::all_of(kPresets.begin(), kPresets.end(),
+                          [](const Preset& p) {
+                            return std::none_of(p.specs.begin(), p.specs.end(),
+                                                [](std::string_view spec) { return spec.empty(); });
+                          }),
+              "every preset has a spec for every role");
 
 const Preset& find_preset(std::string_view preset) {
   const auto found =

@@ -19,10 +19,6 @@ namespace lpmm {
 
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kStateFile = "state.json";
-// An accumulator is empty between steps.
-constexpr bool is_saved(Role role) {
-  return role != Role::kAccumulator;
-}
 
 // One tensor of the file and the memory it stands for.
 struct Slot {

@@ -83,11 +83,13 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     s.epoch = parse_meter(j.at("epoch_meter"));
     s.window = parse_meter(j.at("window_meter"));
     const Json &increments = j.at("increments"), &underflows = j.at("underflows");
-    if (increments.size() != kRoles || underflows.size() != kRoles) {
+    if (!increments.is_array() || !underflows.is_array() || increments.size() != underflows.size() ||
+        increments.size() > kRoles) {
       throw RunError("increments or underflows are not one per role");
     }
     for (const Role r : kEveryRole) {
       const auto at = static_cast<std::size_t>(r);
+      if (at >= increments.size()) break;  // the program that saved it did not know this role
       s.increments[r] = to_count(increments[at], "increments");
       s.underflows[r] = to_count(underflows[at], "underflows");
       if (s.underflows[r] > s.increments[r]) throw RunError("more underflows than increments");

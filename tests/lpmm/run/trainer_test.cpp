@@ -19,6 +19,7 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
+#include "lpmm/run/run_state.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 
@@ -308,9 +309,26 @@ TEST(Trainer, RefusesAStateThatLies) {
   EXPECT_TRUE(refuses("underflows", {std::int64_t{1} << 62, 0, 0, 0}));
   EXPECT_TRUE(refuses("increments", {1e300, 0, 0, 0}));
   EXPECT_TRUE(refuses("increments", {1, 2, 3}));
+  EXPECT_TRUE(refuses("increments", Json()));
   EXPECT_TRUE(refuses("items", std::numeric_limits<std::int64_t>::max()));
   EXPECT_TRUE(refuses("train_seconds", -1.0));
   EXPECT_TRUE(refuses("train_seconds", Json()));
+}
+
+TEST(Trainer, AStateSavedBeforeARoleWasKnownIsRead) {
+  RunProgress progress;
+  progress.step = 3;
+  progress.increments.fill(7);
+  progress.underflows.fill(5);
+  Json saved = state_json(progress, tiny_config(), 6);
+  const auto parsed = [&] { return parse_state(saved, tiny_config(), 6, "checkpoints/step_00000003"); };
+  for (const char* counts : {"increments", "underflows"}) saved[counts].erase(kRoles - 1);
+  const Role last = kEveryRole.of[kRoles - 1];
+  progress.increments[last] = progress.underflows[last] = 0;
+  EXPECT_EQ(parsed().increments, progress.increments);
+  EXPECT_EQ(parsed().underflows, progress.underflows);
+  for (const char* counts : {"increments", "underflows"}) saved[counts] = std::vector<int>(kRoles + 1);
+  EXPECT_THROW(parsed(), RunError);
 }
 
 TEST(Trainer, OneProcessWritesAFolder) {
