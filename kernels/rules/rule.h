@@ -58,6 +58,7 @@ struct Range {
   constexpr bool holds(double x) const {
     return x >= low && x <= high && !(low_is_open && x == low) && !(high_is_open && x == high);
   }
+  friend bool operator==(const Range&, const Range&) = default;
 };
 inline constexpr double kNoLimit = std::numeric_limits<double>::max();
 inline constexpr Range kFromZero = {0, kNoLimit, "0 or more"};

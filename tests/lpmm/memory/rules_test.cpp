@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -42,6 +43,19 @@ TEST(RuleTable, EveryRowIsWhole) {
   }
   EXPECT_EQ(RuleName::find("sdg"), std::nullopt);
   EXPECT_EQ(SettingKey::find("betta"), std::nullopt);
+}
+
+// A config knows a key before it knows the rule.
+TEST(RuleTable, AKeyIsTheSameInEveryRule) {
+  for (const std::string_view name : rule_names()) {
+    for (const SettingRow& s : rule_row(of_rule(name).rule).settings) {
+      const auto& all = all_settings();
+      const auto first = std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.key == s.key; });
+      ASSERT_NE(first, all.end()) << s.key.text();
+      EXPECT_EQ(first->is_switch, s.is_switch) << name << " " << s.key.text();
+      EXPECT_EQ(first->range, s.range) << name << " " << s.key.text();
+    }
+  }
 }
 
 // Rules share keys; what is not given is each rule's own default.
