@@ -14,7 +14,6 @@
 #include "lpmm/files/half.h"
 #include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
-#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -205,21 +204,23 @@ void load_gpt2(const std::string& path, ModelMemory& memory) {
   }
 }
 
-void save_gpt2(const StoredWeights& weights, const ModelConfig& config, const std::string& folder,
+void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Pool& pool) {
   const ModelConfig model = complete(config);
   make_folder(folder);
   std::vector<SafetensorsSource> sources;
-  for (const CheckpointTensor& t : weights.tensors()) {
+  const std::vector<TensorInfo> tensors = weights.infos();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const TensorInfo& t = tensors[i];
     std::vector<std::int64_t> shape = t.shape;
     const bool turn = is_transposed(t.name);
     if (turn && shape.size() != 2) {
       throw RunError(fmt::format("{}: {} is no matrix, so this is no GPT-2", weights.path(), t.name));
     }
     if (turn) std::reverse(shape.begin(), shape.end());
-    sources.push_back({t.name, "F32", shape, [&weights, &pool, &t, turn](const auto& sink) {
+    sources.push_back({t.name, "F32", shape, [&weights, &pool, &t, i, turn](const auto& sink) {
                          std::vector<float> all, turned;
-                         weights.read(t, pool, [&](std::int64_t, std::span<const float> values) {
+                         weights.read(i, pool, [&](std::int64_t, std::span<const float> values) {
                            if (!turn) return sink(std::as_bytes(values));
                            all.insert(all.end(), values.begin(), values.end());
                          });
@@ -228,7 +229,7 @@ void save_gpt2(const StoredWeights& weights, const ModelConfig& config, const st
                          sink(std::as_bytes(std::span(std::as_const(turned))));
                        }});
   }
-  write_export(weights, (fs::path(folder) / "model.safetensors").string(), {{"format", "pt"}}, sources);
+  weights.write((fs::path(folder) / "model.safetensors").string(), {{"format", "pt"}}, sources);
   const Json shape = {{"architectures", {"GPT2LMHeadModel"}},
                       {"model_type", "gpt2"},
                       {"activation_function", "gelu_new"},

@@ -12,10 +12,9 @@
 #include "lpmm/program/builder.h"
 #include "lpmm/program/model_config.h"
 #include "lpmm/program/program.h"
+#include "lpmm/program/weight_source.h"
 
 namespace lpmm {
-
-class StoredWeights;  // lpmm/run/stored_weights.h
 
 enum class Reads : std::uint8_t { kImages, kTokens };
 
@@ -36,8 +35,7 @@ struct Published {
   ModelConfig (*read)(const std::string& path);  // its model
   void (*load)(const std::string& path, ModelMemory& memory);
   // Writes weights and what describes them into `folder`.
-  void (*save)(const StoredWeights& weights, const ModelConfig& config, const std::string& folder,
-               Pool& pool);
+  void (*save)(const WeightSource& weights, const ModelConfig& config, const std::string& folder, Pool& pool);
 };
 
 struct Family {

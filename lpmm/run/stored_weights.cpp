@@ -39,8 +39,17 @@ const CheckpointTensor* StoredWeights::find(const std::string& name) const {
   return at == tensors().end() ? nullptr : &*at;
 }
 
-void StoredWeights::read(const CheckpointTensor& t, Pool& pool,
-                         const std::function<void(std::int64_t, std::span<const float>)>& body) const {
+std::vector<TensorInfo> StoredWeights::infos() const {
+  std::vector<TensorInfo> out;
+  for (const CheckpointTensor& t : tensors()) out.push_back({t.name, t.shape});
+  return out;
+}
+
+void StoredWeights::read(std::size_t tensor, Pool& pool, const PanelBody& body) const {
+  read(tensors()[tensor], pool, body);
+}
+
+void StoredWeights::read(const CheckpointTensor& t, Pool& pool, const PanelBody& body) const {
   constexpr std::int64_t kPanel = 16 * kernels::kTile;
   const SafetensorsFile& file = state_->opened.file;
   const auto& [role, spec] = t.specs.front();
@@ -70,6 +79,24 @@ void StoredWeights::read(const CheckpointTensor& t, Pool& pool,
   }
 }
 
+void StoredWeights::write(const std::string& output, const Metadata& metadata,
+                          std::span<const SafetensorsSource> sources) const {
+  std::error_code ignored;
+  const fs::path target = fs::weakly_canonical(fs::absolute(output));
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    throw UsageError(fmt::format("{}: is no ordinary file; name a new one (--out)", output));
+  }
+  if (fs::equivalent(target.parent_path(), path_, ignored)) {
+    throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
+  }
+  try {
+    remove_leftovers(target.parent_path().string());
+    write_safetensors(output, metadata, sources);
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("the export could not be written: {}", error_text(e)));
+  }
+}
+
 void load_parameters(const std::string& path, ModelMemory& memory) {
   const StoredWeights weights(path);
   for (const CheckpointTensor& t : weights.tensors()) {
@@ -91,24 +118,6 @@ void load_parameters(const std::string& path, ModelMemory& memory) {
   }
 }
 
-void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
-                  std::span<const SafetensorsSource> sources) {
-  std::error_code ignored;
-  const fs::path target = fs::weakly_canonical(fs::absolute(output));
-  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
-    throw UsageError(fmt::format("{}: is no ordinary file; name a new one (--out)", output));
-  }
-  if (fs::equivalent(target.parent_path(), weights.path(), ignored)) {
-    throw UsageError(fmt::format("{}: lies in the checkpoint that is read; write elsewhere (--out)", output));
-  }
-  try {
-    remove_leftovers(target.parent_path().string());
-    write_safetensors(output, metadata, sources);
-  } catch (const std::exception& e) {
-    throw RunError(fmt::format("the export could not be written: {}", error_text(e)));
-  }
-}
-
 void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool) {
   const StoredWeights weights(path);
   std::vector<SafetensorsSource> sources;
@@ -124,7 +133,7 @@ void export_checkpoint(const std::string& path, const std::string& output, Compu
                          });
                        }});
   }
-  write_export(weights, output, {{"format", "pt"}, {"model", weights.model()}}, sources);
+  weights.write(output, {{"format", "pt"}, {"model", weights.model()}}, sources);
 }
 
 }  // namespace lpmm

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,22 +10,25 @@
 
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
+#include "lpmm/program/weight_source.h"
 #include "lpmm/run/checkpoint.h"
 
 namespace lpmm {
 
 // The parameters and buffers of a checkpoint as values, for those who do not go on with its run.
-class StoredWeights {
+class StoredWeights : public WeightSource {
  public:
   explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does
-  ~StoredWeights();
-  const std::string& path() const { return path_; }
+  ~StoredWeights() override;
+  const std::string& path() const override { return path_; }
   const std::string& model() const { return info_.model; }
   const std::vector<CheckpointTensor>& tensors() const { return info_.tensors; }
   const CheckpointTensor* find(const std::string& name) const;  // null where there is none
-  // All values of a tensor in order, panel by panel: body(first, values).
-  void read(const CheckpointTensor& tensor, Pool& pool,
-            const std::function<void(std::int64_t, std::span<const float>)>& body) const;
+  std::vector<TensorInfo> infos() const override;               // in the order of tensors()
+  void read(const CheckpointTensor& tensor, Pool& pool, const PanelBody& body) const;
+  void read(std::size_t tensor, Pool& pool, const PanelBody& body) const override;
+  void write(const std::string& output, const Metadata& metadata,
+             std::span<const SafetensorsSource> sources) const override;
 
  private:
   struct State;
@@ -38,11 +40,6 @@ class StoredWeights {
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
 // naming the checkpoint and the tensor where names or shapes differ.
 void load_parameters(const std::string& path, ModelMemory& memory);
-
-// Writes a file of what `weights` holds; it appears whole or not at all. Throws UsageError for a place inside
-// the checkpoint that is read, or for what is no ordinary file.
-void write_export(const StoredWeights& weights, const std::string& output, const Metadata& metadata,
-                  std::span<const SafetensorsSource> sources);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.
