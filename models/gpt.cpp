@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/tokenizer.h"
 #include "lpmm/program/ops/activations.h"
 #include "lpmm/program/ops/add.h"
 #include "lpmm/program/ops/attention.h"
@@ -51,9 +52,12 @@ void check(const ModelConfig& c) {
 
 // Table 2 of the paper.
 NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t width) {
-  return {
-      name,
-      {{"layers", layers}, {"heads", heads}, {"embedding", width}, {kContext, 1024}, {kVocabulary, 50257}}};
+  return {name,
+          {{"layers", layers},
+           {"heads", heads},
+           {"embedding", width},
+           {kContext, 1024},
+           {kVocabulary, kGpt2Vocabulary}}};
 }
 
 }  // namespace

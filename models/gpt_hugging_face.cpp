@@ -10,6 +10,7 @@
 
 #include "kernels/codec.h"
 #include "lpmm/base/error.h"
+#include "lpmm/data/tokenizer.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
 #include "lpmm/files/json.h"
@@ -248,7 +249,13 @@ void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std
 }  // namespace
 
 const Published& gpt_hugging_face() {
-  static constexpr Published kPublished{"Hugging Face", is_gpt2, read_gpt2, load_gpt2, save_gpt2};
+  static constexpr Published kPublished{
+      .by = "Hugging Face",
+      .tokenizer = {kGpt2Tokenizer, {{{kGpt2Tokens, "vocab.json"}, {kGpt2Merges, "merges.txt"}}}},
+      .is_at = is_gpt2,
+      .read = read_gpt2,
+      .load = load_gpt2,
+      .save = save_gpt2};
   return kPublished;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/tokenizer.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
@@ -153,8 +154,8 @@ std::uint32_t checksum(const Gpt2Files& files) {
 Gpt2Files read_gpt2_files(const std::string& folder) {
   if (folder.empty()) throw RunError("GPT-2's tokenizer needs a folder with its encoder.json and vocab.bpe");
   Gpt2Files files;
-  read_tokens(folder + "/encoder.json", files);
-  read_merges(folder + "/vocab.bpe", files);
+  read_tokens(fmt::format("{}/{}", folder, kGpt2Tokens), files);
+  read_merges(fmt::format("{}/{}", folder, kGpt2Merges), files);
   files.checksum = checksum(files);
   return files;
 }

@@ -63,7 +63,9 @@ class Gpt2Tokenizer : public Tokenizer {
   std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
                           std::vector<std::int32_t>& ids) const override;
   nlohmann::ordered_json describe() const override {
-    return {{"kind", "gpt2"}, {"vocabulary", vocabulary()}, {"checksum", fmt::format("{:08x}", checksum_)}};
+    return {{"kind", kGpt2Tokenizer},
+            {"vocabulary", vocabulary()},
+            {"checksum", fmt::format("{:08x}", checksum_)}};
   }
   std::optional<std::int32_t> end_of_text() const override { return end_of_text_; }
 

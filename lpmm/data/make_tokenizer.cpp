@@ -32,7 +32,7 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::st
     }
     return tokenizer;
   }
-  if (kind != "gpt2") {
+  if (kind != kGpt2Tokenizer) {
     throw RunError(
         fmt::format("the description of a tokenizer has the kind {}; bytes, characters and gpt2 are "
                     "known",

@@ -63,7 +63,7 @@ std::string gpt2_folder(const TextOptions& options) {
 }
 
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text) {
-  constexpr std::string_view kNames[] = {"characters", "bytes", "gpt2"};
+  constexpr std::string_view kNames[] = {"characters", "bytes", kGpt2Tokenizer};
   if (options.tokenizer == kNames[0]) return make_character_tokenizer(text);
   if (options.tokenizer == kNames[1]) return make_byte_tokenizer();
   if (options.tokenizer == kNames[2]) return load_gpt2_tokenizer(gpt2_folder(options));

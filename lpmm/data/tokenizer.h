@@ -16,6 +16,11 @@
 
 namespace lpmm {
 
+// What data.tokenizer calls GPT-2's, the files that hold it, and how many tokens OpenAI's has.
+inline constexpr std::string_view kGpt2Tokenizer = "gpt2", kGpt2Tokens = "encoder.json",
+                                  kGpt2Merges = "vocab.bpe";
+inline constexpr int kGpt2Vocabulary = 50257;
+
 // Never changes after it is made, so any number of threads may use one.
 class Tokenizer {
  public:

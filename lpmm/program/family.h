@@ -2,6 +2,7 @@
 // its weights are published; models/ has one file per family, with the row, and the list of them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,9 +29,20 @@ struct NamedModel {
   std::vector<std::pair<std::string_view, SettingValue>> sizes = {};
 };
 
+// The tokenizer that published weights were trained with. Its files lie beside them, under names of the
+// publisher's.
+struct PublishedTokenizer {
+  struct FileNames {
+    std::string_view ours, theirs;
+  };
+  std::string_view name;  // what data.tokenizer calls it
+  std::array<FileNames, 2> files;
+};
+
 // Weights as others publish them. All throw RunError naming file and tensor for what does not fit.
 struct Published {
   std::string_view by;                           // whose layout it is
+  PublishedTokenizer tokenizer;                  // of models of text
   bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
   void (*load)(const std::string& path, ModelMemory& memory);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/experiments/program.h"
+#include "tests/lpmm/data/tiny_bpe.h"
 
 namespace lpmm {
 namespace {
@@ -239,6 +240,40 @@ TEST_F(TextProgram, ImportOfOnesOwnExportKnowsItsTokenizer) {
     EXPECT_EQ(back.json()["tokenizer"], tokenizer);
     const Outcome text = run_lpmm({"sample", path(tokenizer + "_back"), "--tokens", "5", "--prompt", "a"});
     EXPECT_EQ(text.code, 0) << text.err;
+  }
+}
+
+// Its files go out under the names that Hugging Face's programs read.
+TEST_F(TextProgram, ExportBringsTheFilesOfGpt2sTokenizer) {
+  const std::string folder = path("bpe");
+  fs::create_directory(folder);
+  tiny_bpe(folder, {"t h", "th e", "\u0120 b"});
+  ASSERT_EQ(train_gpt("run", {"--set", "data.tokenizer=gpt2", "--set", "data.tokenizer_folder=" + folder,
+                              "--set", "train.steps=2"})
+                .code,
+            0);
+  const auto exported = [&](const std::string& to) {
+    return run_lpmm({"export", path("run"), "--hf", "--out", path(to)});
+  };
+  const Outcome out = exported("hf");
+  ASSERT_EQ(out.code, 0) << out.err;
+  EXPECT_EQ(out.err, "");
+  EXPECT_EQ(read_file(path("hf/vocab.json")), read_file(folder + "/encoder.json"));
+  EXPECT_EQ(read_file(path("hf/merges.txt")), read_file(folder + "/vocab.bpe"));
+  const Outcome back = run_lpmm(
+      {"import", path("hf"), "--preset", "fp32", "--vocab", folder, "--out", path("back"), "--json"});
+  ASSERT_EQ(back.code, 0) << back.err;
+  EXPECT_EQ(back.json()["tokenizer"], "gpt2");
+
+  // Others than the run's, or none: said, and left out.
+  tiny_bpe(folder, {"t h"});
+  for (const std::string to : {"changed", "missing"}) {
+    const Outcome without = exported(to);
+    EXPECT_EQ(without.code, 0);
+    EXPECT_NE(without.err.find("merges.txt are not written"), std::string::npos) << without.err;
+    EXPECT_FALSE(fs::exists(path(to + "/vocab.json")) || fs::exists(path(to + "/merges.txt")));
+    EXPECT_TRUE(fs::exists(path(to + "/lpmm_tokenizer.json")));
+    fs::remove(folder + "/encoder.json");
   }
 }
 

@@ -8,6 +8,8 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/text.h"
+#include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/program/family.h"
@@ -23,21 +25,46 @@ struct ExportArguments {
   bool hugging_face = false, json = false;
 };
 
+// The files of its tokenizer under their publisher's names, as programs beside lpmm look for them.
+void write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
+                           const TextOptions& text, const std::string& output) {
+  if (described.at("kind") != published.name) return;
+  const std::string folder = gpt2_folder(text);
+  try {
+    make_tokenizer(described, folder);  // they are those that the run had
+    for (const auto& [ours, theirs] : published.files) {
+      constexpr std::uint64_t kMost = 64 << 20;
+      write_text(fmt::format("{}/{}", output, theirs), read_text(fmt::format("{}/{}", folder, ours), kMost));
+    }
+  } catch (const RunError& e) {
+    tell(fmt::format("{} and {} are not written: {}\n", published.files[0].theirs, published.files[1].theirs,
+                     e.what()));
+  }
+}
+
+// The run's tokenizer as lpmm describes it, and its files where they are known.
+void export_tokenizer(const Json& run, const Published& published, const TextOptions& text,
+                      const std::string& output) {
+  const auto tokenizer = run.find("tokenizer");
+  if (tokenizer == run.end()) return;
+  write_text(output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
+  write_tokenizer_files(*tokenizer, published.tokenizer, text, output);
+}
+
 int run_export(const ExportArguments& o) {
   const std::string path = find_checkpoint(o.path);
   Pool pool(o.threads);
   if (o.hugging_face) {
     if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
-    const ModelConfig model = load_config(config_beside(path), {}).model;
+    const RunConfig config = load_config(config_beside(path), {});
+    const ModelConfig& model = config.model;
     const Published* published = family_of(model.name).published;
     if (published == nullptr) {
       throw UsageError(
           fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));
     }
     published->save(StoredWeights(path), model, o.output, pool);
-    const auto run = checkpoint_run(path);
-    const auto tokenizer = run.find("tokenizer");
-    if (tokenizer != run.end()) write_text(o.output + "/" + kOwnTokenizer, tokenizer->dump(1) + "\n");
+    export_tokenizer(checkpoint_run(path), *published, config.data.text, o.output);
     print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);
     return kDone;
   }
@@ -66,11 +93,13 @@ void add_export_command(CLI::App& program, Action& action) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   command->add_flag("--hf", o->hugging_face,
-                    "a GPT as Hugging Face lays it out: model.safetensors, config.json");
+                    "a GPT as Hugging Face lays it out: model.safetensors, config.json, vocab.json, "
+                    "merges.txt");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
-      R"(With --hf a model's tokenizer is written beside it, as lpmm describes it, for lpmm import.
+      R"(With --hf a model's tokenizer is written beside it: as lpmm describes it, for lpmm import, and
+GPT-2's files under Hugging Face's names, vocab.json and merges.txt.
 Examples:
   lpmm export runs/r20 --type bf16 --out r20.safetensors
   lpmm export runs/gpt --hf --out gpt_hf)");

@@ -47,14 +47,16 @@ ordered_json own_tokenizer(const std::string& path) {
   return fs::exists(file) ? parse_json(read_text(file.string(), std::uint64_t{1} << 26)) : ordered_json();
 }
 
-// The model's own tokenizer, else that of --vocab, else GPT-2's where it fits; null where there is none.
+// The model's own tokenizer, else that of --vocab, else its publisher's where it fits; null where there is
+// none.
 ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
   if (o.folder.empty()) {
     if (ordered_json own = own_tokenizer(o.path); !own.is_null()) return own;
   }
   const std::string folder = gpt2_folder(config.data.text);
-  if (std::filesystem::exists(std::filesystem::path(folder) / "encoder.json")) {
-    const auto tokenizer = load_gpt2_tokenizer(folder);
+  const PublishedTokenizer& published = family_of(config.model.name).published->tokenizer;
+  if (std::filesystem::exists(std::filesystem::path(folder) / published.files[0].ours)) {
+    const auto tokenizer = make_text_tokenizer(config.data.text, "");
     if (tokenizer->vocabulary() <= config.model.integer(kVocabulary)) return tokenizer->describe();
     if (!o.folder.empty()) {
       throw UsageError(
@@ -69,10 +71,11 @@ ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
 
 RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
-  config.model = published_family(o.path).published->read(o.path);
+  const Published& published = *published_family(o.path).published;
+  config.model = published.read(o.path);
   config.policy = make_policy(o.preset);
   config.data.set = "text";
-  config.data.text.tokenizer = "gpt2";
+  config.data.text.tokenizer = published.tokenizer.name;
   config.data.text.folder = o.folder;
   config.data.text.length = config.model.integer(kContext);
   config.train.steps = 1;  // a config has some

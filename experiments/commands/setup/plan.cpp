@@ -21,14 +21,12 @@ struct Options {
   bool json = false;
 };
 
-constexpr int kGpt2Vocabulary = 50257;
-
 // Without GPT-2's files a text can be planned for, though not be read: its bytes stand for its tokens.
 Setup setup_without_tokenizer(RunConfig config) {
   const TextOptions& text = config.data.text;
-  const bool needs_files = config.data.set == "text" && text.tokenizer == "gpt2" &&
+  const bool needs_files = config.data.set == "text" && text.tokenizer == kGpt2Tokenizer &&
                            config.train.init.empty() && !text.path.ends_with(".tokens");
-  if (!needs_files || std::filesystem::exists(std::filesystem::path(gpt2_folder(text)) / "encoder.json")) {
+  if (!needs_files || std::filesystem::exists(std::filesystem::path(gpt2_folder(text)) / kGpt2Tokens)) {
     return Setup(config);
   }
   tell(

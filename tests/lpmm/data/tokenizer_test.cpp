@@ -14,6 +14,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
+#include "tests/lpmm/data/tiny_bpe.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -61,30 +62,6 @@ constexpr const char* kNoFiles = "$LPMM_DATA/gpt2-bpe, with encoder.json and voc
 
 void write_quickly(const std::string& path, std::string_view text) {
   std::ofstream(path, std::ios::binary) << text;
-}
-
-// Writes encoder.json and vocab.bpe of all bytes, what `merges` give, `others` and <|endoftext|>; the folder.
-std::string tiny_bpe(const Scratch& scratch, const std::vector<std::string>& merges,
-                     const std::vector<std::string>& others = {}) {
-  Json ids = Json::object();
-  const auto add = [&](const std::string& token) { ids.emplace(token, ids.size()); };
-  int next = 0x100;
-  for (int b = 0; b < 256; ++b) {
-    const bool prints = (b >= '!' && b <= '~') || (b >= 0xA1 && b != 0xAD);
-    const int c = prints ? b : next++;
-    if (c < 0x80) add({static_cast<char>(c)});
-    if (c >= 0x80) add({static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 63))});
-  }
-  std::string text = "#version: 0.2\n";
-  for (std::string merge : merges) {
-    text += merge + "\n";
-    add(merge.erase(merge.find(' '), 1));
-  }
-  for (const std::string& token : others) add(token);
-  add("<|endoftext|>");
-  write_quickly(scratch / "encoder.json", ids.dump());
-  write_quickly(scratch / "vocab.bpe", text);
-  return scratch.path();
 }
 
 // ---- Bytes
@@ -188,8 +165,8 @@ void expect_pieces(const Tokenizer& t, const std::string& text) {
 
 TEST(Tokenizer, PiecesGiveTheIdsOfTheWhole) {
   const Scratch scratch;
-  const auto tiny =
-      load_gpt2_tokenizer(tiny_bpe(scratch, {"a a", "aa aa", "h e", "he l", "hel l", "\u0120 a", "e r"}));
+  const auto tiny = load_gpt2_tokenizer(
+      tiny_bpe(scratch.path(), {"a a", "aa aa", "h e", "he l", "hel l", "\u0120 a", "e r"}));
   for (const Json& c : golden()["cases"]) {
     const auto text = c["text"].get<std::string>();
     expect_pieces(*tiny, text);
@@ -203,8 +180,8 @@ TEST(Tokenizer, PiecesGiveTheIdsOfTheWhole) {
 
 TEST(Gpt2Tokenizer, MergesByRankThenFromTheLeft) {
   const Scratch scratch;
-  const auto t =
-      load_gpt2_tokenizer(tiny_bpe(scratch, {"l l", "h e", "he ll", "a a", "a b", "aa a", "\u0120 w"}));
+  const auto t = load_gpt2_tokenizer(
+      tiny_bpe(scratch.path(), {"l l", "h e", "he ll", "a a", "a b", "aa a", "\u0120 w"}));
   EXPECT_EQ(t->vocabulary(), 256 + 7 + 1);
   const auto spelled = [&](const std::string& text) {
     std::vector<std::string> tokens;
@@ -265,7 +242,7 @@ TEST(Gpt2Tokenizer, MergesAsThePlainLoopForAnyMerges) {
         tokens.push_back(left + right);
       merges.insert(merges.begin() + static_cast<std::ptrdiff_t>(draw(merges.size() + 1)), merge);
     }
-    const auto t = load_gpt2_tokenizer(tiny_bpe(scratch, merges));
+    const auto t = load_gpt2_tokenizer(tiny_bpe(scratch.path(), merges));
     for (int word = 0; word < 20; ++word) {
       std::string text;
       std::vector<std::string> parts, found;
@@ -279,7 +256,7 @@ TEST(Gpt2Tokenizer, MergesAsThePlainLoopForAnyMerges) {
 
 TEST(Gpt2Tokenizer, LongWordsTakeNoQuadraticTime) {
   const Scratch scratch;
-  const auto t = load_gpt2_tokenizer(tiny_bpe(scratch, {"a a", "aa aa", "aaaa aaaa", "b a"}));
+  const auto t = load_gpt2_tokenizer(tiny_bpe(scratch.path(), {"a a", "aa aa", "aaaa aaaa", "b a"}));
   const auto start = std::chrono::steady_clock::now();
   const std::string same(1 << 20, 'a');
   EXPECT_EQ(t->encode(same).size(), same.size() / 8);
@@ -303,13 +280,13 @@ std::string load_refusal(const Scratch& scratch) {
 TEST(Gpt2Tokenizer, RefusesHostileEncoderJson) {
   const Scratch scratch;
   const auto refuses = [&](const std::string& json, const std::vector<std::string>& parts) {
-    tiny_bpe(scratch, kMerges);
+    tiny_bpe(scratch.path(), kMerges);
     write_quickly(scratch / "encoder.json", json);
     const std::string said = load_refusal(scratch);
     expect_says(said, {scratch / "encoder.json"});
     expect_says(said, parts);
   };
-  tiny_bpe(scratch, kMerges);
+  tiny_bpe(scratch.path(), kMerges);
   ASSERT_EQ(load_refusal(scratch), "accepted");
   const Json good = Json::parse(read_text(scratch / "encoder.json", 1 << 20));
   const auto changed = [&](const std::string& token, const Json& id) {
@@ -350,7 +327,7 @@ TEST(Gpt2Tokenizer, RefusesHostileEncoderJson) {
 
 TEST(Gpt2Tokenizer, RefusesHostileVocabBpe) {
   const Scratch scratch;
-  tiny_bpe(scratch, kMerges);
+  tiny_bpe(scratch.path(), kMerges);
   const auto refuses = [&](const std::string& text, const std::vector<std::string>& parts) {
     write_quickly(scratch / "vocab.bpe", text);
     const std::string said = load_refusal(scratch);
@@ -378,7 +355,7 @@ TEST(Gpt2Tokenizer, RefusesHostileVocabBpe) {
   refuses(start + "a b\nab c\n\xFF b\n", {"vocab.bpe:4", "no token"});
   refuses(start + "a b\nab c\n" + std::string(5000, 'a') + "\n", {"vocab.bpe:4"});
   // The end of a text must not come out of a text.
-  tiny_bpe(scratch, {"a b", "< |endoftext|>", "| endoftext|>"}, {"|endoftext|>", "endoftext|>"});
+  tiny_bpe(scratch.path(), {"a b", "< |endoftext|>", "| endoftext|>"}, {"|endoftext|>", "endoftext|>"});
   expect_says(load_refusal(scratch), {"vocab.bpe:3", "ends a text"});
   std::filesystem::remove(scratch / "vocab.bpe");
   expect_says(load_refusal(scratch), {scratch / "vocab.bpe", "cannot be opened", "expected in one folder"});
@@ -386,7 +363,7 @@ TEST(Gpt2Tokenizer, RefusesHostileVocabBpe) {
 
 TEST(Gpt2Tokenizer, SurvivesRandomDamage) {
   const Scratch scratch;
-  tiny_bpe(scratch, {"a b", "ab c", "h e", "he l"});
+  tiny_bpe(scratch.path(), {"a b", "ab c", "h e", "he l"});
   int refused = 0;
   constexpr int kTrials = 300;
   for (std::uint32_t trial = 0; trial < kTrials; ++trial) {
@@ -418,7 +395,7 @@ TEST(Gpt2Tokenizer, SurvivesRandomDamage) {
 
 TEST(Tokenizer, IsMadeAgainFromItsDescription) {
   const Scratch scratch;
-  const std::string folder = tiny_bpe(scratch, kMerges);
+  const std::string folder = tiny_bpe(scratch.path(), kMerges);
   std::vector<std::unique_ptr<Tokenizer>> all;
   all.push_back(make_byte_tokenizer());
   all.push_back(make_character_tokenizer("some text \u00E9\"\\"s + '\0'));
@@ -434,7 +411,7 @@ TEST(Tokenizer, IsMadeAgainFromItsDescription) {
   write_quickly(scratch / "encoder.json",
                 Json::parse(read_text(scratch / "encoder.json", 1 << 20)).dump(4, ' ', true));
   EXPECT_EQ(make_tokenizer(description, folder)->describe(), description);
-  tiny_bpe(scratch, {"a b", "a c"});
+  tiny_bpe(scratch.path(), {"a b", "a c"});
   expect_says(refusal<RunError>([&] { make_tokenizer(description, folder); }), {folder, "checksum"});
 }
 
