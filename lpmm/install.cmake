@@ -1,4 +1,5 @@
-# cmake --install: the libraries, their headers and the program; find_package(lpmm) gives lpmm::lpmm.
+# cmake --install: the libraries, the headers of programs that embed them, and the program;
+# find_package(lpmm) gives lpmm::lpmm.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -8,11 +9,31 @@ set(LPMM_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/lpmm)  # holds lpmm/ and kernels
 target_compile_features(lpmm_kernels PUBLIC cxx_std_20)  # our headers need it of who includes them
 set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
 set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
-set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # for programs that read configurations
+set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # lpmm_core asks it for the list of families
 install(TARGETS lpmm_core lpmm_kernels lpmm_models EXPORT lpmm-targets INCLUDES DESTINATION ${LPMM_HEADER_DIR})
 install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
-install(DIRECTORY lpmm kernels DESTINATION ${LPMM_HEADER_DIR} FILES_MATCHING PATTERN "*.h"
-        PATTERN cpu EXCLUDE PATTERN cuda EXCLUDE)
+
+# What an embedding program includes, and all that this includes.
+set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h)
+set(at 0)
+list(LENGTH headers count)
+while(at LESS count)
+  list(GET headers ${at} header)
+  file(STRINGS ${header} lines REGEX "^#include \"")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^#include \"(.*)\".*" "\\1" included "${line}")
+    list(APPEND headers ${included})
+  endforeach()
+  list(REMOVE_DUPLICATES headers)
+  list(LENGTH headers count)
+  math(EXPR at "${at} + 1")
+endwhile()
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
+foreach(header IN LISTS headers)
+  cmake_path(GET header PARENT_PATH folder)
+  install(FILES ${header} DESTINATION ${LPMM_HEADER_DIR}/${folder})
+endforeach()
+
 if(TARGET lpmm)
   install(TARGETS lpmm)
   # experiments/commands/shipped_configs.cpp looks there, from the program's own place.
