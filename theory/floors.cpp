@@ -46,10 +46,10 @@ double weyl(std::int64_t lag) {
 }
 
 // The stored neighbours of y = x / step.
-struct Cell {
+struct Neighbours {
   double low, high;
 };
-Cell cell_of(Format format, MapTable table, double y) {
+Neighbours cell_of(Format format, MapTable table, double y) {
   if (format.map == Map::kLinear) return {std::floor(y), std::floor(y) + 1};
   const float* end = table.values + table.entries;
   const float* above = std::upper_bound(table.values, end, static_cast<float>(y));
@@ -59,7 +59,7 @@ Cell cell_of(Format format, MapTable table, double y) {
 }
 
 // The values next to a stored one, infinite beyond the ends of the map.
-Cell neighbours_of(Format format, MapTable table, double value) {
+Neighbours neighbours_of(Format format, MapTable table, double value) {
   constexpr double kNone = std::numeric_limits<double>::infinity();
   if (format.map == Map::kLinear) {
     const double limit = map_limit(format);

@@ -134,7 +134,7 @@ class Training {
 };
 
 // Sums over the steps that are measured: of distances to the optima, and of the steps of blocks.
-struct Sums {
+struct MeasuredSums {
   double distance = 0, square = 0, loss = 0, step_square = 0;
   std::int64_t free = 0, moved = 0, writes = 0;
 
@@ -158,7 +158,7 @@ struct Sums {
   }
 };
 
-QuadraticResult result_of(const Sums& sums, const kernels::ChangeStats& stats, double settling) {
+QuadraticResult result_of(const MeasuredSums& sums, const kernels::ChangeStats& stats, double settling) {
   QuadraticResult result;
   const auto n = static_cast<double>(sums.free), writes = static_cast<double>(sums.writes);
   result.variance = sums.square / n;
@@ -195,7 +195,7 @@ QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
   const kernels::RoleView view = training.memory().view(0, Role::kParameter);
   const auto blocks = static_cast<std::size_t>(blocks_of(view.elements, view.codec.block));
   std::vector<std::uint16_t> before(view.steps, view.steps + blocks);
-  Sums sums;
+  MeasuredSums sums;
   for (std::uint32_t t = 1; t <= warm_up + measured; ++t) {
     const bool measure = t > warm_up;
     const std::vector<float>& x = training.decode();

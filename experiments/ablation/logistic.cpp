@@ -10,14 +10,14 @@
 namespace lpmm {
 namespace {
 
-struct Cell {
+struct LogisticCell {
   theory::LogisticRun run;
   theory::LogisticResult measured = {};
   theory::LogisticFloor predicted = {};
 };
 
-std::vector<Cell> logistic_cells(bool quick) {
-  std::vector<Cell> cells;
+std::vector<LogisticCell> logistic_cells(bool quick) {
+  std::vector<LogisticCell> cells;
   for (const double momentum : {0.0, 0.9}) {
     for (const int bits : kBits) {
       for (const double rate : {0.3, 0.1, 0.03, 0.01}) {
@@ -34,7 +34,7 @@ std::vector<Cell> logistic_cells(bool quick) {
   return cells;
 }
 
-std::string csv_of(const Cell& c) {
+std::string logistic_row(const LogisticCell& c) {
   return csv_line(c.run.momentum == 0 ? "sgd" : "sgdm", c.run.parameter.format.bits,
                   fmt::format("{:g}", c.run.learning_rate), fmt::format("{:.5g}", c.measured.step),
                   fmt::format("{:.4f}", c.measured.moves), fmt::format("{:.4g}", c.measured.excess),
@@ -46,9 +46,9 @@ std::string csv_of(const Cell& c) {
 }  // namespace
 
 void run_logistic_floors(const AblationOptions& options) {
-  std::vector<Cell> cells = logistic_cells(options.quick);
+  std::vector<LogisticCell> cells = logistic_cells(options.quick);
   const theory::LogisticProblem problem(0.05, 0.3, 1);
-  measure_all(options, cells, "logistic regressions", [&](Cell& cell, Pool& one) {
+  measure_all(options, cells, "logistic regressions", [&](LogisticCell& cell, Pool& one) {
     cell.measured = theory::run_logistic(problem, cell.run, one);
     cell.predicted = theory::predict(problem, cell.run, cell.measured.step, cell.measured.moves);
   });
@@ -68,14 +68,14 @@ void run_logistic_floors(const AblationOptions& options) {
                         points = fmt::format("points pt 7 lc '{}'", colour_of(bits)),
                         title = fmt::format("int{}", bits);
       ChartSeries series[] = {{"", line, {}}, {title, points, {}}, {"", line, {}}, {title, points, {}}};
-      for (const Cell& c : cells) {
+      for (const LogisticCell& c : cells) {
         if (c.run.momentum != momentum || c.run.parameter.format.bits != bits) continue;
         const double rate = c.run.learning_rate;
         series[0].points.emplace_back(rate, c.predicted.excess);
         series[1].points.emplace_back(rate, c.measured.excess);
         series[2].points.emplace_back(rate, c.predicted.underflow);
         series[3].points.emplace_back(rate, c.measured.underflow);
-        csv += csv_of(c);
+        csv += logistic_row(c);
       }
       floor.series.insert(floor.series.end(), series, series + 2);
       lost.series.insert(lost.series.end(), series + 2, series + 4);

@@ -11,24 +11,24 @@
 namespace lpmm {
 namespace {
 
-struct Cell {
+struct MomentumCell {
   const char *parameter, *momentum;
   bool error_feedback;
   theory::QuadraticRun run = {};
   theory::QuadraticResult measured = {};
 };
-constexpr Cell kPolicies[] = {{"fp32", "fp32", false},
-                              {"int7:block128:sr:sticky", "int5:block64:sr", false},
-                              {"int7:block128:qr:sticky", "int5:block64:qr", false},
-                              {"int7:block128:sr:sticky", "int5:block64:sr", true},
-                              {"int7:block128:sr:sticky", "int5:block64:qr", true},
-                              {"int7:block128:qr:sticky", "int5:block64:sr", true},
-                              {"int7:block128:qr:sticky", "int5:block64:qr", true},
-                              {"int6:block128:qr:sticky", "int6:block128:qr", true},
-                              {"int8:block128:qr:sticky", "soft4:block64:qr", true}};
+constexpr MomentumCell kPolicies[] = {{"fp32", "fp32", false},
+                                      {"int7:block128:sr:sticky", "int5:block64:sr", false},
+                                      {"int7:block128:qr:sticky", "int5:block64:qr", false},
+                                      {"int7:block128:sr:sticky", "int5:block64:sr", true},
+                                      {"int7:block128:sr:sticky", "int5:block64:qr", true},
+                                      {"int7:block128:qr:sticky", "int5:block64:sr", true},
+                                      {"int7:block128:qr:sticky", "int5:block64:qr", true},
+                                      {"int6:block128:qr:sticky", "int6:block128:qr", true},
+                                      {"int8:block128:qr:sticky", "soft4:block64:qr", true}};
 
-Cell cell_of(const Cell& policy, int microbatches, double rate, bool quick) {
-  Cell cell = policy;
+MomentumCell cell_of(const MomentumCell& policy, int microbatches, double rate, bool quick) {
+  MomentumCell cell = policy;
   cell.run.parameter = parse_spec(cell.parameter);
   cell.run.momentum_state = parse_spec(cell.momentum);
   cell.run.curvature = 0.1;
@@ -43,13 +43,13 @@ Cell cell_of(const Cell& policy, int microbatches, double rate, bool quick) {
   return cell;
 }
 
-std::vector<Cell> momentum_cells(bool quick) {
-  std::vector<Cell> cells;
+std::vector<MomentumCell> momentum_cells(bool quick) {
+  std::vector<MomentumCell> cells;
   for (const int microbatches : {1, 2}) {
     for (const double rate : {0.1, 0.03, 0.01, 0.003, 0.001}) {
       if (quick && rate != 0.1) continue;
-      for (const Cell& policy : kPolicies) {
-        Cell cell = cell_of(policy, microbatches, rate, quick);
+      for (const MomentumCell& policy : kPolicies) {
+        MomentumCell cell = cell_of(policy, microbatches, rate, quick);
         if (microbatches != 1 && is_packed(cell.run.parameter.format) && !cell.error_feedback) continue;
         cells.push_back(cell);
       }
@@ -59,7 +59,7 @@ std::vector<Cell> momentum_cells(bool quick) {
 }
 
 // Adds a point to the line of the cell's formats, which is the next one where there is none.
-void add_point(std::vector<ChartSeries>& series, const Cell& cell, double ratio) {
+void add_point(std::vector<ChartSeries>& series, const MomentumCell& cell, double ratio) {
   const Spec &parameter = cell.run.parameter, &momentum = cell.run.momentum_state;
   const std::string title =
       fmt::format("{} {}, {} {}", to_string(parameter.format), to_string(parameter.rounding),
@@ -84,16 +84,16 @@ Chart empty_chart(const char* title) {
 }  // namespace
 
 void run_momentum_floors(const AblationOptions& options) {
-  std::vector<Cell> cells = momentum_cells(options.quick);
+  std::vector<MomentumCell> cells = momentum_cells(options.quick);
   measure_all(options, cells, "quadratic runs with gradients in the momentum",
-              [](Cell& cell, Pool& one) { cell.measured = theory::run_quadratic(cell.run, one); });
+              [](MomentumCell& cell, Pool& one) { cell.measured = theory::run_quadratic(cell.run, one); });
   std::string csv = csv_line("parameter", "momentum", "error_feedback", "microbatches", "learning_rate",
                              "step_over_move", "measured", "deviation", "over_fp32");
   std::vector<Chart> charts = {empty_chart("gradients in the momentum"),
                                empty_chart("the same with error feedback"),
                                empty_chart("the same with two microbatches")};
   double fp32 = 1;  // of the same rate and microbatches
-  for (const Cell& c : cells) {
+  for (const MomentumCell& c : cells) {
     const bool packed = is_packed(c.run.parameter.format);
     if (!packed) fp32 = c.measured.variance;
     const double rate = c.run.learning_rate, ratio = c.measured.variance / fp32;

@@ -152,7 +152,7 @@ std::vector<Chart> charts_of(const std::vector<QuadraticCell>& cells) {
   return charts;
 }
 
-std::string csv_of(const QuadraticCell& c) {
+std::string quadratic_row(const QuadraticCell& c) {
   const auto line = [&](const auto&... results) {
     return csv_line(c.run.momentum == 0 ? "sgd" : "sgdm", c.run.parameter.format.bits,
                     to_string(c.run.parameter.rounding), motion_name(c.run),
@@ -181,7 +181,7 @@ void run_quadratic_floors(const AblationOptions& options) {
   std::string csv =
       csv_line("optimizer", "bits", "rounding", "step_mode", "learning_rate", "step", "moves", "measured",
                "deviation", "predicted", "ratio", "underflow", "predicted_underflow");
-  for (const QuadraticCell& cell : cells) csv += csv_of(cell);
+  for (const QuadraticCell& cell : cells) csv += quadratic_row(cell);
   write_part(options, "quadratic", csv, charts_of(cells));
 }
 

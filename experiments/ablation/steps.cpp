@@ -16,13 +16,13 @@ using theory::StepStudy;
 constexpr theory::StudyProblem kProblems[] = {theory::StudyProblem::kQuadratic,
                                               theory::StudyProblem::kLogistic};
 
-struct Cell {
+struct StepCell {
   StepStudy study;
   theory::StepStudyResult result;  // mean over the seeds
 };
 
-std::vector<Cell> step_cells(bool quick) {
-  std::vector<Cell> cells;
+std::vector<StepCell> step_cells(bool quick) {
+  std::vector<StepCell> cells;
   for (const auto problem : kProblems) {
     cells.push_back({{.problem = problem, .bits = 0}, {}});
     for (const int bits : {4, 6, 8}) {
@@ -54,14 +54,14 @@ const char* mode_of(const StepStudy& study) {
 }
 
 // Blocks of 128, by slack: a line for all bits and each room that is near that of the presets.
-Chart chart_of(const std::vector<Cell>& cells, theory::StudyProblem problem) {
+Chart chart_of(const std::vector<StepCell>& cells, theory::StudyProblem problem) {
   Chart chart{problem == theory::StudyProblem::kQuadratic ? "quadratic" : "logistic regression",
               "slack (room 1.0625 and 1.125)",
               "final loss",
               "set logscale y",
               {}};
   std::map<std::pair<int, double>, ChartSeries> lines;
-  for (const Cell& c : cells) {
+  for (const StepCell& c : cells) {
     const StepStudy& s = c.study;
     if (s.problem != problem || s.bits == 0 || s.moving || s.block != 128 || s.room < 1.05 || s.room > 1.2)
       continue;
@@ -77,9 +77,9 @@ Chart chart_of(const std::vector<Cell>& cells, theory::StudyProblem problem) {
 }  // namespace
 
 void run_step_constants(const AblationOptions& options) {
-  std::vector<Cell> cells = step_cells(options.quick);
+  std::vector<StepCell> cells = step_cells(options.quick);
   const int seeds = options.quick ? 1 : 3;
-  measure_all(options, cells, fmt::format("step studies of {} seeds", seeds), [&](Cell& cell, Pool&) {
+  measure_all(options, cells, fmt::format("step studies of {} seeds", seeds), [&](StepCell& cell, Pool&) {
     for (int seed = 1; seed <= seeds; ++seed) {
       cell.study.seed = static_cast<std::uint64_t>(seed);
       const theory::StepStudyResult r = theory::run_step_study(cell.study);
@@ -90,7 +90,7 @@ void run_step_constants(const AblationOptions& options) {
   });
   std::string csv =
       csv_line("problem", "bits", "block", "step_mode", "room", "slack", "loss", "moves", "used_range");
-  for (const Cell& c : cells) {
+  for (const StepCell& c : cells) {
     const StepStudy& s = c.study;
     csv += csv_line(s.problem == theory::StudyProblem::kQuadratic ? "quadratic" : "logistic", s.bits, s.block,
                     mode_of(s), s.room, s.slack, fmt::format("{:.6g}", c.result.loss),

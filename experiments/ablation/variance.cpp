@@ -15,14 +15,14 @@ constexpr const char* kSpecs[] = {"sqrt08:block128:sr:sticky", "sqrt04:block128:
                                   "ude8:block256:rn"};
 constexpr double kSpreads[] = {0.3, 0.6, 1.2};
 
-struct Cell {
+struct VarianceCell {
   std::string spec;
   theory::VarianceStudy study;
   theory::VarianceStudyResult result = {};
 };
 
-std::vector<Cell> variance_cells(bool quick) {
-  std::vector<Cell> cells;
+std::vector<VarianceCell> variance_cells(bool quick) {
+  std::vector<VarianceCell> cells;
   for (const double beta2 : {0.95, 0.99, 0.999}) {
     for (const char* spec : kSpecs) {
       for (const double spread : kSpreads) {
@@ -35,7 +35,7 @@ std::vector<Cell> variance_cells(bool quick) {
 }
 
 // A chart for each beta2, a line for each spec: cells of one lie beside each other.
-void add_point(std::vector<Chart>& charts, const Cell& c) {
+void add_point(std::vector<Chart>& charts, const VarianceCell& c) {
   const std::string title = fmt::format("beta2 {}", c.study.beta2);
   if (charts.empty() || charts.back().title != title) {
     charts.push_back(
@@ -52,12 +52,13 @@ void add_point(std::vector<Chart>& charts, const Cell& c) {
 }  // namespace
 
 void run_variance_steps(const AblationOptions& options) {
-  std::vector<Cell> cells = variance_cells(options.quick);
-  measure_all(options, cells, "variance studies",
-              [](Cell& cell, Pool& one) { cell.result = theory::run_variance_study(cell.study, one); });
+  std::vector<VarianceCell> cells = variance_cells(options.quick);
+  measure_all(options, cells, "variance studies", [](VarianceCell& cell, Pool& one) {
+    cell.result = theory::run_variance_study(cell.study, one);
+  });
   std::string csv = csv_line("variance", "beta2", "spread", "step_ratio", "value_ratio");
   std::vector<Chart> charts;
-  for (const Cell& c : cells) {
+  for (const VarianceCell& c : cells) {
     csv += csv_line(c.spec, c.study.beta2, c.study.spread, fmt::format("{:.5f}", c.result.step_ratio),
                     fmt::format("{:.5f}", c.result.value_ratio));
     add_point(charts, c);

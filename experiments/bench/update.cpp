@@ -52,12 +52,12 @@ Buffer<T> allocate(std::int64_t count) {
 }
 
 // One role of a tensor in memory of its own.
-struct Tensor {
+struct OwnedRole {
   Buffer<std::uint8_t> codes;
   Buffer<std::uint16_t> steps;
   kernels::RoleView view;
 
-  Tensor(const Codec& codec, std::int64_t elements)
+  OwnedRole(const Codec& codec, std::int64_t elements)
       : codes(allocate<std::uint8_t>(code_bytes(codec.format, elements))),
         steps(allocate<std::uint16_t>(blocks_of(elements, codec.block))),
         view{codec, codes.get(), steps.get(), elements} {
@@ -152,7 +152,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth_in_child(pool.threads());
 
-  RoleArray<std::optional<Tensor>> tensors;
+  RoleArray<std::optional<OwnedRole>> tensors;
   kernels::UpdateArgs args;
   double fp32_bytes = 0;  // read and written by an update whose roles are all fp32
   for (const Role role : kEveryRole) {
@@ -214,7 +214,7 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     fill(elements, chunk, [&](std::int64_t at, std::int64_t count, const float* from) {
       std::copy_n(from, count, values.get() + at);
     });
-    const Tensor tensor(codec, elements);
+    const OwnedRole tensor(codec, elements);
     CodecBenchRow row;
     row.codec = codec;
     const auto rate = [&](const auto& body) {

@@ -29,17 +29,17 @@ bool is_free(const fs::path& path) {
 
 // What has come of a file so far, under a name of its own that the file's content decides: a download that
 // broke off goes on with it. It is removed again where it could not be gone on with.
-class Part {
+class PartialFile {
  public:
-  Part(const fs::path& folder, const DataFile& file)
+  PartialFile(const fs::path& folder, const DataFile& file)
       : path_(path_of(folder, file)),
         file_(path_.string(), (folder / file.name).string(), "another `lpmm data get` is at work there") {}
-  ~Part() {
+  ~PartialFile() {
     std::error_code ignored;
     if (!kept_ || fs::file_size(path_, ignored) == 0) file_.remove();
   }
-  Part(const Part&) = delete;
-  Part& operator=(const Part&) = delete;
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
 
   static fs::path path_of(const fs::path& folder, const DataFile& file) {
     return folder / fmt::format(".{}.{}.part", file.name, file.sha256.substr(0, 16));
@@ -55,7 +55,7 @@ class Part {
 };
 
 // A new folder in `place` for the files of an archive. It goes again with those files, and with nothing else;
-// what a killed process left is cleared away by the next, which holds the lock of the archive's Part.
+// what a killed process left is cleared away by the next, which holds the lock of the archive's PartialFile.
 class UnpackFolder {
  public:
   UnpackFolder(const fs::path& place, const DataSet& set) : set_(set) {
@@ -123,7 +123,7 @@ void check_space(const fs::path& place, const DataSet& set, const std::vector<Da
   }
   for (const DataFile& file : to_come) {
     std::error_code none;
-    const std::uintmax_t there = fs::file_size(Part::path_of(place, file), none);
+    const std::uintmax_t there = fs::file_size(PartialFile::path_of(place, file), none);
     if (!none) needed -= std::min(file.bytes, static_cast<std::int64_t>(there));
   }
   if (const std::int64_t space = free_space(place.string()); space < needed) {
@@ -158,14 +158,14 @@ class Transfer {
     make_folder(place.string());
     check_space(place, set_, missing_);
     if (set_.archive) {
-      Part part(place, *set_.archive);
+      PartialFile part(place, *set_.archive);
       fetch_to(part, *set_.archive);
       unpack_all(part, place);
     }
     for (const DataFile& file : missing_) {
       const fs::path path = folder_ / file.name;
       if (!set_.archive) {
-        Part part(place, file);
+        PartialFile part(place, file);
         fetch_to(part, file);
         move(part.path(), path);
       }
@@ -197,7 +197,7 @@ class Transfer {
       throw RunError(fmt::format("{}: has no {}; {}", folder_.string(), missing_[0].name, kAdvice));
     }
   }
-  void fetch_to(Part& part, const DataFile& file) {
+  void fetch_to(PartialFile& part, const DataFile& file) {
     const std::string address = (options_.mirror.empty() ? set_.address : options_.mirror) + "/" + file.name;
     try {
       result_.bytes += fetch(address, file, part.path().string(), part.file(), options_.patience, progress_);
@@ -209,7 +209,7 @@ class Transfer {
       throw RunError(fmt::format("{}; {}", unreachable.what(), by_hand(set_, folder_.string(), missing_)));
     }
   }
-  void unpack_all(Part& part, const fs::path& place) {
+  void unpack_all(PartialFile& part, const fs::path& place) {
     const UnpackFolder unpacked(place, set_);
     try {
       unpack(part.path().string(), set_.archive->name, set_.folder, missing_, unpacked.files().string());

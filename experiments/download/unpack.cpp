@@ -16,9 +16,9 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-class Reader {
+class ArchiveReader {
  public:
-  Reader(const std::string& path, const std::string& name)
+  ArchiveReader(const std::string& path, const std::string& name)
       : name_(name), handle_(archive_read_new(), archive_read_free) {
     if (handle_ == nullptr) fail("libarchive does not start");
     check(archive_read_support_filter_gzip(handle_.get()));
@@ -87,7 +87,7 @@ class Reader {
 
 void unpack(const std::string& archive, const std::string& name, const std::string& folder,
             const std::vector<DataFile>& files, const std::string& to) {
-  Reader reader(archive, name);
+  ArchiveReader reader(archive, name);
   std::vector<DataFile> missing = files;
   for (std::string path = reader.next(); !path.empty(); path = reader.next()) {
     const auto file = std::find_if(missing.begin(), missing.end(), [&](const DataFile& f) {

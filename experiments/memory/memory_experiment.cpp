@@ -90,7 +90,7 @@ class Planner {
   std::optional<Setup> setup_;
 };
 
-struct Row {
+struct MemoryRow {
   std::string subject, preset;
   Plan plan;
   std::optional<std::int64_t> measured;  // bytes that a run of two steps added to its resident memory
@@ -172,7 +172,7 @@ Largest find_largest(Planner& planner, int gigabytes, const std::string& rule, c
 }
 
 // Models of o.models with all presets; those that fit are trained. Stops where the user asks for it.
-std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, Progress& progress) {
+std::vector<MemoryRow> plan_and_measure(Planner& planner, const MemoryExperiment& o, Progress& progress) {
   constexpr std::int64_t kSmall = 130'000'000, kMost = 1'000'000'000;  // parameters of what is trained
   std::vector<Subject> subjects;
   for (const char* name : {"resnet8", "resnet20", "resnet32", "resnet44", "resnet56", "resnet110"})
@@ -183,14 +183,14 @@ std::vector<Row> plan_and_measure(Planner& planner, const MemoryExperiment& o, P
   subjects.push_back(
       {"GPT characters 11M", "gpt_char_shakespeare_384.toml", with(embedded, {"train.batch=16"})});
   for (Subject& s : named_gpts()) subjects.push_back(std::move(s));
-  std::vector<Row> rows;
+  std::vector<MemoryRow> rows;
   std::vector<std::string_view> names;
   for (const Subject& subject : subjects) {
     names.push_back(subject.name);
     if (!matches_pattern(o.models, subject.name)) continue;
     for (const std::string& preset : o.presets) {
       if (InterruptGuard::asked()) return rows;
-      Row row{subject.name, preset, planner.plan(subject, preset), {}};
+      MemoryRow row{subject.name, preset, planner.plan(subject, preset), {}};
       if (row.plan.peak_bytes < available_memory() / 10 * 9 &&
           row.plan.ledger.parameters <= (o.quick ? kSmall : kMost)) {
         progress.say(fmt::format("memory: two steps of {} with {}", subject.name, preset));
@@ -225,12 +225,12 @@ std::vector<Largest> find_all_largest(Planner& planner, const MemoryExperiment& 
   return found;
 }
 
-std::string memory_csv(std::span<const Row> rows) {
+std::string memory_csv(std::span<const MemoryRow> rows) {
   std::string csv = "model,preset,parameters,bits_per_parameter";
   for (const std::string& part : memory_parts()) csv += fmt::format(",{}_bytes", part);
   csv +=
       ",activation_bytes,workspace_bytes,data_bytes,overhead_bytes,planned_peak_bytes,measured_peak_bytes\n";
-  for (const Row& row : rows) {
+  for (const MemoryRow& row : rows) {
     const Plan& plan = row.plan;
     const Ledger& ledger = plan.ledger;
     csv += fmt::format("{},{},{},{:.4f}", csv_field(row.subject), csv_field(row.preset), ledger.parameters,
@@ -254,7 +254,7 @@ std::string largest_csv(std::span<const Largest> found) {
 }
 
 // Model memory of one model by role, stacked, a column for each preset.
-Chart roles_of(std::span<const Row> rows, const std::string& model, const MemoryExperiment& o) {
+Chart roles_of(std::span<const MemoryRow> rows, const std::string& model, const MemoryExperiment& o) {
   Chart chart{model + ", model memory", "", "bytes per parameter", "set boxwidth 0.8\nset xtics (", {}};
   for (std::size_t i = 0; i < o.presets.size(); ++i)
     chart.scales += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(o.presets[i]), i);
@@ -266,7 +266,7 @@ Chart roles_of(std::span<const Row> rows, const std::string& model, const Memory
         parts[part],
         fmt::format("boxes fs solid noborder lc '{}'", kRunColours[part % std::size(kRunColours)]),
         {}};
-    for (const Row& row : rows) {
+    for (const MemoryRow& row : rows) {
       const auto preset = std::find(o.presets.begin(), o.presets.end(), row.preset);
       if (row.subject != model || preset == o.presets.end()) continue;
       const auto bytes = model_memory_json(row.plan.ledger);
@@ -280,7 +280,7 @@ Chart roles_of(std::span<const Row> rows, const std::string& model, const Memory
   return chart;
 }
 
-std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest> found,
+std::vector<Chart> charts_of(std::span<const MemoryRow> rows, std::span<const Largest> found,
                              const MemoryExperiment& o) {
   constexpr const char* kPowers = "set logscale x\nset format x '10^{%L}'";
   Chart bits{"bits per parameter", "parameters", "all of model memory", kPowers, {}};
@@ -291,7 +291,7 @@ std::vector<Chart> charts_of(std::span<const Row> rows, std::span<const Largest>
   for (std::size_t i = 0; i < o.presets.size(); ++i) {
     bits.series.push_back({o.presets[i], style("points", i), {}});
     ratio.series.push_back({o.presets[i], style("points", i), {}});
-    for (const Row& row : rows) {
+    for (const MemoryRow& row : rows) {
       if (row.preset != o.presets[i]) continue;
       bits.series[i].points.emplace_back(row.plan.ledger.parameters, row.plan.ledger.bits_per_parameter());
       const auto planned = static_cast<double>(row.plan.peak_bytes);
@@ -341,7 +341,7 @@ int run_memory_experiment(const MemoryExperiment& o) {
   Progress progress(false);
   Planner planner(o.configs);
   const FolderLock lock(o.out, "another experiment");
-  const std::vector<Row> rows = plan_and_measure(planner, o, progress);
+  const std::vector<MemoryRow> rows = plan_and_measure(planner, o, progress);
   if (InterruptGuard::asked()) return kInterrupted;
   write_text((fs::path(o.out) / "memory.csv").string(), memory_csv(rows));
   const std::vector<Largest> found = find_all_largest(planner, o, progress);

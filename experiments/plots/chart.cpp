@@ -102,7 +102,7 @@ std::string own_key(const Chart& chart) {
       longest <= 24 ? "samplen 2 width 1" : "samplen 1 width -1", 4 + std::max<std::size_t>(2, lines));
 }
 
-std::string settings_of(const Chart& chart, bool one_key) {
+std::string gnuplot_settings(const Chart& chart, bool one_key) {
   return fmt::format(
       "unset logscale\nset autoscale\nset format\nset xtics auto norotate\nset ytics auto\n"
       "set title {} noenhanced\nset xlabel {} noenhanced\nset ylabel {} noenhanced\n{}{}{}\n",
@@ -111,13 +111,13 @@ std::string settings_of(const Chart& chart, bool one_key) {
 }
 
 // Where everything lies on the page, in pixels.
-struct Layout {
+struct PageLayout {
   std::vector<std::size_t> rows;
   bool one_line = true;  // of the key
   int width = 0, strip = 0, height = 0;
 };
-Layout layout_of(const Picture& picture) {
-  Layout out{.rows = picture.rows};
+PageLayout layout_of(const Picture& picture) {
+  PageLayout out{.rows = picture.rows};
   const std::size_t charts = picture.charts.size(), columns = std::min<std::size_t>(3, charts);
   for (std::size_t placed = 0; picture.rows.empty() && placed < charts; placed += columns)
     out.rows.push_back(columns);
@@ -137,7 +137,7 @@ Layout layout_of(const Picture& picture) {
 }
 
 // The key of all charts: lines without points in a panel without axes.
-std::string key_strip(const Picture& picture, const Layout& layout) {
+std::string key_strip(const Picture& picture, const PageLayout& layout) {
   const double share = static_cast<double>(layout.strip) / layout.height;
   std::string out = fmt::format(
       "set origin 0,{}\nset size 1,{}\nset lmargin 0\nset rmargin 0\nset tmargin 0\nset bmargin 0\n"
@@ -165,7 +165,7 @@ double tic_distance(double last) {
 }
 
 std::string picture_script(const Picture& picture, const std::string& name) {
-  const Layout layout = layout_of(picture);
+  const PageLayout layout = layout_of(picture);
   std::string out = "set encoding utf8\n" + data_blocks(picture.charts);
   out += fmt::format(
       "type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'\n"
@@ -191,7 +191,7 @@ std::string picture_script(const Picture& picture, const std::string& name) {
       const double wide = 1 / static_cast<double>(across);
       out += fmt::format("set origin {},{}\nset size {},{}\n", static_cast<double>(column) * wide,
                          1 - strip - static_cast<double>(row + 1) * high, wide, high);
-      out += settings_of(chart, !picture.key.empty()) + plot_command(chart, block);
+      out += gnuplot_settings(chart, !picture.key.empty()) + plot_command(chart, block);
     }
   }
   return out + "unset multiplot\nset output\n";

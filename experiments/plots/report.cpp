@@ -22,7 +22,7 @@
 namespace lpmm {
 namespace {
 
-struct Run {
+struct ReportedRun {
   std::string path;
   PlotRun curves;
   Json config = Json::object(), system = Json::object(), ledger = Json::object(),
@@ -42,9 +42,9 @@ struct Run {
   }
 };
 
-Run read(const NamedRun& given) {
+ReportedRun read(const NamedRun& given) {
   const std::vector<Json> records = read_log(log_path(given.path));
-  Run run;
+  ReportedRun run;
   run.path = given.path;
   run.curves = plot_run(given, records);
   for (const Json& record : records) {
@@ -72,12 +72,12 @@ HtmlCell cell_of(std::optional<double> value, std::string (*text)(double)) {
 }
 
 // Model memory has a table of its own.
-void add_figures(std::vector<HtmlColumn>& columns, const std::vector<Run>& runs, bool of_memory) {
+void add_figures(std::vector<HtmlColumn>& columns, const std::vector<ReportedRun>& runs, bool of_memory) {
   for (const Figure& figure : figures()) {
     if (figure.of_memory != of_memory) continue;
     HtmlColumn column{figure.title.substr(0, figure.title.find(", bytes"))};
     bool has_any = false;
-    for (const Run& run : runs) {
+    for (const ReportedRun& run : runs) {
       const auto value = value_of(figure, run.known);
       has_any = has_any || value.value_or(0) != 0;
       column.cells.push_back(cell_of(value, figure.of_bytes ? in_units : figure.text));
@@ -86,7 +86,7 @@ void add_figures(std::vector<HtmlColumn>& columns, const std::vector<Run>& runs,
   }
 }
 
-std::string runs_table(const std::vector<Run>& runs) {
+std::string runs_table(const std::vector<ReportedRun>& runs) {
   HtmlColumn names{"run", true}, states{"state", true}, presets{"preset", true}, seeds{"seed"};
   for (std::size_t r = 0; r < runs.size(); ++r) {
     names.cells.push_back(
@@ -114,10 +114,10 @@ bool tells_something(const Chart& chart) {
   });
 }
 
-std::string curves_section(const std::vector<Run>& runs) {
+std::string curves_section(const std::vector<ReportedRun>& runs) {
   std::vector<PlotRun> curves;
   std::vector<std::string> labels;
-  for (const Run& run : runs) {
+  for (const ReportedRun& run : runs) {
     curves.push_back(run.curves);
     labels.push_back(run.label());
   }
@@ -141,7 +141,7 @@ constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A
 static_assert(std::size(kPartColours) == kMemoryParts);
 
 // What the same tensors would take in fp32, with the same roles; 0 where the log does not list them.
-double fp32_bytes(const Run& run) {
+double fp32_bytes(const ReportedRun& run) {
   const auto tensors = run.ledger.find("tensors");
   if (tensors == run.ledger.end() || !tensors->is_array()) return 0;
   double bytes = number_in(run.memory(), "buffers").value_or(0);
@@ -156,14 +156,14 @@ double fp32_bytes(const Run& run) {
 }
 
 // "2.7 MB, 3.8 times smaller than in fp32"
-std::string size_text(const Run& run, double total) {
+std::string size_text(const ReportedRun& run, double total) {
   const double ratio = total > 0 ? fp32_bytes(run) / total : 0;
   std::string out = in_units(total);
   if (ratio >= 1.05 && ratio < 1000) out += fmt::format(", {:.1f} times smaller than in fp32", ratio);
   return out;
 }
 
-std::string memory_bar(const Run& run, double largest) {
+std::string memory_bar(const ReportedRun& run, double largest) {
   const double total = number_in(run.memory(), "total").value_or(0);
   std::string out = fmt::format("<span>{}</span><div class=\"bar\" style=\"width:{:.2f}%\">",
                                 html(run.label()), 100 * std::clamp(total / largest, 0.0, 1.0));
@@ -178,30 +178,33 @@ std::string memory_bar(const Run& run, double largest) {
          fmt::format("</div><span title=\"{} bytes\">{}</span>\n", with_commas(total), size_text(run, total));
 }
 
-std::string memory_section(const std::vector<Run>& runs) {
+std::string memory_section(const std::vector<ReportedRun>& runs) {
   double largest = 0;
-  for (const Run& run : runs) largest = std::max(largest, number_in(run.memory(), "total").value_or(0));
+  for (const ReportedRun& run : runs)
+    largest = std::max(largest, number_in(run.memory(), "total").value_or(0));
   if (largest <= 0) return "";
   std::string out = "<h2>What the model takes in memory</h2>\n<p>";
   const auto parts = memory_parts();
   for (std::size_t p = 0; p < kMemoryParts; ++p) {
-    const auto has_part = [&](const Run& run) { return number_in(run.memory(), parts[p]).value_or(0) > 0; };
+    const auto has_part = [&](const ReportedRun& run) {
+      return number_in(run.memory(), parts[p]).value_or(0) > 0;
+    };
     if (std::none_of(runs.begin(), runs.end(), has_part)) continue;
     out += fmt::format("<span class=\"key\" style=\"background:{}\"></span>{} &nbsp; ", kPartColours[p],
                        parts[p]);
   }
   out += "</p>\n<div class=\"bars\">\n";
-  for (const Run& run : runs) out += memory_bar(run, largest);
+  for (const ReportedRun& run : runs) out += memory_bar(run, largest);
   out += "</div>\n";
   std::vector<HtmlColumn> columns = {{"run", true}};
-  for (const Run& run : runs) columns[0].cells.push_back({html(run.label())});
+  for (const ReportedRun& run : runs) columns[0].cells.push_back({html(run.label())});
   add_figures(columns, runs, true);
   return out + html_table(columns, "model memory");
 }
 
 // ---- every run by itself -------------------------------------------------------------------------------
 // Its tensors: how each is stored, and the share of its last measured increments that changed no code.
-std::string tensors_table(const Run& run) {
+std::string tensors_table(const ReportedRun& run) {
   HtmlColumn names{"tensor", true}, shapes{"shape", true}, bytes{"size"};
   std::vector<HtmlColumn> specs, shares;
   for (std::size_t r = 0; r < kRoles; ++r) {
@@ -233,7 +236,7 @@ std::string tensors_table(const Run& run) {
   return html_table(columns, "tensors");
 }
 
-std::string run_section(const Run& run, std::size_t number) {
+std::string run_section(const ReportedRun& run, std::size_t number) {
   std::string out = fmt::format("<details><summary>{}{}</summary>\n", run_key(number), html(run.label()));
   const std::string cpu = text_in(run.system, "cpu");
   if (!cpu.empty()) {
@@ -268,7 +271,7 @@ std::string run_section(const Run& run, std::size_t number) {
 }  // namespace
 
 std::string report_html(std::span<const NamedRun> given, const std::string& command) {
-  std::vector<Run> runs;
+  std::vector<ReportedRun> runs;
   for (const NamedRun& run : given) runs.push_back(read(run));
   std::string details;
   for (std::size_t r = 0; r < runs.size(); ++r) details += run_section(runs[r], r);

@@ -18,14 +18,14 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-const char* colour(std::size_t line) {
+const char* line_colour(std::size_t line) {
   return kRunColours[line % std::size(kRunColours)];
 }
 int mark(std::size_t line) {
   return line < std::size(kRunColours) ? 7 : 4;  // discs, then squares
 }
 
-double number_in(const std::string& text) {
+double leading_number(const std::string& text) {
   return std::strtod(text.c_str(), nullptr);
 }
 
@@ -33,8 +33,8 @@ double number_in(const std::string& text) {
 // `by_rank` always a rank, of numbers by size.
 class Axis {
  public:
-  Axis(const Rows& rows, const std::string& name, bool by_rank = false) : name_(name) {
-    for (const Row* row : rows) {
+  Axis(const GridRows& rows, const std::string& name, bool by_rank = false) : name_(name) {
+    for (const GridRow* row : rows) {
       if (row->values.contains(name)) continue;
       const std::string& text = row->fields.at(name);
       char* end = nullptr;
@@ -45,14 +45,15 @@ class Axis {
     for (const auto& [text, some] : split(rows, {name})) ranks_.push_back(text);
     if (categories_) return;
     categories_ = true;
-    std::sort(ranks_.begin(), ranks_.end(),
-              [](const std::string& a, const std::string& b) { return number_in(a) < number_in(b); });
+    std::sort(ranks_.begin(), ranks_.end(), [](const std::string& a, const std::string& b) {
+      return leading_number(a) < leading_number(b);
+    });
   }
-  double of(const Row& row) const {
+  double of(const GridRow& row) const {
     const auto value = row.values.find(name_);
     if (value != row.values.end()) return value->second.mean;
     const std::string& text = row.fields.at(name_);
-    if (!categories_) return number_in(text);
+    if (!categories_) return leading_number(text);
     return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
   }
   // gnuplot's commands for it as the axis x or y.
@@ -71,17 +72,17 @@ class Axis {
   std::vector<std::string> ranks_;
 };
 
-ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& request, const std::string& title,
-                    std::size_t line) {
-  ChartSeries out{
-      title,
-      fmt::format("{} pt {} lc '{}'", request.front ? "points" : "yerrorlines", mark(line), colour(line)),
-      {}};
-  Rows sorted = rows;
+ChartSeries line_of(const GridRows& rows, const Axis& axis, const ChartRequest& request,
+                    const std::string& title, std::size_t line) {
+  ChartSeries out{title,
+                  fmt::format("{} pt {} lc '{}'", request.front ? "points" : "yerrorlines", mark(line),
+                              line_colour(line)),
+                  {}};
+  GridRows sorted = rows;
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Row* a, const Row* b) { return axis.of(*a) < axis.of(*b); });
-  for (const Row* row : sorted) {
-    const Number& y = row->values.at(request.rows.y);
+                   [&](const GridRow* a, const GridRow* b) { return axis.of(*a) < axis.of(*b); });
+  for (const GridRow* row : sorted) {
+    const Interval& y = row->values.at(request.rows.y);
     out.points.emplace_back(axis.of(*row), y.mean);
     if (!request.front) out.bounds.emplace_back(y.low, y.high);
   }
@@ -89,12 +90,12 @@ ChartSeries line_of(const Rows& rows, const Axis& axis, const ChartRequest& requ
 }
 
 // y of the best of these rows, from the least to the greatest x of the series.
-ChartSeries level_of(const Rows& rows, const ChartRequest& request, const std::string& title,
+ChartSeries level_of(const GridRows& rows, const ChartRequest& request, const std::string& title,
                      std::span<const ChartSeries> series) {
   ChartSeries out{title, "lines lw 2 lc '#808080'", {}};
   const double sign = more_is_better(request.rows.y) ? -1 : 1;
   double best = INFINITY, low = INFINITY, high = -INFINITY;
-  for (const Row* row : rows) best = std::min(best, sign * row->values.at(request.rows.y).mean);
+  for (const GridRow* row : rows) best = std::min(best, sign * row->values.at(request.rows.y).mean);
   for (const ChartSeries& s : series) {
     for (const auto& [x, y] : s.points) {
       low = std::min(low, x);
@@ -106,17 +107,17 @@ ChartSeries level_of(const Rows& rows, const ChartRequest& request, const std::s
 }
 
 // The points that no other one beats in x and y, from left to right.
-ChartSeries front_of(const Rows& rows, const Axis& axis, const ChartRequest& request) {
+ChartSeries front_of(const GridRows& rows, const Axis& axis, const ChartRequest& request) {
   ChartSeries out{"front", "lines lw 2 lc 'black'", {}};
   const double sign = more_is_better(request.rows.y) ? -1 : 1;
-  const auto place = [&](const Row* row) {
+  const auto place = [&](const GridRow* row) {
     return std::pair(axis.of(*row), sign * row->values.at(request.rows.y).mean);
   };
-  Rows sorted = rows;
+  GridRows sorted = rows;
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](const Row* a, const Row* b) { return place(a) < place(b); });
+                   [&](const GridRow* a, const GridRow* b) { return place(a) < place(b); });
   double best = INFINITY;
-  for (const Row* row : sorted) {
+  for (const GridRow* row : sorted) {
     const double y = place(row).second;
     if (y >= best) continue;
     best = y;
@@ -138,11 +139,11 @@ std::uint32_t heat_colour(double place) {
 }
 
 // y as the colours of squares over x and the field `heat`.
-Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::string& title) {
+Chart heat_map_of(const GridRows& rows, const ChartRequest& request, const std::string& title) {
   const Axis x(rows, request.x, true), y(rows, request.heat, true);
-  const auto value = [&](const Row* row) { return row->values.at(request.rows.y).mean; };
+  const auto value = [&](const GridRow* row) { return row->values.at(request.rows.y).mean; };
   double low = INFINITY, high = -INFINITY;
-  for (const Row* row : rows) {
+  for (const GridRow* row : rows) {
     low = std::min(low, value(row));
     high = std::max(high, value(row));
   }
@@ -151,7 +152,7 @@ Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::stri
     high = request.limits[1];
   }
   ChartSeries squares{"", "boxxyerror fs solid noborder lc rgb variable", {}};
-  for (const Row* row : rows) {
+  for (const GridRow* row : rows) {
     const double place = high > low ? (value(row) - low) / (high - low) : 0.5;
     squares.points.emplace_back(x.of(*row), y.of(*row));
     squares.heat.emplace_back(value(row), heat_colour(more_is_better(request.rows.y) ? 1 - place : place));
@@ -160,11 +161,11 @@ Chart heat_map_of(const Rows& rows, const ChartRequest& request, const std::stri
 }
 
 // A tag of the logs over steps: the mean of the seeds, and a band from the lowest to the highest.
-void add_curve(const Rows& rows, const std::string& tag, const std::string& title, std::size_t line,
+void add_curve(const GridRows& rows, const std::string& tag, const std::string& title, std::size_t line,
                Chart& chart) {
   constexpr std::size_t kMostPoints = 200;
   std::map<std::int64_t, std::vector<double>> steps;
-  for (const Row* row : rows) {
+  for (const GridRow* row : rows) {
     for (const fs::path& folder : row->folders) {
       for (const Scalar& s : scalars_of(read_log(RunFolder(folder.string()).log.string()))) {
         if (s.tag == tag) steps[s.step].push_back(s.value);
@@ -172,8 +173,8 @@ void add_curve(const Rows& rows, const std::string& tag, const std::string& titl
     }
   }
   ChartSeries band{
-      "", fmt::format("filledcurves fs transparent solid 0.2 noborder lc '{}'", colour(line)), {}};
-  ChartSeries mean{title, fmt::format("lines lw 2 lc '{}'", colour(line)), {}};
+      "", fmt::format("filledcurves fs transparent solid 0.2 noborder lc '{}'", line_colour(line)), {}};
+  ChartSeries mean{title, fmt::format("lines lw 2 lc '{}'", line_colour(line)), {}};
   const std::size_t bin = std::max<std::size_t>(1, (steps.size() + kMostPoints - 1) / kMostPoints);
   bool has_band = false;
   for (auto at = steps.begin(); at != steps.end();) {
@@ -197,23 +198,24 @@ void add_curve(const Rows& rows, const std::string& tag, const std::string& titl
 
 // A front is drawn below or above what it is compared with, where there is anything else: the baseline's
 // rows, taken out of the others.
-Rows take_compared(Rows& rows, const std::string& baseline) {
-  const auto is_other = [&](const Row* row) { return row->fields.at("preset") != baseline; };
+GridRows take_compared(GridRows& rows, const std::string& baseline) {
+  const auto is_other = [&](const GridRow* row) { return row->fields.at("preset") != baseline; };
   const auto first = std::stable_partition(rows.begin(), rows.end(), is_other);
   if (first == rows.begin()) return {};
-  Rows compared(first, rows.end());
+  GridRows compared(first, rows.end());
   rows.erase(first, rows.end());
   return compared;
 }
 
 // The front of a panel, and the best baseline of those that have its fields.
-void add_front(const Rows& in_panel, Rows compared, const Axis& axis, const ChartRequest& request,
+void add_front(const GridRows& in_panel, GridRows compared, const Axis& axis, const ChartRequest& request,
                const std::string& baseline, Chart& chart) {
   chart.series.push_back(front_of(in_panel, axis, request));
-  const Row& shown = *in_panel[0];
+  const GridRow& shown = *in_panel[0];
   for (const std::string& field : request.panels) {
     if (field == "preset" || field.starts_with("memory.")) continue;
-    std::erase_if(compared, [&](const Row* row) { return row->fields.at(field) != shown.fields.at(field); });
+    std::erase_if(compared,
+                  [&](const GridRow* row) { return row->fields.at(field) != shown.fields.at(field); });
   }
   if (!compared.empty()) chart.series.push_back(level_of(compared, request, baseline, chart.series));
 }
@@ -228,16 +230,16 @@ std::string scales_of(const Axis& axis, const ChartRequest& request) {
 
 }  // namespace
 
-std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request,
+std::vector<Chart> charts_of(std::span<const GridRow> rows, const ChartRequest& request,
                              const std::string& baseline) {
   const bool is_curve = request.x == "step";
-  Rows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
+  GridRows selected = is_curve ? with_fields(rows, request.rows.only) : select(rows, request.rows);
   if (!is_curve) {  // a baseline has no gap to itself
-    std::erase_if(selected, [&](const Row* row) {
+    std::erase_if(selected, [&](const GridRow* row) {
       return !row->fields.contains(request.x) && !row->values.contains(request.x);
     });
   }
-  Rows compared;
+  GridRows compared;
   if (request.front && !baseline.empty()) compared = take_compared(selected, baseline);
   // A line keeps its colour in charts that lack others, as one of gaps lacks the baseline.
   const auto named = split(with_fields(rows, request.rows.only), request.lines);
@@ -253,7 +255,7 @@ std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& requ
       charts.push_back(heat_map_of(in_panel, request, title));
       continue;
     }
-    const Axis axis(is_curve ? Rows{} : in_panel, request.x);
+    const Axis axis(is_curve ? GridRows{} : in_panel, request.x);
     Chart chart{title, request.x, request.rows.y, scales_of(axis, request), {}};
     for (const auto& [name, in_line] : split(in_panel, request.lines)) {
       if (is_curve) {

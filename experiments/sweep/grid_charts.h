@@ -11,7 +11,7 @@
 namespace lpmm {
 
 // One chart per panel.
-std::vector<Chart> charts_of(std::span<const Row> rows, const ChartRequest& request,
+std::vector<Chart> charts_of(std::span<const GridRow> rows, const ChartRequest& request,
                              const std::string& baseline);
 
 }  // namespace lpmm

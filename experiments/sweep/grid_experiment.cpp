@@ -26,9 +26,9 @@ namespace fs = std::filesystem;
 namespace {
 
 // ---- names that a file may use -------------------------------------------------------------------------
-class Names {
+class KnownNames {
  public:
-  Names(const Part& part, std::span<const Row> rows) : part_(part) {
+  KnownNames(const GridPart& part, std::span<const GridRow> rows) : part_(part) {
     for (const auto& [key, value] : rows[0].fields) fields_.insert(key);
     values_ = {"bits_per_parameter", "final_loss", "test_loss", "accuracy"};
     if (!part.grid.baseline.empty()) values_.insert({"loss_gap", "test_loss_gap", "accuracy_gap"});
@@ -58,23 +58,23 @@ class Names {
     throw UsageError(fmt::format("{}.toml: there is no {}; did you mean {}? (known: {})", part_.name, name,
                                  nearest_name(name, names), join(names)));
   }
-  const Part& part_;
+  const GridPart& part_;
   std::set<std::string> fields_, values_, tags_;
 };
 
 // Says of every expectation which rows do not meet it. What has no number, because no run of it came to an
 // end or the loss of one is none, does not.
-void judge(const Part& part, std::span<const Row> rows) {
+void judge(const GridPart& part, std::span<const GridRow> rows) {
   for (const Expectation& e : part.expected) {
-    Rows all = with_fields(rows, e.rows.only);
+    GridRows all = with_fields(rows, e.rows.only);
     if (e.rows.y.ends_with("_gap")) {
-      std::erase_if(all, [&](const Row* row) { return row->fields.at("preset") == part.grid.baseline; });
+      std::erase_if(all, [&](const GridRow* row) { return row->fields.at("preset") == part.grid.baseline; });
     }
     std::string outside;
-    for (const Row* row : all) {
+    for (const GridRow* row : all) {
       if (!row->values.contains(e.rows.y)) outside += fmt::format("\n  {}: no number", row->group);
     }
-    for (const Row* row : select(rows, e.rows)) {
+    for (const GridRow* row : select(rows, e.rows)) {
       const double y = row->values.at(e.rows.y).mean;
       if (!(y >= e.low && y <= e.high)) outside += fmt::format("\n  {}: {:.4g}", row->group, y);
     }
@@ -85,11 +85,11 @@ void judge(const Part& part, std::span<const Row> rows) {
 }
 
 // That no two rows of a heat map have one place.
-void check_heat(const Part& part, const ChartRequest& chart, std::span<const Row> rows) {
+void check_heat(const GridPart& part, const ChartRequest& chart, std::span<const GridRow> rows) {
   std::vector<std::string> place = chart.panels;
   place.insert(place.end(), {chart.x, chart.heat});
   for (const auto& [name, together] : split(with_fields(rows, chart.rows.only), place)) {
-    for (const Row* row : together) {
+    for (const GridRow* row : together) {
       for (const auto& [field, value] : row->fields) {
         if (field == chart.rows.best || value == together[0]->fields.at(field)) continue;
         throw UsageError(
@@ -102,8 +102,8 @@ void check_heat(const Part& part, const ChartRequest& chart, std::span<const Row
 }
 
 // That charts and expectations speak of what the runs will have.
-void check_names(const Part& part, std::span<const Row> rows, bool quick) {
-  const Names names(part, rows);
+void check_names(const GridPart& part, std::span<const GridRow> rows, bool quick) {
+  const KnownNames names(part, rows);
   for (const ChartRequest& chart : part.charts) {
     names.check_rows(chart.rows);
     for (const std::string& field : chart.lines) names.check_field(field);
@@ -130,14 +130,14 @@ void check_names(const Part& part, std::span<const Row> rows, bool quick) {
 
 // A part whose cells and names are in order.
 struct Prepared {
-  Part part;
+  GridPart part;
   std::vector<SweepCell> cells;
-  std::vector<Row> rows;
+  std::vector<GridRow> rows;
 };
-Prepared prepare(Part part, const fs::path& file, bool quick) {
+Prepared prepare(GridPart part, const fs::path& file, bool quick) {
   try {
     std::vector<SweepCell> cells = sweep_cells(part.grid);
-    std::vector<Row> rows = rows_of(part.grid, cells);
+    std::vector<GridRow> rows = rows_of(part.grid, cells);
     check_names(part, rows, quick);
     return {std::move(part), std::move(cells), std::move(rows)};
   } catch (const UsageError& e) {
@@ -146,7 +146,7 @@ Prepared prepare(Part part, const fs::path& file, bool quick) {
 }
 
 // The charts of a part; false where they could not be drawn.
-bool draw(const GridExperiment& o, const Part& part, std::span<const Row> rows) {
+bool draw(const GridExperiment& o, const GridPart& part, std::span<const GridRow> rows) {
   std::vector<Chart> charts;
   for (const ChartRequest& request : part.charts) {
     for (Chart& chart : charts_of(rows, request, part.grid.baseline)) {
@@ -170,7 +170,7 @@ bool draw(const GridExperiment& o, const Part& part, std::span<const Row> rows) 
 }
 
 int run_part(const GridExperiment& o, Prepared& prepared) {
-  const Part& part = prepared.part;
+  const GridPart& part = prepared.part;
   const fs::path cells_folder = fs::path(o.out) / part.name;
   tell(fmt::format("{}: {}\n", o.name, part.name));
   const SweepResult result = run_sweep(part.grid, {cells_folder.string(), o.jobs, o.threads});
@@ -199,7 +199,7 @@ int run_grid_experiment(const GridExperiment& o) {
   for (const fs::path& file : files) {
     names.push_back(file.stem().string());
     if (!matches_pattern(o.parts, names.back())) continue;
-    Part part = load_part(file, o.quick);
+    GridPart part = load_part(file, o.quick);
     part.grid.settings.insert(part.grid.settings.end(), o.settings.begin(), o.settings.end());
     prepared.push_back(prepare(std::move(part), file, o.quick));
   }

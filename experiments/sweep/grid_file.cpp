@@ -90,9 +90,9 @@ void make_quick(const TomlTable& quick, SweepGrid& grid) {
 
 }  // namespace
 
-Part load_part(const std::filesystem::path& path, bool quick) {
+GridPart load_part(const std::filesystem::path& path, bool quick) {
   const TomlTable root = TomlTable::load(path.string());
-  Part part{path.stem().string(), read_grid(root), {}, {}};
+  GridPart part{path.stem().string(), read_grid(root), {}, {}};
   for (const TomlTable& chart : root.tables("chart")) part.charts.push_back(read_chart(chart));
   for (const TomlTable& expected : root.tables("expected"))
     part.expected.push_back(read_expectation(expected));

@@ -32,7 +32,7 @@ struct Expectation {
   std::string what;
   double low = -INFINITY, high = INFINITY;
 };
-struct Part {
+struct GridPart {
   std::string name;
   SweepGrid grid;
   std::vector<ChartRequest> charts;
@@ -40,6 +40,6 @@ struct Part {
 };
 
 // Throws UsageError.
-Part load_part(const std::filesystem::path& path, bool quick);
+GridPart load_part(const std::filesystem::path& path, bool quick);
 
 }  // namespace lpmm

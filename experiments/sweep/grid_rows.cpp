@@ -55,9 +55,9 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
   return out;
 }
 
-Number number_of(std::span<const double> values) {
+Interval number_of(std::span<const double> values) {
   const Mean mean = mean_of(values);
-  Number out{mean.mean, mean.mean, mean.mean};
+  Interval out{mean.mean, mean.mean, mean.mean};
   if (mean.count > 1) {
     const MeanBounds bounds = bounds_95(mean);
     out.low = bounds.low;
@@ -80,22 +80,22 @@ void add_changes(const fs::path& folder, std::map<std::string, std::vector<doubl
 
 }  // namespace
 
-std::vector<Row> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
-  std::vector<Row> rows;
+std::vector<GridRow> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
+  std::vector<GridRow> rows;
   std::set<std::string> keys;
   for (const SweepCell& cell : cells) {
-    if (std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return row.group == cell.group; }))
+    if (std::any_of(rows.begin(), rows.end(), [&](const GridRow& row) { return row.group == cell.group; }))
       continue;
     rows.push_back({cell.group, fields_of(grid, cell), {}, {}});
     for (const auto& [key, value] : rows.back().fields) keys.insert(key);
   }
-  for (Row& row : rows) {
+  for (GridRow& row : rows) {
     for (const std::string& key : keys) row.fields.try_emplace(key);
   }
   return rows;
 }
 
-void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Json& answer,
+void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const Json& answer,
           const fs::path& out) {
   std::map<std::string, std::size_t> places;
   for (std::size_t i = 0; i < rows.size(); ++i) places[rows[i].group] = i;
@@ -140,9 +140,9 @@ void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Jso
     }
   }
 }
-std::string csv_of(std::span<const Row> rows) {
+std::string csv_of(std::span<const GridRow> rows) {
   std::set<std::string> fields, values;
-  for (const Row& row : rows) {
+  for (const GridRow& row : rows) {
     for (const auto& [key, value] : row.fields) {
       if (value != rows[0].fields.at(key) || key == "preset") fields.insert(key);
     }
@@ -151,7 +151,7 @@ std::string csv_of(std::span<const Row> rows) {
   std::string out = "group,seeds";
   for (const std::string& key : fields) out += "," + csv_field(key);
   for (const std::string& key : values) out += fmt::format(",{0},{0}_low_95,{0}_high_95", key);
-  for (const Row& row : rows) {
+  for (const GridRow& row : rows) {
     out += fmt::format("\n{},{}", csv_field(row.group), row.folders.size());
     for (const std::string& key : fields) out += "," + csv_field(row.fields.at(key));
     for (const std::string& key : values) {
@@ -167,9 +167,9 @@ bool more_is_better(const std::string& value) {
   return value == "accuracy";
 }
 
-Rows with_fields(std::span<const Row> rows, const Fields& only) {
-  Rows out;
-  for (const Row& row : rows) {
+GridRows with_fields(std::span<const GridRow> rows, const Fields& only) {
+  GridRows out;
+  for (const GridRow& row : rows) {
     if (std::all_of(only.begin(), only.end(),
                     [&](const auto& f) { return row.fields.at(f.first) == f.second; })) {
       out.push_back(&row);
@@ -178,28 +178,29 @@ Rows with_fields(std::span<const Row> rows, const Fields& only) {
   return out;
 }
 
-Rows select(std::span<const Row> rows, const Selection& selection) {
-  Rows out = with_fields(rows, selection.only);
-  std::erase_if(out, [&](const Row* row) { return !row->values.contains(selection.y); });
+GridRows select(std::span<const GridRow> rows, const Selection& selection) {
+  GridRows out = with_fields(rows, selection.only);
+  std::erase_if(out, [&](const GridRow* row) { return !row->values.contains(selection.y); });
   if (selection.best.empty()) return out;
   const double sign = more_is_better(selection.y) ? -1 : 1;
-  std::map<Fields, const Row*> best;
-  for (const Row* row : out) {
+  std::map<Fields, const GridRow*> best;
+  for (const GridRow* row : out) {
     Fields rest = row->fields;
     rest.erase(selection.best);
-    const Row*& kept = best[rest];
-    const auto score = [&](const Row& r) { return sign * r.values.at(selection.y).mean; };
+    const GridRow*& kept = best[rest];
+    const auto score = [&](const GridRow& r) { return sign * r.values.at(selection.y).mean; };
     if (kept == nullptr || score(*row) < score(*kept)) kept = row;
   }
-  std::erase_if(out, [&](const Row* row) {
+  std::erase_if(out, [&](const GridRow* row) {
     return std::none_of(best.begin(), best.end(), [&](const auto& b) { return b.second == row; });
   });
   return out;
 }
 
-std::vector<std::pair<std::string, Rows>> split(const Rows& rows, const std::vector<std::string>& fields) {
-  std::vector<std::pair<std::string, Rows>> out;
-  for (const Row* row : rows) {
+std::vector<std::pair<std::string, GridRows>> split(const GridRows& rows,
+                                                    const std::vector<std::string>& fields) {
+  std::vector<std::pair<std::string, GridRows>> out;
+  for (const GridRow* row : rows) {
     std::string title;
     for (const std::string& field : fields) {
       const std::string& value = row->fields.at(field);

@@ -15,34 +15,35 @@
 
 namespace lpmm {
 
-struct Number {
+struct Interval {
   double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there is one seed
 };
 // Cells that differ in their seed only.
-struct Row {
+struct GridRow {
   std::string group;
   Fields fields;
-  std::map<std::string, Number> values;
+  std::map<std::string, Interval> values;
   std::vector<std::filesystem::path> folders;
 };
-using Rows = std::vector<const Row*>;
+using GridRows = std::vector<const GridRow*>;
 
 // One row per group, without values yet. All have the same fields.
-std::vector<Row> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells);
+std::vector<GridRow> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells);
 
 // Fills in the values of an answer of run_sweep, and of the logs below `out`.
-void fill(std::vector<Row>& rows, const std::vector<SweepCell>& cells, const Json& answer,
+void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const Json& answer,
           const std::filesystem::path& out);
 
 // The fields in which rows differ, and every value that some row has.
-std::string csv_of(std::span<const Row> rows);
+std::string csv_of(std::span<const GridRow> rows);
 
 bool more_is_better(const std::string& value);
-// Rows with these fields, before they have values.
-Rows with_fields(std::span<const Row> rows, const Fields& only);
-// Rows that have the selection's fields and its value, and of those the best.
-Rows select(std::span<const Row> rows, const Selection& selection);
+// GridRows with these fields, before they have values.
+GridRows with_fields(std::span<const GridRow> rows, const Fields& only);
+// GridRows that have the selection's fields and its value, and of those the best.
+GridRows select(std::span<const GridRow> rows, const Selection& selection);
 // "sr, 8" of rows that have these values of the fields, in the order of the first of them.
-std::vector<std::pair<std::string, Rows>> split(const Rows& rows, const std::vector<std::string>& fields);
+std::vector<std::pair<std::string, GridRows>> split(const GridRows& rows,
+                                                    const std::vector<std::string>& fields);
 
 }  // namespace lpmm

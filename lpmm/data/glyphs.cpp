@@ -42,9 +42,9 @@ constexpr std::span<const Stroke> kGlyphs[] = {kRing, kOpenRing, kTriangle, kSqu
                                                kTee,  kWye,      kZed,      kAitch,  kEe};
 
 // The numbers of one image, drawn in order.
-class Draws {
+class ImageDraws {
  public:
-  explicit Draws(const Noise& noise) : noise_(noise) {}
+  explicit ImageDraws(const Noise& noise) : noise_(noise) {}
   std::uint32_t word() {
     if (used_ == 4) {
       words_ = noise_words(noise_, call_++);
@@ -71,7 +71,7 @@ struct Colour {
 };
 
 // A grey of the given level, tinted.
-Colour tinted(Draws& draws, float level) {
+Colour tinted(ImageDraws& draws, float level) {
   Colour colour{};
   for (float& c : colour.c) c = level + draws.uniform(-35, 35);
   return colour;
@@ -80,7 +80,7 @@ Colour tinted(Draws& draws, float level) {
 // A colour that runs linearly over the image, `first` in the middle.
 struct Gradient {
   Colour first, along_x, along_y;
-  Gradient(Draws& draws, float level) : first(tinted(draws, level)) {
+  Gradient(ImageDraws& draws, float level) : first(tinted(draws, level)) {
     for (int c = 0; c < 3; ++c) {
       along_x.c[c] = draws.uniform(-0.9F, 0.9F);
       along_y.c[c] = draws.uniform(-0.9F, 0.9F);
@@ -142,7 +142,7 @@ struct Canvas {
   }
 };
 
-Stroke clutter(Draws& draws) {
+Stroke clutter(ImageDraws& draws) {
   const float x = draws.uniform(-16, 16), y = draws.uniform(-16, 16);
   return {x, y, x + draws.uniform(-11, 11), y + draws.uniform(-11, 11)};
 }
@@ -150,7 +150,7 @@ Stroke clutter(Draws& draws) {
 }  // namespace
 
 void draw_glyph(std::uint64_t seed, std::uint32_t split, std::uint32_t index, int label, std::uint8_t* out) {
-  Draws draws({seed, split, index, static_cast<std::uint32_t>(Stream::kDraw)});
+  ImageDraws draws({seed, split, index, static_cast<std::uint32_t>(Stream::kDraw)});
 
   // Light on dark, or the other way round in one image of five.
   const float contrast = draws.uniform(70, 140);

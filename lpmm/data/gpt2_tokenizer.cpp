@@ -72,12 +72,12 @@ class Gpt2Tokenizer : public Tokenizer {
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFF;
   // A token of the word as far as it is merged, in a list. `rank` is of its merge with the next one.
-  struct Part {
+  struct Piece {
     std::int32_t id;
     std::uint32_t previous, next, rank;
   };
   struct Work {  // kept between words for its memory
-    std::vector<Part> parts;
+    std::vector<Piece> parts;
     std::vector<std::uint64_t> queue, fresh;  // rank << 32 | index of the left part
   };
   void encode_word(std::string_view word, Work& work, std::vector<std::int32_t>& ids) const;
@@ -94,10 +94,10 @@ class Gpt2Tokenizer : public Tokenizer {
 void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<std::int32_t>& ids) const {
   if (word.size() >= kNone) throw UsageError(fmt::format("a word of {} bytes is too long", word.size()));
   const auto size = static_cast<std::uint32_t>(word.size());
-  std::vector<Part>& parts = work.parts;
+  std::vector<Piece>& parts = work.parts;
   std::vector<std::uint64_t>&queue = work.queue, &fresh = work.fresh;
   const auto look = [&](std::uint32_t i) {  // at the pair that starts at part i
-    Part& part = parts[i];
+    Piece& part = parts[i];
     part.rank = kNone;
     if (part.next == kNone) return;
     const auto found = ranks_.find(pair(part.id, parts[part.next].id));
@@ -123,7 +123,7 @@ void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<s
       const auto i = static_cast<std::uint32_t>(queue.front());
       std::pop_heap(queue.begin(), queue.end(), std::greater());
       queue.pop_back();
-      Part& part = parts[i];
+      Piece& part = parts[i];
       if (part.rank != rank) continue;  // one of the two was merged with another part meanwhile
       parts[part.next].rank = kNone;
       part.id = merged_[rank];
@@ -139,10 +139,10 @@ void Gpt2Tokenizer::encode_word(std::string_view word, Work& work, std::vector<s
 std::size_t Gpt2Tokenizer::encode_from(std::string_view text, std::size_t first, std::size_t until,
                                        std::vector<std::int32_t>& ids) const {
   constexpr std::size_t kMostKnown = 1 << 16;
-  struct Range {
+  struct Place {
     std::size_t begin, end;
   };
-  std::unordered_map<std::string_view, Range> known;  // where in `ids` those of a word are
+  std::unordered_map<std::string_view, Place> known;  // where in `ids` those of a word are
   Work work;
   std::size_t at = first;
   while (at < std::min(until, text.size())) {
@@ -153,7 +153,7 @@ std::size_t Gpt2Tokenizer::encode_from(std::string_view text, std::size_t first,
     } else {
       const std::size_t begin = ids.size();
       encode_word(word, work, ids);
-      if (known.size() < kMostKnown) known.emplace(word, Range{begin, ids.size()});
+      if (known.size() < kMostKnown) known.emplace(word, Place{begin, ids.size()});
     }
     at += word.size();
   }

@@ -29,19 +29,19 @@ constexpr std::uint32_t kLongestDescription = 1 << 24;
 constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPiece = 1 << 22;  // bytes of text
 
-struct Header {
+struct TokenHeader {
   char magic[8] = {};
   std::uint32_t version = kVersion, description_bytes = 0;
   std::uint64_t vocabulary = 0, count = 0;
 };
-static_assert(sizeof(Header) == 32);
+static_assert(sizeof(TokenHeader) == 32);
 
 std::size_t id_bytes(std::uint64_t vocabulary) {
   return vocabulary <= 65536 ? 2 : 4;
 }
 
 std::size_t ids_start(std::size_t description_bytes) {
-  return (sizeof(Header) + description_bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return (sizeof(TokenHeader) + description_bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
 // A flat object of a few members, so that a hostile one costs neither stack nor time.
@@ -73,7 +73,7 @@ void append_ids(File& file, std::span<const std::int32_t> ids) {
 std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view text,
                         const ProgressCall& progress) {
   std::string description = tokenizer.describe().dump();
-  Header header;
+  TokenHeader header;
   std::copy(kMagic.begin(), kMagic.end(), header.magic);
   header.description_bytes = static_cast<std::uint32_t>(description.size());
   header.vocabulary = static_cast<std::uint64_t>(tokenizer.vocabulary());
@@ -104,7 +104,7 @@ std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, s
   if (out.in_place())
     throw UsageError(fmt::format("{}: tokens can only be written to an ordinary file", path));
   const std::uint64_t count = write_all(out.file(), tokenizer, text, progress);
-  out.file().overwrite(offsetof(Header, count), std::as_bytes(std::span(&count, 1)));
+  out.file().overwrite(offsetof(TokenHeader, count), std::as_bytes(std::span(&count, 1)));
   out.keep();
   return static_cast<std::int64_t>(count);
 }
@@ -125,17 +125,18 @@ TokenFile::TokenFile(const std::string& path) : path_(path) {
   const bool regular = ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode);
   const auto bytes = static_cast<std::size_t>(s.st_size);
   void* map = MAP_FAILED;
-  if (regular && bytes >= sizeof(Header)) map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (regular && bytes >= sizeof(TokenHeader)) map = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
   const RunError why = failed("cannot be mapped");
   ::close(fd);
   if (!regular) throw refuse("is not a file");
-  if (bytes < sizeof(Header)) {
-    throw refuse(fmt::format("is no token file: {} bytes, at least {} were expected", bytes, sizeof(Header)));
+  if (bytes < sizeof(TokenHeader)) {
+    throw refuse(
+        fmt::format("is no token file: {} bytes, at least {} were expected", bytes, sizeof(TokenHeader)));
   }
   if (map == MAP_FAILED) throw why;
   map_ = {static_cast<const std::byte*>(map), Unmap{bytes}};
 
-  Header header;
+  TokenHeader header;
   std::memcpy(&header, map_.get(), sizeof header);
   if (std::string_view(header.magic, sizeof header.magic) != kMagic) {
     throw refuse("is no token file: it does not start with lpmmtok");

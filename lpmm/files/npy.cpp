@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, ".npy types here are l
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kLongestNpyHeader = 1U << 16;
 
-struct Header {
+struct NpyHeader {
   std::string type;
   bool fortran_order = false;
   std::vector<std::int64_t> shape;
@@ -31,8 +31,8 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& path) : text_(text), path_(path) {}
 
-  Header parse() {
-    Header header;
+  NpyHeader parse() {
+    NpyHeader header;
     int seen = 0;
     expect('{');
     while (!accept('}')) {
@@ -146,7 +146,7 @@ NpyReader::NpyReader(const std::string& path) : file_(path, File::Mode::kRead) {
   std::string text(length, '\0');
   file_.read(at_, std::as_writable_bytes(std::span(text)));
   at_ += length;
-  Header header = HeaderParser(text, path).parse();
+  NpyHeader header = HeaderParser(text, path).parse();
   if (header.type != "<f4" && header.type != "<f2" && header.type != "<f8") {
     throw RunError(fmt::format(
         "{}: holds '{}'; '<f4', '<f2' and '<f8' are read (save it with .astype('<f4'))", path, header.type));

@@ -121,12 +121,12 @@ std::string value_text(const toml::node& node) {
 }  // namespace
 
 struct TomlTable::View {
-  struct File {
+  struct Source {
     toml::table root;
     std::string name;
     std::set<std::string, std::less<>> known, skipped, tables;
   };
-  std::shared_ptr<File> file;
+  std::shared_ptr<Source> file;
   toml::table* table = nullptr;  // null: empty
   std::string prefix;            // of its keys: "train."
 
@@ -250,7 +250,7 @@ std::string_view nearest_key(std::string_view word, std::span<const std::string_
 
 TomlTable TomlTable::parse(const std::string& text, const std::string& name) {
   auto view = std::make_shared<View>();
-  view->file = std::make_shared<View::File>(View::File{parsed(text, name), name, {}, {}, {}});
+  view->file = std::make_shared<View::Source>(View::Source{parsed(text, name), name, {}, {}, {}});
   view->table = &view->file->root;
   return TomlTable(std::move(view));
 }

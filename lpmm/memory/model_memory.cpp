@@ -18,7 +18,7 @@ constexpr std::size_t kAlignment = 64;
 constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
 
 // A running offset that refuses to overflow.
-struct Layout {
+struct RunningOffset {
   std::size_t end = 0;
   std::size_t add(std::int64_t bytes, std::size_t alignment, const std::string& tensor) {
     const std::size_t at = (end + alignment - 1) / alignment * alignment;
@@ -130,7 +130,7 @@ void ModelMemory::State::allocate() {
     }
     if (owners.empty()) continue;
     // All codes first, then all steps: only codes need the alignment.
-    Layout layout;
+    RunningOffset layout;
     std::vector<std::size_t> codes, steps;
     for (Tensor* owner : owners) {
       Tensor& t = *owner;

@@ -24,7 +24,7 @@ struct OptimizerConfig {
   RuleName rule = "sgd";
   double learning_rate = 0.1;
   double weight_decay = 0;
-  SettingValues settings = {};  // the rule's own: {{"momentum", 0.9}}. Others are not read
+  GivenSettings settings = {};  // the rule's own: {{"momentum", 0.9}}. Others are not read
   double clip_norm = 0;         // global-norm clipping; 0: none
   std::vector<ParameterGroup> groups = {};
   bool frozen = false;  // all tensors are, as where a model is only evaluated

@@ -7,7 +7,7 @@ namespace {
 
 // The settings of rule R: given values over its defaults.
 template <class R>
-typename R::Settings typed(const SettingValues& values) {
+typename R::Settings typed(const GivenSettings& values) {
   typename R::Settings settings;
   for (const auto& s : R::kSettings) {
     const double* given = values.find(s.key);
@@ -43,23 +43,23 @@ RuleRow row_of() {
   row.name = R::kName;
   row.help = R::kHelp;
   row.settings = settings_of<R>();
-  row.uses = [](const SettingValues& v, Role role) {
+  row.uses = [](const GivenSettings& v, Role role) {
     return has_state<R>(role) && R::uses(typed<R>(v), role);
   };
-  row.problem = [](const SettingValues& v) { return R::problem(typed<R>(v)); };
-  row.momentum_kept = [](const SettingValues& v) { return R::momentum_kept(typed<R>(v)); };
+  row.problem = [](const GivenSettings& v) { return R::problem(typed<R>(v)); };
+  row.momentum_kept = [](const GivenSettings& v) { return R::momentum_kept(typed<R>(v)); };
   row.typical_move = R::typical_move;
   if constexpr (!FeedsBack<R>) row.no_feedback = R::kNoFeedback;
   if constexpr (requires { R::kNoAccumulation; }) {
-    row.no_accumulation = [](const SettingValues&) { return R::kNoAccumulation; };
-    row.accumulated_weight = [](const SettingValues&, std::int64_t, int) { return 0.0; };
+    row.no_accumulation = [](const GivenSettings&) { return R::kNoAccumulation; };
+    row.accumulated_weight = [](const GivenSettings&, std::int64_t, int) { return 0.0; };
   } else {
-    row.no_accumulation = [](const SettingValues& v) { return R::no_accumulation(typed<R>(v)); };
-    row.accumulated_weight = [](const SettingValues& v, std::int64_t update, int microbatches) {
+    row.no_accumulation = [](const GivenSettings& v) { return R::no_accumulation(typed<R>(v)); };
+    row.accumulated_weight = [](const GivenSettings& v, std::int64_t update, int microbatches) {
       return R::accumulated_weight(typed<R>(v), update, microbatches);
     };
   }
-  row.make = [](const SettingValues& v, const RuleStep& step) -> Rule { return R::make(typed<R>(v), step); };
+  row.make = [](const GivenSettings& v, const RuleStep& step) -> Rule { return R::make(typed<R>(v), step); };
   return row;
 }
 
@@ -75,15 +75,15 @@ const std::vector<RuleRow>& rows() {
 
 }  // namespace
 
-double& SettingValues::operator[](SettingKey key) {
+double& GivenSettings::operator[](SettingKey key) {
   const auto found =
-      std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.key == key; });
-  return found != values_.end() ? found->value : values_.emplace_back(Value{key, 0}).value;
+      std::find_if(values_.begin(), values_.end(), [&](const Given& v) { return v.key == key; });
+  return found != values_.end() ? found->value : values_.emplace_back(Given{key, 0}).value;
 }
 
-const double* SettingValues::find(std::string_view key) const {
+const double* GivenSettings::find(std::string_view key) const {
   const auto found =
-      std::find_if(values_.begin(), values_.end(), [&](const Value& v) { return v.key.text() == key; });
+      std::find_if(values_.begin(), values_.end(), [&](const Given& v) { return v.key.text() == key; });
   return found != values_.end() ? &found->value : nullptr;
 }
 

@@ -16,9 +16,9 @@ namespace lpmm {
 namespace table {
 
 template <class>
-struct Names;
+struct Rules;
 template <class... R>
-struct Names<std::variant<R...>> {
+struct Rules<std::variant<R...>> {
   static constexpr std::array kAll = {R::kName...};
   static constexpr bool has_setting(std::string_view key) {
     return (... || [&] {
@@ -34,7 +34,7 @@ struct Names<std::variant<R...>> {
 
 // In the order of the table.
 inline constexpr std::span<const std::string_view> rule_names() {
-  return table::Names<Rule>::kAll;
+  return table::Rules<Rule>::kAll;
 }
 
 // One of them. A literal that is no rule's name does not compile.
@@ -64,7 +64,7 @@ class SettingKey {
   consteval SettingKey(const char* key) : SettingKey(find(key).value()) {}
   // The text is one that lasts.
   static constexpr std::optional<SettingKey> find(std::string_view key) {
-    return table::Names<Rule>::has_setting(key) ? std::optional(SettingKey(key)) : std::nullopt;
+    return table::Rules<Rule>::has_setting(key) ? std::optional(SettingKey(key)) : std::nullopt;
   }
   constexpr std::string_view text() const { return text_; }
   friend constexpr bool operator==(SettingKey, SettingKey) = default;
@@ -75,19 +75,19 @@ class SettingKey {
 };
 
 // The settings that were given, by key; switches are 0 or 1. Those that were not have the rule's default.
-class SettingValues {
+class GivenSettings {
  public:
-  struct Value {
+  struct Given {
     SettingKey key;
     double value;
   };
-  SettingValues() = default;
-  SettingValues(std::initializer_list<Value> values) : values_(values) {}
+  GivenSettings() = default;
+  GivenSettings(std::initializer_list<Given> values) : values_(values) {}
   double& operator[](SettingKey key);
   const double* find(std::string_view key) const;  // null: not given
 
  private:
-  std::vector<Value> values_;
+  std::vector<Given> values_;
 };
 
 // One setting of one rule; `usual` is its default there.
@@ -102,15 +102,15 @@ struct SettingRow {
 struct RuleRow {
   std::string_view name, help;
   std::vector<SettingRow> settings;
-  bool (*uses)(const SettingValues&, Role);                   // whether it has this state
-  std::string_view (*problem)(const SettingValues&);          // of values in range each; empty: none
-  double (*momentum_kept)(const SettingValues&);              // share of it that stays per step
+  bool (*uses)(const GivenSettings&, Role);                   // whether it has this state
+  std::string_view (*problem)(const GivenSettings&);          // of values in range each; empty: none
+  double (*momentum_kept)(const GivenSettings&);              // share of it that stays per step
   double (*typical_move)(double learning_rate, double size);  // of a weight of that size
   std::string_view no_feedback;                               // why errors cannot be fed back; empty: can
-  std::string_view (*no_accumulation)(const SettingValues&);  // the same of gradients in the momentum
+  std::string_view (*no_accumulation)(const GivenSettings&);  // the same of gradients in the momentum
   // The factor of each of K gradients there, in update `update` (from 1).
-  double (*accumulated_weight)(const SettingValues&, std::int64_t update, int microbatches);
-  Rule (*make)(const SettingValues&, const RuleStep&);
+  double (*accumulated_weight)(const GivenSettings&, std::int64_t update, int microbatches);
+  Rule (*make)(const GivenSettings&, const RuleStep&);
 };
 
 const RuleRow& rule_row(RuleName name);

@@ -21,21 +21,21 @@ namespace {
 
 constexpr std::int64_t kSpaceForRest = 1 << 20;  // headers, state.json, the log
 
-std::vector<Slot> slots_of(const ModelMemory& memory, Buffers& buffers) {
-  std::vector<Slot> slots;
+std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
+  std::vector<StoredPart> parts;
   for (int i = 0; i < memory.tensors(); ++i) {
     for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(i, role);
       if (!is_saved(role) || v.codes == nullptr) continue;
-      for (Slot& s : role_slots(memory.info(i).name, memory.info(i).shape, role, v))
-        slots.push_back(std::move(s));
+      for (StoredPart& s : role_parts(memory.info(i).name, memory.info(i).shape, role, v))
+        parts.push_back(std::move(s));
     }
   }
   for (int i = 0; i < static_cast<int>(buffers.infos().size()); ++i) {
     const BufferInfo& b = buffers.infos()[static_cast<std::size_t>(i)];
-    slots.push_back({b.name + ".buffer", "F32", b.shape, std::as_writable_bytes(buffers.value(i))});
+    parts.push_back({b.name + ".buffer", "F32", b.shape, std::as_writable_bytes(buffers.value(i))});
   }
-  return slots;
+  return parts;
 }
 
 // What a file may hold besides: states of tensors that are only looked at.
@@ -65,11 +65,11 @@ Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
   return m;
 }
 
-std::vector<SafetensorsSource> sources_of(const std::vector<Slot>& slots) {
+std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts) {
   std::vector<SafetensorsSource> sources;
-  for (const Slot& slot : slots) {
+  for (const StoredPart& part : parts) {
     sources.push_back(
-        {slot.name, slot.dtype, slot.shape, [bytes = slot.bytes](const auto& sink) { sink(bytes); }});
+        {part.name, part.dtype, part.shape, [bytes = part.bytes](const auto& sink) { sink(bytes); }});
   }
   return sources;
 }
@@ -114,9 +114,9 @@ void remove_checkpoint(const fs::path& path) {
 void write_checkpoint(const std::string& folder, const std::string& name, std::int64_t step,
                       const std::string& model, const ModelMemory& memory, const Buffers& buffers,
                       const Json& run) {
-  // Slots serve loading too and so point to writable memory; nothing is written through them here.
-  const std::vector<Slot> slots = slots_of(memory, const_cast<Buffers&>(buffers));
-  const std::vector<SafetensorsSource> sources = sources_of(slots);
+  // Parts serve loading too and so point to writable memory; nothing is written through them here.
+  const std::vector<StoredPart> parts = parts_of(memory, const_cast<Buffers&>(buffers));
+  const std::vector<SafetensorsSource> sources = sources_of(parts);
   const Metadata metadata = metadata_of(model, memory);
   make_folder(folder);
   check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)));
@@ -146,8 +146,8 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
 }
 
 // Compares the file with the memory it is to fill; tensors called `names` may be there besides.
-void check_tensors(const SafetensorsFile& file, const Metadata& expected, const std::vector<Slot>& slots,
-                   std::set<std::string> names) {
+void check_tensors(const SafetensorsFile& file, const Metadata& expected,
+                   const std::vector<StoredPart>& parts, std::set<std::string> names) {
   const auto refuse = [&](const std::string& what) {
     throw RunError(fmt::format("{}: {}", file.path(), what));
   };
@@ -156,13 +156,13 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected, const 
     const std::string found = at == file.metadata().end() ? "missing" : at->second;
     if (found != value) refuse(fmt::format("{} is {}, this run expects {}", key, found, value));
   }
-  for (const Slot& slot : slots) {
-    names.insert(slot.name);
-    const SafetensorsEntry* entry = file.find(slot.name);
-    if (entry == nullptr) refuse(fmt::format("tensor {} is missing", slot.name));
-    if (entry->dtype != slot.dtype || entry->shape != slot.shape) {
-      refuse(fmt::format("tensor {} is {} [{}], this run expects {} [{}]", slot.name, entry->dtype,
-                         fmt::join(entry->shape, ", "), slot.dtype, fmt::join(slot.shape, ", ")));
+  for (const StoredPart& part : parts) {
+    names.insert(part.name);
+    const SafetensorsEntry* entry = file.find(part.name);
+    if (entry == nullptr) refuse(fmt::format("tensor {} is missing", part.name));
+    if (entry->dtype != part.dtype || entry->shape != part.shape) {
+      refuse(fmt::format("tensor {} is {} [{}], this run expects {} [{}]", part.name, entry->dtype,
+                         fmt::join(entry->shape, ", "), part.dtype, fmt::join(part.shape, ", ")));
     }
   }
   for (const SafetensorsEntry& e : file.entries()) {
@@ -176,8 +176,8 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected, const 
 
 void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers) {
   std::int64_t bytes = 0;
-  for (const Slot& slot : slots_of(memory, const_cast<Buffers&>(buffers))) {
-    bytes += static_cast<std::int64_t>(slot.bytes.size());
+  for (const StoredPart& part : parts_of(memory, const_cast<Buffers&>(buffers))) {
+    bytes += static_cast<std::int64_t>(part.bytes.size());
   }
   check_disk(folder, bytes);
 }
@@ -214,8 +214,8 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
       throw RunError(
           fmt::format("{}: is a checkpoint of model {}, this run's model is {}", path, saved, model));
     }
-    const std::vector<Slot> slots = slots_of(memory, buffers);
-    check_tensors(opened.file, metadata_of(model, memory), slots, left_out(memory));
+    const std::vector<StoredPart> parts = parts_of(memory, buffers);
+    check_tensors(opened.file, metadata_of(model, memory), parts, left_out(memory));
     const Json& ordinals = opened.state.at("ordinals");
     for (int i = 0; i < memory.tensors(); ++i) {
       if (ordinals.at(static_cast<std::size_t>(i)) != memory.info(i).name) {
@@ -225,7 +225,7 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
     }
     const SavedProgress saved = progress_of(opened.state, path);
     Json run = opened.state.at("run");
-    for (const Slot& slot : slots) opened.file.read(*opened.file.find(slot.name), 0, slot.bytes);
+    for (const StoredPart& part : parts) opened.file.read(*opened.file.find(part.name), 0, part.bytes);
     memory.set_progress(static_cast<std::uint32_t>(saved.step), saved.updates, saved.rate);
     return run;
   } catch (const Json::exception& e) {

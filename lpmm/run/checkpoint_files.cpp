@@ -71,15 +71,15 @@ void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, 
   } catch (const UsageError& e) {
     throw refusal(file, e.what());
   }
-  for (const Slot& slot : role_slots(tensor.name, tensor.shape, role, view)) {
-    const SafetensorsEntry* entry = file.find(slot.name);
-    if (entry == nullptr) throw refusal(file, fmt::format("tensor {} is missing", slot.name));
-    if (entry->dtype != slot.dtype || entry->shape != slot.shape) {
+  for (const StoredPart& part : role_parts(tensor.name, tensor.shape, role, view)) {
+    const SafetensorsEntry* entry = file.find(part.name);
+    if (entry == nullptr) throw refusal(file, fmt::format("tensor {} is missing", part.name));
+    if (entry->dtype != part.dtype || entry->shape != part.shape) {
       throw refusal(file,
-                    fmt::format("tensor {} is {} [{}], {} [{}] was expected", slot.name, entry->dtype,
-                                fmt::join(entry->shape, ", "), slot.dtype, fmt::join(slot.shape, ", ")));
+                    fmt::format("tensor {} is {} [{}], {} [{}] was expected", part.name, entry->dtype,
+                                fmt::join(entry->shape, ", "), part.dtype, fmt::join(part.shape, ", ")));
     }
-    seen.insert(slot.name);
+    seen.insert(part.name);
     tensor.bytes += static_cast<std::int64_t>(entry->bytes);
   }
   tensor.specs.emplace_back(to_string(role), spec);
@@ -118,8 +118,8 @@ std::string role_name(const std::string& tensor, Role role) {
   return fmt::format("{}.{}", tensor, to_string(role));
 }
 
-std::vector<Slot> role_slots(const std::string& tensor, const std::vector<std::int64_t>& shape, Role role,
-                             const kernels::RoleView& v) {
+std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
+                                   Role role, const kernels::RoleView& v) {
   const std::string name = role_name(tensor, role);
   const std::int64_t codes = code_bytes(v.codec.format, v.elements);
   if (!is_packed(v.codec.format)) {

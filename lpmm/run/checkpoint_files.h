@@ -21,7 +21,7 @@ constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kStateFile = "state.json";
 
 // One tensor of the file and the memory it stands for.
-struct Slot {
+struct StoredPart {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::span<std::byte> bytes;
@@ -30,8 +30,8 @@ struct Slot {
 // "TENSOR.ROLE"
 std::string role_name(const std::string& tensor, Role role);
 // The parts one role of one tensor is stored in; views may be null where only names and shapes matter.
-std::vector<Slot> role_slots(const std::string& tensor, const std::vector<std::int64_t>& shape, Role role,
-                             const kernels::RoleView& view);
+std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
+                                   Role role, const kernels::RoleView& view);
 
 // The entries of the model file's metadata that say what the file is.
 Metadata format_metadata(const std::string& model);

@@ -14,12 +14,12 @@
 namespace lpmm {
 namespace {
 
-using config_keys::Names;
+using config_keys::Choices;
 
 // Each call takes one key of the section.
-class Reader {
+class ConfigReader {
  public:
-  explicit Reader(const TomlTable& table) : root_(table), table_(table) {}
+  explicit ConfigReader(const TomlTable& table) : root_(table), table_(table) {}
 
   void section(std::string_view name) { table_ = root_.table(name); }
 
@@ -40,7 +40,7 @@ class Reader {
     put(table_.numbers(key, low, high), out);
   }
   template <class T>
-  void choice(std::string_view key, T& out, const Names<T>& names, std::string_view) {
+  void choice(std::string_view key, T& out, const Choices<T>& names, std::string_view) {
     std::vector<std::string_view> words;
     for (const auto& [name, item] : names) words.push_back(name);
     if (const auto at = table_.choice(key, words)) out = names[*at].second;
@@ -103,11 +103,11 @@ class Reader {
   template <class T, class Body>
   void list(std::string_view key, std::vector<T>& out, const Body& body) {
     T unused;
-    Reader names(table_.no_item(key));
+    ConfigReader names(table_.no_item(key));
     body(names, unused);
     if (table_.has(key)) out.clear();
     for (const TomlTable& item : table_.tables(key)) {
-      Reader reader(item);
+      ConfigReader reader(item);
       T entry;
       body(reader, entry);
       item.refuse_unknown(config_keys::kOtherWords);
@@ -221,7 +221,7 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   const TomlTable file = changed_file(text, name, options);
   RunConfig config;
   config.policy = make_policy("fp32");
-  Reader reader(file);
+  ConfigReader reader(file);
   config_keys::visit(reader, config);
   file.refuse_unknown(config_keys::kOtherWords);
   // Without a text of its own, any other may be evaluated later: bytes have no unknown characters.

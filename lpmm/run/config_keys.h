@@ -18,13 +18,13 @@ constexpr std::int64_t kMostSteps = 0xFFFFFFFE;  // the noise counts steps in 32
 constexpr std::int64_t kAnyWhole = std::numeric_limits<std::int64_t>::max();
 
 template <class T>
-using Names = std::vector<std::pair<std::string_view, T>>;
+using Choices = std::vector<std::pair<std::string_view, T>>;
 
-inline const Names<std::optional<Rounding>> kRoundings = {
+inline const Choices<std::optional<Rounding>> kRoundings = {
     {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}};
 
-inline Names<RuleName> rule_choices() {
-  Names<RuleName> names;
+inline Choices<RuleName> rule_choices() {
+  Choices<RuleName> names;
   for (const std::string_view name : rule_names()) names.emplace_back(name, RuleName::find(name).value());
   return names;
 }
@@ -67,9 +67,10 @@ void visit_model(Visitor& v, Config& c) {
 template <class Visitor, class Config>
 void visit_data(Visitor& v, Config& c) {
   v.section("data");
-  v.choice("set", c.data.set,
-           Names<std::string>{{"cifar10", "cifar10"}, {"drawn", "drawn"}, {"auto", "auto"}, {"text", "text"}},
-           "what to train on; auto: cifar10 where it is found, else drawn");
+  v.choice(
+      "set", c.data.set,
+      Choices<std::string>{{"cifar10", "cifar10"}, {"drawn", "drawn"}, {"auto", "auto"}, {"text", "text"}},
+      "what to train on; auto: cifar10 where it is found, else drawn");
   v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
   v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
   v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
@@ -93,7 +94,7 @@ void visit_train(Visitor& v, Config& c) {
   v.integer("microbatches", c.train.microbatches, 1, kMostMicrobatches,
             "parts a batch is computed in; more take less memory");
   v.integer("seed", c.train.seed, 0, kAnyWhole, "of initial values, order, noise");
-  v.choice("compute", c.train.compute, Names<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}},
+  v.choice("compute", c.train.compute, Choices<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}},
            "type of activations and products");
   v.integer("threads", c.train.threads, 0, 1024, "0: all processors; results do not depend on it");
   v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
@@ -121,11 +122,11 @@ template <class Visitor, class Config>
 void visit_schedule(Visitor& v, Config& c) {
   v.section("schedule");
   v.choice("kind", c.schedule.kind,
-           Names<ScheduleKind>{{"constant", ScheduleKind::kConstant},
-                               {"step", ScheduleKind::kStep},
-                               {"cosine", ScheduleKind::kCosine},
-                               {"linear", ScheduleKind::kLinear},
-                               {"inverse_square_root", ScheduleKind::kInverseSquareRoot}},
+           Choices<ScheduleKind>{{"constant", ScheduleKind::kConstant},
+                                 {"step", ScheduleKind::kStep},
+                                 {"cosine", ScheduleKind::kCosine},
+                                 {"linear", ScheduleKind::kLinear},
+                                 {"inverse_square_root", ScheduleKind::kInverseSquareRoot}},
            "how the learning rate goes on after the warm-up");
   v.integer("warmup_steps", c.schedule.warmup_steps, 0, kMostSteps, "steps from 0 to the learning rate");
   v.number("final_scale", c.schedule.final_scale, 0, 1, "cosine, linear: share of the rate at the end");
@@ -160,7 +161,7 @@ void visit_files(Visitor& v, Config& c) {
   v.integer("underflow_every_steps", c.log.underflow_every_steps, 0, kMostSteps,
             "steps between two records of lost updates; 0: none");
   v.choice("tensors", c.log.tensors,
-           Names<TensorRecords>{{"last", TensorRecords::kLast}, {"all", TensorRecords::kAll}},
+           Choices<TensorRecords>{{"last", TensorRecords::kLast}, {"all", TensorRecords::kAll}},
            "which records of lost updates tell of every tensor");
 }
 

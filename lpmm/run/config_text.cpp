@@ -14,7 +14,7 @@
 namespace lpmm {
 namespace {
 
-using config_keys::Names;
+using config_keys::Choices;
 
 struct Line {
   std::string section, key, value, range, help;
@@ -73,7 +73,7 @@ class Writer {
     add(key, fmt::format("[{}]", fmt::join(v, ", ")), "list, each " + range_text(low, high), help);
   }
   template <class T>
-  void choice(std::string_view key, const T& v, const Names<T>& names, std::string_view help) {
+  void choice(std::string_view key, const T& v, const Choices<T>& names, std::string_view help) {
     const auto at = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.second == v; });
     std::vector<std::string_view> words;
     for (const auto& [name, item] : names) words.push_back(name);

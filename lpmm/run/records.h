@@ -7,7 +7,7 @@
 
 #include "lpmm/files/json.h"
 #include "lpmm/run/plan.h"
-#include "lpmm/run/run_state.h"
+#include "lpmm/run/run_progress.h"
 
 namespace lpmm {
 

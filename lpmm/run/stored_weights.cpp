@@ -69,8 +69,8 @@ void StoredWeights::read(const CheckpointTensor& t, Pool& pool, const PanelBody&
   codes.allocate(code_bytes(codec.format, elements), fmt::format("tensor {}", t.name), "a machine with more");
   std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(elements, codec.block)));
   const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.data()), steps.data(), elements};
-  for (const Slot& slot : role_slots(t.name, t.shape, Role::kParameter, view)) {
-    file.read(*file.find(slot.name), 0, slot.bytes);
+  for (const StoredPart& part : role_parts(t.name, t.shape, Role::kParameter, view)) {
+    file.read(*file.find(part.name), 0, part.bytes);
   }
   for (std::int64_t at = 0; at < elements; at += kPanel) {
     const std::int64_t n = std::min(kPanel, elements - at);

@@ -8,7 +8,7 @@
 #include "lpmm/data/batch.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
-#include "lpmm/run/run_state.h"
+#include "lpmm/run/run_progress.h"
 
 namespace lpmm {
 

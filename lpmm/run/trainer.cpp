@@ -21,7 +21,7 @@
 #include "lpmm/run/plan.h"
 #include "lpmm/run/records.h"
 #include "lpmm/run/run_folder.h"
-#include "lpmm/run/run_state.h"
+#include "lpmm/run/run_progress.h"
 #include "lpmm/run/stored_weights.h"
 #include "lpmm/run/train_step.h"
 

@@ -4,15 +4,10 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "tests/models/parameters.h"
 
 namespace lpmm {
 namespace {
-
-std::int64_t parameters(const Model& model) {
-  std::int64_t sum = 0;
-  for (const TensorInfo& t : model.tensors()) sum += t.elements();
-  return sum;
-}
 
 // The published sizes: Radford et al. 2019 with the output tied to the embedding.
 TEST(Gpt, ParameterCounts) {

@@ -2,15 +2,10 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "tests/models/parameters.h"
 
 namespace lpmm {
 namespace {
-
-std::int64_t parameters(const Model& model) {
-  std::int64_t sum = 0;
-  for (const TensorInfo& t : model.tensors()) sum += t.elements();
-  return sum;
-}
 
 // 100 M parameters: built without their memory; workspace is panels and activations only.
 TEST(Mlp, PlansLargeWithoutWholeTensors) {

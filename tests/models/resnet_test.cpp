@@ -4,15 +4,10 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "tests/models/parameters.h"
 
 namespace lpmm {
 namespace {
-
-std::int64_t parameters(const Model& model) {
-  std::int64_t sum = 0;
-  for (const TensorInfo& t : model.tensors()) sum += t.elements();
-  return sum;
-}
 
 // He et al. 2016, table 6, to the parameter (option A has none of its own).
 TEST(ResNet, ParameterCounts) {

@@ -40,7 +40,7 @@ void remove_half_import(const RunFolder& out) {
 }
 
 // What `export --hf` wrote beside the model; null where there is none.
-ordered_json own_tokenizer(const std::string& path) {
+ordered_json exported_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
   const fs::path file = folder / kOwnTokenizer;
@@ -51,7 +51,7 @@ ordered_json own_tokenizer(const std::string& path) {
 // none.
 ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
   if (o.folder.empty()) {
-    if (ordered_json own = own_tokenizer(o.path); !own.is_null()) return own;
+    if (ordered_json own = exported_tokenizer(o.path); !own.is_null()) return own;
   }
   const std::string folder = gpt2_folder(config.data.text);
   const PublishedTokenizer& published = family_of(config.model.name).published->tokenizer;

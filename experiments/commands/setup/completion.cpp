@@ -15,7 +15,7 @@
 namespace lpmm {
 namespace {
 
-struct Options {
+struct CompletionArguments {
   std::string shell;
 };
 
@@ -54,7 +54,7 @@ end
 complete -c lpmm -a '(__lpmm_complete)'
 )sh";
 
-int run(const Options& o) {
+int run_completion(const CompletionArguments& o) {
   fmt::print("{}", o.shell == "bash" ? kBash : o.shell == "zsh" ? kZsh : kFish);
   return kDone;
 }
@@ -155,7 +155,7 @@ std::vector<std::string> completions(const CLI::App& program, const std::vector<
 }
 
 void add_completion_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<CompletionArguments>();
   CLI::App* command =
       program.add_subcommand("completion", "Print a script that completes lpmm in your shell");
   command->add_option("SHELL", o->shell, "bash, zsh or fish")
@@ -166,7 +166,7 @@ void add_completion_command(CLI::App& program, Action& action) {
 Examples:
   source <(lpmm completion bash)
   lpmm completion fish > ~/.config/fish/completions/lpmm.fish)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_completion);
 }
 
 }  // namespace lpmm

@@ -13,7 +13,7 @@
 namespace lpmm {
 namespace {
 
-struct Options {
+struct ConfigListArguments {
   std::string word;
   bool json = false;
 };
@@ -51,7 +51,7 @@ void print_keys(const std::vector<ConfigKey>& keys) {
   }
 }
 
-int run(const Options& o) {
+int run_config_list(const ConfigListArguments& o) {
   const std::vector<ConfigKey> keys = matching(o.word);
   if (!o.json) {
     print_keys(keys);
@@ -69,7 +69,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_config_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<ConfigListArguments>();
   CLI::App* command = program.add_subcommand("config", "List every key of a configuration, with its default");
   command->add_option("WORD", o->word, "only the keys that have this in their name, or the nearest one");
   command->add_flag("--json", o->json, "print one JSON object: keys with default, range, help");
@@ -79,7 +79,7 @@ Examples:
   lpmm config
   lpmm config learning_rate
   lpmm train resnet8_drawn --set optimizer.learning_rate=0.05 --out runs/slow)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_config_list);
 }
 
 }  // namespace lpmm

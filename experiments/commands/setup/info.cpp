@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct InfoArguments {
   bool json = false;
 };
 
@@ -89,7 +89,7 @@ void print_formats(const ordered_json& rows) {
   fmt::print("smallest and largest are in units of the block's step\n\n");
 }
 
-int run(const Options& o) {
+int run_info(const InfoArguments& o) {
   const char* no_cuda = kernels::cuda::unavailable();
   const std::string data = data_folder();
   ordered_json answer = {{"version", LPMM_VERSION},
@@ -118,7 +118,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_info_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<InfoArguments>();
   CLI::App* command = program.add_subcommand("info", "Say what this build can do on this machine");
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, presets and
@@ -126,7 +126,7 @@ formats.
 Examples:
   lpmm info
   lpmm info --json)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_info);
 }
 
 }  // namespace lpmm

@@ -16,7 +16,7 @@
 namespace lpmm {
 namespace {
 
-struct Options {
+struct PlanArguments {
   ConfigArguments config;
   bool json = false;
 };
@@ -66,7 +66,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   print_row("peak of the run", plan.peak_bytes, fp32.peak_bytes);
 }
 
-int run(const Options& o) {
+int run_plan(const PlanArguments& o) {
   const Setup setup = setup_without_tokenizer(o.config.load());
   const auto model = make_model(setup.config.model);
   const Plan plan = make_plan(setup, *model);
@@ -83,7 +83,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_plan_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<PlanArguments>();
   CLI::App* command =
       program.add_subcommand("plan", "Say what a run will take in memory, to the byte, without running it");
   add_config_arguments(*command, o->config);
@@ -97,7 +97,7 @@ resident memory).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_plan);
 }
 
 }  // namespace lpmm

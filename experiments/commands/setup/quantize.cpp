@@ -20,7 +20,7 @@
 namespace lpmm {
 namespace {
 
-struct Options {
+struct QuantizeArguments {
   std::string input, spec, codes, decoded;
   std::uint64_t seed = 1;
   int threads = 0;
@@ -76,7 +76,7 @@ void write_codes(File& file, const kernels::RoleView& view) {
   }
 }
 
-void check_storable(const std::vector<float>& values, std::int64_t first, const Options& o,
+void check_storable(const std::vector<float>& values, std::int64_t first, const QuantizeArguments& o,
                     const Spec& spec) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::int64_t element = first + static_cast<std::int64_t>(i);
@@ -93,7 +93,7 @@ void check_storable(const std::vector<float>& values, std::int64_t first, const 
   }
 }
 
-void check_paths(const Options& o) {
+void check_paths(const QuantizeArguments& o) {
   const auto place = [](const std::string& path) {
     std::error_code none;  // a pipe has no place
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path), none);
@@ -110,7 +110,7 @@ void check_paths(const Options& o) {
     throw UsageError("--codes and --decoded name the same file");
 }
 
-int run(const Options& o) {
+int run_quantize(const QuantizeArguments& o) {
   const Spec spec = parse_spec(o.spec);
   check_paths(o);
   NpyReader reader(o.input);
@@ -171,7 +171,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_quantize_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<QuantizeArguments>();
   CLI::App* command =
       program.add_subcommand("quantize", "Put a .npy array through a spec and measure the error");
   command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
@@ -197,7 +197,7 @@ max_abs_error, zeroed_share (non-zero inputs stored as 0) and bias (mean of deco
 Examples:
   lpmm quantize w.npy --spec int4:block64:sr --decoded w4.npy
   lpmm quantize v.npy --spec ude8:block256:rn --codes v_codes.npy --json)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_quantize);
 }
 
 }  // namespace lpmm

@@ -17,13 +17,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Options {
+struct AdviseArguments {
   ConfigArguments config;
   std::int64_t steps = 100;
   bool json = false;
 };
 
-std::vector<TensorProbe> probe(const RunConfig& config, const Options& o) {
+std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o) {
   RunConfig plain = config;
   plain.policy = make_policy("fp32");
   const Setup setup(plain);
@@ -38,7 +38,7 @@ std::vector<TensorProbe> probe(const RunConfig& config, const Options& o) {
   return probe_training(probed, *data, pool, o.steps, progress);
 }
 
-void print_tensors(const ordered_json& tensors) {
+void print_advised_tensors(const ordered_json& tensors) {
   fmt::print("{:<32} {:>12} {:>10} {:>13} {:>11}\n", "tensor", "elements", "underflow", "floor growth",
              "fold noise");
   const auto show = [](const ordered_json& row, const char* key) {
@@ -51,7 +51,7 @@ void print_tensors(const ordered_json& tensors) {
   }
 }
 
-int run(const Options& o) {
+int run_advise(const AdviseArguments& o) {
   const RunConfig config = o.config.load();
   const auto tensors = probe(config, o);
   if (tensors.empty()) throw UsageError("the configuration packs no tensor that trains");
@@ -62,7 +62,7 @@ int run(const Options& o) {
                          {"probe_steps", o.steps}};
   answer.update(forecast_run(config, tensors));
   if (!o.json) {
-    print_tensors(answer["tensors"]);
+    print_advised_tensors(answer["tensors"]);
     answer.erase("tensors");
   }
   print_answer(answer, o.json);
@@ -72,7 +72,7 @@ int run(const Options& o) {
 }  // namespace
 
 void add_advise_command(CLI::App& program, Action& action) {
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<AdviseArguments>();
   CLI::App* command = program.add_subcommand(
       "advise", "Train a few steps in fp32 and say what the theory of rounding recommends");
   add_config_arguments(*command, o->config);
@@ -93,7 +93,7 @@ training: weights grow and gradients shrink later, and more bits are needed then
 theory/README.md 1.5, 1.6, 2 and 4.
 Example:
   lpmm advise gpt_tiny_embedded --preset lpmm-min)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_advise);
 }
 
 }  // namespace lpmm

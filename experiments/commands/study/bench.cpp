@@ -22,13 +22,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct TrainArguments {
+struct TrainSpeedArguments {
   ConfigArguments config;
   std::int64_t steps = 50, warm_up = 5;
   bool json = false;
 };
 
-int run_train(const TrainArguments& o) {
+int run_train_speed(const TrainSpeedArguments& o) {
   const Setup setup(o.config.load());
   const RunConfig& config = setup.config;
   check_memory(make_plan(setup, *make_model(config.model)), available_memory());
@@ -56,7 +56,7 @@ int run_train(const TrainArguments& o) {
 }
 
 void add_train(CLI::App& bench, Action& action) {
-  auto o = std::make_shared<TrainArguments>();
+  auto o = std::make_shared<TrainSpeedArguments>();
   CLI::App* command = bench.add_subcommand("train", "Images per second of a configuration's training steps");
   add_config_arguments(*command, o->config);
   command->add_option("--steps", o->steps, "measured steps")
@@ -68,7 +68,7 @@ void add_train(CLI::App& bench, Action& action) {
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Example:
   lpmm bench train resnet20_cifar10 --preset lpmm --threads 2)");
-  on_selected(*command, action, o, run_train);
+  on_selected(*command, action, o, run_train_speed);
 }
 
 struct UpdateArguments {

@@ -57,7 +57,7 @@ Output read(const PlotArguments& o) {
   return out;
 }
 
-int run(const PlotArguments& o) {
+int run_plot(const PlotArguments& o) {
   if (o.out.empty() && o.tensorboard.empty() && o.csv.empty() && !o.table)
     throw UsageError("plot: nothing asked for; name pictures (--out), --csv, --tensorboard or --table");
   if (!o.csv.empty()) o.runs.keep_from(o.csv);
@@ -112,7 +112,7 @@ memory. `tensorboard --logdir DIR` shows event files.
 Examples:
   lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table
   lpmm plot runs/fp32 runs/sr --tensorboard events)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_plot);
 }
 
 }  // namespace lpmm

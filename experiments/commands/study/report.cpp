@@ -20,7 +20,7 @@ struct ReportArguments {
   bool json = false;
 };
 
-int run(const ReportArguments& o) {
+int run_report(const ReportArguments& o) {
   const std::vector<NamedRun> runs = o.runs.named();
   std::vector<std::string> command = {"lpmm", "report"};
   o.runs.keep_from(o.out);
@@ -47,7 +47,7 @@ memory by role, and for every run its tensors, its config and the command that r
 Runs that have not ended are shown as far as they came.
 Example:
   lpmm report runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out report.html)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_report);
 }
 
 }  // namespace lpmm

@@ -30,7 +30,7 @@ SweepAxis parse_axis(const std::string& text) {
   return {text.substr(0, equals), CLI::detail::split(text.substr(equals + 1), ',')};
 }
 
-int run(const SweepArguments& o) {
+int run_sweep_command(const SweepArguments& o) {
   SweepGrid grid = o.grid;
   if (!o.grid_path.empty()) {
     grid = load_grid(o.grid_path);
@@ -92,7 +92,7 @@ baseline minus cell in points of accuracy, cell minus baseline in loss: more is 
 bounds are Student's t over paired seeds (one-sided upper, two-sided low and high, 95 %).
 Example:
   lpmm sweep --config resnet8_drawn --presets fp32,lpmm --seeds 1,2,3 --baseline fp32 --out runs/sweep)");
-  on_selected(*command, action, o, run);
+  on_selected(*command, action, o, run_sweep_command);
 }
 
 }  // namespace lpmm

@@ -55,7 +55,7 @@ std::string made(const Scratch& scratch, const std::string& header, std::size_t 
   return path;
 }
 
-std::string refusal(const std::string& path) {
+std::string refusal_of_file(const std::string& path) {
   try {
     const SafetensorsFile file(path);
   } catch (const RunError& e) {
@@ -88,15 +88,15 @@ TEST(Safetensors, ReadsWhatItWrote) {
 
 TEST(Safetensors, TheSmallestFileIsAccepted) {
   const Scratch scratch;
-  EXPECT_EQ(refusal(made(scratch, "{}", 0)), "accepted");
-  EXPECT_EQ(refusal(made(scratch, R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4)),
+  EXPECT_EQ(refusal_of_file(made(scratch, "{}", 0)), "accepted");
+  EXPECT_EQ(refusal_of_file(made(scratch, R"({"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}})", 4)),
             "accepted");
 }
 
 TEST(Safetensors, RefusesHostileHeaders) {
   const Scratch scratch;
   const auto refuses = [&](const std::string& header, std::size_t data, const std::string& why) {
-    const std::string said = refusal(made(scratch, header, data));
+    const std::string said = refusal_of_file(made(scratch, header, data));
     EXPECT_NE(said.find(why), std::string::npos) << header << "\n  said: " << said;
   };
   const auto tensor = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
@@ -129,13 +129,15 @@ TEST(Safetensors, RefusesHostileHeaders) {
   refuses(R"({"__metadata__":[]})", 0, "strings");
   refuses("{" + std::string(100000, '['), 0, "no JSON");
   refuses("{\"a\":" + std::string(100000, '['), 0, "nested");
-  EXPECT_NE(refusal(made(scratch, "{}", 0, 3)).find("truncated"), std::string::npos);
-  EXPECT_NE(refusal(made(scratch, "{}", 0, ~std::uint64_t{0} - 1)).find("truncated"), std::string::npos);
-  EXPECT_NE(refusal(made(scratch, "{}", 0, std::uint64_t{1} << 63)).find("truncated"), std::string::npos);
+  EXPECT_NE(refusal_of_file(made(scratch, "{}", 0, 3)).find("truncated"), std::string::npos);
+  EXPECT_NE(refusal_of_file(made(scratch, "{}", 0, ~std::uint64_t{0} - 1)).find("truncated"),
+            std::string::npos);
+  EXPECT_NE(refusal_of_file(made(scratch, "{}", 0, std::uint64_t{1} << 63)).find("truncated"),
+            std::string::npos);
   write_text(scratch / "short", "1234567");
-  EXPECT_NE(refusal(scratch / "short").find("at least 8"), std::string::npos);
-  EXPECT_NE(refusal(scratch.path()).find("not a file"), std::string::npos);
-  EXPECT_NE(refusal(scratch / "absent").find("cannot be opened"), std::string::npos);
+  EXPECT_NE(refusal_of_file(scratch / "short").find("at least 8"), std::string::npos);
+  EXPECT_NE(refusal_of_file(scratch.path()).find("not a file"), std::string::npos);
+  EXPECT_NE(refusal_of_file(scratch / "absent").find("cannot be opened"), std::string::npos);
 }
 
 // Random damage: the reader accepts or refuses, and what it accepts lies inside the file.

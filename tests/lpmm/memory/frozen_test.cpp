@@ -9,9 +9,10 @@
 namespace lpmm {
 namespace {
 
-const std::vector<TensorInfo> kTensors = {{"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}};
+const std::vector<TensorInfo> kSomeFrozen = {
+    {"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}};
 
-OptimizerConfig optimizer(const std::string& frozen) {
+OptimizerConfig freezing(const std::string& frozen) {
   OptimizerConfig o;
   o.rule = "adamw";
   o.learning_rate = 0.01;
@@ -34,7 +35,7 @@ std::vector<float> decoded(const ModelMemory& memory, int tensor) {
 TEST(Frozen, HasNeitherAccumulatorNorStates) {
   const Policy policy = make_policy("lpmm");
   Pool pool(1);
-  const ModelMemory memory(kTensors, policy, optimizer("a.*"), 1, 1, pool);
+  const ModelMemory memory(kSomeFrozen, policy, freezing("a.*"), 1, 1, pool);
   EXPECT_TRUE(memory.is_frozen(0));
   EXPECT_FALSE(memory.is_frozen(1));
   EXPECT_NE(memory.view(0, Role::kParameter).codes, nullptr);
@@ -42,8 +43,8 @@ TEST(Frozen, HasNeitherAccumulatorNorStates) {
     EXPECT_EQ(memory.view(0, role).codes, nullptr);
     EXPECT_NE(memory.view(1, role).codes, nullptr);
   }
-  const Ledger half = memory.ledger(), planned = memory_ledger(kTensors, policy, optimizer("a.*")),
-               whole = memory_ledger(kTensors, policy, optimizer(""));
+  const Ledger half = memory.ledger(), planned = memory_ledger(kSomeFrozen, policy, freezing("a.*")),
+               whole = memory_ledger(kSomeFrozen, policy, freezing(""));
   EXPECT_EQ(half.model_memory(), planned.model_memory());
   EXPECT_LT(half.role_codes[Role::kVariance], whole.role_codes[Role::kVariance]);
   EXPECT_EQ(half.role_codes[Role::kParameter], whole.role_codes[Role::kParameter]);
@@ -53,8 +54,8 @@ TEST(Frozen, HasNeitherAccumulatorNorStates) {
 TEST(Frozen, TheOthersGoOnAsTheOracleSays) {
   Pool pool(2);
   const Policy policy = make_policy("lpmm-compact");
-  ModelMemory memory(kTensors, policy, optimizer("a.*"), 7, 2, pool);
-  Oracle oracle(kTensors, policy, optimizer("a.*"), 7, 2);
+  ModelMemory memory(kSomeFrozen, policy, freezing("a.*"), 7, 2, pool);
+  Oracle oracle(kSomeFrozen, policy, freezing("a.*"), 7, 2);
   for (int t = 0; t < 3; ++t) {
     const std::vector<float> start = normal_values(memory.info(t).elements(), static_cast<unsigned>(t) + 1);
     memory.initialize(t, 0, start);
@@ -85,13 +86,13 @@ TEST(Frozen, TheOthersGoOnAsTheOracleSays) {
 
 TEST(Frozen, SomethingMustBeLeftToTrain) {
   Pool pool(1);
-  EXPECT_THROW(ModelMemory(kTensors, make_policy("lpmm"), optimizer("*"), 1, 1, pool), UsageError);
+  EXPECT_THROW(ModelMemory(kSomeFrozen, make_policy("lpmm"), freezing("*"), 1, 1, pool), UsageError);
   // A later group takes a tensor out again.
-  OptimizerConfig o = optimizer("*");
+  OptimizerConfig o = freezing("*");
   ParameterGroup group;
   group.pattern = "b.bias";
   o.groups.push_back(group);
-  const ModelMemory memory(kTensors, make_policy("lpmm"), o, 1, 1, pool);
+  const ModelMemory memory(kSomeFrozen, make_policy("lpmm"), o, 1, 1, pool);
   EXPECT_TRUE(memory.is_frozen(1));
   EXPECT_FALSE(memory.is_frozen(2));
 }

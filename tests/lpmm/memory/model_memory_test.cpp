@@ -12,18 +12,12 @@
 #include <random>
 
 #include "lpmm/base/error.h"
-#include "tests/normal_values.h"
+#include "tests/lpmm/memory/drawn_values.h"
 
 namespace lpmm {
 namespace {
 
 const std::vector<TensorInfo> kTensors = {{"embed", {60, 150}}, {"bias", {70}}, {"weight", {3, 4096}}};
-
-std::vector<float> gradient_of(const ModelMemory& memory, int tensor, std::uint32_t step, int microbatch) {
-  return normal_values(
-      memory.info(tensor).elements(),
-      100 * step + 10 * static_cast<std::uint64_t>(microbatch) + static_cast<std::uint64_t>(tensor), 0.01F);
-}
 
 OptimizerConfig adamw(double clip = 0) {
   OptimizerConfig c;
@@ -34,17 +28,8 @@ OptimizerConfig adamw(double clip = 0) {
   return c;
 }
 
-void initialize(ModelMemory& memory) {
-  for (int i = 0; i < memory.tensors(); ++i) {
-    memory.initialize(i, 0, normal_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F));
-  }
-}
-
 void run_step(ModelMemory& memory, std::uint32_t step) {
-  memory.begin_step(step);
-  for (int k = 0; k < memory.microbatches(); ++k) {
-    for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, step, k), k);
-  }
+  fold_all(memory, step);
   memory.commit(0.01);
 }
 

@@ -7,12 +7,12 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
-#include "tests/normal_values.h"
+#include "tests/lpmm/memory/drawn_values.h"
 
 namespace lpmm {
 namespace {
 
-const std::vector<TensorInfo> kTensors = {{"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}};
+const std::vector<TensorInfo> kLayers = {{"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}};
 
 OptimizerConfig sgd() {
   OptimizerConfig o;
@@ -33,22 +33,10 @@ Policy packed() {
   return policy;
 }
 
-std::vector<float> gradient_of(const ModelMemory& memory, int tensor, std::uint32_t step, int microbatch) {
-  const std::uint64_t seed = 100 * step + 10 * static_cast<std::uint64_t>(microbatch);
-  return normal_values(memory.info(tensor).elements(), seed + static_cast<std::uint64_t>(tensor), 0.1F);
-}
+constexpr float kDeviation = 0.1F;  // of gradients
 
-void initialize(ModelMemory& memory) {
-  for (int i = 0; i < memory.tensors(); ++i) {
-    memory.initialize(i, 0, normal_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F));
-  }
-}
-
-void run_step(ModelMemory& memory, std::uint32_t step) {
-  memory.begin_step(step);
-  for (int k = 0; k < memory.microbatches(); ++k) {
-    for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, step, k), k);
-  }
+void run_accumulated_step(ModelMemory& memory, std::uint32_t step) {
+  fold_all(memory, step, kDeviation);
   ASSERT_TRUE(memory.commit(0.05 / step).applied);
 }
 
@@ -67,11 +55,11 @@ TEST(MomentumAccumulation, IsTheSameAlgorithm) {
       OptimizerConfig o = sgd();
       o.settings["dampening"] = dampening;
       o.settings["decoupled_decay"] = decoupled;
-      ModelMemory apart(kTensors, make_policy("fp32"), o, 3, 3, pool);
-      ModelMemory together(kTensors, in_momentum(make_policy("fp32")), o, 3, 3, pool);
+      ModelMemory apart(kLayers, make_policy("fp32"), o, 3, 3, pool);
+      ModelMemory together(kLayers, in_momentum(make_policy("fp32")), o, 3, 3, pool);
       for (ModelMemory* m : {&apart, &together}) {
         initialize(*m);
-        for (std::uint32_t step = 1; step <= 20; ++step) run_step(*m, step);
+        for (std::uint32_t step = 1; step <= 20; ++step) run_accumulated_step(*m, step);
       }
       for (int i = 0; i < apart.tensors(); ++i) {
         for (const Role role : {Role::kParameter, Role::kMomentum}) {
@@ -93,8 +81,8 @@ TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
   frozen.frozen = true;
   for (const bool freeze : {false, true}) {
     if (freeze) o.groups = {frozen};
-    const ModelMemory memory(kTensors, packed(), o, 3, 2, pool);
-    const Ledger ledger = memory.ledger(), planned = memory_ledger(kTensors, packed(), o);
+    const ModelMemory memory(kLayers, packed(), o, 3, 2, pool);
+    const Ledger ledger = memory.ledger(), planned = memory_ledger(kLayers, packed(), o);
     EXPECT_EQ(ledger.model_memory(), planned.model_memory());
     EXPECT_EQ(ledger.role_codes[Role::kAccumulator] + ledger.role_steps[Role::kAccumulator], 0);
     EXPECT_EQ(ledger.exempt, 70 * 2 * 4);  // parameter and momentum of the bias
@@ -110,7 +98,7 @@ TEST(MomentumAccumulation, ShrinksGradientsWhereTheRateRisesWithFeedback) {
   for (const bool feedback : {false, true}) {
     Policy policy = in_momentum(make_policy("fp32"));
     policy.error_feedback = feedback;
-    ModelMemory memory(kTensors, policy, sgd(), 3, 1, pool);
+    ModelMemory memory(kLayers, policy, sgd(), 3, 1, pool);
     initialize(memory);
     const std::vector<float> ones(2000, 1.0F);
     for (const double rate : {0.01, 0.02}) {
@@ -130,15 +118,15 @@ TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
     Pool pool(2);
     Policy policy = packed();
     policy.error_feedback = true;
-    ModelMemory memory(kTensors, policy, sgd(), 3, 2, pool);
+    ModelMemory memory(kLayers, policy, sgd(), 3, 2, pool);
     initialize(memory);
-    run_step(memory, 1);
+    run_accumulated_step(memory, 1);
     std::vector<std::vector<float>> before;
     for (int i = 0; i < memory.tensors(); ++i) before.push_back(decoded(memory, i, Role::kParameter));
     memory.begin_step(2);
     for (int k = 0; k < 2; ++k) {
       for (int i = 0; i < memory.tensors(); ++i) {
-        auto gradient = gradient_of(memory, i, 2, k);
+        auto gradient = gradient_of(memory, i, 2, k, kDeviation);
         if (k == 1 && i == 1) gradient[99] = bad;
         memory.fold(i, 0, gradient, k);
       }
@@ -150,7 +138,7 @@ TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
       EXPECT_EQ(decoded(memory, i, Role::kParameter), before[static_cast<std::size_t>(i)]);
       for (const float m : decoded(memory, i, Role::kMomentum)) ASSERT_EQ(m, 0);
     }
-    run_step(memory, 3);
+    run_accumulated_step(memory, 3);
     EXPECT_EQ(memory.updates(), 2);
   }
 }
@@ -162,7 +150,7 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
     OptimizerConfig o = sgd();
     change(policy, o);
     try {
-      const ModelMemory memory(kTensors, policy, o, 3, microbatches, pool);
+      const ModelMemory memory(kLayers, policy, o, 3, microbatches, pool);
     } catch (const UsageError& e) {
       return std::string(e.what());
     }

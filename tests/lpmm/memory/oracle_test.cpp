@@ -12,9 +12,9 @@ namespace {
 
 // Tails of all kinds: below a block, below a group, several tiles and a bit, a 1-D tensor, one of one
 // element.
-const std::vector<TensorInfo> kTensors = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},  {"wide", {33, 260}},
-                                          {"tile", {64, 64}},     {"one", {1, 1}}, {"block", {16, 12}},
-                                          {"long", {3, 4096, 1}}};
+const std::vector<TensorInfo> kTails = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},  {"wide", {33, 260}},
+                                        {"tile", {64, 64}},     {"one", {1, 1}}, {"block", {16, 12}},
+                                        {"long", {3, 4096, 1}}};
 
 // Values over five decades, a few zeros.
 std::vector<float> draw_values(std::int64_t count, std::uint64_t seed, float scale) {
@@ -54,8 +54,8 @@ void expect_equal(const ModelMemory& memory, const Oracle& oracle, const std::st
 void run_both(const Policy& policy, const OptimizerConfig& config, int microbatches, int threads,
               const std::string& what) {
   Pool pool(threads);
-  ModelMemory memory(kTensors, policy, config, 7, microbatches, pool);
-  Oracle oracle(kTensors, policy, config, 7, microbatches);
+  ModelMemory memory(kTails, policy, config, 7, microbatches, pool);
+  Oracle oracle(kTails, policy, config, 7, microbatches);
   for (int i = 0; i < memory.tensors(); ++i) {
     const auto values = draw_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F);
     memory.initialize(i, 0, values);

@@ -16,7 +16,7 @@
 namespace lpmm {
 namespace {
 
-OptimizerConfig of_rule(std::string_view name, SettingValues settings = {}) {
+OptimizerConfig of_rule(std::string_view name, GivenSettings settings = {}) {
   OptimizerConfig c;
   c.rule = RuleName::find(name).value();
   c.settings = std::move(settings);

@@ -12,19 +12,19 @@ namespace {
 
 constexpr std::int64_t kElements = 700;
 
-OptimizerConfig adamw() {
+OptimizerConfig usual_adamw() {
   OptimizerConfig optimizer;
   optimizer.rule = "adamw";
   return optimizer;
 }
 
-struct Model {
+struct OneWeight {
   Pool pool{1};
   ModelMemory memory;
   Buffers buffers{{}};
 
-  explicit Model(const Policy& policy)
-      : memory({{"weight", {7, kElements / 7}}}, policy, adamw(), 5, 1, pool) {
+  explicit OneWeight(const Policy& policy)
+      : memory({{"weight", {7, kElements / 7}}}, policy, usual_adamw(), 5, 1, pool) {
     memory.initialize(0, 0, values(0));
   }
   static std::vector<float> values(std::uint32_t step) {
@@ -56,13 +56,13 @@ TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
       policy.specs[role] = parse_spec(to_string(format));
     }
     check_policy(policy, {});
-    Model saved(policy);
+    OneWeight saved(policy);
     const std::vector<float> start = saved.decoded();
     for (std::uint32_t step = 1; step <= 2; ++step) saved.train(step);
     EXPECT_NE(saved.decoded(), start) << to_string(format);
     const Scratch scratch;
     const std::string path = save_checkpoint(scratch / "c", 2, "net", saved.memory, saved.buffers, {}, 2);
-    Model loaded(policy);
+    OneWeight loaded(policy);
     load_checkpoint(path, "net", loaded.memory, loaded.buffers);
     EXPECT_EQ(loaded.decoded(), saved.decoded()) << to_string(format);
     saved.train(3);

@@ -27,7 +27,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-const std::vector<TensorInfo> kTensors = {
+const std::vector<TensorInfo> kSaved = {
     {"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}, {"fc.weight", {5, 200}}};
 const std::vector<BufferInfo> kBuffers = {{"bn.mean", {4}, 0.0F}, {"bn.variance", {4}, 1.0F}};
 
@@ -37,7 +37,7 @@ struct Trained {
   ModelMemory memory;
   Buffers buffers{kBuffers};
 
-  explicit Trained(const std::string& preset, int steps = 3, std::vector<TensorInfo> tensors = kTensors,
+  explicit Trained(const std::string& preset, int steps = 3, std::vector<TensorInfo> tensors = kSaved,
                    RuleName rule = "adamw")
       : Trained(make_policy(preset), steps, std::move(tensors), rule) {}
   Trained(const Policy& policy, int steps, std::vector<TensorInfo> tensors, RuleName rule = "adamw")
@@ -155,12 +155,12 @@ TEST(Checkpoint, NamesFileAndExpectation) {
   };
   expect(Trained("lpmm", 0), "resnet20", {path, "model net", "resnet20"});
   expect(Trained("lpmm-min", 0), "net", {"model.safetensors", ".momentum", "soft4", "int8"});
-  expect(Trained("lpmm", 0, kTensors, RuleName("sgd")), "net", {"variance", "extra"});
+  expect(Trained("lpmm", 0, kSaved, RuleName("sgd")), "net", {"variance", "extra"});
   expect(Trained("lpmm", 0, {{"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}}), "net", {"fc.weight", "extra"});
-  auto more = kTensors;
+  auto more = kSaved;
   more.push_back({"head.weight", {3, 4}});
   expect(Trained("lpmm", 0, more), "net", {"head.weight", "missing"});
-  auto other = kTensors;
+  auto other = kSaved;
   other[2].shape = {200, 5};
   expect(Trained("lpmm", 0, other), "net", {"fc.weight.shape", "5,200", "200,5"});
 }
@@ -383,7 +383,7 @@ TEST(Checkpoint, TellsWhatIsInside) {
   EXPECT_EQ(info.updates, 3);
   ASSERT_EQ(info.tensors.size(), 5U);
   EXPECT_EQ(info.tensors[0].name, "conv.weight");
-  EXPECT_EQ(info.tensors[0].shape, kTensors[0].shape);
+  EXPECT_EQ(info.tensors[0].shape, kSaved[0].shape);
   ASSERT_EQ(info.tensors[0].specs.size(), 3U);
   EXPECT_EQ(info.tensors[0].specs[0].first, "parameter");
   EXPECT_EQ(info.tensors[0].specs[0].second, to_string(t.memory.view(0, Role::kParameter).codec));

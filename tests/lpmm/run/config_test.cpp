@@ -30,8 +30,8 @@ std::string message(const std::string& text, const ConfigOptions& options = {}) 
   return "no error";
 }
 
-void expect_says(const std::string& text, const std::vector<std::string>& parts,
-                 const ConfigOptions& options = {}) {
+void expect_refusal(const std::string& text, const std::vector<std::string>& parts,
+                    const ConfigOptions& options = {}) {
   const std::string said = message(text, options);
   for (const std::string& part : parts) {
     EXPECT_NE(said.find(part), std::string::npos) << "\"" << said << "\" lacks \"" << part << "\"";
@@ -120,14 +120,14 @@ TEST(Config, ModelsHaveTheSettingsOfTheirFamily) {
   EXPECT_EQ(parse("").model.name, "resnet20");
 
   const std::string run = "[train]\nepochs=1\n[model]\n";
-  expect_says(run + "name='resnet8'\nhidden=[3]\n",
-              {"run.toml:5", "model.hidden is no setting of resnet8, which has widen, label_smoothing"});
-  expect_says(run + "name='gpt'\nwiden=2\n", {"model.widen", "gpt", "layers, heads"});
-  expect_says(run + "name='mlp'\nrecompute=true\n", {"model.recompute", "mlp", "hidden"});
-  expect_says(run + "name='resnet8'\nwidem=2\n", {"run.toml:5", "did you mean model.widen?"});
-  expect_says(run + "name='gpt'\nlayers=1001\n", {"run.toml:5", "model.layers = 1001", "0 to 1000"});
-  expect_says(run + "name='gpt'\ndropout=1\n", {"run.toml:5", "model.dropout = 1", "0 to 0.999"});
-  expect_says(run + "name='gpt3'\n", {"run.toml:4", "unknown model", "\"gpt\""});
+  expect_refusal(run + "name='resnet8'\nhidden=[3]\n",
+                 {"run.toml:5", "model.hidden is no setting of resnet8, which has widen, label_smoothing"});
+  expect_refusal(run + "name='gpt'\nwiden=2\n", {"model.widen", "gpt", "layers, heads"});
+  expect_refusal(run + "name='mlp'\nrecompute=true\n", {"model.recompute", "mlp", "hidden"});
+  expect_refusal(run + "name='resnet8'\nwidem=2\n", {"run.toml:5", "did you mean model.widen?"});
+  expect_refusal(run + "name='gpt'\nlayers=1001\n", {"run.toml:5", "model.layers = 1001", "0 to 1000"});
+  expect_refusal(run + "name='gpt'\ndropout=1\n", {"run.toml:5", "model.dropout = 1", "0 to 0.999"});
+  expect_refusal(run + "name='gpt3'\n", {"run.toml:4", "unknown model", "\"gpt\""});
 }
 
 TEST(Config, CommandLineWinsInOrder) {
@@ -208,17 +208,17 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_FALSE(parse(sgdm, {"lpmm-nano", "", {"memory.accumulator=int8"}}).policy.accumulate_in_momentum);
 
   const std::string run = "[train]\nepochs=1\n";
-  expect_says(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "1e-06 or more"});
-  expect_says(run + memory + "[optimizer]\nmomentum = 1e-40\n", {"1e-06 or more"});
+  expect_refusal(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "1e-06 or more"});
+  expect_refusal(run + memory + "[optimizer]\nmomentum = 1e-40\n", {"1e-06 or more"});
   EXPECT_FALSE(nano("[optimizer]\nmomentum = 1e-40\n").accumulate_in_momentum);
-  expect_says("[train]\nepochs=1\nbatch=16384\nmicrobatches=16384\n", {"run.toml:4", "16383"});
-  expect_says(run + memory + sgdm + "nesterov = true\n", {"optimizer.nesterov = false"});
-  expect_says(run + memory + sgdm + "clip_norm = 1\n", {"optimizer.clip_norm = 0"});
-  expect_says(run + "[memory]\nmomentum = 'momentum'\n", {"run.toml:4", "memory.momentum"});
-  expect_says(run + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'momentum'\n",
-              {"run.toml:", "for all tensors"});
-  expect_says(run + memory + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'int8'\n",
-              {"give a momentum"});
+  expect_refusal("[train]\nepochs=1\nbatch=16384\nmicrobatches=16384\n", {"run.toml:4", "16383"});
+  expect_refusal(run + memory + sgdm + "nesterov = true\n", {"optimizer.nesterov = false"});
+  expect_refusal(run + memory + sgdm + "clip_norm = 1\n", {"optimizer.clip_norm = 0"});
+  expect_refusal(run + "[memory]\nmomentum = 'momentum'\n", {"run.toml:4", "memory.momentum"});
+  expect_refusal(run + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'momentum'\n",
+                 {"run.toml:", "for all tensors"});
+  expect_refusal(run + memory + sgdm + "[[memory.override]]\npattern = 'a'\naccumulator = 'int8'\n",
+                 {"give a momentum"});
 }
 
 TEST(Config, PrintsWhatItReads) {
@@ -262,27 +262,30 @@ TEST(Config, SpecsOfRolesWithoutMemoryAreNoDifference) {
 }
 
 TEST(Config, NamesTheNearestKey) {
-  expect_says("[train]\nepochs = 1\nbacth = 3\n", {"run.toml:3", "train.bacth", "did you mean train.batch?"});
-  expect_says("[train]\nepochs = 1\n[optimiser]\nlearning_rate = 1\n",
-              {"run.toml:4", "optimiser.learning_rate", "optimizer.learning_rate"});
-  expect_says("[train]\nlearning_rate = 1\nepochs = 1\n", {"run.toml:2", "optimizer.learning_rate"});
-  expect_says("epochs = 1\n", {"run.toml:1", "unknown key epochs", "train.epochs"});
-  expect_says("[train]\nepochs = 1\n[[memory.override]]\npattern = 'x'\nmomentun = 'de8'\n",
-              {"run.toml:5", "memory.override.momentun", "memory.override.momentum"});
-  expect_says("[train]\nepochs = 1\n", {"--set train.bacth=3", "train.batch"}, {"", "", {"train.bacth=3"}});
+  expect_refusal("[train]\nepochs = 1\nbacth = 3\n",
+                 {"run.toml:3", "train.bacth", "did you mean train.batch?"});
+  expect_refusal("[train]\nepochs = 1\n[optimiser]\nlearning_rate = 1\n",
+                 {"run.toml:4", "optimiser.learning_rate", "optimizer.learning_rate"});
+  expect_refusal("[train]\nlearning_rate = 1\nepochs = 1\n", {"run.toml:2", "optimizer.learning_rate"});
+  expect_refusal("epochs = 1\n", {"run.toml:1", "unknown key epochs", "train.epochs"});
+  expect_refusal("[train]\nepochs = 1\n[[memory.override]]\npattern = 'x'\nmomentun = 'de8'\n",
+                 {"run.toml:5", "memory.override.momentun", "memory.override.momentum"});
+  expect_refusal("[train]\nepochs = 1\n", {"--set train.bacth=3", "train.batch"},
+                 {"", "", {"train.bacth=3"}});
 }
 
 // What other programs and habits call them.
 TEST(Config, OtherWordsFindTheirKeys) {
   const std::string run = "[train]\nepochs = 1\n";
-  expect_says(run + "[optimizer]\nlr = 1\n", {"run.toml:4", "optimizer.lr", "mean optimizer.learning_rate?"});
-  expect_says(run + "lr = 1\n", {"run.toml:3", "train.lr", "did you mean optimizer.learning_rate?"});
-  expect_says("wd = 1\n" + run, {"run.toml:1", "unknown key wd", "did you mean optimizer.weight_decay?"});
-  expect_says(run + "bs = 1\n", {"did you mean train.batch?"});
-  expect_says(run + "momentum = 1\n", {"did you mean optimizer.momentum?"});
-  expect_says(run, {"--set lr=0.1", "did you mean optimizer.learning_rate?"}, {"", "", {"lr=0.1"}});
-  expect_says(run, {"--set optimizer.wd=0.1", "mean optimizer.weight_decay?"},
-              {"", "", {"optimizer.wd=0.1"}});
+  expect_refusal(run + "[optimizer]\nlr = 1\n",
+                 {"run.toml:4", "optimizer.lr", "mean optimizer.learning_rate?"});
+  expect_refusal(run + "lr = 1\n", {"run.toml:3", "train.lr", "did you mean optimizer.learning_rate?"});
+  expect_refusal("wd = 1\n" + run, {"run.toml:1", "unknown key wd", "did you mean optimizer.weight_decay?"});
+  expect_refusal(run + "bs = 1\n", {"did you mean train.batch?"});
+  expect_refusal(run + "momentum = 1\n", {"did you mean optimizer.momentum?"});
+  expect_refusal(run, {"--set lr=0.1", "did you mean optimizer.learning_rate?"}, {"", "", {"lr=0.1"}});
+  expect_refusal(run, {"--set optimizer.wd=0.1", "mean optimizer.weight_decay?"},
+                 {"", "", {"optimizer.wd=0.1"}});
   // Every one of them is meant for a key that exists.
   for (const auto& [word, key] : config_keys::kOtherWords) {
     const std::vector<ConfigKey> all = all_config_keys();
@@ -336,41 +339,42 @@ TEST(Config, EveryKeyIsListedWithDefaultRangeAndHelp) {
 }
 
 TEST(Config, RefusesWrongTypesAndRanges) {
-  expect_says("[train]\nepochs = 'ten'\n", {"run.toml:2", "train.epochs", "an integer", "string"});
-  expect_says("[train]\nepochs = 1.5\n", {"run.toml:2", "an integer", "float"});
-  expect_says("[train]\nepochs = -1\n", {"run.toml:2", "train.epochs = -1", "0 to"});
-  expect_says("train = 5\n", {"run.toml:1", "[train]"});
-  expect_says("[train]\nepochs=1\n[optimizer]\nlearning_rate = -0.1\n", {"run.toml:4", "at least 0"});
-  expect_says("[train]\nepochs=1\n[optimizer]\nlearning_rate = nan\n", {"run.toml:4", "learning_rate"});
-  expect_says("[train]\nepochs=1\n[optimizer]\nlearning_rate = inf\n", {"run.toml:4", "learning_rate"});
-  expect_says("[train]\nepochs=1\n[optimizer]\nrule = 'adma'\n",
-              {"run.toml:4", "sgd, adam, adamw", "\"adam\"?"});
-  expect_says("[train]\nepochs=1\n[schedule]\nmilestones = 3\n", {"run.toml:4", "array"});
-  expect_says("[train]\nepochs=1\n[schedule]\nmilestones = [0.5, 2]\n", {"run.toml:4", "milestones = 2"});
-  expect_says("[train]\nepochs=1\n[schedule]\nmilestones = [0.5, 0.25]\n", {"run.toml:4", "ascending"});
-  expect_says("[train]\nepochs=1\n[[optimizer.group]]\nlearning_rate_scale = 2\n", {"run.toml", "pattern"});
-  expect_says("[train]\nepochs=1\n[optimizer]\ngroup = 4\n", {"run.toml:4", "[[optimizer.group]]"});
-  expect_says("[train]\nepochs=1\nsteps = 99999999999\n", {"run.toml:3", "train.steps"});
+  expect_refusal("[train]\nepochs = 'ten'\n", {"run.toml:2", "train.epochs", "an integer", "string"});
+  expect_refusal("[train]\nepochs = 1.5\n", {"run.toml:2", "an integer", "float"});
+  expect_refusal("[train]\nepochs = -1\n", {"run.toml:2", "train.epochs = -1", "0 to"});
+  expect_refusal("train = 5\n", {"run.toml:1", "[train]"});
+  expect_refusal("[train]\nepochs=1\n[optimizer]\nlearning_rate = -0.1\n", {"run.toml:4", "at least 0"});
+  expect_refusal("[train]\nepochs=1\n[optimizer]\nlearning_rate = nan\n", {"run.toml:4", "learning_rate"});
+  expect_refusal("[train]\nepochs=1\n[optimizer]\nlearning_rate = inf\n", {"run.toml:4", "learning_rate"});
+  expect_refusal("[train]\nepochs=1\n[optimizer]\nrule = 'adma'\n",
+                 {"run.toml:4", "sgd, adam, adamw", "\"adam\"?"});
+  expect_refusal("[train]\nepochs=1\n[schedule]\nmilestones = 3\n", {"run.toml:4", "array"});
+  expect_refusal("[train]\nepochs=1\n[schedule]\nmilestones = [0.5, 2]\n", {"run.toml:4", "milestones = 2"});
+  expect_refusal("[train]\nepochs=1\n[schedule]\nmilestones = [0.5, 0.25]\n", {"run.toml:4", "ascending"});
+  expect_refusal("[train]\nepochs=1\n[[optimizer.group]]\nlearning_rate_scale = 2\n",
+                 {"run.toml", "pattern"});
+  expect_refusal("[train]\nepochs=1\n[optimizer]\ngroup = 4\n", {"run.toml:4", "[[optimizer.group]]"});
+  expect_refusal("[train]\nepochs=1\nsteps = 99999999999\n", {"run.toml:3", "train.steps"});
 }
 
 TEST(Config, RefusesWhatDoesNotFitTogether) {
-  expect_says("[train]\nepochs=1\nbatch = 128\nmicrobatches = 3\n",
-              {"run.toml:4", "train.batch = 128 is not divisible by train.microbatches = 3"});
-  expect_says("[model]\nname='resnet8'\n", {"run.toml", "train.epochs or train.steps"});
-  expect_says("[train]\nepochs=1\n", {"--preset lppm", "\"lpmm\""}, {"lppm", "", {}});
-  expect_says("[train]\nepochs=1\n", {"--rounding up", "sr, rn"}, {"", "up", {}});
-  expect_says("[train]\nepochs=1\n[memory]\nparameter = 'int13:blok128'\n",
-              {"run.toml:4", "memory.parameter", "blok128"});
-  expect_says("[train]\nepochs=1\n[memory]\nparameter = 'ude8'\n", {"run.toml", "illegal policy"});
-  expect_says("[train]\nepochs=1\n[memory]\nerror_feedback = true\n", {"run.toml", "optimizer.momentum"});
+  expect_refusal("[train]\nepochs=1\nbatch = 128\nmicrobatches = 3\n",
+                 {"run.toml:4", "train.batch = 128 is not divisible by train.microbatches = 3"});
+  expect_refusal("[model]\nname='resnet8'\n", {"run.toml", "train.epochs or train.steps"});
+  expect_refusal("[train]\nepochs=1\n", {"--preset lppm", "\"lpmm\""}, {"lppm", "", {}});
+  expect_refusal("[train]\nepochs=1\n", {"--rounding up", "sr, rn"}, {"", "up", {}});
+  expect_refusal("[train]\nepochs=1\n[memory]\nparameter = 'int13:blok128'\n",
+                 {"run.toml:4", "memory.parameter", "blok128"});
+  expect_refusal("[train]\nepochs=1\n[memory]\nparameter = 'ude8'\n", {"run.toml", "illegal policy"});
+  expect_refusal("[train]\nepochs=1\n[memory]\nerror_feedback = true\n", {"run.toml", "optimizer.momentum"});
 }
 
 TEST(Config, RefusesBrokenFilesAndSettings) {
-  expect_says("[train\nepochs=1\n", {"run.toml:1"});
-  expect_says("[train]\nepochs=1\nepochs=2\n", {"run.toml:3"});
+  expect_refusal("[train\nepochs=1\n", {"run.toml:1"});
+  expect_refusal("[train]\nepochs=1\nepochs=2\n", {"run.toml:3"});
   for (const char* bad :
        {"train.epochs", "epochs=1", "=1", "train.epochs=", "train.epochs=[1", "tr ain.x=1", "a..b=1"}) {
-    expect_says("[train]\nepochs=1\n", {std::string("--set ") + bad}, {"", "", {bad}});
+    expect_refusal("[train]\nepochs=1\n", {std::string("--set ") + bad}, {"", "", {bad}});
   }
   EXPECT_THROW(load_config("/nowhere/a.toml", {}), UsageError);
   EXPECT_THROW(load_config("/tmp", {}), UsageError);

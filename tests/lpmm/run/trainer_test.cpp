@@ -19,7 +19,7 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
-#include "lpmm/run/run_state.h"
+#include "lpmm/run/run_progress.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "lpmm/run/run_state.h"
+#include "lpmm/run/run_progress.h"
 
 #include <fmt/format.h>
 
