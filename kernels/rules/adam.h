@@ -47,6 +47,7 @@ struct Adam {
       Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
       Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
   };
+  static constexpr std::string_view kMomentumSetting = "beta1";
   static constexpr std::string_view kNoAccumulation =
       "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
 

@@ -50,6 +50,7 @@ struct Sgd {
       Setting("dampening", &Settings::dampening, kShare, "share of a gradient that the momentum leaves out"),
       Setting("nesterov", &Settings::nesterov, "step by where the momentum will be"),
   };
+  static constexpr std::string_view kMomentumSetting = "momentum";
   static constexpr double kLeastMomentum = 1e-6;  // that gradients are divided by
 
   static bool uses(const Settings& s, Role) { return s.momentum > 0; }

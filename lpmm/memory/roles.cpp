@@ -48,8 +48,9 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   }
   if (policy.error_feedback && row.momentum_kept(config.settings) == 0) {
     throw UsageError(
-        "memory.error_feedback brings rounding errors back through the momentum: set optimizer.momentum, or "
-        "beta1 of adam, or turn it off");
+        fmt::format("memory.error_feedback brings rounding errors back through the momentum: set "
+                    "optimizer.{}, or turn it off",
+                    row.momentum_setting));
   }
   if (const std::string_view why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
     throw UsageError(fmt::format(

@@ -49,7 +49,12 @@ RuleRow row_of() {
   row.problem = [](const GivenSettings& v) { return R::problem(typed<R>(v)); };
   row.momentum_kept = [](const GivenSettings& v) { return R::momentum_kept(typed<R>(v)); };
   row.typical_move = R::typical_move;
-  if constexpr (!FeedsBack<R>) row.no_feedback = R::kNoFeedback;
+  if constexpr (FeedsBack<R>) {
+    static_assert(table::Rules<Rule>::has_setting(R::kMomentumSetting));
+    row.momentum_setting = R::kMomentumSetting;
+  } else {
+    row.no_feedback = R::kNoFeedback;
+  }
   if constexpr (requires { R::kNoAccumulation; }) {
     row.no_accumulation = [](const GivenSettings&) { return R::kNoAccumulation; };
     row.accumulated_weight = [](const GivenSettings&, std::int64_t, int) { return 0.0; };

@@ -48,6 +48,10 @@ class RuleName {
     }
     return {};
   }
+  template <class R>
+  static consteval RuleName of() {
+    return find(R::kName).value();
+  }
   constexpr std::string_view text() const { return rule_names()[index_]; }
   constexpr std::size_t index() const { return index_; }
   friend constexpr bool operator==(RuleName, RuleName) = default;
@@ -107,6 +111,7 @@ struct RuleRow {
   double (*momentum_kept)(const GivenSettings&);              // share of it that stays per step
   double (*typical_move)(double learning_rate, double size);  // of a weight of that size
   std::string_view no_feedback;                               // why errors cannot be fed back; empty: can
+  std::string_view momentum_setting;                          // that they need; empty: they cannot be
   std::string_view (*no_accumulation)(const GivenSettings&);  // the same of gradients in the momentum
   // The factor of each of K gradients there, in update `update` (from 1).
   double (*accumulated_weight)(const GivenSettings&, std::int64_t update, int microbatches);

@@ -55,15 +55,16 @@ ordered_json format_row(Format format) {
 ordered_json presets() {
   ordered_json all = ordered_json::object();
   for (const std::string_view name : preset_names()) {
-    const Policy policy = make_policy(name), sgd = make_policy(name, {.settings = {{"momentum", 0.9}}});
+    const Policy policy = make_policy(name),
+                 sgd = make_policy(name, {.rule = RuleName::of<Sgd>(), .settings = {{"momentum", 0.9}}});
     ordered_json& preset = all[std::string(name)];
     for (const Role role : kEveryRole) {
       preset[std::string(to_string(role))] = to_string(policy.specs[role]);
     }
-    preset["error_feedback"] = !sgd.error_feedback ? "no"
-                               : sgd.accumulate_in_momentum
-                                   ? "with SGD and momentum, but not Nesterov or clipping"
-                                   : "with SGD and momentum";
+    preset["error_feedback"] =
+        !sgd.error_feedback ? "no"
+                            : fmt::format("with {} and momentum{}", Sgd::kName,
+                                          sgd.accumulate_in_momentum ? ", but not Nesterov or clipping" : "");
     if (sgd.accumulate_in_momentum) {
       preset["sgd_parameter"] = to_string(sgd.specs[Role::kParameter]);
       preset["sgd_accumulator"] = kInMomentum;

@@ -87,6 +87,28 @@ TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
   }
 }
 
+TEST(RuleTable, ErrorFeedbackAsksForTheRulesOwnMomentum) {
+  Policy policy = make_policy("lpmm");
+  policy.error_feedback = true;
+  for (const std::string_view name : rule_names()) {
+    const RuleRow& row = rule_row(of_rule(name).rule);
+    EXPECT_EQ(row.momentum_setting.empty(), !row.no_feedback.empty()) << name;
+    if (row.momentum_setting.empty()) continue;
+    OptimizerConfig c = of_rule(name);
+    c.settings[SettingKey::find(row.momentum_setting).value()] = 0;
+    try {
+      check_momentum(policy, c);
+      ADD_FAILURE() << name;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("optimizer." + std::string(row.momentum_setting)),
+                std::string::npos)
+          << e.what();
+    }
+    c.settings[SettingKey::find(row.momentum_setting).value()] = 0.5;
+    EXPECT_NO_THROW(check_momentum(policy, c)) << name;
+  }
+}
+
 // One tensor in fp32.
 struct Fp32 {
   Pool pool{1};
