@@ -26,6 +26,7 @@
 namespace {
 
 using lpmm::kBadUsage;
+using lpmm::kDone;
 using lpmm::kReaderGone;
 using lpmm::kRunFailed;
 
@@ -119,7 +120,7 @@ goes to standard error. Exit codes: 0 done, 1 the run failed, 2 bad usage, 130 i
     for (const std::string& next : lpmm::completions(program, {words.begin() + 1, words.end()})) {
       fmt::print("{}\n", next);
     }
-    return 0;
+    return kDone;
   }
   check_commands(&program, words);
   try {
@@ -143,7 +144,7 @@ int main(int argc, char** argv) {
     errno = 0;
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
       if (errno == EPIPE) return kReaderGone;
-      return complain("standard output cannot be written", code == 0 ? kRunFailed : code);
+      return complain("standard output cannot be written", code == kDone ? kRunFailed : code);
     }
     return code;
   } catch (const lpmm::UsageError& error) {

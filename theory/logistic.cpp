@@ -71,7 +71,7 @@ LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& r
   constexpr int kSize = LogisticProblem::kSize;
   OptimizerConfig optimizer;
   optimizer.settings["momentum"] = run.momentum;
-  Policy policy = make_policy("fp32");
+  Policy policy = make_policy(kPlainPreset);
   policy.specs[Role::kParameter] = run.parameter;
   ModelMemory memory({{"w", {1, kSize}}}, policy, optimizer, run.seed, 1, pool);
   std::vector<float> values(kSize), gradient(kSize);

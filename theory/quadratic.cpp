@@ -59,7 +59,7 @@ constexpr auto kStream = static_cast<std::uint32_t>(Stream::kTest);
 ModelMemory memory_of(const QuadraticRun& run, Pool& pool) {
   OptimizerConfig optimizer;
   optimizer.settings["momentum"] = run.momentum;
-  Policy policy = make_policy("fp32");
+  Policy policy = make_policy(kPlainPreset);
   policy.specs[Role::kParameter] = run.parameter;
   policy.specs[Role::kAccumulator] = run.accumulator;
   policy.specs[Role::kMomentum] = run.momentum_state;

@@ -27,7 +27,7 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
   OptimizerConfig optimizer;
   optimizer.rule = "adam";
   optimizer.settings["beta2"] = study.beta2;
-  Policy policy = make_policy("fp32");
+  Policy policy = make_policy(kPlainPreset);
   policy.specs[Role::kVariance] = study.variance;
   ModelMemory memory({{"x", {study.blocks, kBlock}}}, policy, optimizer, study.seed, 1, pool);
 

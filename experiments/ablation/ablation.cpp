@@ -7,6 +7,7 @@
 
 #include "experiments/ablation/part.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 
@@ -41,7 +42,7 @@ int run_ablation(const AblationOptions& options) {
   for (const std::string& name : options.parts) parts.push_back(&find_part(name));
   make_folder(options.out);
   for (const AblationPart* part : parts) part->run(options);
-  return 0;
+  return kDone;
 }
 
 }  // namespace lpmm

@@ -21,7 +21,7 @@ struct AblationOptions {
   bool svg = false;    // draws its charts as SVG too
 };
 
-// Returns 0. Throws UsageError, RunError.
+// Returns kDone. Throws UsageError, RunError.
 int run_ablation(const AblationOptions& options);
 
 }  // namespace lpmm

@@ -106,7 +106,8 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
                     microbatches));
   }
   const auto model = make_model(config.model);
-  ModelMemory memory(model->tensors(), make_policy("fp32"), config.optimizer, t.seed, microbatches, pool);
+  ModelMemory memory(model->tensors(), make_policy(kPlainPreset), config.optimizer, t.seed, microbatches,
+                     pool);
   Buffers buffers(model->buffers());
   model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / microbatches, t.compute, pool.threads());

@@ -349,7 +349,7 @@ int run_memory_experiment(const MemoryExperiment& o) {
   write_text((fs::path(o.out) / "largest.csv").string(), largest_csv(found));
   draw_picture({charts_of(rows, found, o)}, (fs::path(o.out) / "memory").string(), o.svg);
   progress.say(fmt::format("memory: wrote memory.csv, largest.csv and memory.png to {}", o.out));
-  return 0;
+  return kDone;
 }
 
 }  // namespace lpmm

@@ -9,6 +9,7 @@
 #include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/run/plan.h"
 
 namespace lpmm {
 namespace {
@@ -53,14 +54,6 @@ std::string markdown(const std::vector<TableRow>& rows) {
 }
 
 }  // namespace
-
-std::array<std::string, kMemoryParts> memory_parts() {
-  std::array<std::string, kMemoryParts> parts;
-  for (const Role role : kEveryRole) parts[static_cast<std::size_t>(role)] = to_string(role);
-  parts[kRoles] = "exempt";
-  parts[kRoles + 1] = "buffers";
-  return parts;
-}
 
 std::vector<Figure> figures() {
   constexpr auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };

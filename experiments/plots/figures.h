@@ -1,8 +1,6 @@
 // What a run reached, as tables show it.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,10 +9,6 @@
 #include "experiments/plots/plot.h"
 
 namespace lpmm {
-
-// The parts of model memory, as summaries name them: every role, then two more.
-inline constexpr std::size_t kMemoryParts = kRoles + 2;
-std::array<std::string, kMemoryParts> memory_parts();
 
 // What a summary says of a run, as tables show it. Rows that no run has are left out.
 struct Figure {

@@ -18,6 +18,8 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/run/plan.h"
+#include "lpmm/run/records.h"
 
 namespace lpmm {
 namespace {
@@ -37,7 +39,7 @@ struct ReportedRun {
     const std::string step = fmt::format("step {}", with_commas(last_step));
     if (summary.empty()) return last_step == 0 ? "before its first step" : "at " + step;
     if (const std::string error = text_in(summary, "error"); !error.empty()) return "failed: " + error;
-    if (summary.value("diverged", false)) return "diverged by " + step;
+    if (diverged(summary)) return "diverged by " + step;
     return summary.value("interrupted", Json()) == false ? "done" : "interrupted, " + step;
   }
 };

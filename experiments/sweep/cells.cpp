@@ -46,11 +46,6 @@ std::string group_name(const std::string& config, const std::string& preset, con
   for (const auto& [key, value] : choice) name += fmt::format("__{}={}", key, value);
   return file_name(name);
 }
-std::int64_t steps_of(const Setup& setup) {
-  const auto& t = setup.config.train;
-  if (t.steps > 0) return t.steps;
-  return std::max<std::int64_t>(1, t.epochs * (setup.size.train_examples / t.batch));
-}
 
 // That the baseline can be told from other cells, and that no key is varied twice.
 void check_axes(const SweepGrid& grid) {
@@ -128,7 +123,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
     const RunConfig loaded = load_config(config, cell.options);
     setup.emplace(setup ? Setup(loaded, *setup) : loaded);
     cell.config = setup->config;
-    cell.steps = steps_of(*setup);
+    cell.steps = std::max<std::int64_t>(1, steps_of(*setup));
     name_cell(cell);
     if (names.insert(cell.name).second) {
       cells.push_back(std::move(cell));

@@ -20,6 +20,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/records.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -167,9 +168,7 @@ class Runner {
 
   // One line with what runs and when all is done: redrawn on a terminal, now and then elsewhere.
   void show() {
-    const double interval = terminal_ ? 1 : 60;
-    if (since(shown_) < interval) return;
-    shown_ = Clock::now();
+    if (!progress_.due()) return;
     double done = work_done_, left = static_cast<double>(waiting_.size());
     for (const Running& r : running_) {
       const double progress = progress_of(folder(r.cell), cells_[r.cell].steps);
@@ -192,31 +191,21 @@ class Runner {
   std::size_t done_ = 0;
   double work_done_ = 0;  // in cells, since the start
   const Clock::time_point started_ = Clock::now();
-  Clock::time_point shown_ = started_;
-  const bool terminal_ = isatty(STDERR_FILENO) != 0;
-  Progress progress_{false};
+  Progress progress_{false, std::chrono::minutes(1)};
 };
 
 }  // namespace
 
 std::optional<Json> finished_run(const std::string& path, const RunConfig& config) {
-  const fs::path folder(path);
-  if (!fs::exists(folder / "config.toml")) return {};
-  for (const ConfigDifference& d : differences(load_config((folder / "config.toml").string(), {}), config)) {
-    if (changes_no_result(d.key)) continue;
-    throw UsageError(fmt::format(
-        "{}: holds another run: {} is {} there and {} here; name another folder (--out), or remove "
-        "this one",
-        folder.string(), d.key, d.first.empty() ? "not set" : d.first,
-        d.second.empty() ? "not set" : d.second));
-  }
-  if (!fs::exists(folder / "log.jsonl")) return {};
-  const std::vector<Json> records = read_log((folder / "log.jsonl").string());
-  if (records.empty() || records.back()["type"] != "summary") return {};
-  const Json& last = records.back();
-  if (!last.contains("interrupted") || last["interrupted"] != false || last.contains("error")) return {};
-  return last;
+  const RunFolder folder(path);
+  if (!fs::exists(folder.config)) return {};
+  check_same_run(folder, config, changes_no_result, "name another folder (--out), or remove this one");
+  if (!fs::exists(folder.log)) return {};
+  const std::vector<Json> records = read_log(folder.log.string());
+  const Json* last = end_of(records);
+  return last == nullptr || last->contains("error") ? std::nullopt : std::optional(*last);
 }
+
 CellResults run_cells(const std::vector<SweepCell>& cells, const SweepOptions& options) {
   Runner runner(cells, options);
   const bool whole = runner.run();

@@ -41,8 +41,11 @@ std::size_t terminal_columns() {
 
 }  // namespace
 
-Progress::Progress(bool quiet)
-    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), next_(std::chrono::steady_clock::now()) {}
+Progress::Progress(bool quiet, std::chrono::milliseconds apart)
+    : quiet_(quiet),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      apart_(terminal_ ? std::chrono::milliseconds(250) : apart),
+      next_(std::chrono::steady_clock::now()) {}
 
 Progress::~Progress() {
   if (drawn_) std::fputc('\n', stderr);
@@ -73,7 +76,7 @@ void Progress::show(const ProgressLine& l) {
 
 void Progress::show(const std::string& text) {
   if (quiet_) return;
-  next_ = std::chrono::steady_clock::now() + std::chrono::milliseconds(terminal_ ? 250 : 5000);
+  next_ = std::chrono::steady_clock::now() + apart_;
   if (terminal_) {
     tell(fmt::format("\r{}\x1b[K", cut_to_columns(printable(text), terminal_columns())));
     drawn_ = true;

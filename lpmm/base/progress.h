@@ -24,11 +24,12 @@ struct ProgressLine {
 
 class Progress {
  public:
-  explicit Progress(bool quiet);
+  // `apart`: time between two lines where they are not redrawn.
+  explicit Progress(bool quiet, std::chrono::milliseconds apart = std::chrono::seconds(5));
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
-  // Whether show() would draw now: a few times a second on a terminal, every few seconds elsewhere.
+  // Whether show() would draw now: a few times a second on a terminal, `apart` elsewhere.
   bool due() const;
   void show(const ProgressLine& line);
   void show(const std::string& text);  // the same for other work
@@ -42,6 +43,7 @@ class Progress {
  private:
   void print(const std::string& text);
   bool quiet_, terminal_, drawn_ = false;
+  std::chrono::milliseconds apart_;
   std::chrono::steady_clock::time_point next_;
 };
 

@@ -18,7 +18,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kSide = 32;
+constexpr int kSide = kImageSide;
 constexpr int kPlane = kSide * kSide;
 constexpr int kRow = kSide * 3;
 constexpr int kImage = kPlane * 3;
@@ -26,6 +26,7 @@ constexpr int kPad = 4;
 
 constexpr const char* kCifarFolder = "cifar-10-batches-bin";
 constexpr std::int64_t kCifarImages = 10000;  // a file
+static_assert(kCifarTrainImages == 5 * kCifarImages && kCifarTestImages == kCifarImages);
 constexpr std::int64_t kCifarRecord = 1 + kImage;
 constexpr const char* kCifarAdvice =
     "`lpmm data get cifar10` downloads it (cifar-10-binary.tar.gz) into the folder that LPMM_DATA names, "

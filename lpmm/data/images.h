@@ -11,10 +11,13 @@
 
 namespace lpmm {
 
+inline constexpr int kImageSide = 32, kImageChannels = 3, kImageClasses = 10;  // of every set here
+inline constexpr std::int64_t kCifarTrainImages = 50'000, kCifarTestImages = 10'000;
+
 // A labelled set of `count` images of height x width x 3 bytes, NHWC.
 struct ImageSet {
   std::string name;
-  int height = 32, width = 32, classes = 10;
+  int height = kImageSide, width = kImageSide, classes = kImageClasses;
   std::int64_t count = 0;
   std::vector<std::uint8_t> pixels;  // (count, height, width, 3)
   std::vector<std::uint8_t> labels;  // (count)

@@ -41,6 +41,8 @@ struct Policy {
   bool accumulate_in_momentum = false;
 };
 
+// The preset that packs nothing, of a config that names none.
+inline constexpr std::string_view kPlainPreset = "fp32";
 // From most bits to fewest.
 std::span<const std::string_view> preset_names();
 // One of them, without error feedback. Throws UsageError naming the nearest.

@@ -26,7 +26,7 @@ struct Preset {
 // (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60
 // and 16.61 with AdamW and GPT-2 124M.
 constexpr std::array<Preset, 6> kPresets = {{
-    {"fp32", {"fp32", "fp32", "fp32", "fp32"}},
+    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32"}},
     {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn"}},
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky"}},
@@ -82,7 +82,7 @@ Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
   const Preset& found = find_preset(preset);
   Policy policy = make_policy(preset);
   policy.error_feedback =
-      found.feedback_with_sgd && optimizer.rule == "sgd" && uses(optimizer, Role::kMomentum);
+      found.feedback_with_sgd && optimizer.rule == RuleName::of<Sgd>() && uses(optimizer, Role::kMomentum);
   if (!found.sgd_momentum.empty() && can_accumulate(optimizer)) {
     policy.specs[Role::kParameter] = parse_spec(found.sgd_parameter);
     policy.specs[Role::kMomentum] = parse_spec(found.sgd_momentum);

@@ -13,11 +13,25 @@
 namespace lpmm {
 namespace {
 
-constexpr std::array<std::string_view, 3> kRoundingNames = {"rn", "sr", "qr"};  // by Rounding
 constexpr std::size_t kListed = 6;  // widths that are listed one by one
-constexpr int kSmallestBlock = 64, kLargestBlock = 4096;
-constexpr const char* kPartChoices =
-    "blockN with N = 64, 128, 256, 512, 1024, 2048 or 4096; rn, sr or qr; moving or sticky";
+
+// "a, b or c"
+template <class Names>
+std::string alternatives(const Names& names) {
+  if (names.empty()) return "";
+  const auto last = names.end() - 1;
+  if (last == names.begin()) return std::string(*last);
+  return fmt::format("{} or {}", fmt::join(names.begin(), last, ", "), *last);
+}
+
+std::string part_choices() {
+  std::vector<std::string> blocks;
+  for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
+    blocks.push_back(std::to_string(block));
+  }
+  return fmt::format("blockN with N = {}; {}; moving or sticky", alternatives(blocks),
+                     alternatives(kRoundingNames));
+}
 
 // "bad spec: why\n  text\n     ^^^\n  expected ..."
 [[noreturn]] void fail(std::string_view text, std::size_t at, std::size_t length, const std::string& why,
@@ -60,10 +74,7 @@ std::string map_choices(bool (*wanted)(const MapRow&)) {
     names.push_back(std::has_single_bit(row.widths) ? to_string(Format{row.map, bits})
                                                     : std::string(row.name));
   }
-  std::string last = names.empty() ? "" : names.back();
-  if (names.size() < 2) return last;
-  names.pop_back();
-  return fmt::format("{} or {}", fmt::join(names, ", "), last);
+  return alternatives(names);
 }
 
 Spec parse_spec(std::string_view text) {
@@ -89,7 +100,7 @@ Spec parse_spec(std::string_view text) {
     const auto once = [&](bool& seen, bool allowed, const char* what) {
       if (!allowed) {
         fail(text, at, length, fmt::format("{} has no {}", name, what),
-             spec.format.map == Map::kFp32 ? "nothing after fp32" : "rn, sr or qr");
+             spec.format.map == Map::kFp32 ? "nothing after fp32" : alternatives(kRoundingNames));
       }
       if (seen) fail(text, at, length, fmt::format("a second {}", what), "each part once");
       seen = true;
@@ -100,7 +111,7 @@ Spec parse_spec(std::string_view text) {
       for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
         if (part.substr(5) == std::to_string(block)) spec.block = block;
       }
-      if (spec.block == 0) fail(text, at, length, fmt::format("no such block \"{}\"", part), kPartChoices);
+      if (spec.block == 0) fail(text, at, length, fmt::format("no such block \"{}\"", part), part_choices());
     } else if (const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
                named != kRoundingNames.end()) {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
@@ -115,7 +126,7 @@ Spec parse_spec(std::string_view text) {
       }
     } else {
       fail(text, at, length, part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part),
-           kPartChoices);
+           part_choices());
     }
     at += length;
   }

@@ -2,6 +2,7 @@
 // "int12:block128:sr:sticky" or "ude8:block256:rn". bf16 takes a rounding only, fp32 nothing.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -12,7 +13,11 @@ namespace lpmm {
 
 using Spec = Codec;  // the kernels' name for the same thing
 
-// Omitted parts: block 128, sr, moving. Blocks are powers of two from 64 to 4096.
+inline constexpr std::array<std::string_view, 3> kRoundingNames = {"rn", "sr", "qr"};  // by Rounding
+static_assert(static_cast<int>(Rounding::kQuasiStochastic) + 1 == std::size(kRoundingNames));
+inline constexpr int kSmallestBlock = 64, kLargestBlock = 4096;  // and the powers of two between
+
+// Omitted parts: block 128, sr, moving.
 // Throws UsageError that shows the place of the mistake and the alternatives.
 Spec parse_spec(std::string_view text);
 

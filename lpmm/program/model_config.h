@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "lpmm/data/images.h"
+
 namespace lpmm {
 
 using SettingValue = std::variant<bool, std::int64_t, double, std::vector<std::int64_t>>;
@@ -25,7 +27,7 @@ std::string to_text(const SettingValue& value);
 struct ModelConfig {
   std::string name;
   // What the data decides: the shape of images and their classes, or the length of sequences of tokens.
-  int height = 32, width = 32, channels = 3, classes = 10;
+  int height = kImageSide, width = kImageSide, channels = kImageChannels, classes = kImageClasses;
   int length = 0;
   // All settings of the family, in its order: family.h makes them.
   std::vector<std::pair<std::string_view, SettingValue>> settings;

@@ -83,7 +83,7 @@ class ConfigReader {
       if (given) out.specs[r] = *given;
       if (given && (r == Role::kParameter || r == Role::kMomentum)) out.error_feedback = false;
     }
-    choice("rounding", rounding_, config_keys::kRoundings, "");
+    choice("rounding", rounding_, config_keys::rounding_choices(), "");
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
   }
   // The name decides which settings there are.
@@ -220,7 +220,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options) {
   const TomlTable file = changed_file(text, name, options);
   RunConfig config;
-  config.policy = make_policy("fp32");
+  config.policy = make_policy(kPlainPreset);
   ConfigReader reader(file);
   config_keys::visit(reader, config);
   file.refuse_unknown(config_keys::kOtherWords);

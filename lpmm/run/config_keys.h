@@ -20,8 +20,13 @@ constexpr std::int64_t kAnyWhole = std::numeric_limits<std::int64_t>::max();
 template <class T>
 using Choices = std::vector<std::pair<std::string_view, T>>;
 
-inline const Choices<std::optional<Rounding>> kRoundings = {
-    {"sr", Rounding::kStochastic}, {"rn", Rounding::kNearest}, {"qr", Rounding::kQuasiStochastic}};
+inline Choices<std::optional<Rounding>> rounding_choices() {
+  Choices<std::optional<Rounding>> choices;
+  for (std::size_t i = 0; i < kRoundingNames.size(); ++i) {
+    choices.emplace_back(kRoundingNames[i], static_cast<Rounding>(i));
+  }
+  return choices;
+}
 
 inline Choices<RuleName> rule_choices() {
   Choices<RuleName> names;

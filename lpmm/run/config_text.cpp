@@ -104,7 +104,7 @@ class Writer {
           "spec of this role (default: the preset's)");
     }
     if (lists_all_) {
-      choice("rounding", std::optional<Rounding>(), config_keys::kRoundings,
+      choice("rounding", std::optional<Rounding>(), config_keys::rounding_choices(),
              "of all roles and overrides (default: each spec's own)");
     }
   }
@@ -193,7 +193,7 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
 
 std::vector<ConfigKey> all_config_keys() {
   RunConfig config;
-  config.policy = make_policy("fp32");
+  config.policy = make_policy(kPlainPreset);
   std::vector<ConfigKey> keys;
   for (Line& l : lines_of(config, true)) {
     keys.push_back({l.section + "." + l.key, std::move(l.value), std::move(l.range), std::move(l.help)});

@@ -54,13 +54,20 @@ void check_memory(const Plan& plan, std::int64_t available) {
       format_bytes(plan.data_bytes), format_bytes(available), format_bytes(plan.needed_bytes - available)));
 }
 
+std::array<std::string, kMemoryParts> memory_parts() {
+  std::array<std::string, kMemoryParts> parts;
+  for (const Role role : kEveryRole) parts[static_cast<std::size_t>(role)] = to_string(role);
+  parts[kRoles] = "exempt";
+  parts[kRoles + 1] = "buffers";
+  return parts;
+}
+
 nlohmann::ordered_json model_memory_json(const Ledger& ledger) {
+  const auto parts = memory_parts();
   nlohmann::ordered_json j;
-  for (const Role r : kEveryRole) {
-    j[std::string(to_string(r))] = ledger.role_bytes(r);
-  }
-  j["exempt"] = ledger.exempt;
-  j["buffers"] = ledger.buffers;
+  for (const Role r : kEveryRole) j[parts[static_cast<std::size_t>(r)]] = ledger.role_bytes(r);
+  j[parts[kRoles]] = ledger.exempt;
+  j[parts[kRoles + 1]] = ledger.buffers;
   j["total"] = ledger.model_memory();
   return j;
 }

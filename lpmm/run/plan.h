@@ -1,7 +1,9 @@
 // What a run will take, known before it starts: the program is built, not run.
 #pragma once
 
+#include <array>
 #include <nlohmann/json_fwd.hpp>
+#include <string>
 
 #include "lpmm/memory/ledger.h"
 #include "lpmm/program/program.h"
@@ -24,7 +26,10 @@ Plan make_plan(const Setup& setup, const Model& model);
 // Throws RunError with the figures where what is needed does not fit into `available` bytes.
 void check_memory(const Plan& plan, std::int64_t available);
 
-// {"parameter", ..., "exempt", "buffers", "total"} in bytes.
+// The parts of model memory as records name them: every role, "exempt", "buffers".
+inline constexpr std::size_t kMemoryParts = kRoles + 2;
+std::array<std::string, kMemoryParts> memory_parts();
+// All of them and "total", in bytes.
 nlohmann::ordered_json model_memory_json(const Ledger& ledger);
 // The object `lpmm plan --json` prints.
 nlohmann::ordered_json plan_json(const Plan& plan);

@@ -135,9 +135,23 @@ Json summary_record(const RunProgress& state, const Plan& plan, const Setup& set
   return j;
 }
 
+const Json* end_of(std::span<const Json> records) {
+  if (records.empty()) return nullptr;
+  const Json& last = records.back();
+  const auto is = [&](const char* key, const Json& value) {
+    const auto found = last.find(key);
+    return found != last.end() && *found == value;
+  };
+  return is("type", "summary") && is("interrupted", false) ? &last : nullptr;
+}
+
 bool diverged(const Json& summary) {
-  if (summary.value("interrupted", false)) return false;
-  if (summary.value("diverged", false)) return true;
+  const auto says = [&](const char* key) {
+    const auto found = summary.find(key);
+    return found != summary.end() && *found == true;
+  };
+  if (says("interrupted")) return false;
+  if (says("diverged")) return true;
   // Of no test at all the accuracy is no number either.
   const auto loss = summary.find("test_loss"), accuracy = summary.find("test_accuracy");
   return loss != summary.end() && loss->is_null() && accuracy != summary.end() && accuracy->is_number();

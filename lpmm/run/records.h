@@ -24,6 +24,8 @@ Json underflow_record(std::int64_t step, const ModelMemory& memory, std::span<co
 // images or tokens per second; `error` is empty or why the run ended.
 Json summary_record(const RunProgress& state, const Plan& plan, const Setup& setup,
                     const std::string& speed_key, bool interrupted, const std::string& error);
+// The summary that a log ends with where its run came to an end; null where it was stopped or goes on.
+const Json* end_of(std::span<const Json> records);
 // Whether a summary says so. One of an older program does where its test loss is no number.
 bool diverged(const Json& summary);
 

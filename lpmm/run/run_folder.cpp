@@ -11,6 +11,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
+#include "lpmm/run/records.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -84,16 +85,20 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
                                  folder.root.string()));
   }
   const bool sealed = check_config_seal(folder.config);
-  const auto changed = differences(load_config(folder.config, {}), config);
+  return check_same_run(folder, config, may_change, "use the same settings or another folder (--out)") ||
+         !sealed;
+}
+
+bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may_differ)(const std::string&),
+                    const std::string& advice) {
+  const auto changed = differences(load_config(folder.config.string(), {}), config);
   for (const ConfigDifference& d : changed) {
-    if (may_change(d.key)) continue;
-    throw UsageError(
-        fmt::format("{}: holds another run: {} is {} there and {} here; use the same settings or "
-                    "another folder (--out)",
-                    folder.root.string(), d.key, d.first.empty() ? "not set" : d.first,
-                    d.second.empty() ? "not set" : d.second));
+    if (may_differ(d.key)) continue;
+    throw UsageError(fmt::format("{}: holds another run: {} is {} there and {} here; {}",
+                                 folder.root.string(), d.key, d.first.empty() ? "not set" : d.first,
+                                 d.second.empty() ? "not set" : d.second, advice));
   }
-  return !changed.empty() || !sealed;
+  return !changed.empty();
 }
 
 std::optional<std::string> finished_summary(const RunFolder& folder, const RunConfig& config,
@@ -104,20 +109,16 @@ std::optional<std::string> finished_summary(const RunFolder& folder, const RunCo
   const bool kept = !config.checkpoint.final || newest.filename() == checkpoint_name(steps);
   if (!kept && !newest.empty()) return {};
   const std::vector<Json> records = read_log(folder.log);
-  if (records.empty()) return {};
-  const Json& last = records.back();
-  const auto is = [&](const char* key, const Json& value) {
-    return last.contains(key) && last[key] == value;
-  };
-  if (!is("type", "summary") || !is("interrupted", false)) return {};
-  if (!is("steps", steps)) {
+  const Json* last = end_of(records);
+  if (last == nullptr) return {};
+  if (last->value("steps", Json()) != steps) {
     if (!newest.empty()) return {};
     throw UsageError(fmt::format(
         "{}: holds a run that ended and kept no checkpoint to go on from: name another folder (--out), or "
         "remove this one",
         folder.root.string()));
   }
-  return kept ? std::optional(last.dump()) : std::nullopt;
+  return kept ? std::optional(last->dump()) : std::nullopt;
 }
 
 MadeFolder::MadeFolder(const fs::path& path) {

@@ -27,6 +27,11 @@ bool check_config_seal(const std::string& path);
 // checkpoint or its checksum say so. Returns whether the run's config is to be written (again).
 bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume);
 
+// Throws UsageError, with this advice, where the run in the folder has another value of a key that may not
+// differ. Returns whether others do.
+bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may_differ)(const std::string&),
+                    const std::string& advice);
+
 // The summary of a run that has nothing left to do: it came to its end, and what it should keep is there.
 // Refuses to make one longer that kept nothing to go on from, as that would begin again and lose its log.
 std::optional<std::string> finished_summary(const RunFolder& folder, const RunConfig& config,

@@ -13,8 +13,6 @@
 namespace lpmm {
 namespace {
 
-constexpr std::int64_t kCifarTrain = 50'000, kCifarTest = 10'000;
-
 bool is_text(const RunConfig& config) {
   return config.data.set == "text";
 }
@@ -50,7 +48,8 @@ DataSize image_size(const RunConfig& config) {
   DataSize size;
   size.train_examples = config.data.train_images;
   size.test_examples = config.data.test_images;
-  if (config.data.set == "cifar10") size.train_examples = kCifarTrain, size.test_examples = kCifarTest;
+  if (config.data.set == "cifar10")
+    size.train_examples = kCifarTrainImages, size.test_examples = kCifarTestImages;
   size.bytes = size.loading_bytes = (size.train_examples + size.test_examples) * (pixels + 1);
   size.example_bytes = pixels * std::int64_t{sizeof(float)} + std::int64_t{sizeof(std::int32_t)};
   return size;
@@ -94,6 +93,11 @@ void Setup::use(std::shared_ptr<const TextData> opened) {
   }
   size = {text->train_examples(), text->test_examples(), text->bytes(), text->loading_bytes(),
           text->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
+}
+
+std::int64_t steps_of(const Setup& setup) {
+  const auto& train = setup.config.train;
+  return train.steps > 0 ? train.steps : train.epochs * (setup.size.train_examples / train.batch);
 }
 
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config) {

@@ -41,6 +41,9 @@ struct Setup {
   void use(std::shared_ptr<const TextData> opened);
 };
 
+// Steps of the whole run; 0 where a batch is more than the examples and the configuration gives epochs.
+std::int64_t steps_of(const Setup& setup);
+
 // The tokenizer that a text run saved with a checkpoint; null where there is none. `config` says where
 // GPT-2's files are. Throws RunError naming the checkpoint.
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config);

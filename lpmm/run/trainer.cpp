@@ -75,7 +75,7 @@ class Run {
         examples_(config_.train.batch / config_.train.microbatches),
         program_(model.build(examples_, config_.train.compute, pool_.threads())),
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
-        steps_(config_.train.steps > 0 ? config_.train.steps : config_.train.epochs * steps_per_epoch_) {}
+        steps_(steps_of(setup)) {}
 
   TrainResult go(const Model& model);
 
@@ -384,13 +384,11 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   const RunFolder folder(options.out);
   check_run_folder(folder, config, options.resume);  // soon, and again under the lock
   const std::int64_t examples = setup.size.train_examples;
-  const std::int64_t steps_in_epoch = examples / config.train.batch;
-  if (steps_in_epoch == 0) {
+  if (examples < config.train.batch) {
     throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
                                  config.train.batch, examples, config.data.set));
   }
-  const std::int64_t steps =
-      config.train.steps > 0 ? config.train.steps : config.train.epochs * steps_in_epoch;
+  const std::int64_t steps = steps_of(setup);
   if (steps >= std::int64_t{1} << 32)
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
   if (auto done = finished_result(folder, config, steps)) return *done;

@@ -7,6 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
@@ -114,7 +115,7 @@ int run_import(const ImportArguments& o) {
   answer["preset"] = o.preset;
   answer["tokenizer"] = tokenizer.is_null() ? ordered_json() : tokenizer["kind"];
   print_answer(answer, o.json);
-  return 0;
+  return kDone;
 }
 
 }  // namespace

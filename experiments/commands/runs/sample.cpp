@@ -9,6 +9,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/exit_code.h"
 #include "lpmm/program/family.h"
 #include "lpmm/program/sampling.h"
 
@@ -66,7 +67,7 @@ int run_sample(const SampleArguments& o) {
   } else {
     fmt::print("\n");
   }
-  return 0;
+  return kDone;
 }
 
 }  // namespace

@@ -13,7 +13,6 @@
 #include "lpmm/base/text.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
-#include "lpmm/run/records.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/trainer.h"
 
@@ -34,7 +33,8 @@ std::string number_or_dash(const nlohmann::ordered_json& value, const char* form
 }
 
 // What came out, where it lies, what to type next.
-void print_for_people(const nlohmann::ordered_json& s, const RunConfig& config, const std::string& out) {
+void print_for_people(const TrainResult& result, const RunConfig& config, const std::string& out) {
+  const auto s = nlohmann::ordered_json::parse(result.summary);
   const bool is_text = reads_tokens(config.model);
   const std::string quality =
       is_text ? fmt::format("validation loss {}", number_or_dash(s["test_loss"], "{:.4f}"))
@@ -42,17 +42,17 @@ void print_for_people(const nlohmann::ordered_json& s, const RunConfig& config, 
                             number_or_dash(s["test_loss"], "{:.4f}"));
   const double bits = s["bits_per_parameter"].get<double>();
   fmt::print("{} after {} steps in {}: {}; model memory {} ({:.1f} bits per parameter)\n",
-             s["interrupted"].get<bool>() ? "stopped"
-             : diverged(s)                ? "diverged"
-                                          : "done",
+             result.interrupted ? "stopped"
+             : result.diverged  ? "diverged"
+                                : "done",
              s["steps"].get<std::int64_t>(), format_time(s["train_seconds"].get<double>()), quality,
              format_bytes(s["model_memory_bytes"]["total"].get<std::int64_t>()), bits);
   fmt::print("the run lies in {}: config.toml, log.jsonl, checkpoints/\n", printable(out));
-  if (s["interrupted"].get<bool>()) {
+  if (result.interrupted) {
     fmt::print("next: the same command with --resume goes on from here\n");
     return;
   }
-  if (diverged(s)) {
+  if (result.diverged) {
     fmt::print("next: the same command with a lower optimizer.learning_rate, into another folder (--out)\n");
     return;
   }
@@ -79,11 +79,10 @@ int run_train(const TrainArguments& o) {
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
   const Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
-  const auto summary = nlohmann::ordered_json::parse(result.summary);
   if (o.json) {
-    print_answer(summary, true);
+    print_answer(nlohmann::ordered_json::parse(result.summary), true);
   } else {
-    print_for_people(summary, setup.config, o.run.out);
+    print_for_people(result, setup.config, o.run.out);
   }
   return result.interrupted ? kInterrupted : result.diverged ? kRunFailed : kDone;
 }

@@ -75,7 +75,7 @@ int run_plan(const PlanArguments& o) {
     return kDone;
   }
   Setup plain = setup;
-  plain.config.policy = make_policy("fp32");
+  plain.config.policy = make_policy(kPlainPreset);
   print_plan(plan, make_plan(plain, *model), setup.config.policy);
   return kDone;
 }

@@ -25,7 +25,7 @@ struct AdviseArguments {
 
 std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o) {
   RunConfig plain = config;
-  plain.policy = make_policy("fp32");
+  plain.policy = make_policy(kPlainPreset);
   const Setup setup(plain);
   const auto model = make_model(setup.config.model);
   check_policy(config.policy, model->tensors());

@@ -362,7 +362,7 @@ TEST(Config, RefusesWhatDoesNotFitTogether) {
                  {"run.toml:4", "train.batch = 128 is not divisible by train.microbatches = 3"});
   expect_refusal("[model]\nname='resnet8'\n", {"run.toml", "train.epochs or train.steps"});
   expect_refusal("[train]\nepochs=1\n", {"--preset lppm", "\"lpmm\""}, {"lppm", "", {}});
-  expect_refusal("[train]\nepochs=1\n", {"--rounding up", "sr, rn"}, {"", "up", {}});
+  expect_refusal("[train]\nepochs=1\n", {"--rounding up", "rn, sr, qr"}, {"", "up", {}});
   expect_refusal("[train]\nepochs=1\n[memory]\nparameter = 'int13:blok128'\n",
                  {"run.toml:4", "memory.parameter", "blok128"});
   expect_refusal("[train]\nepochs=1\n[memory]\nparameter = 'ude8'\n", {"run.toml", "illegal policy"});
