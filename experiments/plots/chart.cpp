@@ -202,6 +202,10 @@ void draw_picture(const Picture& picture, const std::string& prefix, bool svg) {
   if (const fs::path above = path.parent_path(); !above.empty()) make_folder(above.string());
   const std::string script = picture_script(picture, path.filename().string());
   write_text(prefix + ".gp", script);
+  draw_script(script, prefix, svg);
+}
+
+void draw_script(const std::string& script, const std::string& prefix, bool svg) {
   const std::string png = palette_png(gnuplot_picture(script, "png"));
   const std::string scalable = svg ? gnuplot_picture(script, "svg") : "";
   write_text(prefix + ".png", png);

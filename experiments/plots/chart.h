@@ -47,6 +47,9 @@ std::string picture_script(const Picture& picture, const std::string& name);
 // disk is full.
 void draw_picture(const Picture& picture, const std::string& prefix, bool svg);
 
+// The same pictures of a script that picture_script made.
+void draw_script(const std::string& script, const std::string& prefix, bool svg);
+
 // The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
 double tic_distance(double last);
 

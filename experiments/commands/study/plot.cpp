@@ -1,12 +1,14 @@
 // `lpmm plot`: pictures and a table of runs.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/plots/chart.h"
 #include "experiments/plots/csv.h"
 #include "experiments/plots/figures.h"
 #include "experiments/plots/plot.h"
@@ -19,6 +21,8 @@
 
 namespace lpmm {
 namespace {
+
+constexpr std::string_view kScriptEnd = ".gp";
 
 struct PlotArguments {
   RunArguments runs;
@@ -57,7 +61,31 @@ Output read(const PlotArguments& o) {
   return out;
 }
 
+bool is_script(const std::string& path) {
+  return path.ends_with(kScriptEnd);
+}
+
+// Pictures beside their scripts.
+int draw_again(const PlotArguments& o) {
+  if (!std::all_of(o.runs.paths.begin(), o.runs.paths.end(), is_script) || !o.runs.labels.empty() ||
+      !o.out.empty() || !o.csv.empty() || !o.tensorboard.empty() || o.table) {
+    throw UsageError(
+        "plot: a script NAME.gp is drawn again as it is, into NAME.png; of options it takes --svg");
+  }
+  Json answer;
+  for (const std::string& path : o.runs.paths) {
+    constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
+    const std::string prefix = path.substr(0, path.size() - kScriptEnd.size());
+    draw_script(read_text(path, kMostBytes), prefix, o.svg);
+    answer["png"].push_back(prefix + ".png");
+    if (o.svg) answer["svg"].push_back(prefix + ".svg");
+  }
+  print_answer(answer, o.json);
+  return kDone;
+}
+
 int run_plot(const PlotArguments& o) {
+  if (std::any_of(o.runs.paths.begin(), o.runs.paths.end(), is_script)) return draw_again(o);
   if (o.out.empty() && o.tensorboard.empty() && o.csv.empty() && !o.table)
     throw UsageError("plot: nothing asked for; name pictures (--out), --csv, --tensorboard or --table");
   if (!o.csv.empty()) o.runs.keep_from(o.csv);
@@ -108,10 +136,11 @@ void add_plot_command(CLI::App& program, Action& action) {
   command->footer(
       R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps.
 Table: bits per parameter, model memory by role, loss, accuracy, underflow, planned and measured
-memory. `tensorboard --logdir DIR` shows event files.
+memory. `tensorboard --logdir DIR` shows event files. A script PREFIX.gp in place of runs is drawn again.
 Examples:
   lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table
-  lpmm plot runs/fp32 runs/sr --tensorboard events)");
+  lpmm plot runs/fp32 runs/sr --tensorboard events
+  lpmm plot plots/both.gp --svg)");
   on_selected(*command, action, o, run_plot);
 }
 

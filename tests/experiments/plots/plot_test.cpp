@@ -65,6 +65,22 @@ bool has_gnuplot() {
   return false;
 }
 
+TEST_F(PlotTest, DrawsAScriptAgain) {
+  if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
+  ASSERT_EQ(run_lpmm({"plot", run("a", 1, 0.1), "--out", path("picture"), "--svg"}).code, 0);
+  const std::string png = read_file(path("picture.png")), svg = read_file(path("picture.svg"));
+  for (const char* name : {"picture.png", "picture.svg"}) fs::remove(path(name));
+  fs::remove_all(path("a"));
+  const Outcome again = run_lpmm({"plot", path("picture.gp"), "--svg", "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.json()["png"][0], path("picture.png"));
+  EXPECT_TRUE(read_file(path("picture.png")) == png);
+  EXPECT_TRUE(read_file(path("picture.svg")) == svg);
+  expect_failure(run_lpmm({"plot", path("picture.gp"), "--out", path("other")}), 2, {"NAME.gp"});
+  expect_failure(run_lpmm({"plot", path("picture.gp"), run("b", 1, 0.1)}), 2, {"NAME.gp"});
+  expect_failure(run_lpmm({"plot", path("none.gp")}), 1, {"none.gp"});
+}
+
 TEST_F(PlotTest, WritesThePictures) {
   if (!has_gnuplot()) GTEST_SKIP() << "gnuplot is not installed";
   const Outcome outcome =
