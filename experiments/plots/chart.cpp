@@ -201,6 +201,7 @@ void draw_picture(const Picture& picture, const std::string& prefix, bool svg) {
   const fs::path path(prefix);
   if (const fs::path above = path.parent_path(); !above.empty()) make_folder(above.string());
   const std::string script = picture_script(picture, path.filename().string());
+  remove_leftovers(path.parent_path().string());
   write_text(prefix + ".gp", script);
   draw_script(script, prefix, svg);
 }

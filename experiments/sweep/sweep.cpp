@@ -165,6 +165,7 @@ SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
   SweepOptions options = given;
   if (options.threads == 0) options.threads = std::max(1, Pool::usable_processors() / options.jobs);
   const FolderLock lock(options.out, "another sweep");  // before anything is started
+  remove_leftovers(options.out);
   const CellResults results = run_cells(cells, options);
   SweepResult result;
   result.interrupted = results.interrupted;

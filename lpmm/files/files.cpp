@@ -156,7 +156,10 @@ void File::sync() {
 }
 
 bool File::lock() {
-  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return false;
+  return ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
+}
+
+bool File::has_name() const {
   struct stat own {
   }, named{};
   return ::fstat(fd_, &own) == 0 && ::stat(real_path_.c_str(), &named) == 0 && own.st_dev == named.st_dev &&
@@ -188,8 +191,8 @@ NewFile::NewFile(const std::string& path) : target_(path) {
     temporary_ = (folder / fmt::format("{}{}-{}{}", kLeftoverStart, ::getpid(), n, kLeftoverEnd)).string();
     if (fs::exists(fs::symlink_status(temporary_, error))) continue;
     file_.emplace(temporary_, File::Mode::kNew, path);
-    if (file_->lock() || n >= kTries) continue;
-    ::unlink(temporary_.c_str());  // it was taken for a leftover
+    if ((file_->lock() || n >= kTries) && file_->has_name()) continue;
+    if (file_->has_name()) ::unlink(temporary_.c_str());  // it is taken for a leftover
     file_.reset();
   }
   if (fs::is_regular_file(status)) fs::permissions(temporary_, status.permissions(), error);
@@ -216,7 +219,7 @@ void remove_leftovers(const std::string& folder) {
     if (!name.starts_with(kLeftoverStart) || !name.ends_with(kLeftoverEnd)) continue;
     try {
       File file(item.path().string(), File::Mode::kRead);
-      if (file.lock()) ::unlink(item.path().c_str());
+      if (file.lock() && file.has_name()) ::unlink(item.path().c_str());
     } catch (const RunError&) {
     }
   }

@@ -41,8 +41,11 @@ class File {
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);
   void truncate(std::uint64_t size);
   void sync();
-  // For this process alone; false where another one holds it, or where the path leads to another file by now.
+  // For this process alone, until it is closed; false where another one holds it.
   bool lock();
+  // Whether the path still leads to this file. Between its opening and its lock another process may have
+  // taken the name away.
+  bool has_name() const;
 
  private:
   std::string path_, real_path_;

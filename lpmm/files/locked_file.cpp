@@ -29,7 +29,7 @@ LockedFile::LockedFile(const std::string& path, const std::string& name, const s
     }
     file_.emplace(path, File::Mode::kAppend, name);
     if (!file_->lock()) throw RunError(fmt::format("{}: {}", name, busy));
-  } while (!fs::exists(fs::symlink_status(path, error)));
+  } while (!file_->has_name());
 }
 
 void LockedFile::remove() {

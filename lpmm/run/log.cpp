@@ -12,7 +12,8 @@
 namespace lpmm {
 
 RunLog::RunLog(const std::string& path) : path_(path), file_(path, File::Mode::kAppend) {
-  if (!file_.lock()) throw RunError(fmt::format("{}: another process is writing this run", path));
+  if (!file_.lock() || !file_.has_name())
+    throw RunError(fmt::format("{}: another process is writing this run", path));
   bytes_ = file_.size();
 }
 

@@ -14,6 +14,7 @@
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/files/files.h"
 #include "lpmm/files/npy.h"
 #include "lpmm/memory/spec.h"
 
@@ -120,6 +121,9 @@ int run_quantize(const QuantizeArguments& o) {
                                kMostElements));
   }
   Pool pool(o.threads);
+  for (const std::string& output : {o.codes, o.decoded}) {
+    if (!output.empty()) remove_leftovers(std::filesystem::path(output).parent_path().string());
+  }
   std::optional<NewFile> codes, decoded;
   if (!o.codes.empty()) {
     write_npy_header(codes.emplace(o.codes).file(), code_type(spec.format), reader.shape());

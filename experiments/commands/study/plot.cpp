@@ -76,6 +76,7 @@ int draw_again(const PlotArguments& o) {
   for (const std::string& path : o.runs.paths) {
     constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 28;
     const std::string prefix = path.substr(0, path.size() - kScriptEnd.size());
+    remove_leftovers(std::filesystem::path(path).parent_path().string());
     draw_script(read_text(path, kMostBytes), prefix, o.svg);
     answer["png"].push_back(prefix + ".png");
     if (o.svg) answer["svg"].push_back(prefix + ".svg");
@@ -106,11 +107,14 @@ int run_plot(const PlotArguments& o) {
     answer["gnuplot"] = o.out + ".gp";
   }
   if (!o.csv.empty()) {
+    remove_leftovers(std::filesystem::path(o.csv).parent_path().string());
     write_text(o.csv, csv);
     answer["csv"] = o.csv;
   }
   for (const auto& [file, content] : events) {
-    make_folder(std::filesystem::path(file).parent_path().string());
+    const std::string folder = std::filesystem::path(file).parent_path().string();
+    make_folder(folder);
+    remove_leftovers(folder);
     write_text(file, content);
     answer["tensorboard"].push_back(file);
   }

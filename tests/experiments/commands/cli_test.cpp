@@ -446,6 +446,7 @@ TEST_F(Quantize, CodesValuesAndErrorsAreTheStatedOnes) {
   // int4 with a step of 1 (the largest is 7): 0.25 becomes 0, 2.5 ties to 2, -7 stays.
   const std::vector<float> values = {7.0F, 0.25F, 2.5F, -7.0F, 0.0F, 3.75F};
   const std::string file = write("x.npy", npy(header("<f4", "(2, 3)"), bytes_of(values)));
+  write(".lpmm-1-0.tmp", "left by a process that was killed");
   const Outcome outcome =
       quantize(file, "int4:block64:rn", {"--codes", path("c.npy"), "--decoded", path("d.npy")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -459,6 +460,7 @@ TEST_F(Quantize, CodesValuesAndErrorsAreTheStatedOnes) {
   EXPECT_EQ(npy_data<std::int16_t>(read_file(path("c.npy"))), (std::vector<std::int16_t>{7, 0, 2, -7, 0, 4}));
   EXPECT_EQ(npy_data<float>(read_file(path("d.npy"))), (std::vector<float>{7, 0, 2, -7, 0, 4}));
   EXPECT_NE(read_file(path("d.npy")).find("'shape': (2, 3)"), std::string::npos);
+  EXPECT_EQ(leftovers_in(path(".")), std::set<std::string>{});
 }
 
 TEST_F(Quantize, ReadsHalfAndDoubleAndVersionTwo) {

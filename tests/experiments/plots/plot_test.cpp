@@ -11,6 +11,7 @@
 #include "lpmm/base/process.h"
 #include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
+#include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
@@ -71,11 +72,13 @@ TEST_F(PlotTest, DrawsAScriptAgain) {
   const std::string png = read_file(path("picture.png")), svg = read_file(path("picture.svg"));
   for (const char* name : {"picture.png", "picture.svg"}) fs::remove(path(name));
   fs::remove_all(path("a"));
+  write(".lpmm-1-0.tmp", "left by a process that was killed");
   const Outcome again = run_lpmm({"plot", path("picture.gp"), "--svg", "--json"});
   ASSERT_EQ(again.code, 0) << again.err;
   EXPECT_EQ(again.json()["png"][0], path("picture.png"));
   EXPECT_TRUE(read_file(path("picture.png")) == png);
   EXPECT_TRUE(read_file(path("picture.svg")) == svg);
+  EXPECT_EQ(leftovers_in(path(".")), std::set<std::string>{});
   expect_failure(run_lpmm({"plot", path("picture.gp"), "--out", path("other")}), 2, {"NAME.gp"});
   expect_failure(run_lpmm({"plot", path("picture.gp"), run("b", 1, 0.1)}), 2, {"NAME.gp"});
   expect_failure(run_lpmm({"plot", path("none.gp")}), 1, {"none.gp"});

@@ -10,6 +10,7 @@
 
 #include "experiments/sweep/statistics.h"
 #include "tests/experiments/program.h"
+#include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
@@ -70,8 +71,10 @@ TEST_F(SweepTest, RunsTheGridOnceAndMeasuresPairedGaps) {
   // Again: nothing runs, the answer is the same. One cell without its summary is the only one that runs.
   const auto log_time = [&] { return fs::last_write_time(path("out/config__fp32__seed1/log.jsonl")); };
   const auto before = log_time();
+  write("out/.lpmm-1-0.tmp", "left by a process that was killed");
   const Outcome second = sweep(grid);
   EXPECT_EQ(second.json(), answer);
+  EXPECT_EQ(leftovers_in(path("out")), std::set<std::string>{});
   // Nor where only checkpoints on the way were asked for differently, which changes no result.
   std::vector<std::string> kept = grid;
   kept.insert(kept.end(), {"--set", "checkpoint.every_steps=2"});

@@ -4,13 +4,17 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <stdexcept>
+#include <thread>
+#include <vector>
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/json.h"
+#include "lpmm/files/locked_file.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -103,13 +107,57 @@ TEST(Leftovers, AreRemovedAndWhatIsBeingWrittenStays) {
   remove_leftovers(scratch / "nowhere");
 }
 
-TEST(File, LocksNoFileThatHasLostItsName) {
+TEST(File, KnowsWhetherItHasLostItsName) {
   const Scratch scratch;
   File file(scratch / "a", File::Mode::kAppend);
   fs::remove(scratch / "a");
   File other(scratch / "a", File::Mode::kAppend);
-  EXPECT_FALSE(file.lock());
-  EXPECT_TRUE(other.lock());
+  EXPECT_FALSE(file.has_name());
+  EXPECT_TRUE(other.has_name());
+  EXPECT_TRUE(file.lock() && other.lock());  // two files
+}
+
+// A file that has its name but not yet its lock looks like a leftover: its writer takes another.
+TEST(NewFile, IsWrittenWhileOthersClearLeftoversAway) {
+  const Scratch scratch;
+  std::atomic<bool> done = false;
+  std::thread clearing([&] {
+    while (!done) remove_leftovers(scratch.path());
+  });
+  for (int i = 0; i < 200; ++i) {
+    NewFile file(scratch / "a");
+    const std::string text = std::to_string(i);
+    file.file().write(bytes(text));
+    EXPECT_NO_THROW(file.keep());
+    EXPECT_EQ(read_text(scratch / "a", 100), text);
+  }
+  done = true;
+  clearing.join();
+  EXPECT_EQ(names_in(scratch.path()), std::set<std::string>{"a"});
+}
+
+// Whoever leaves takes the file's name away; one who has opened it just before opens the next one.
+TEST(FolderLock, IsHeldByOneHoweverOftenItIsLeft) {
+  const Scratch scratch;
+  std::atomic<int> holders = 0, taken = 0, twice = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 500; ++i) {
+        try {
+          const FolderLock lock(scratch / "out", "another test");
+          if (++holders > 1) ++twice;
+          ++taken;
+          --holders;
+        } catch (const RunError&) {
+        }
+      }
+    });
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_GT(taken, 0);
+  EXPECT_EQ(twice, 0);
+  EXPECT_EQ(names_in(scratch / "out"), std::set<std::string>{});
 }
 
 TEST(ErrorText, LeavesOutTheWordsOfLibraries) {
