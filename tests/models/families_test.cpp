@@ -62,6 +62,11 @@ TEST(Families, EveryRowIsWhole) {
     }
     const bool has_both = keys.contains(kContext) && keys.contains(kVocabulary);
     EXPECT_TRUE(has_both || family.reads != Reads::kTokens);
+    if (const Published* p = family.published; p != nullptr) {
+      EXPECT_FALSE(p->by.empty());
+      EXPECT_TRUE(p->is_at && p->read && p->load && p->save);
+      EXPECT_EQ(p->tokenizer.name.empty(), family.reads != Reads::kTokens);
+    }
     for (const NamedModel& model : family.models) {
       EXPECT_TRUE(names.insert(model.name).second) << model.name;
       EXPECT_EQ(&family_of(model.name), &family);
