@@ -30,15 +30,20 @@ void write_tokenizer_files(const Json& described, const PublishedTokenizer& publ
                            const TextOptions& text, const std::string& output) {
   if (described.at("kind") != published.name) return;
   const std::string folder = gpt2_folder(text);
+  std::vector<std::string> texts;
   try {
     make_tokenizer(described, folder);  // they are those that the run had
-    for (const auto& [ours, theirs] : published.files) {
-      constexpr std::uint64_t kMost = 64 << 20;
-      write_text(fmt::format("{}/{}", output, theirs), read_text(fmt::format("{}/{}", folder, ours), kMost));
+    constexpr std::uint64_t kMost = 64 << 20;
+    for (const auto& file : published.files) {
+      texts.push_back(read_text(fmt::format("{}/{}", folder, file.ours), kMost));
     }
   } catch (const RunError& e) {
     tell(fmt::format("{} and {} are not written: {}\n", published.files[0].theirs, published.files[1].theirs,
                      e.what()));
+    return;
+  }
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    write_text(fmt::format("{}/{}", output, published.files[i].theirs), texts[i]);
   }
 }
 
