@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Draws every chart that lies below this folder beside its script, NAME.gp, again: half a minute, without logs and data sets.
+# Draws every chart that lies below this folder beside its script, NAME.gp, again: ten seconds, without logs and data sets.
 # --svg leaves an SVG beside each PNG. Wants build/lpmm and gnuplot. (results/draw.sh makes the scripts of runs anew, from
 # their logs.)
 set -euo pipefail
