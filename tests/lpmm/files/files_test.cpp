@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -143,11 +144,12 @@ TEST(FolderLock, IsHeldByOneHoweverOftenItIsLeft) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&] {
-      for (int i = 0; i < 500; ++i) {
+      for (int i = 0; i < 2000; ++i) {
         try {
           const FolderLock lock(scratch / "out", "another test");
           if (++holders > 1) ++twice;
           ++taken;
+          std::this_thread::sleep_for(std::chrono::microseconds(20));
           --holders;
         } catch (const RunError&) {
         }
