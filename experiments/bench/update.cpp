@@ -215,23 +215,30 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
       std::copy_n(from, count, values.get() + at);
     });
     const OwnedRole tensor(codec, elements);
-    CodecBenchRow row;
-    row.codec = codec;
-    const auto rate = [&](const auto& body) {
+    const double packed =
+        static_cast<double>(code_bytes(codec.format, elements) + step_bytes(codec, elements)) /
+        static_cast<double>(elements);
+    const auto measure = [&](double bytes, const auto& body) {
       double best = std::numeric_limits<double>::infinity();
       for (int i = 0; i < kRepetitions; ++i) best = std::min(best, seconds(body));
-      return static_cast<double>(elements) / best;
+      const double rate = static_cast<double>(elements) / best;
+      return CodecSpeed{rate, bytes * rate / copy};
     };
-    row.encode_elements_per_second = rate([&] {
+    CodecBenchRow row;
+    row.codec = codec;
+    row.encode = measure(4 + packed, [&] {
       kernels::encode(pool, tensor.view, 0, elements, values.get(), {1, 0, 1, 0});
     });
-    row.decode_elements_per_second =
-        rate([&] { kernels::decode(pool, tensor.view, 0, elements, values.get()); });
-    const double bytes =
-        4.0 + static_cast<double>(code_bytes(codec.format, elements) + step_bytes(codec, elements)) /
-                  static_cast<double>(elements);
-    row.encode_copy_ratio = bytes * row.encode_elements_per_second / copy;
-    row.decode_copy_ratio = bytes * row.decode_elements_per_second / copy;
+    row.fold = measure(4 + 2 * packed, [&] {
+      kernels::FoldArgs args;
+      args.scale = 1e-3F;
+      args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, 1)};
+      kernels::fold(pool, tensor.view, 0, elements, values.get(), args);
+    });
+    row.decode = measure(4 + packed, [&] { kernels::decode(pool, tensor.view, 0, elements, values.get()); });
+    row.decode_bf16 = measure(2 + packed, [&] {
+      kernels::decode_bf16(pool, tensor.view, 0, elements, reinterpret_cast<std::uint16_t*>(values.get()));
+    });
     rows.push_back(row);
   }
   return rows;

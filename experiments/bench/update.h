@@ -35,14 +35,18 @@ struct UpdateBenchResult {
 // optimizer or preset, or no elements.
 UpdateBenchResult bench_update(const UpdateBenchOptions& options, const ProgressCall& progress = {});
 
+// One kernel over all elements, and the bytes that it reads and writes against those that a copy moves in the
+// same time.
+struct CodecSpeed {
+  double elements_per_second = 0;
+  double copy_ratio = 0;
+};
 struct CodecBenchRow {
   Codec codec;
-  double encode_elements_per_second = 0;
-  double decode_elements_per_second = 0;
-  double encode_copy_ratio = 0;  // (4 + packed bytes per element) * rate / copy bandwidth
-  double decode_copy_ratio = 0;
+  CodecSpeed encode, decode;  // from and to fp32
+  CodecSpeed decode_bf16;
+  CodecSpeed fold;  // of an fp32 contribution into what is stored, as the second microbatch does
 };
-// Encode and decode of `elements` fp32 values from and to memory, for each codec.
 std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
                                        const ProgressCall& progress = {});
 

@@ -8,6 +8,7 @@
 #include "experiments/bench/train.h"
 #include "experiments/bench/update.h"
 #include "experiments/commands/arguments.h"
+#include "kernels/packed.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
@@ -71,13 +72,30 @@ void add_train(CLI::App& bench, Action& action) {
   on_selected(*command, action, o, run_train_speed);
 }
 
+// The kernels of packed memory on another instruction set than the best one here.
+std::vector<std::string> simd_names() {
+  int count = 0;
+  const char* const* names = kernels::simd_levels(&count);
+  return {names, names + count};
+}
+void add_simd_option(CLI::App& command, std::string& simd) {
+  command.add_option("--simd", simd, fmt::format("instruction set: {}", fmt::join(simd_names(), ", ")))
+      ->check(CLI::IsMember(simd_names()).description(""))
+      ->default_str(kernels::simd_level());
+}
+void use_simd(const std::string& name) {
+  kernels::use_simd_level(name.c_str());
+}
+
 struct UpdateArguments {
   UpdateBenchOptions bench;
+  std::string simd;
   bool json = false;
 };
 
 int run_update(const UpdateArguments& o) {
   const UpdateBenchOptions& options = o.bench;
+  use_simd(o.simd);
   Progress progress(o.json);
   const UpdateBenchResult result = bench_update(options, progress.share_of("measuring updates"));
   print_answer({{"elements_per_second", result.elements_per_second},
@@ -85,6 +103,7 @@ int run_update(const UpdateArguments& o) {
                 {"copy_gb_per_second", result.copy_gb_per_second},
                 {"fp32_roofline_ratio", result.fp32_roofline_ratio},
                 {"peak_extra_bytes", result.peak_extra_bytes},
+                {"simd", kernels::simd_level()},
                 {"optimizer", options.optimizer},
                 {"preset", options.preset},
                 {"elements", options.elements}},
@@ -108,6 +127,7 @@ void add_update(CLI::App& bench, Action& action) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
   add_threads_option(*command, o->bench.threads);
+  add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(fp32_roofline_ratio: elements_per_second against copy_gb_per_second over the bytes an element takes in
@@ -123,6 +143,7 @@ struct CodecArguments {
   std::vector<std::string> specs;
   std::int64_t elements = std::int64_t{1} << 26;
   int threads = 0;
+  std::string simd;
   bool json = false;
 };
 
@@ -135,33 +156,46 @@ int run_codec(const CodecArguments& o) {
       if (format.map != Map::kFp32) specs.push_back(parse_spec(to_string(format) + ":rn"));
     }
   }
+  using Column = std::pair<std::string_view, CodecSpeed CodecBenchRow::*>;
+  static constexpr Column columns[] = {{"encode", &CodecBenchRow::encode},
+                                       {"decode", &CodecBenchRow::decode},
+                                       {"decode_bf16", &CodecBenchRow::decode_bf16},
+                                       {"fold", &CodecBenchRow::fold}};
+  use_simd(o.simd);
   ordered_json rows = ordered_json::array();
   Progress progress(o.json);
   for (const CodecBenchRow& row :
        bench_codec(specs, o.elements, o.threads, progress.share_of("measuring codecs"))) {
-    rows.push_back({{"spec", to_string(row.codec)},
-                    {"encode_elements_per_second", row.encode_elements_per_second},
-                    {"decode_elements_per_second", row.decode_elements_per_second},
-                    {"encode_copy_ratio", row.encode_copy_ratio},
-                    {"decode_copy_ratio", row.decode_copy_ratio}});
+    ordered_json speeds = {{"spec", to_string(row.codec)}};
+    for (const auto& [name, speed] : columns) {
+      speeds[fmt::format("{}_elements_per_second", name)] = (row.*speed).elements_per_second;
+      speeds[fmt::format("{}_copy_ratio", name)] = (row.*speed).copy_ratio;
+    }
+    rows.push_back(speeds);
   }
   if (o.json) {
-    print_answer({{"elements", o.elements}, {"rows", rows}}, true);
+    print_answer({{"simd", kernels::simd_level()}, {"elements", o.elements}, {"rows", rows}}, true);
     return kDone;
   }
-  fmt::print("{:<24} {:>12} {:>8} {:>12} {:>8}\n", "spec", "encode M/s", "of copy", "decode M/s", "of copy");
+  fmt::print("M elements per second, and bytes against those of a copy, with {}\n{:<24}",
+             kernels::simd_level(), "spec");
+  for (const auto& [name, speed] : columns) fmt::print(" {:>12} {:>6}", name, "copy");
+  fmt::print("\n");
   for (const ordered_json& row : rows) {
-    fmt::print("{:<24} {:>12.0f} {:>8.2f} {:>12.0f} {:>8.2f}\n", row["spec"].get<std::string>(),
-               row["encode_elements_per_second"].get<double>() * 1e-6, row["encode_copy_ratio"].get<double>(),
-               row["decode_elements_per_second"].get<double>() * 1e-6,
-               row["decode_copy_ratio"].get<double>());
+    fmt::print("{:<24}", row["spec"].get<std::string>());
+    for (const auto& [name, speed] : columns) {
+      fmt::print(" {:>12.0f} {:>6.2f}", row[fmt::format("{}_elements_per_second", name)].get<double>() * 1e-6,
+                 row[fmt::format("{}_copy_ratio", name)].get<double>());
+    }
+    fmt::print("\n");
   }
   return kDone;
 }
 
 void add_codec(CLI::App& bench, Action& action) {
   auto o = std::make_shared<CodecArguments>();
-  CLI::App* command = bench.add_subcommand("codec", "Encode and decode of each format against a plain copy");
+  CLI::App* command =
+      bench.add_subcommand("codec", "Encode, decode and fold of each format against a plain copy");
   command
       ->add_option("--spec", o->specs, "spec to measure, may be repeated (default: every format, sr and rn)")
       ->allow_extra_args(false);
@@ -169,6 +203,7 @@ void add_codec(CLI::App& bench, Action& action) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
   add_threads_option(*command, o->threads);
+  add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Example:
   lpmm bench codec --spec int12:block512:sr --spec de8:block256:rn --threads 2)");
