@@ -205,7 +205,10 @@ void add_codec(CLI::App& bench, Action& action) {
   add_threads_option(*command, o->threads);
   add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(R"(Example:
+  command->footer(
+      R"(copy: bytes read and written against those that a plain copy moves in the same time. decode_bf16 writes
+panel after panel into the same room, as training reads a weight; fold is that of a second microbatch.
+Example:
   lpmm bench codec --spec int12:block512:sr --spec de8:block256:rn --threads 2)");
   on_selected(*command, action, o, run_codec);
 }

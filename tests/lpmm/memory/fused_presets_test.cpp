@@ -1,0 +1,41 @@
+// Every preset updates and folds by the fused loops, with every rule's usual settings.
+#include <gtest/gtest.h>
+
+#include "kernels/cpu/packed/rule_loops.h"
+#include "kernels/cpu/tile.h"
+#include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/policy.h"
+#include "lpmm/memory/roles.h"
+#include "lpmm/memory/rules.h"
+
+namespace lpmm {
+namespace {
+
+TEST(FusedPresets, EachHasItsLoops) {
+  if (!std::string(kernels::simd_level()).starts_with("avx")) GTEST_SKIP() << "no AVX2 here";
+  alignas(64) std::uint8_t codes[64] = {};
+  std::uint16_t steps[4] = {};
+  for (const std::string_view preset : preset_names()) {
+    for (const std::string_view name : rule_names()) {
+      OptimizerConfig optimizer;
+      optimizer.rule = *RuleName::find(name);
+      optimizer.learning_rate = 1e-3;
+      optimizer.settings["momentum"] = 0.9;  // where the rule has one
+      const Policy policy = make_policy(preset, optimizer);
+      RoleArray<kernels::RoleView> roles;
+      for (const Role role : kEveryRole) {
+        if (has_role(policy, optimizer, "", role)) roles[role] = {policy.specs[role], codes, steps, 1};
+      }
+      const Rule rule = make_rule(optimizer, {"", {1, 1}}, 1e-3, 1, 1, policy.error_feedback);
+      EXPECT_TRUE(kernels::with_rule(
+          rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; }))
+          << preset << " with " << name;
+      const Role folded = policy.accumulate_in_momentum ? Role::kMomentum : Role::kAccumulator;
+      EXPECT_NE(kernels::tile_kernels().fused_fold(policy.specs[folded]), nullptr)
+          << preset << " with " << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
