@@ -56,12 +56,8 @@ class FoldLoop {
     if (!waiting.is_storable(elements)) return false;
     if (sums != nullptr) square_sums(waiting.room.values, elements, sums);
     if constexpr (Of::kIsPacked) {
-      bool moved[kChunk / kGroup];
-      if (is_stream_of(args.noise.stream, Role::kMomentum)) {
-        waiting.choose_steps(next_step, view, at, elements, moved);
-      } else {
-        waiting.choose_steps(next_accumulator_step, view, at, elements, moved);
-      }
+      const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
+      waiting.choose_steps(in_momentum ? next_step : next_accumulator_step, view, at, elements, [](int) {});
     }
     waiting.store(view, at, elements);
     return true;

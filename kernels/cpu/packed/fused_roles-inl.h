@@ -203,11 +203,11 @@ struct Waiting {
   bool is_storable(int elements) const {
     return lpmm::is_storable(*std::max_element(most, most + elements / Of::kPart));
   }
-  // Marks the groups whose step is another than it was in `steps`; `next` is next_step or that of
-  // accumulators (kernels/codec.h).
-  template <class Next>
-  bool choose_steps(const Next& next, const RoleView& view, std::int64_t at, int elements, bool* moved) {
-    bool any = false;
+  // `next` is next_step or that of accumulators (kernels/codec.h); tells on_move of the groups whose step is
+  // another than it was in `steps`.
+  template <class Next, class OnMove>
+  void choose_steps(const Next& next, const RoleView& view, std::int64_t at, int elements,
+                    const OnMove& on_move) {
     for (int block = 0; block < elements / Of::kBlock; ++block) {
       constexpr int kPartsOfBlock = Of::kBlock / Of::kPart;
       const std::uint32_t* of_block = most + block * kPartsOfBlock;
@@ -215,11 +215,8 @@ struct Waiting {
       const std::uint16_t step = next(Of::kCodec, largest, view.steps[at / Of::kBlock + block]);
       if (step == steps[block]) continue;
       steps[block] = step;
-      std::fill(moved + block * Of::kBlock / kGroup, moved + ((block + 1) * Of::kBlock - 1) / kGroup + 1,
-                true);
-      any = true;
+      for (int e = block * Of::kBlock; e < (block + 1) * Of::kBlock; e += kGroup) on_move(e / kGroup);
     }
-    return any;
   }
   void store(const RoleView& view, std::int64_t at, int elements) const {
     if constexpr (!Of::kIsPacked) {

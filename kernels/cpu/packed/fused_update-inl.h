@@ -165,11 +165,17 @@ class UpdateLoop {
       std::fill_n(todo, kGroups, false);
       moved = false;
       each_written([&](auto of) {
-        const bool any =
-            of.kIsPacked && state.of(of).choose_steps(next_step, roles[of.kRole], at, elements, todo);
-        moved = moved || (any && of.kIsAtOnce);
+        if constexpr (of.kIsAtOnce) {
+          state.of(of).choose_steps(next_step, roles[of.kRole], at, elements,
+                                    [&](int group) { todo[group] = moved = true; });
+        }
       });
     }
+    each_written([&](auto of) {
+      if constexpr (of.kIsPacked && !of.kIsAtOnce) {
+        state.of(of).choose_steps(next_step, roles[of.kRole], at, elements, [](int) {});
+      }
+    });
     each_written([&](auto of) { state.of(of).store(roles[of.kRole], at, elements); });
     if constexpr (kHasGradient) empty(Of<Role::kAccumulator>(), roles[Role::kAccumulator], at, elements);
     return true;
