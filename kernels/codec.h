@@ -3,7 +3,8 @@
 //
 // Stochastic rounding takes the element's 16-bit draw r, u = (r + 1/2) / 2^16, and moves from the lower
 // neighbour to the upper one when u >= 1 - fraction, the fraction measured in the value: unbiased to half a
-// unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the maps of zones). Round-to-nearest takes
+// unit of its last bit (2^-16 of a gap; 2^-13 for softsign and the maps of zones, 2^-14 beside an entry of
+// square roots). Round-to-nearest takes
 // even codes at a tie of `int` and `lin0` and the larger magnitude at a tie of the others. A value that is
 // exactly a decoded code returns that code under any rounding, for any draw. What lies below the smallest
 // value of a zero-free format is stored as that value.

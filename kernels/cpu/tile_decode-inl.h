@@ -121,16 +121,22 @@ HWY_INLINE VI codes_at(const std::uint8_t* HWY_RESTRICT planes, int e) {
   }
 }
 
-HWY_INLINE void store_as(VF x, float* HWY_RESTRICT to) {
-  hn::StoreU(x, DF(), to);
+// Two vectors of neighbouring values.
+HWY_INLINE void store_pair(VF low, VF high, float* HWY_RESTRICT to) {
+  hn::StoreU(low, DF(), to);
+  hn::StoreU(high, DF(), to + kLanes);
 }
-// To nearest bf16. What is stored is never NaN, and never too large.
-HWY_INLINE void store_as(VF x, std::uint16_t* HWY_RESTRICT to) {
+// To nearest bf16, in the upper halves. What is stored is never NaN, and never too large.
+HWY_INLINE VU rounded_to_bf16(VF x) {
   const VU u = hn::BitCast(DU(), x);
   const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(DU(), 1));
-  const VU rounded = hn::Add(hn::Add(u, hn::Set(DU(), 0x7FFF)), odd);
-  const hn::Rebind<std::uint16_t, DF> d16;
-  hn::StoreU(hn::DemoteTo(d16, hn::BitCast(DI(), hn::ShiftRight<16>(rounded))), d16, to);
+  return hn::Add(hn::Add(u, hn::Set(DU(), 0x7FFF)), odd);
+}
+HWY_INLINE void store_pair(VF low, VF high, std::uint16_t* HWY_RESTRICT to) {
+  const hn::Repartition<std::uint16_t, DU> d16;
+  const auto halves =
+      hn::ConcatOdd(d16, hn::BitCast(d16, rounded_to_bf16(high)), hn::BitCast(d16, rounded_to_bf16(low)));
+  hn::StoreU(halves, d16, to);
 }
 
 template <class T, Coding kCoding, int kBits>
@@ -148,8 +154,11 @@ void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RES
       }
       const Decoder<kCoding, kBits> decoder(table, step);
 #pragma GCC unroll 16
-      for (int i = 0; i < kGroup / 2; i += static_cast<int>(kLanes)) {
-        store_as(decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i)), out + i);
+      for (int i = 0; i < kGroup / 2; i += static_cast<int>(2 * kLanes)) {
+        const VF low = decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i));
+        const VF high =
+            decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i + static_cast<int>(kLanes)));
+        store_pair(low, high, out + i);
       }
     }
   }

@@ -208,20 +208,51 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
   }
 }
 
-// The quotient of the vector code, for every mantissa of a step and values spread over the mantissas: the
-// product with the rounded reciprocal, mended by its residual, is x / step.
+// The quotient of the vector code: the product with the rounded reciprocal, mended by its residual.
+float mended_quotient(float x, float step) {
+  const float inverse = 1.0F / step;
+  const float q = x * inverse;
+  return std::fma(std::fma(-q, step, x), inverse, q);
+}
+
+// Every mantissa of a step and values spread over the mantissas: it is x / step.
 TEST_F(Simd, MendedProductsAreQuotients) {
   std::int64_t wrong = 0;
   for (int s = 128; s < 256; ++s) {
-    const float step = static_cast<float>(s);
-    const float inverse = 1.0F / step;
     for (std::uint32_t mantissa = static_cast<std::uint32_t>(s); mantissa < 1U << 23; mantissa += 1021) {
       const float x = bits_float(0x3F800000U | mantissa);
-      const float q = x * inverse;
-      wrong += std::fma(std::fma(-q, step, x), inverse, q) != x / step;
+      wrong += mended_quotient(x, static_cast<float>(s)) != x / static_cast<float>(s);
     }
   }
   EXPECT_EQ(wrong, 0);
+}
+
+// Every bf16 step there is, and the 2^-16 of it that stochastic rounding divides by, with random values and
+// with the hardest ones: beside codes and beside the middle of two.
+TEST_F(Simd, EveryStepDividesRandomAndHardValues) {
+  std::mt19937 random(7);
+  std::int64_t compared = 0, wrong = 0;
+  const auto compare = [&](float x, float step) {
+    if (!(std::abs(x) <= kMaxMagnitude) || std::abs(x) < step * 0.125F) return;
+    ++compared;
+    wrong += mended_quotient(x, step) != x / step;
+  };
+  for (std::uint32_t bits = float_to_bf16(kMinStep); bits <= float_to_bf16(kMaxMagnitude); ++bits) {
+    const float of_block = bf16_to_float(static_cast<std::uint16_t>(bits));
+    for (const float step : {of_block, of_block * 0x1p-16F}) {
+      for (int i = 0; i < 4; ++i) {
+        const auto code = static_cast<float>(1 + random() % 32767);
+        for (const float middle : {code * step, (code + 0.5F) * step}) {
+          compare(middle, step);
+          compare(std::nextafter(middle, 0.0F), step);
+          compare(std::nextafter(middle, kMaxMagnitude), step);
+        }
+        compare(bits_float(float_bits(step) + (random() & 0x7FFFFFU)) * code, step);
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(compared, 1000000);
 }
 
 TEST_F(Simd, UnknownSetIsRefused) {
