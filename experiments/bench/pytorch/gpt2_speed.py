@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training speed and memory of GPT-2 124M in PyTorch, to set beside `lpmm bench train` on gpt2_124m.toml.
+"""Training speed and memory of GPT-2 124M in PyTorch, to set beside `lpmm bench train` on gpt2_124m.toml; with
+--characters of the GPT of gpt_char_shakespeare.toml.
 
 Same network, sequences and optimizer as lpmm's: pre-norm blocks, learned positions, GELU by tanh, tied embedding,
 no dropout, AdamW (0.9, 0.95, decay 0.1 on matrices), gradients clipped to norm 1, synthetic tokens. Prints tokens per
@@ -14,38 +15,46 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-VOCABULARY, CONTEXT, WIDTH, HEADS, LAYERS = 50257, 1024, 768, 12, 12
+class Size:
+    def __init__(self, name, vocabulary, context, width, heads, layers):
+        self.name, self.vocabulary, self.context = name, vocabulary, context
+        self.width, self.heads, self.layers = width, heads, layers
+
+
+GPT2_124M = Size("GPT-2 124M", 50257, 1024, 768, 12, 12)
+CHARACTERS = Size("GPT of characters", 65, 64, 128, 4, 4)
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, size):
         super().__init__()
-        self.ln_1, self.ln_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        width, self.heads = size.width, size.heads
+        self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def attention(self, x):
-        b, t, _ = x.shape
-        q, k, v = (y.view(b, t, HEADS, -1).transpose(1, 2) for y in self.qkv(x).split(WIDTH, 2))
+        b, t, width = x.shape
+        q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(x).split(width, 2))
         if hasattr(F, "scaled_dot_product_attention"):
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         else:  # before PyTorch 2
-            scores = q @ k.transpose(2, 3) / math.sqrt(WIDTH // HEADS)
+            scores = q @ k.transpose(2, 3) / math.sqrt(width // self.heads)
             mask = torch.ones(t, t, dtype=torch.bool).tril()
             y = F.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ v
-        return self.out(y.transpose(1, 2).reshape(b, t, WIDTH))
+        return self.out(y.transpose(1, 2).reshape(b, t, width))
 
     def forward(self, x):
         x = x + self.attention(self.ln_1(x))
         return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
 
 
-class GPT2(nn.Module):
-    def __init__(self):
+class GPT(nn.Module):
+    def __init__(self, size):
         super().__init__()
-        self.wte, self.wpe = nn.Embedding(VOCABULARY, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
-        self.last = nn.LayerNorm(WIDTH)
+        self.wte, self.wpe = nn.Embedding(size.vocabulary, size.width), nn.Embedding(size.context, size.width)
+        self.blocks = nn.Sequential(*(Block(size) for _ in range(size.layers)))
+        self.last = nn.LayerNorm(size.width)
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.02)
@@ -53,12 +62,13 @@ class GPT2(nn.Module):
     def forward(self, tokens, labels):
         x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
         logits = F.linear(self.last(self.blocks(x)), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, VOCABULARY).float(), labels.view(-1))
+        return F.cross_entropy(logits.flatten(0, 1).float(), labels.view(-1))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fp32", action="store_true", help="no autocast")
+    parser.add_argument("--characters", action="store_true", help="the small GPT; wants --sequences 12 --length 64")
     parser.add_argument("--sequences", type=int, default=4, help="of a microbatch")
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--microbatches", type=int, default=1, help="a step")
@@ -67,7 +77,8 @@ def main():
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
-    model = GPT2()
+    size = CHARACTERS if args.characters else GPT2_124M
+    model = GPT(size)
     matrices = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
@@ -77,7 +88,7 @@ def main():
     def step():
         optimizer.zero_grad(set_to_none=True)
         for _ in range(args.microbatches):
-            tokens, labels = torch.randint(VOCABULARY, shape), torch.randint(VOCABULARY, shape)
+            tokens, labels = torch.randint(size.vocabulary, shape), torch.randint(size.vocabulary, shape)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not args.fp32):
                 loss = model(tokens, labels) / args.microbatches
             loss.backward()
@@ -92,7 +103,7 @@ def main():
     tokens = args.steps * args.microbatches * args.sequences * args.length
     kind = "fp32" if args.fp32 else "bf16 autocast"
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"PyTorch {torch.__version__}, GPT-2 124M, {args.microbatches} x {args.sequences} x {args.length} tokens a "
+    print(f"PyTorch {torch.__version__}, {size.name}, {args.microbatches} x {args.sequences} x {args.length} tokens a "
           f"step, {kind}, {args.threads} threads: {tokens / seconds:.1f} tokens/s, peak RSS {peak / 1e9:.2f} GB")
 
 

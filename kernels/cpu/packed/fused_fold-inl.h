@@ -24,7 +24,7 @@ class FoldLoop {
  public:
   static std::int64_t run(const RoleView& view, std::int64_t first, std::int64_t count,
                           const float* contribution, const FoldArgs& args, double* square_sums) {
-    static thread_local Waiting<Of, kChunk> waiting;
+    Waiting<Of, kChunk> waiting;
     const std::int64_t whole = count / kPiece * kPiece;
     for (std::int64_t at = 0; at < whole; at += kChunk) {
       const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));

@@ -23,7 +23,7 @@ template <class R, fused::Codecs kCodecs>
 class UpdateLoop {
  public:
   static std::int64_t run(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
-    static thread_local State state;
+    State state;
     const std::int64_t whole = count / kSpan * kSpan;
     for (std::int64_t at = 0; at < whole; at += kChunk) {
       const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));
@@ -101,6 +101,7 @@ class UpdateLoop {
   };
   using GradientReader = std::conditional_t<kHasGradient, Reader<Of<Role::kAccumulator>>, NoReader>;
 
+  // Finishes the vectors of x, from kAt on, and what comes after them.
   template <int kAt, class ValuesAt, class Finish>
   static HWY_INLINE void one_ahead(Elements<Number>& x, const ValuesAt& values_at, const Finish& finish) {
     constexpr int kNext = kAt + static_cast<int>(kSideBySide);
@@ -117,6 +118,7 @@ class UpdateLoop {
   // roots and quotients are long under way while what is before them is encoded.
   static HWY_INLINE void apply(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk, int begin,
                                State& state) {
+    // Both lambdas are inlined by force: what is in `lanes` then lies in registers.
     auto lanes = lanes_of(roles, state, chunk, begin);
     const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
     const auto values_at = [&](int e) __attribute__((always_inline)) {
