@@ -45,7 +45,7 @@ struct CodecBenchRow {
   Codec codec;
   CodecSpeed encode, decode;  // from and to fp32
   CodecSpeed decode_bf16;     // panel after panel into the same room, as training reads a weight
-  CodecSpeed fold;  // of an fp32 contribution into what is stored, as the second microbatch does
+  CodecSpeed fold;            // of an fp32 contribution into what is stored, as the second microbatch does
 };
 std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
                                        const ProgressCall& progress = {});

@@ -57,7 +57,10 @@ class FoldLoop {
     if (sums != nullptr) square_sums(waiting.room.values, elements, sums);
     if constexpr (Of::kIsPacked) {
       const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
-      waiting.choose_steps(in_momentum ? next_step : next_accumulator_step, view, at, elements, [](int) {});
+      const auto next = [&](const Codec& codec, float largest, std::uint16_t old) {
+        return in_momentum ? next_step(codec, largest, old) : next_accumulator_step(codec, largest, old);
+      };
+      waiting.choose_steps(next, view, at, elements, [](int) {});
     }
     waiting.store(view, at, elements);
     return true;

@@ -203,7 +203,7 @@ struct Waiting {
   bool is_storable(int elements) const {
     return lpmm::is_storable(*std::max_element(most, most + elements / Of::kPart));
   }
-  // `next` is next_step or that of accumulators (kernels/codec.h); tells on_move of the groups whose step is
+  // `next` gives the step that follows (kernels/codec.h); tells on_move of the groups whose step is
   // another than it was in `steps`.
   template <class Next, class OnMove>
   void choose_steps(const Next& next, const RoleView& view, std::int64_t at, int elements,

@@ -79,6 +79,10 @@ class UpdateLoop {
       -> AllWaiting<Of<Role::kParameter>, Of<R::kStates[kState]>...>;
   using State = decltype(waiting_of(std::make_index_sequence<R::kStates.size()>()));
 
+  static constexpr auto kNextStep = [](const Codec& codec, float largest, std::uint16_t old) {
+    return next_step(codec, largest, old);
+  };
+
   // The roles in a group.
   template <class... O>
   struct Lanes : Lane<O>... {
@@ -168,14 +172,14 @@ class UpdateLoop {
       moved = false;
       each_written([&](auto of) {
         if constexpr (of.kIsAtOnce) {
-          state.of(of).choose_steps(next_step, roles[of.kRole], at, elements,
+          state.of(of).choose_steps(kNextStep, roles[of.kRole], at, elements,
                                     [&](int group) { todo[group] = moved = true; });
         }
       });
     }
     each_written([&](auto of) {
       if constexpr (of.kIsPacked && !of.kIsAtOnce) {
-        state.of(of).choose_steps(next_step, roles[of.kRole], at, elements, [](int) {});
+        state.of(of).choose_steps(kNextStep, roles[of.kRole], at, elements, [](int) {});
       }
     });
     each_written([&](auto of) { state.of(of).store(roles[of.kRole], at, elements); });
