@@ -7,7 +7,7 @@ set -eu -o pipefail
 cd "$(dirname "$0")/../.."
 lpmm=build/lpmm out=${1:-experiments/results/update}
 mkdir -p "$out"
-lscpu | grep -E 'Model name|^CPU\(s\)|Thread|L[123]' > "$out/machine.txt"
+lscpu | grep -E '^(Model name|CPU\(s\)|Thread|L[123])' > "$out/machine.txt"
 : > "$out/update.jsonl"
 
 record() { # LABEL COMMAND...: one line {"what": LABEL, ...} of a command that prints one JSON object

@@ -6,6 +6,8 @@
 namespace lpmm {
 
 struct Adam {
+  using Arithmetic = Adam;  // and of what is derived from it
+
   // Scalars of one step.
   float step_size = 0;  // learning rate / (1 - beta1^t)
   float beta1 = 0;

@@ -194,7 +194,7 @@ struct Waiting {
   std::uint16_t steps[kChunk / Of::kBlock];  // of each block
 
   // What does not wait for the values.
-  void begin(const RoleView& view, const Noise& noise, std::int64_t at, int elements) {
+  HWY_NOINLINE void begin(const RoleView& view, const Noise& noise, std::int64_t at, int elements) {
     if constexpr (Of::kIsPacked) std::copy_n(view.steps + at / Of::kBlock, elements / Of::kBlock, steps);
     if constexpr (Of::kTakesDraws) {
       HWY_NAMESPACE::lines(rounding_noise(view.codec.rounding, noise), at / kGroup, elements / kGroup, lines);
@@ -218,7 +218,7 @@ struct Waiting {
       for (int e = block * Of::kBlock; e < (block + 1) * Of::kBlock; e += kGroup) on_move(e / kGroup);
     }
   }
-  void store(const RoleView& view, std::int64_t at, int elements) const {
+  HWY_NOINLINE void store(const RoleView& view, std::int64_t at, int elements) const {
     if constexpr (!Of::kIsPacked) {
       std::memcpy(view.codes + 4 * at, room.values, static_cast<std::size_t>(4 * elements));
     } else {

@@ -196,6 +196,19 @@ class UpdateLoop {
   }
 };
 
+// Rules of one arithmetic share their loops.
+template <class R>
+struct ArithmeticOf {
+  using Type = R;
+};
+template <class R>
+requires requires {
+  typename R::Arithmetic;
+}
+struct ArithmeticOf<R> {
+  using Type = typename R::Arithmetic;
+};
+
 // The loop compiled for a tensor's codecs; null: there is none.
 template <class R>
 constexpr bool keeps(Role role) {
@@ -235,7 +248,10 @@ FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
     const auto look = [&](auto set) {
       constexpr fused::Codecs kCodecs = codecs_of<R, set>();
       if constexpr (takes<R>(kCodecs)) {
-        if (serves(kCodecs, roles)) found = UpdateLoop<R, kCodecs>::run;
+        if (!serves(kCodecs, roles)) return;
+        found = [](const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
+          return UpdateLoop<typename ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
+        };
       }
     };
     (look(std::integral_constant<int, kSet>()), ...);
