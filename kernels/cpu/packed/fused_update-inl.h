@@ -241,6 +241,10 @@ inline bool serves(const fused::Codecs& compiled, const RoleArray<RoleView>& rol
   }
   return true;
 }
+template <class R, fused::Codecs kCodecs>
+std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
+  return UpdateLoop<typename ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
+}
 template <class R>
 FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   FusedUpdate<R> found = nullptr;
@@ -248,10 +252,7 @@ FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
     const auto look = [&](auto set) {
       constexpr fused::Codecs kCodecs = codecs_of<R, set>();
       if constexpr (takes<R>(kCodecs)) {
-        if (!serves(kCodecs, roles)) return;
-        found = [](const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
-          return UpdateLoop<typename ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
-        };
+        if (serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
       }
     };
     (look(std::integral_constant<int, kSet>()), ...);
