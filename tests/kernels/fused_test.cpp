@@ -148,7 +148,7 @@ TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
 }
 
 TEST_F(Fused, ThreadsDoNotMatter) {
-  const std::int64_t n = 300000;
+  const std::int64_t n = 70000;
   for (const fused::Codecs& codecs : fused::kCodecs) {
     for (const Rule& rule : every_rule()) {
       if (!takes(rule, codecs)) continue;
