@@ -65,6 +65,9 @@ LPMM_HD std::uint16_t float_to_bf16_stochastic(float x, std::uint32_t draw) {
 // no product of a map entry and a step is subnormal.
 inline constexpr float kMaxMagnitude = 0x1p120F;
 inline constexpr float kMinStep = 0x1p-100F;
+LPMM_HD bool is_step(std::uint16_t step) {
+  return step == 0 || (step < 0x7F80U && bf16_to_float(step) >= kMinStep);
+}
 // A new sticky step leaves this much room above the largest element; an old one is dropped when the largest
 // element falls below this share of its range, which must be less than the last gap of int3 leaves, 2/3: a
 // value as it is stored keeps its step.

@@ -22,7 +22,7 @@ inline constexpr std::int64_t kTile = 4096;  // a multiple of every block and of
 struct RoleView {
   Codec codec;
   std::uint8_t* codes = nullptr;   // 64-byte aligned; null where the tensor has no such role
-  std::uint16_t* steps = nullptr;  // bf16, one per block
+  std::uint16_t* steps = nullptr;  // bf16, one per block; is_step() of kernels/codec.h holds
   std::int64_t elements = 0;       // of the whole tensor
 };
 

@@ -251,7 +251,7 @@ void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std
 const Published& gpt_hugging_face() {
   static constexpr Published kPublished{
       .by = "Hugging Face",
-      .tokenizer = {kGpt2Tokenizer, {{{kGpt2Tokens, "vocab.json"}, {kGpt2Merges, "merges.txt"}}}},
+      .tokenizer = {kGpt2Tokenizer, {{{kGpt2Tokens, kHuggingFaceTokens}, {kGpt2Merges, kHuggingFaceMerges}}}},
       .is_at = is_gpt2,
       .read = read_gpt2,
       .load = load_gpt2,

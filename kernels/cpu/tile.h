@@ -36,7 +36,8 @@ struct TileKernels {
   // Bits of the largest magnitude of each block.
   void (*largest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
 
-  void (*add_scaled)(float* sum, const float* addend, float scale, std::int64_t count);  // any alignment
+  void (*add_scaled)(float* sum, const float* addend, float scale,
+                     std::int64_t count);  // addend of any alignment
   // One sum for each piece, in the order of kernels/sums.h.
   void (*square_sums)(const float* values, std::int64_t count, double* sums);
   // Any count and alignment, from a group's first element on. Stochastic with `lines`, else to nearest.

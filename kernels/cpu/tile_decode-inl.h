@@ -126,12 +126,7 @@ HWY_INLINE void store_pair(VF low, VF high, float* HWY_RESTRICT to) {
   hn::StoreU(low, DF(), to);
   hn::StoreU(high, DF(), to + kLanes);
 }
-// To nearest bf16, in the upper halves. What is stored is never NaN, and never too large.
-HWY_INLINE VU rounded_to_bf16(VF x) {
-  const VU u = hn::BitCast(DU(), x);
-  const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(DU(), 1));
-  return hn::Add(hn::Add(u, hn::Set(DU(), 0x7FFF)), odd);
-}
+// What is stored is never NaN, and never too large.
 HWY_INLINE void store_pair(VF low, VF high, std::uint16_t* HWY_RESTRICT to) {
   const hn::Repartition<std::uint16_t, DU> d16;
   const auto halves =

@@ -94,8 +94,7 @@ void to_bf16_loop(const float* HWY_RESTRICT values, const NoiseLine* HWY_RESTRIC
     }
     const VF x = hn::LoadU(DF(), values + i);
     const VU u = hn::BitCast(du, x);
-    const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1));
-    VU rounded = hn::Add(hn::Add(u, hn::Set(du, 0x7FFF)), odd);
+    VU rounded = rounded_to_bf16(x);
     if constexpr (kStochastic) {
       const auto ordinary = hn::Lt(hn::Abs(x), hn::BitCast(DF(), hn::Set(du, 0x7F7F0000)));
       rounded = hn::IfThenElse(hn::RebindMask(du, ordinary), hn::Add(u, draws.next()), rounded);

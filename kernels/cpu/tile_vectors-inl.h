@@ -29,7 +29,6 @@ using VI = hn::Vec<DI>;
 using VU = hn::Vec<DU>;
 using VU64 = hn::Vec<DU64>;
 constexpr std::int64_t kLanes = HWY_MAX_BYTES / 4;
-constexpr std::int64_t kRow = 16;  // elements that share a draw of 16 neighbouring calls
 
 // Four vectors of neighbouring elements go through each operation side by side: alone, one would wait for its
 // own results most of the time.
@@ -72,6 +71,13 @@ HWY_INLINE VI truncate_to_int(VF x) {
 #else
   return VI{_mm_cvttps_epi32(x.raw)};
 #endif
+}
+
+// To nearest bf16, in the upper halves, for what is not NaN.
+HWY_INLINE VU rounded_to_bf16(VF x) {
+  const VU u = hn::BitCast(DU(), x);
+  const VU odd = hn::And(hn::ShiftRight<16>(u), hn::Set(DU(), 1));
+  return hn::Add(hn::Add(u, hn::Set(DU(), 0x7FFF)), odd);
 }
 
 // The draws of a group, a vector of neighbouring lanes at a time.

@@ -6,7 +6,7 @@
 namespace lpmm {
 
 struct Adam {
-  using Arithmetic = Adam;  // and of what is derived from it
+  using Arithmetic = Adam;
 
   // Scalars of one step.
   float step_size = 0;  // learning rate / (1 - beta1^t)

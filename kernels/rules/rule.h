@@ -8,12 +8,12 @@
 //   kName, kHelp; kStates, the roles it keeps from step to step;
 //   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses() and problem();
 //   make(), which makes a step's scalars from settings in fp64;
-//   feed_back() and kMomentumSetting, the key of the momentum's share that stays, or kNoFeedback, why there
-//   is
-//     none: what rounding took from the parameter, `error` = wanted - stored, comes back through the momentum
+//   feed_back() and kMomentumSetting, the key of the momentum's share that stays, or kNoFeedback, why not:
+//     what rounding took from the parameter, `error` = wanted - stored, comes back through the momentum
 //     (ECO, arXiv 2601.22101);
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
 //     into the momentum;
+//   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
 #pragma once

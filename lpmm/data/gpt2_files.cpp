@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -54,6 +55,15 @@ std::string read_part(const std::string& path) {
         "(`lpmm data get gpt2-bpe` downloads them)",
         e.what()));
   }
+}
+
+// By its first name, unless it is there by the second alone.
+std::string file_of(const std::string& folder, std::string_view name, std::string_view other) {
+  std::error_code error;
+  const std::filesystem::path first = std::filesystem::path(folder) / name;
+  const std::filesystem::path second = std::filesystem::path(folder) / other;
+  return (!std::filesystem::exists(first, error) && std::filesystem::exists(second, error) ? second : first)
+      .string();
 }
 
 void read_tokens(const std::string& path, Gpt2Files& files) {
@@ -154,8 +164,8 @@ std::uint32_t checksum(const Gpt2Files& files) {
 Gpt2Files read_gpt2_files(const std::string& folder) {
   if (folder.empty()) throw RunError("GPT-2's tokenizer needs a folder with its encoder.json and vocab.bpe");
   Gpt2Files files;
-  read_tokens(fmt::format("{}/{}", folder, kGpt2Tokens), files);
-  read_merges(fmt::format("{}/{}", folder, kGpt2Merges), files);
+  read_tokens(file_of(folder, kGpt2Tokens, kHuggingFaceTokens), files);
+  read_merges(file_of(folder, kGpt2Merges, kHuggingFaceMerges), files);
   files.checksum = checksum(files);
   return files;
 }

@@ -1,4 +1,5 @@
-// The two files of a GPT-2 tokenizer, as OpenAI wrote them: encoder.json and vocab.bpe.
+// The two files of a GPT-2 tokenizer, as OpenAI wrote them: encoder.json and vocab.bpe, or vocab.json and
+// merges.txt.
 #pragma once
 
 #include <cstdint>

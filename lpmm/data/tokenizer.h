@@ -16,9 +16,11 @@
 
 namespace lpmm {
 
-// What data.tokenizer calls GPT-2's, the files that hold it, and how many tokens OpenAI's has.
+// What data.tokenizer calls GPT-2's, the files that hold it as OpenAI and as Hugging Face name them, and how
+// many tokens OpenAI's has.
 inline constexpr std::string_view kGpt2Tokenizer = "gpt2", kGpt2Tokens = "encoder.json",
-                                  kGpt2Merges = "vocab.bpe";
+                                  kGpt2Merges = "vocab.bpe", kHuggingFaceTokens = "vocab.json",
+                                  kHuggingFaceMerges = "merges.txt";
 inline constexpr int kGpt2Vocabulary = 50257;
 
 // Never changes after it is made, so any number of threads may use one.
@@ -58,8 +60,8 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 // One id for each distinct character (code point) of `text`, in code point order. Throws UsageError where the
 // text is empty or not UTF-8.
 std::unique_ptr<Tokenizer> make_character_tokenizer(std::string_view text);
-// GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them. Throws
-// RunError naming the file and what is wrong with it.
+// GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them, or under
+// Hugging Face's names. Throws RunError naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
 // The tokenizer that describe() described; `folder` is read for gpt2 alone. Throws RunError where the
 // description is none, or the folder's files are not those it was made from.

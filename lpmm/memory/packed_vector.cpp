@@ -111,7 +111,7 @@ void PackedVector::load(const std::string& path) {
     std::vector<std::uint16_t> steps(read.back().size() / 2);
     std::memcpy(steps.data(), read.back().data(), read.back().size());
     for (const std::uint16_t step : steps) {
-      if (step >= 0x7F80) throw refuse(fmt::format("{} holds what is no step", part.name));
+      if (!is_step(step)) throw refuse(fmt::format("{} holds what is no step", part.name));
     }
   }
   restore_progress(file.metadata(), path);

@@ -188,7 +188,7 @@ OpenedCheckpoint open_checkpoint(const std::string& path) {
 void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   const bool wide = entry.dtype == "F32";
   if (!wide && entry.dtype != "BF16") return;
-  const bool is_step = entry.name.ends_with(".steps");
+  const bool are_steps = entry.name.ends_with(".steps");
   std::vector<std::byte> piece(1 << 18);
   for (std::uint64_t at = 0; at < entry.bytes; at += piece.size()) {
     const auto now = std::span(piece).first(std::min<std::uint64_t>(piece.size(), entry.bytes - at));
@@ -196,10 +196,9 @@ void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry) {
     for (std::size_t i = wide ? 2 : 0; i < now.size(); i += wide ? 4 : 2) {
       // The upper half of an fp32 number tells as much as bf16.
       const auto high = static_cast<std::uint32_t>(now[i]) | static_cast<std::uint32_t>(now[i + 1]) << 8;
-      if ((high & 0x7F80U) == 0x7F80U || (is_step && (high & 0x8000U) != 0)) {
-        throw RunError(fmt::format(
-            "{}: tensor {} holds {} at byte {}", file.path(), entry.name,
-            is_step ? "a step that is negative or not finite" : "a value that is not finite", at + i));
+      if ((high & 0x7F80U) == 0x7F80U || (are_steps && !is_step(static_cast<std::uint16_t>(high)))) {
+        throw RunError(fmt::format("{}: tensor {} holds {} at byte {}", file.path(), entry.name,
+                                   are_steps ? "what is no step" : "a value that is not finite", at + i));
       }
     }
   }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 
 #include "kernels/cpu/packed/rule_loops.h"
@@ -56,7 +57,7 @@ bool takes(const Rule& rule, const fused::Codecs& codecs) {
   return !fused::is_none(codecs[Role::kAccumulator]) || std::holds_alternative<Sgd>(rule);
 }
 
-enum class Kind { kCalm, kJumps, kZeros, kOverflow };
+enum class Kind { kCalm, kJumps, kZeros, kOverflow, kNotANumber };
 
 // Values of many sizes per block, so that some steps move and some stay; where asked for, empty blocks.
 std::vector<float> gradient_of(std::int64_t n, std::uint32_t seed, Kind kind) {
@@ -66,6 +67,7 @@ std::vector<float> gradient_of(std::int64_t n, std::uint32_t seed, Kind kind) {
     if (kind == Kind::kJumps && block % 3 == seed % 3) g[i] *= 40.0F;
     if (kind == Kind::kZeros && block % 5 < 2) g[i] = 0.0F;
     if (kind == Kind::kOverflow && i % 1000 == 700) g[i] = 1e30F;
+    if (kind == Kind::kNotANumber && i % 1000 == 701) g[i] = std::numeric_limits<float>::quiet_NaN();
   }
   return g;
 }
@@ -73,6 +75,7 @@ std::vector<float> gradient_of(std::int64_t n, std::uint32_t seed, Kind kind) {
 struct Trained {
   Tensors roles;
   bool storable = true;
+  double squares = 0;  // of all folds
 };
 Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std::int64_t n, Kind kind) {
   Pool pool(threads);
@@ -84,10 +87,22 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
   const bool has_accumulator = views[Role::kAccumulator].codes != nullptr;
   const Role folded = has_accumulator ? Role::kAccumulator : Role::kMomentum;
   for (std::uint32_t step = 1; step <= 3; ++step) {
-    const std::vector<float> g = gradient_of(n, 10 * step, kind);
-    FoldArgs fold_args;
-    fold_args.noise = {5, 1, step, noise_stream(folded)};
-    fold(pool, views[folded], 0, n, g.data(), fold_args);
+    // Two microbatches, the second in two parts.
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const std::vector<float> g = gradient_of(n, 10 * step + k, kind);
+      FoldArgs fold_args;
+      fold_args.scale = 0.5F;
+      fold_args.noise = {5, 1, step, noise_stream(folded, k)};
+      fold_args.want_square_sum = true;
+      const std::int64_t part = k == 0 ? 0 : n / 512 * 256;
+      for (const std::int64_t first : {std::int64_t{0}, part}) {
+        const std::int64_t count = first == part ? n - part : part;
+        const FoldResult result = fold(pool, views[folded], first, count, g.data() + first, fold_args);
+        out.storable = result.finite && out.storable;
+        if (result.finite) out.squares += result.square_sum;
+        if (part == 0) break;
+      }
+    }
     UpdateArgs args;
     args.roles = views;
     args.noise = {5, 1, step, 0};
@@ -120,7 +135,8 @@ TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
       for (Codec& codec : codecs) codec.rounding = takes_draws(codec.rounding) ? draws : codec.rounding;
       for (const Rule& rule : rules_to_fuse()) {
         if (!takes(rule, codecs)) continue;
-        for (const Kind kind : {Kind::kCalm, Kind::kJumps, Kind::kZeros, Kind::kOverflow}) {
+        for (const Kind kind :
+             {Kind::kCalm, Kind::kJumps, Kind::kZeros, Kind::kOverflow, Kind::kNotANumber}) {
           for (const std::int64_t n : {255, 384, 2048 + 512 + 100}) {
             use_simd_level("scalar");
             const Trained expected = trained(1, codecs, rule, n, kind);
@@ -132,7 +148,8 @@ TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
                 EXPECT_TRUE(has_fused_loop(rule, expected.roles.views)) << level;
               }
               const Trained out = trained(1, codecs, rule, n, kind);
-              EXPECT_TRUE(out.roles == expected.roles && out.storable == expected.storable)
+              EXPECT_TRUE(out.roles == expected.roles && out.storable == expected.storable &&
+                          out.squares == expected.squares)
                   << level << ", p " << to_string(codecs[Role::kParameter].format) << ", m "
                   << to_string(codecs[Role::kMomentum].format) << ", rule " << rule.index() << ", kind "
                   << static_cast<int>(kind) << ", n " << n;
@@ -154,7 +171,7 @@ TEST_F(Fused, ThreadsDoNotMatter) {
       if (!takes(rule, codecs)) continue;
       const Trained one = trained(1, codecs, rule, n, Kind::kJumps),
                     three = trained(3, codecs, rule, n, Kind::kJumps);
-      EXPECT_TRUE(one.roles == three.roles) << rule.index();
+      EXPECT_TRUE(one.roles == three.roles && one.squares == three.squares) << rule.index();
     }
   }
 }

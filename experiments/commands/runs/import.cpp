@@ -40,11 +40,21 @@ void remove_half_import(const RunFolder& out) {
   if (checkpoint_run(checkpoint).contains(kSource)) fs::remove_all(checkpoint, error);
 }
 
+std::filesystem::path folder_of(const std::string& path) {
+  namespace fs = std::filesystem;
+  return fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
+}
+
+// Whether a folder holds the publisher's tokenizer, under either name.
+bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::path& folder) {
+  return std::filesystem::exists(folder / tokenizer.files[0].ours) ||
+         std::filesystem::exists(folder / tokenizer.files[0].theirs);
+}
+
 // What `export --hf` wrote beside the model; null where there is none.
 ordered_json exported_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
-  const fs::path file = folder / kOwnTokenizer;
+  const fs::path file = folder_of(path) / kOwnTokenizer;
   return fs::exists(file) ? parse_json(read_text(file.string(), std::uint64_t{1} << 26)) : ordered_json();
 }
 
@@ -56,7 +66,7 @@ ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
   }
   const std::string folder = gpt2_folder(config.data.text);
   const PublishedTokenizer& published = family_of(config.model.name).published->tokenizer;
-  if (std::filesystem::exists(std::filesystem::path(folder) / published.files[0].ours)) {
+  if (has_tokenizer(published, folder)) {
     const auto tokenizer = make_text_tokenizer(config.data.text, "");
     if (tokenizer->vocabulary() <= config.model.integer(kVocabulary)) return tokenizer->describe();
     if (!o.folder.empty()) {
@@ -78,6 +88,9 @@ RunConfig imported_config(const ImportArguments& o) {
   config.data.set = "text";
   config.data.text.tokenizer = published.tokenizer.name;
   config.data.text.folder = o.folder;
+  if (o.folder.empty() && has_tokenizer(published.tokenizer, folder_of(o.path))) {
+    config.data.text.folder = folder_of(o.path).string();
+  }
   config.data.text.length = config.model.integer(kContext);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
@@ -129,8 +142,10 @@ void add_import_command(CLI::App& program, Action& action) {
       ->required()
       ->type_name("DIR");
   command->add_option("--preset", o->preset, "memory policy of the parameters")->capture_default_str();
-  command->add_option("--vocab", o->folder,
-                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
+  command->add_option(
+      "--vocab", o->folder,
+      "folder of gpt2's encoder.json and vocab.bpe, or vocab.json and merges.txt (default: that of the "
+      "model, else gpt2-bpe in the data folder)");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Examples:

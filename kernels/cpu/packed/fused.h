@@ -10,9 +10,9 @@
 
 namespace lpmm::kernels {
 
-// Updates [first, first + count) of a tensor from its start on and returns how many elements are done: those
-// of whole groups (blocks, where they are larger), or those before the first group with a value that is not
-// storable. Does not count statistics.
+// Updates [first, first + count) of a tensor, where a group and a block begin at `first`, and returns how
+// many elements are done: those of whole groups (blocks, where they are larger), or those before the first
+// chunk of groups with a value that is not storable, or was not at a first try. Does not count statistics.
 template <class R>
 using FusedUpdate = std::int64_t (*)(const R& rule, const UpdateArgs& args, std::int64_t first,
                                      std::int64_t count);

@@ -37,6 +37,7 @@ class FoldLoop {
  private:
   using Of = FusedRole<Role::kAccumulator, kCodec>;
   static constexpr int kChunk = kCalls * kGroup;
+  static_assert(kChunk % kPiece == 0 && kPiece % Of::kBlock == 0);
 
   // False: nothing was written, for some sum is not storable.
   static bool fold_chunk(const RoleView& view, std::int64_t at, int elements, const float* contribution,

@@ -42,6 +42,7 @@ struct FusedRole {
   // Where blocks are smaller than groups, a group has parts with steps of their own.
   static constexpr int kPart = kBlock < kGroup ? kBlock : kGroup;
   static constexpr int kParts = kGroup / kPart;
+  static_assert(kParts <= 2 && kPart % kSideBySide == 0);
   using Code = CodeOf<kIsWide>;
   static_assert(kIsPacked || kBits == 32 || fused::is_none(kCodec));
 };
@@ -189,9 +190,9 @@ struct Lane {
 template <class Of, int kChunk>
 struct Waiting {
   Room<Of, kChunk> room;
-  NoiseLine lines[kChunk / kGroup];
-  std::uint32_t most[kChunk / Of::kPart];    // bits of the largest magnitude of each part
-  std::uint16_t steps[kChunk / Of::kBlock];  // of each block
+  NoiseLine lines[kChunk / kGroup] = {};
+  std::uint32_t most[kChunk / Of::kPart];         // bits of the largest magnitude of each part
+  std::uint16_t steps[kChunk / Of::kBlock] = {};  // of each block
 
   // What does not wait for the values.
   HWY_NOINLINE void begin(const RoleView& view, const Noise& noise, std::int64_t at, int elements) {

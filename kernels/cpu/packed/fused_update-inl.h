@@ -49,6 +49,9 @@ class UpdateLoop {
   static constexpr int kChunk = kTakesDraws ? kCalls * kGroup : kSpan;
   static constexpr int kGroups = kChunk / kGroup;
   static_assert(kChunk % kSpan == 0);
+  static_assert(!FeedsBack<R> || !is_packed(kCodecs[Role::kParameter].format) ||
+                    kCodecs[Role::kParameter].step_mode == StepMode::kSticky,
+                "what a parameter rounds to must be known before the states are written");
 
   static constexpr bool kHasGradient = !fused::is_none(kCodecs[Role::kAccumulator]);
   template <Role kRole>
@@ -196,7 +199,7 @@ class UpdateLoop {
   }
 };
 
-// Rules of one arithmetic share their loops.
+// Rules of one arithmetic share their loops (kernels/rules/rule.h).
 template <class R>
 struct ArithmeticOf {
   using Type = R;
@@ -209,7 +212,6 @@ struct ArithmeticOf<R> {
   using Type = typename R::Arithmetic;
 };
 
-// The loop compiled for a tensor's codecs; null: there is none.
 template <class R>
 constexpr bool keeps(Role role) {
   return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
@@ -245,6 +247,7 @@ template <class R, fused::Codecs kCodecs>
 std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
   return UpdateLoop<typename ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
 }
+// The loop compiled for a tensor's codecs; null: there is none.
 template <class R>
 FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   FusedUpdate<R> found = nullptr;

@@ -260,10 +260,16 @@ TEST_F(TextProgram, ExportBringsTheFilesOfGpt2sTokenizer) {
   EXPECT_EQ(out.err, "");
   EXPECT_EQ(read_file(path("hf/vocab.json")), read_file(folder + "/encoder.json"));
   EXPECT_EQ(read_file(path("hf/merges.txt")), read_file(folder + "/vocab.bpe"));
-  const Outcome back = run_lpmm(
-      {"import", path("hf"), "--preset", "fp32", "--vocab", folder, "--out", path("back"), "--json"});
-  ASSERT_EQ(back.code, 0) << back.err;
-  EXPECT_EQ(back.json()["tokenizer"], "gpt2");
+  // They come back from there, or from a folder that is named.
+  for (const std::string& from : {path("hf"), folder}) {
+    const std::string to = path(from == folder ? "named" : "back");
+    std::vector<std::string> command = {"import", path("hf"), "--preset", "fp32", "--out", to, "--json"};
+    if (from == folder) command.insert(command.end(), {"--vocab", folder});
+    const Outcome back = run_lpmm(command);
+    ASSERT_EQ(back.code, 0) << back.err;
+    EXPECT_EQ(back.json()["tokenizer"], "gpt2");
+    EXPECT_EQ(run_lpmm({"sample", to, "--tokens", "3", "--prompt", "th"}).code, 0);
+  }
 
   // Others than the run's, or none: said, and left out.
   tiny_bpe(folder, {"t h"});
