@@ -74,13 +74,10 @@ constexpr Codec folded(const fused::Codecs& codecs) {
 }
 inline FusedFold fused_fold(const Codec& codec) {
   FusedFold found = nullptr;
-  [&]<int... kSet>(std::integer_sequence<int, kSet...>) {
-    ((fused::serves(folded(fused::kCodecs[kSet]), codec)
-          ? void(found = FoldLoop<folded(fused::kCodecs[kSet])>::run)
-          : void()),
-     ...);
-  }
-  (std::make_integer_sequence<int, fused::kCodecSets>());
+  each_codec_set([&](auto set) {
+    constexpr Codec kFolded = folded(fused::kCodecs[set]);
+    if (fused::serves(kFolded, codec)) found = FoldLoop<kFolded>::run;
+  });
   return found;
 }
 

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/cpu/packed/numbers-inl.h"
@@ -22,6 +23,15 @@ HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+
+// Calls body(set) for each of fused::kCodecs, the place in it known to the compiler.
+template <class Body>
+void each_codec_set(const Body& body) {
+  [&]<int... kSet>(std::integer_sequence<int, kSet...>) {
+    (body(std::integral_constant<int, kSet>()), ...);
+  }
+  (std::make_integer_sequence<int, fused::kCodecSets>());
+}
 
 // One role of the tensor, its codec known to the compiler.
 template <Role kOf, Codec kOfCodec>

@@ -59,10 +59,7 @@ class UpdateLoop {
 
   template <class Body>
   static HWY_INLINE void each_state(const Body& body) {
-    [&]<std::size_t... kState>(std::index_sequence<kState...>) {
-      (body(Of<R::kStates[kState]>()), ...);
-    }
-    (std::make_index_sequence<R::kStates.size()>());
+    HWY_NAMESPACE::each_state<R>([&](auto state) { body(Of<state()>()); });
   }
   template <class Body>
   static HWY_INLINE void each_written(const Body& body) {
@@ -251,16 +248,12 @@ std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first
 template <class R>
 FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   FusedUpdate<R> found = nullptr;
-  [&]<int... kSet>(std::integer_sequence<int, kSet...>) {
-    const auto look = [&](auto set) {
-      constexpr fused::Codecs kCodecs = codecs_of<R, set>();
-      if constexpr (takes<R>(kCodecs)) {
-        if (serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
-      }
-    };
-    (look(std::integral_constant<int, kSet>()), ...);
-  }
-  (std::make_integer_sequence<int, fused::kCodecSets>());
+  each_codec_set([&](auto set) {
+    constexpr fused::Codecs kCodecs = codecs_of<R, set>();
+    if constexpr (takes<R>(kCodecs)) {
+      if (serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
+    }
+  });
   return found;
 }
 

@@ -7,7 +7,12 @@
 #define LPMM_KERNELS_CPU_PACKED_NUMBERS_INL_H_
 #endif
 
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/roles.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
@@ -50,6 +55,15 @@ inline Number sign(const Number& a) {
     return hn::Sub(hn::IfThenElseZero(hn::Gt(a.v[i], zero), one),
                    hn::IfThenElseZero(hn::Lt(a.v[i], zero), one));
   });
+}
+
+// Calls body(role) for each state of a rule, the role known to the compiler.
+template <class R, class Body>
+HWY_INLINE void each_state(const Body& body) {
+  [&]<std::size_t... kState>(std::index_sequence<kState...>) {
+    (body(std::integral_constant<Role, R::kStates[kState]>()), ...);
+  }
+  (std::make_index_sequence<R::kStates.size()>());
 }
 
 #endif

@@ -27,14 +27,6 @@ HWY_INLINE void store_number(const Number& x, float* HWY_RESTRICT to) {
   each([&](int i) { hn::Store(x.v[i], DF(), to + i * kLanes); });
 }
 
-template <class R, class Body>
-HWY_INLINE void each_state(const Body& body) {
-  [&]<std::size_t... kState>(std::index_sequence<kState...>) {
-    (body(std::integral_constant<Role, R::kStates[kState]>()), ...);
-  }
-  (std::make_index_sequence<R::kStates.size()>());
-}
-
 template <class R>
 struct Loops {
   static HWY_INLINE void load(const TileValues& values, std::int64_t i, Elements<Number>& x) {
