@@ -185,21 +185,20 @@ LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float st
   return 0.0F;
 }
 
-// Fixed point: `position` >= 0 or not, counted in codes, with 2^fraction_bits parts per code.
-LPMM_HD std::int32_t round_position(float position, int fraction_bits, std::uint32_t draw) {
-  const auto parts = static_cast<std::int32_t>(rintf(position * static_cast<float>(1 << fraction_bits)));
-  return (parts * (1 << (16 - fraction_bits)) + static_cast<std::int32_t>(draw)) >> 16;
-}
-
-// The draw that makes round_position and the comparisons below round to nearest.
+// The draw that makes the functions below round to nearest.
 inline constexpr std::uint32_t kNearestDraw = 0x8000U;
 inline constexpr int kCurvedBits = 13;  // of the positions in softsign and in zones
+
+// Fixed point: a position, >= 0 or not, counted in parts of 2^-bits of a code.
+LPMM_HD std::int32_t round_parts(float parts, int bits, std::uint32_t draw) {
+  return (static_cast<std::int32_t>(rintf(parts)) + static_cast<std::int32_t>(draw >> (16 - bits))) >> bits;
+}
 
 // The encoders of the codings. All take step > 0 and |x| <= map_limit * step; `draw` is kNearestDraw where
 // nothing is drawn.
 
 LPMM_HD std::int32_t round_linear(float y, bool stochastic, std::uint32_t draw) {
-  return stochastic ? round_position(y, 16, draw) : static_cast<std::int32_t>(rintf(y));
+  return stochastic ? round_parts(y * 0x1p16F, 16, draw) : static_cast<std::int32_t>(rintf(y));
 }
 
 // The entries are k*k*unit. The root is that of the value itself, which a rule that divides by it has taken
@@ -220,13 +219,21 @@ LPMM_HD std::int32_t encode_square_root(float x, float step, float levels, bool 
 
 // The rest reaches the decoded values only to a few units of fp32; positions are rounded to 2^-13.
 
-// Entries k / (2L - k). Between k and k+1 the fraction is ((2L-k) y - k) (2L-k-1) / 2L.
+// Entries k / (2L - k). From k to k+1 the position of y is on the line y (2L-k)(2L-k-1) / 2L + k(k+1) / 2L,
+// in parts of 2^-13. Beside an entry either line leads to its code; elsewhere the position is on the lowest.
+struct SoftsignLine {
+  float slope, start;
+};
+LPMM_HD constexpr SoftsignLine softsign_line(int k, int limit) {
+  const float parts = static_cast<float>(1 << kCurvedBits) / static_cast<float>(2 * limit);
+  return {static_cast<float>((2 * limit - k) * (2 * limit - k - 1)) * parts,
+          static_cast<float>(k * (k + 1)) * parts};
+}
 LPMM_HD std::int32_t encode_softsign(float x, float step, int limit, std::uint32_t draw) {
   const float y = fabsf(x) * (1.0F / step);
-  const float twice = static_cast<float>(2 * limit);
-  const float k = floorf(twice * y / (1.0F + y));
-  const float fraction = ((twice - k) * y - k) * ((twice - k - 1.0F) * (1.0F / twice));
-  const std::int32_t code = static_cast<std::int32_t>(k) + round_position(fraction, kCurvedBits, draw);
+  const auto k = static_cast<std::int32_t>(static_cast<float>(2 * limit) * y / (1.0F + y));
+  const SoftsignLine line = softsign_line(k, limit);
+  const std::int32_t code = round_parts(fmaf(line.slope, y, line.start), kCurvedBits, draw);
   return x < 0.0F ? -code : code;
 }
 
@@ -237,7 +244,8 @@ LPMM_HD std::int32_t encode_zones(MapTable table, float x, float step, std::uint
   float position = (magnitude - zone->first) * zone->scale;
   position = position > 0.0F ? position : 0.0F;
   if (position > zone->last) position = zone->last + (position - zone->last) * zone->stretch;
-  const std::int32_t number = zone->number + round_position(position, kCurvedBits, draw);
+  const std::int32_t number =
+      zone->number + round_parts(position * static_cast<float>(1 << kCurvedBits), kCurvedBits, draw);
   return table.zero + (x < 0.0F ? -number : number);
 }
 

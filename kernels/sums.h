@@ -14,7 +14,7 @@ inline constexpr int kSumLanes = 16;
 inline constexpr int kPieceGroups = 8;
 inline constexpr std::int64_t kPiece = kPieceGroups * kGroup;  // elements summed as one, a subtree
 
-constexpr std::int64_t pieces_of(std::int64_t elements) {
+LPMM_HD constexpr std::int64_t pieces_of(std::int64_t elements) {
   return (elements + kPiece - 1) / kPiece;
 }
 

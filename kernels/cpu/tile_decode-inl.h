@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "kernels/codec.h"
+#include "kernels/cpu/tile_pack-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,47 +21,178 @@ namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
-// The values of a softsign format of few bits, by the low bits of the code: all of them twice over where
-// there are 8, and in vectors of 8 the positive half beside the negative one where there are 16.
-template <int kBits>
-struct SoftsignTable {
-  alignas(64) float values[16];
-  constexpr SoftsignTable() : values() {
-    constexpr int kLimit = (1 << (kBits - 1)) - 1;
-    for (int i = 0; i < 16; ++i) {
-      int code = i % (1 << kBits);
-      code = code > kLimit ? code - (1 << kBits) : code;
-      code = code < -kLimit ? -kLimit : code;
-      values[i] = static_cast<float>(code) / static_cast<float>(2 * kLimit - (code < 0 ? -code : code));
-    }
+// ---- codes of a group from its planes ------------------------------------------------------------------
+using DBytes = hn::Repartition<std::uint8_t, DF>;
+using VBytes = hn::Vec<DBytes>;
+constexpr int kByteLanes = 4 * static_cast<int>(kLanes);
+
+// Of each byte of a group, one bit of its place in a plane of one bit a code, or of two.
+template <int kWidth>
+struct PlaneBits {
+  alignas(64) std::uint8_t bits[kGroup];
+  constexpr PlaneBits() : bits() {
+    for (int i = 0; i < kGroup; ++i) bits[i] = static_cast<std::uint8_t>(1U << (i / (16 * kWidth) * kWidth));
   }
 };
-template <int kBits>
-inline constexpr SoftsignTable<kBits> kSoftsignTable;
-constexpr bool has_softsign_table(int bits) {
-  return bits <= 4 && kLanes >= 8;
-}
-template <int kBits>
-HWY_INLINE VF softsign_value(VI code) {
-  constexpr int kEntries = kLanes < (1 << kBits) ? static_cast<int>(kLanes) : 1 << kBits;
-  const auto index = hn::IndicesFromVec(DF(), hn::And(code, set(kEntries - 1)));
-  const float* values = kSoftsignTable<kBits>.values;
-  const VF low = hn::TableLookupLanes(hn::Load(DF(), values), index);
-  if constexpr (kEntries == 1 << kBits) {
-    return low;
+template <int kWidth>
+inline constexpr PlaneBits<kWidth> kPlaneBits;
+
+// A plane's bits of the codes from `at` on, kDone places up, and 0 elsewhere.
+template <int kWidth, int kDone>
+HWY_INLINE VBytes plane_bits(const std::uint8_t* HWY_RESTRICT plane, int at) {
+  constexpr DBytes d;
+  constexpr int kPlane = 16 * kWidth;  // bytes
+  if constexpr (kPlane >= kByteLanes) {
+    const VBytes bytes = hn::LoadU(d, plane + at % kPlane);
+    const int below = kWidth * (at / kPlane);
+    const VBytes moved = below > kDone ? shift_bytes_right(d, bytes, below - kDone)
+                                       : shift_bytes_left(d, bytes, kDone - below);
+    return hn::And(moved, hn::Set(d, static_cast<std::uint8_t>(((1 << kWidth) - 1) << kDone)));
   } else {
-    const VF high = hn::TableLookupLanes(hn::Load(DF(), values + kEntries), index);
-    return hn::IfNegativeThenElse(hn::BitCast(DF(), code), high, low);
+    // The vector goes over the plane several times, at another bit each.
+    VBytes bytes;
+    if constexpr (kPlane == 16) {
+      bytes = hn::LoadDup128(d, plane);
+    } else {
+      const auto half = hn::LoadU(hn::Half<DBytes>(), plane);
+      bytes = hn::Combine(d, half, half);
+    }
+    VBytes bit = hn::Load(d, kPlaneBits<kWidth>.bits + at), codes = hn::Zero(d);
+    for (int i = 0; i < kWidth; ++i, bit = hn::Add(bit, bit)) {
+      const VBytes one = hn::Set(d, static_cast<std::uint8_t>(1 << (kDone + i)));
+      codes = hn::Or(codes, hn::IfThenElseZero(hn::TestBit(bytes, bit), one));
+    }
+    return codes;
+  }
+}
+// The codes from `at` on, as bytes.
+template <int kBits, int kDone = 0>
+HWY_INLINE VBytes code_bytes(const std::uint8_t* HWY_RESTRICT planes, int at) {
+  constexpr int kWidth = plane_width(kBits - kDone);
+  const VBytes bits = plane_bits<kWidth, kDone>(planes, at);
+  if constexpr (kDone + kWidth == kBits) {
+    return bits;
+  } else {
+    return hn::Or(bits, code_bytes<kBits, kDone + kWidth>(planes + 16 * kWidth, at));
   }
 }
 
+// A vector of codes at a time, for decoding. Codes of several planes are made bytes first, all of a stretch,
+// where they fit; others are read where they lie.
+template <int kBits, bool kSigned, bool kIsLookedUp>
+class Codes {
+  static constexpr bool kHasBytes = kBits == 8 || plane_width(kBits) == kBits;
+  static constexpr bool kIsUnpacked = !kHasBytes && kBits < 8 && kByteLanes <= kGroup / 2;
+  using Byte = std::conditional_t<kSigned && (kBits == 8 || kIsUnpacked), std::int8_t, std::uint8_t>;
+
+ public:
+  // Of the elements [first, first + count) of a group, count a multiple of 64.
+  HWY_INLINE Codes(const std::uint8_t* HWY_RESTRICT planes, int first, int count) : planes_(planes) {
+    if constexpr (kIsUnpacked) {
+      constexpr DBytes d;
+      const VBytes top = hn::Set(d, static_cast<std::uint8_t>(1 << (kBits - 1)));
+#pragma GCC unroll 4
+      for (int at = first; at < first + count; at += kByteLanes) {
+        VBytes codes = code_bytes<kBits>(planes, at);
+        if constexpr (kSigned) codes = hn::Sub(hn::Xor(codes, top), top);
+        hn::Store(codes, d, bytes_ + at);
+      }
+    }
+  }
+  // Elements e..e+N-1. For a lookup, which reads no more than their bits, anything may lie above the codes.
+  HWY_INLINE VI operator()(int e) const {
+    constexpr DI di;
+    const hn::Rebind<Byte, DI> d8;
+    if constexpr (kIsUnpacked) {
+      return hn::PromoteTo(di, hn::LoadU(d8, reinterpret_cast<const Byte*>(bytes_) + e));
+    } else if constexpr (kBits == 8) {
+      return hn::PromoteTo(di, hn::LoadU(d8, reinterpret_cast<const Byte*>(planes_) + e));
+    } else if constexpr (kIsLookedUp && kHasBytes) {
+      const VI bytes = hn::PromoteTo(di, hn::LoadU(d8, planes_ + e % (16 * kBits)));
+      return hn::ShiftRightSame(bytes, kBits * (e / (16 * kBits)));
+    } else {
+      const VI codes = at_top<kBits>(planes_, e);
+      if constexpr (kSigned) return hn::ShiftRight<32 - kBits>(codes);
+      return hn::BitCast(di, hn::ShiftRight<32 - kBits>(hn::BitCast(DU(), codes)));
+    }
+  }
+
+ private:
+  // At the top of their lanes: each plane's bits go to their place, what lies above the code drops out, and
+  // what lies below it stays for the caller's shift. kLeft bits are not there yet.
+  template <int kLeft>
+  static HWY_INLINE VI at_top(const std::uint8_t* HWY_RESTRICT planes, int e) {
+    constexpr DI di;
+    if constexpr (kLeft == 0) {
+      return hn::Zero(di);
+    } else {
+      constexpr int kWidth = plane_width(kLeft);
+      const int below = kWidth * (e / (16 * kWidth));
+      const hn::Rebind<std::uint8_t, DI> d8;
+      VI part = hn::PromoteTo(di, hn::LoadU(d8, planes + e % (16 * kWidth)));
+      const bool has_neighbours = (kLeft > kWidth && below + kWidth < 8) || (kLeft < kBits && below > 0);
+      if (has_neighbours) part = hn::And(part, set(((1 << kWidth) - 1) << below));
+      part = hn::ShiftLeftSame(part, 32 - kLeft - below);
+      return hn::Or(part, at_top<kLeft - kWidth>(planes + 16 * kWidth, e));
+    }
+  }
+
+  struct None {};
+  const std::uint8_t* planes_;
+  alignas(64) std::conditional_t<kIsUnpacked, std::uint8_t[kGroup], None> bytes_;
+};
+
+// The entry of a vector that the low bits of an index name.
+HWY_INLINE VF entry_of(const float* entries, VI index) {
+#if HWY_TARGET <= HWY_AVX3
+  return VF{_mm512_permutexvar_ps(index.raw, hn::LoadU(DF(), entries).raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return VF{_mm256_permutevar8x32_ps(hn::LoadU(DF(), entries).raw, index.raw)};
+#else
+  return hn::GatherIndex(DF(), entries, hn::And(index, set(static_cast<std::int32_t>(kLanes - 1))));
+#endif
+}
+
+// Formats of few bits are looked up: by one permutation where a vector holds all entries, by two where it
+// holds half and the arithmetic is longer.
+constexpr bool is_looked_up(Coding coding, int bits) {
+  const bool is_computed =
+      coding == Coding::kLinear || coding == Coding::kLinearNoZero || coding == Coding::kSquareRoot;
+  return kLanes >= 8 && (1 << bits) <= kLanes * (is_computed ? 1 : 2);
+}
+// The entries of a coding without a map table, by the bits of the code, as often as 16 hold them.
+template <Coding kCoding, int kBits>
+struct Entries {
+  alignas(64) float values[16];
+  constexpr Entries() : values() {
+    for (int i = 0; i < 16; ++i) values[i] = value_of(i % (1 << kBits));
+  }
+  static constexpr float value_of(int code) {
+    constexpr int kLevels = 1 << kBits, kLimit = kLevels / 2 - 1;
+    const auto place = static_cast<float>(code + 1) / kLevels;
+    if (kCoding == Coding::kLinearNoZero) return place;
+    if (kCoding == Coding::kSquareRoot) return place * place;
+    if (code > kLimit) code -= kLevels;
+    if (kCoding == Coding::kLinear) return static_cast<float>(code);
+    if (code < -kLimit) code = -kLimit;
+    return static_cast<float>(code) / static_cast<float>(2 * kLimit - (code < 0 ? -code : code));
+  }
+};
+template <Coding kCoding, int kBits>
+inline constexpr Entries<kCoding, kBits> kEntries;
+
 // What a block's values are computed with.
 template <Coding kCoding, int kBits>
+using CodesOf = Codes<kBits, has_signed_codes(kCoding), is_looked_up(kCoding, kBits)>;
+template <Coding kCoding, int kBits>
 struct Decoder {
+  static constexpr bool kHasMapTable = kCoding == Coding::kDynamic || kCoding == Coding::kZones;
+  static constexpr bool kIsLookedUp = is_looked_up(kCoding, kBits);
   static constexpr float kLevels = 1 << kBits;
-  static constexpr float kUnit = kCoding == Coding::kLinearNoZero ? 1 / kLevels
-                                 : kCoding == Coding::kSquareRoot ? 1 / (kLevels * kLevels)
-                                                                  : 1.0F;
+  static constexpr float kUnit = kIsLookedUp                        ? 1.0F
+                                 : kCoding == Coding::kLinearNoZero ? 1 / kLevels
+                                 : kCoding == Coding::kSquareRoot   ? 1 / (kLevels * kLevels)
+                                                                    : 1.0F;
   VF step;
   const float* values;
 
@@ -68,58 +200,38 @@ struct Decoder {
       : step(set(block_step * kUnit)), values(table.values) {}
 
   HWY_INLINE VF operator()(VI code) const {
-    if constexpr (kCoding == Coding::kLinear) {
+    if constexpr (kIsLookedUp) {
+      return hn::Mul(looked_up(code), step);
+    } else if constexpr (kCoding == Coding::kLinear) {
       return hn::Mul(to_float(code), step);
     } else if constexpr (kCoding == Coding::kLinearNoZero) {
       return hn::Mul(to_float(hn::Add(code, set(1))), step);
     } else if constexpr (kCoding == Coding::kSquareRoot) {
       const VF k = to_float(hn::Add(code, set(1)));
       return hn::Mul(hn::Mul(k, k), step);
-    } else if constexpr (kCoding == Coding::kSoftsign && has_softsign_table(kBits)) {
-      return hn::Mul(softsign_value<kBits>(code), step);
     } else if constexpr (kCoding == Coding::kSoftsign) {
       constexpr int kLimit = (1 << (kBits - 1)) - 1;
       const VI k = hn::Max(code, set(-kLimit));
       return hn::Mul(hn::Div(to_float(k), to_float(hn::Sub(set(2 * kLimit), hn::Abs(k)))), step);
     } else {
-      static_assert(kCoding == Coding::kDynamic || kCoding == Coding::kZones);
+      static_assert(kHasMapTable);
       return hn::Mul(hn::GatherIndex(DF(), values, code), step);
     }
   }
+
+ private:
+  HWY_INLINE VF looked_up(VI code) const {
+    const float* entries = values;
+    if constexpr (!kHasMapTable) entries = kEntries<kCoding, kBits>.values;
+    const VF low = entry_of(entries, code);
+    if constexpr (1 << kBits <= kLanes) {
+      return low;
+    } else {
+      const VI top = hn::ShiftLeft<32 - kBits>(code);
+      return hn::IfNegativeThenElse(hn::BitCast(DF(), top), entry_of(entries + kLanes, code), low);
+    }
+  }
 };
-
-// The codes of elements e..e+N-1 of a group, at the top of their lanes: each plane's bits go to their place,
-// what lies above the code drops out, and what lies below it stays for the caller's shift. kLeft bits are not
-// there yet.
-template <int kBits, int kLeft>
-HWY_INLINE VI gather_planes(const std::uint8_t* HWY_RESTRICT planes, int e) {
-  const DI di;
-  if constexpr (kLeft == 0) {
-    return hn::Zero(di);
-  } else {
-    constexpr int kWidth = plane_width(kLeft);
-    const int below = kWidth * (e / (16 * kWidth));
-    const hn::Rebind<std::uint8_t, DI> d8;
-    VI part = hn::PromoteTo(di, hn::LoadU(d8, planes + e % (16 * kWidth)));
-    const bool has_neighbours = (kLeft > kWidth && below + kWidth < 8) || (kLeft < kBits && below > 0);
-    if (has_neighbours) part = hn::And(part, set(((1 << kWidth) - 1) << below));
-    part = hn::ShiftLeftSame(part, 32 - kLeft - below);
-    return hn::Or(part, gather_planes<kBits, kLeft - kWidth>(planes + 16 * kWidth, e));
-  }
-}
-
-template <int kBits, bool kSigned>
-HWY_INLINE VI codes_at(const std::uint8_t* HWY_RESTRICT planes, int e) {
-  const DI di;
-  if constexpr (kBits == 8) {
-    using Code = std::conditional_t<kSigned, std::int8_t, std::uint8_t>;
-    return hn::PromoteTo(di, hn::LoadU(hn::Rebind<Code, DI>(), reinterpret_cast<const Code*>(planes) + e));
-  } else {
-    const VI code = gather_planes<kBits, kBits>(planes, e);
-    if constexpr (kSigned) return hn::ShiftRight<32 - kBits>(code);
-    return hn::BitCast(di, hn::ShiftRight<32 - kBits>(hn::BitCast(DU(), code)));
-  }
-}
 
 // Two vectors of neighbouring values.
 HWY_INLINE void store_pair(VF low, VF high, float* HWY_RESTRICT to) {
@@ -148,11 +260,11 @@ void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RES
         continue;
       }
       const Decoder<kCoding, kBits> decoder(table, step);
+      const CodesOf<kCoding, kBits> codes_at(codes, half, kGroup / 2);
 #pragma GCC unroll 16
       for (int i = 0; i < kGroup / 2; i += static_cast<int>(2 * kLanes)) {
-        const VF low = decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i));
-        const VF high =
-            decoder(codes_at<kBits, has_signed_codes(kCoding)>(codes, half + i + static_cast<int>(kLanes)));
+        const VF low = decoder(codes_at(half + i));
+        const VF high = decoder(codes_at(half + i + static_cast<int>(kLanes)));
         store_pair(low, high, out + i);
       }
     }

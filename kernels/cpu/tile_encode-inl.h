@@ -71,19 +71,22 @@ HWY_INLINE VI with_sign_of(VF x, VI v) {
   return hn::Sub(hn::Xor(v, sign), sign);
 }
 
-// Softsign of few bits: [0, 1] in 8 cells with at most one entry k / (2L - k) inside each, so that the cell
-// of a magnitude and one comparison lead to its lower neighbour. Twice over, for 16 lanes.
+// Softsign of few bits: [0, 1] in 8 cells with at most one entry k / (2L - k) inside each, so that the
+// position is on the lower of two lines. Twice over, for 16 lanes.
 struct SoftsignCells {
   static constexpr float kPerUnit = 7.99F;  // 1 lies in the last cell, whatever rounding does
-  alignas(64) float entry[16], number[16];  // the entry inside, and how many are below the cell
+  alignas(64) float slope[16], start[16], next_slope[16], next_start[16];
 
-  constexpr explicit SoftsignCells(int limit) : entry(), number() {
+  constexpr explicit SoftsignCells(int limit) : slope(), start(), next_slope(), next_start() {
     for (int i = 0; i < 16; ++i) {
       const float begin = static_cast<float>(i % 8) / kPerUnit;
       int k = 0;
       while (entry_of(k + 1, limit) <= begin) ++k;
-      number[i] = static_cast<float>(k);
-      entry[i] = entry_of(k + 1, limit);
+      const SoftsignLine line = softsign_line(k, limit), next = softsign_line(k + 1, limit);
+      slope[i] = line.slope;
+      start[i] = line.start;
+      next_slope[i] = next.slope;
+      next_start[i] = next.start;
     }
   }
   static constexpr float entry_of(int k, int limit) {
@@ -92,7 +95,7 @@ struct SoftsignCells {
 };
 inline constexpr SoftsignCells kSoft3Cells(3), kSoft4Cells(7);
 
-// The zones of a map by column, where the coding has any.
+// The zones of a map by column, in parts, where the coding has any.
 template <Coding kCoding>
 struct ZoneColumns {
   HWY_INLINE explicit ZoneColumns(MapTable) {}
@@ -105,18 +108,32 @@ struct Columns {
     for (int i = 0; i < kColumn; ++i) {
       const Zone& zone = table.zones[i % kRepeat];
       first[i] = zone.first;
-      scale[i] = zone.scale;
-      last[i] = zone.last;
+      scale[i] = zone.scale * static_cast<float>(1 << kCurvedBits);
+      last[i] = zone.last * static_cast<float>(1 << kCurvedBits);
       stretch[i] = zone.stretch;
       number[i] = zone.number;
     }
   }
 };
 constexpr int kDynamicZones = 8;
-// The 8 of a dynamic map twice over, for 16 lanes; all of both sides else.
+// The 8 of a dynamic map twice over, for 16 lanes; all of both sides else. Zones are decades, nearly: half a
+// zone below a line through the bits of a magnitude, which are nearly its logarithm, lies the magnitude's
+// zone or the one before.
 template <>
 struct ZoneColumns<Coding::kDynamic> : Columns<2 * kDynamicZones, kDynamicZones> {
-  using Columns::Columns;
+  alignas(64) float next[2 * kDynamicZones];  // where the next zone begins
+  float slope, start;
+  explicit ZoneColumns(MapTable table) : Columns(table) {
+    int zones = 1;
+    while (zones + 1 < kDynamicZones && std::isfinite(first[zones + 1])) ++zones;
+    const auto begin = static_cast<float>(float_bits(first[1]));
+    slope = static_cast<float>(zones - 1) / (static_cast<float>(float_bits(first[zones])) - begin);
+    start = 0.5F - slope * begin;
+    for (int i = 0; i < 2 * kDynamicZones; ++i) {
+      const int zone = i % kDynamicZones + 1;
+      next[i] = zone < kDynamicZones ? first[zone] : HUGE_VALF;
+    }
+  }
 };
 template <>
 struct ZoneColumns<Coding::kZones> : Columns<2 * kZones, 2 * kZones> {
@@ -127,6 +144,7 @@ struct ZoneColumns<Coding::kZones> : Columns<2 * kZones, 2 * kZones> {
 template <Coding kCoding, bool kSigned, bool kStochastic>
 struct Encoder : ZoneColumns<kCoding> {
   static constexpr bool kIsLinear = kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero;
+  static constexpr int kDrawBits = kIsLinear || kCoding == Coding::kSquareRoot ? 16 : kCurvedBits;
   static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
 
   Quotient quotient;
@@ -197,30 +215,29 @@ struct Encoder : ZoneColumns<kCoding> {
   }
 
   HWY_INLINE void softsign(const RowsF& x, const RowsI& draw, RowsI& code) const {
-    const VF twice = set(static_cast<float>(2 * limit));
-    const VF half_inverse = set(1.0F / static_cast<float>(2 * limit));
-    const VF one = set(1.0F);
-    RowsF y, k, below;
+    RowsF y, parts;
     each([&](int i) { y[i] = hn::Mul(hn::Abs(x[i]), quotient.inverse); });
     if (kLanes >= 8 && limit <= 7) {
-      // One look at the entries around: beside an entry either neighbour leads to the same code.
       const SoftsignCells& cells = limit == 7 ? kSoft4Cells : kSoft3Cells;
       each([&](int i) {
         const VI cell = truncate_to_int(hn::Mul(y[i], set(SoftsignCells::kPerUnit)));
-        const auto above = hn::Ge(y[i], Lookup8::of(DF(), cells.entry, cell));
-        k[i] = hn::Add(Lookup8::of(DF(), cells.number, cell), hn::IfThenElseZero(above, one));
-        code[i] = truncate_to_int(k[i]);
+        const VF here = fused_multiply_add(Lookup8::of(DF(), cells.slope, cell), y[i],
+                                           Lookup8::of(DF(), cells.start, cell));
+        const VF next = fused_multiply_add(Lookup8::of(DF(), cells.next_slope, cell), y[i],
+                                           Lookup8::of(DF(), cells.next_start, cell));
+        parts[i] = hn::Min(here, next);
       });
     } else {
-      each([&](int i) { code[i] = truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))); });
-      each([&](int i) { k[i] = to_float(code[i]); });
+      const VF one = set(1.0F), twice = set(static_cast<float>(2 * limit));
+      const VF unit = set(static_cast<float>(1 << kCurvedBits) / static_cast<float>(2 * limit));
+      each([&](int i) {
+        const VF k = to_float(truncate_to_int(hn::Div(hn::Mul(twice, y[i]), hn::Add(one, y[i]))));
+        const VF below = hn::Sub(twice, k);
+        const VF slope = hn::Mul(hn::Mul(below, hn::Sub(below, one)), unit);
+        parts[i] = fused_multiply_add(slope, y[i], hn::Mul(hn::Mul(k, hn::Add(k, one)), unit));
+      });
     }
-    each([&](int i) { below[i] = hn::Sub(twice, k[i]); });
-    each([&](int i) {
-      k[i] = hn::Mul(hn::Sub(hn::Mul(below[i], y[i]), k[i]), hn::Mul(hn::Sub(below[i], one), half_inverse));
-    });
-    each([&](int i) { code[i] = hn::Add(code[i], round_position(k[i], draw[i])); });
-    each([&](int i) { code[i] = with_sign_of(x[i], code[i]); });
+    each([&](int i) { code[i] = with_sign_of(x[i], round_parts(parts[i], draw[i])); });
   }
 
   HWY_INLINE void dynamic(const RowsF& x, const RowsI& draw, RowsI& code) const {
@@ -228,14 +245,13 @@ struct Encoder : ZoneColumns<kCoding> {
     RowsI z;
     each([&](int i) {
       y[i] = hn::Mul(kSigned ? hn::Abs(x[i]) : hn::Max(x[i], hn::Zero(DF())), quotient.inverse);
-      z[i] = hn::Zero(DI());
     });
-    for (int j = 1; j < kDynamicZones; ++j) {
-      const VF start = set(this->first[j]);
-      each([&](int i) {
-        z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), hn::Ge(y[i], start))));
-      });
-    }
+    each([&](int i) {
+      const VF line = hn::Add(hn::Mul(to_float(hn::BitCast(DI(), y[i])), set(this->slope)), set(this->start));
+      z[i] = truncate_to_int(hn::Min(hn::Max(line, hn::Zero(DF())), set(kDynamicZones - 1.0F)));
+      const auto beyond = hn::Ge(y[i], Lookup8::of(DF(), this->next, z[i]));
+      z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), beyond)));
+    });
     place_in_zones<Lookup8>(z, draw, y, code);
     if constexpr (kSigned) {
       each([&](int i) {
@@ -282,15 +298,12 @@ struct Encoder : ZoneColumns<kCoding> {
           hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), Lookup::of(DF(), this->stretch, z[i])));
       y[i] = hn::IfThenElse(hn::Gt(y[i], end[i]), beyond, y[i]);
     });
-    each([&](int i) {
-      code[i] = hn::Add(Lookup::of(DI(), this->number, z[i]), round_position(y[i], draw[i]));
-    });
+    each([&](int i) { code[i] = hn::Add(Lookup::of(DI(), this->number, z[i]), round_parts(y[i], draw[i])); });
   }
 
-  HWY_INLINE VI round_position(VF position, VI draw) const {
-    if constexpr (!kStochastic) draw = set(static_cast<std::int32_t>(kNearestDraw));
-    const VI parts = round_to_int(hn::Mul(position, set(static_cast<float>(1 << kCurvedBits))));
-    return hn::ShiftRight<16>(hn::Add(hn::ShiftLeft<16 - kCurvedBits>(parts), draw));
+  HWY_INLINE VI round_parts(VF parts, VI draw) const {
+    if constexpr (!kStochastic) draw = set(1 << (kDrawBits - 1));
+    return hn::ShiftRight<kDrawBits>(hn::Add(round_to_int(parts), draw));
   }
 };
 
@@ -358,7 +371,7 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
         RowsI draw, rows;
         each([&](int i) { x[i] = hn::LoadU(DF(), values + first + row + i * kLanes); });
         if constexpr (kStochastic) {
-          each([&](int i) { draw[i] = hn::BitCast(DI(), draws.next()); });
+          each([&](int i) { draw[i] = hn::BitCast(DI(), draws.next<decltype(encoder)::kDrawBits>()); });
         }
         encoder(x, draw, rows);
         store_rows(rows, reinterpret_cast<Code*>(group) + row);

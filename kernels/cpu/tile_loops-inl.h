@@ -97,7 +97,7 @@ void to_bf16_loop(const float* HWY_RESTRICT values, const NoiseLine* HWY_RESTRIC
     VU rounded = rounded_to_bf16(x);
     if constexpr (kStochastic) {
       const auto ordinary = hn::Lt(hn::Abs(x), hn::BitCast(DF(), hn::Set(du, 0x7F7F0000)));
-      rounded = hn::IfThenElse(hn::RebindMask(du, ordinary), hn::Add(u, draws.next()), rounded);
+      rounded = hn::IfThenElse(hn::RebindMask(du, ordinary), hn::Add(u, draws.next<16>()), rounded);
     }
     const VU quiet = hn::Or(hn::ShiftRight<16>(u), hn::Set(du, 0x40));
     const VU b = hn::IfThenElse(hn::RebindMask(du, hn::Ne(x, x)), quiet, hn::ShiftRight<16>(rounded));

@@ -9,6 +9,7 @@
 
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/noise.h"
@@ -73,6 +74,20 @@ HWY_INLINE VI truncate_to_int(VF x) {
 #endif
 }
 
+// a * b + c, rounded once.
+HWY_INLINE VF fused_multiply_add(VF a, VF b, VF c) {
+#if HWY_TARGET <= HWY_AVX2
+  return hn::MulAdd(a, b, c);
+#else
+  alignas(16) float x[kLanes], y[kLanes], z[kLanes];
+  hn::Store(a, DF(), x);
+  hn::Store(b, DF(), y);
+  hn::Store(c, DF(), z);
+  for (int i = 0; i < kLanes; ++i) x[i] = std::fma(x[i], y[i], z[i]);
+  return hn::Load(DF(), x);
+#endif
+}
+
 // To nearest bf16, in the upper halves, for what is not NaN.
 HWY_INLINE VU rounded_to_bf16(VF x) {
   const VU u = hn::BitCast(DU(), x);
@@ -87,8 +102,10 @@ class Draws {
   HWY_INLINE explicit Draws(NoiseLine line)
       : next_(hn::Add(hn::Mul(hn::Set(DU(), line.slope), hn::Iota(DU(), 0)), hn::Set(DU(), line.start))),
         stride_(hn::Set(DU(), line.slope * static_cast<std::uint32_t>(kLanes))) {}
+  // Of so many bits; those of fewer are the upper ones of 16.
+  template <int kBits>
   HWY_INLINE VU next() {
-    const VU draws = hn::ShiftRight<16>(next_);
+    const VU draws = hn::ShiftRight<32 - kBits>(next_);
     next_ = hn::Add(next_, stride_);
     return draws;
   }

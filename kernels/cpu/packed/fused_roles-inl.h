@@ -85,28 +85,23 @@ struct Reader {
 template <class Of>
 struct Reader<Of, true> {
   struct Part {
-    const std::uint8_t* planes;
+    CodesOf<Of::kCoding, Of::kBits> codes;
     Decoder<Of::kCoding, Of::kBits> decoder;
-    HWY_INLINE Part(const std::uint8_t* group, float step)
-        : planes(step == 0.0F ? kZeroBlock.codes : group),
+    HWY_INLINE Part(const std::uint8_t* group, int begin, float step)
+        : codes(step == 0.0F ? kZeroBlock.codes : group, begin, Of::kPart),
           decoder(step == 0.0F ? MapTable{kZeroBlock.values} : table_of<Of::kFormat>(), step) {}
-    HWY_INLINE VF operator()(int e) const {
-      return decoder(codes_at<Of::kBits, has_signed_codes(Of::kCoding)>(planes, e));
-    }
+    HWY_INLINE VF operator()(int e) const { return decoder(codes(e)); }
   };
-  Part first, last;
+  Part parts[Of::kParts];
   HWY_INLINE Reader(const RoleView& view, std::int64_t at)
-      : first(group_of(view, at), bf16_to_float(view.steps[at / Of::kBlock])),
-        last(group_of(view, at), bf16_to_float(view.steps[(at + kGroup - 1) / Of::kBlock])) {}
-  static HWY_INLINE const std::uint8_t* group_of(const RoleView& view, std::int64_t at) {
-    return view.codes + at / kGroup * (16 * Of::kBits);
-  }
-  HWY_INLINE VF operator()(int e) const {
-    if constexpr (Of::kParts == 2) {
-      if (e >= Of::kPart) return last(e);
-    }
-    return first(e);
-  }
+      : Reader(view, at, std::make_integer_sequence<int, Of::kParts>()) {}
+  HWY_INLINE VF operator()(int e) const { return parts[e / Of::kPart](e); }
+
+ private:
+  template <int... kPart>
+  HWY_INLINE Reader(const RoleView& view, std::int64_t at, std::integer_sequence<int, kPart...>)
+      : parts{Part(view.codes + at / kGroup * (16 * Of::kBits), kPart * Of::kPart,
+                   bf16_to_float(view.steps[(at + kPart * Of::kPart) / Of::kBlock]))...} {}
 };
 
 // Where the new values of a role wait for the maxima of a chunk: as they are, or encoded with their steps.
@@ -153,7 +148,7 @@ struct Writer<Of, true> {
   HWY_INLINE void operator()(const RowsF& x, int e, RowsF& stored) {
     RowsI draw, rows;
     if constexpr (Of::kTakesDraws) {
-      each([&](int i) { draw[i] = hn::BitCast(DI(), draws.next()); });
+      each([&](int i) { draw[i] = hn::BitCast(DI(), draws.template next<decltype(encoder)::kDrawBits>()); });
     }
     encoder(x, draw, rows);
     store_rows(rows, codes + e);
