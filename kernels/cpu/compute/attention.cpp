@@ -36,15 +36,13 @@ class Head {
 
   // Part `part` of rows of `parts` parts each, from position `first` on.
   void load(const void* from, int part, int parts, float* to, std::int64_t first = 0) const {
-    for (std::int64_t t = first; t < length_; ++t) {
-      loops::to_float(s_.type, d_, bytes_at(from, offset(t - first, part, parts)), to + t * d_);
-    }
+    loops::to_float(s_.type, {length_ - first, d_, parts * s_.width(), d_},
+                    bytes_at(from, offset(part, parts)), to + first * d_);
   }
   void store(const float* from, int part, int parts, bool accumulate, void* to,
              std::int64_t first = 0) const {
-    for (std::int64_t t = first; t < length_; ++t) {
-      loops::from_float(s_.type, d_, from + t * d_, bytes_at(to, offset(t - first, part, parts)), accumulate);
-    }
+    loops::from_float(s_.type, {length_ - first, d_, d_, parts * s_.width()}, from + first * d_,
+                      bytes_at(to, offset(part, parts)), accumulate);
   }
 
   // y of positions `first` and later, from q, k and v, with sums and maxima of their scores.
@@ -93,8 +91,8 @@ class Head {
     base += padded(floats);
     return p;
   }
-  std::int64_t offset(std::int64_t t, int part, int parts) const {
-    const std::int64_t row = item_ / s_.heads * length_ + t;
+  std::int64_t offset(int part, int parts) const {
+    const std::int64_t row = item_ / s_.heads * length_;
     return ((row * parts + part) * s_.width() + item_ % s_.heads * d_) * value_bytes(s_.type);
   }
   const AttentionShape& s_;

@@ -92,14 +92,20 @@ void BiasForward(std::int64_t rows, std::int64_t columns, const float* x, const 
 }
 
 // ---- the choice of type ----------------------------------------------------------------------------------
-void ToFloatAny(Compute type, std::int64_t count, const void* in, float* out) {
-  type == Compute::kFp32 ? ToFloat<Fp32>(count, in, out) : ToFloat<Bf16>(count, in, out);
+void ToFloatAny(Compute type, const Rows& rows, const void* in, float* out) {
+  const auto to_float = type == Compute::kFp32 ? ToFloat<Fp32> : ToFloat<Bf16>;
+  const auto* from = static_cast<const std::byte*>(in);
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    to_float(rows.columns, from + r * rows.in_stride * value_bytes(type), out + r * rows.out_stride);
+  }
 }
-void FromFloatAny(Compute type, std::int64_t count, const float* in, void* out, bool accumulate) {
-  if (type == Compute::kFp32) {
-    accumulate ? FromFloat<Fp32, true>(count, in, out) : FromFloat<Fp32, false>(count, in, out);
-  } else {
-    accumulate ? FromFloat<Bf16, true>(count, in, out) : FromFloat<Bf16, false>(count, in, out);
+void FromFloatAny(Compute type, const Rows& rows, const float* in, void* out, bool accumulate) {
+  const auto stored = accumulate ? FromFloat<Fp32, true> : FromFloat<Fp32, false>;
+  const auto rounded = accumulate ? FromFloat<Bf16, true> : FromFloat<Bf16, false>;
+  const auto from_float = type == Compute::kFp32 ? stored : rounded;
+  auto* to = static_cast<std::byte*>(out);
+  for (std::int64_t r = 0; r < rows.count; ++r) {
+    from_float(rows.columns, in + r * rows.in_stride, to + r * rows.out_stride * value_bytes(type));
   }
 }
 void ReluForwardAny(Compute type, std::int64_t count, const void* x, void* y) {
@@ -202,11 +208,11 @@ HWY_EXPORT(NormApplyAny);
 HWY_EXPORT(NormReduceAny);
 HWY_EXPORT(NormBackwardAny);
 
-void to_float(Compute type, std::int64_t count, const void* in, float* out) {
-  HWY_DYNAMIC_DISPATCH(ToFloatAny)(type, count, in, out);
+void to_float(Compute type, const Rows& rows, const void* in, float* out) {
+  HWY_DYNAMIC_DISPATCH(ToFloatAny)(type, rows, in, out);
 }
-void from_float(Compute type, std::int64_t count, const float* in, void* out, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(FromFloatAny)(type, count, in, out, accumulate);
+void from_float(Compute type, const Rows& rows, const float* in, void* out, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(FromFloatAny)(type, rows, in, out, accumulate);
 }
 void relu_forward(Compute type, std::int64_t count, const void* x, void* y) {
   HWY_DYNAMIC_DISPATCH(ReluForwardAny)(type, count, x, y);

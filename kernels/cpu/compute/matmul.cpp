@@ -27,9 +27,8 @@ struct Factor {
   // An fp32 copy of its first rows and columns, without transposition.
   template <std::int64_t kStride>
   Factor packed(std::int64_t rows, std::int64_t columns, float (*to)[kStride]) const {
-    const auto line = [&](std::int64_t i) { return bytes_at(values, i * stride * value_bytes(type)); };
     if (!transposed) {
-      for (std::int64_t r = 0; r < rows; ++r) loops::to_float(type, columns, line(r), to[r]);
+      loops::to_float(type, {rows, columns, stride, kStride}, values, to[0]);
     } else if (type == Compute::kFp32) {
       loops::transpose(columns, rows, static_cast<const float*>(values), stride, to[0], kStride);
     } else {
@@ -37,7 +36,8 @@ struct Factor {
       alignas(kAlign) float strip[kStrip][kStride];
       for (std::int64_t c = 0; c < columns; c += kStrip) {
         const std::int64_t n = std::min(kStrip, columns - c);
-        for (std::int64_t i = 0; i < n; ++i) loops::to_float(type, rows, line(c + i), strip[i]);
+        loops::to_float(type, {n, rows, stride, kStride}, bytes_at(values, c * stride * value_bytes(type)),
+                        strip[0]);
         loops::transpose(n, rows, strip[0], kStride, to[0] + c, kStride);
       }
     }
@@ -101,7 +101,7 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
       if (pack) {
         auto& pieces = static_cast<Pieces*>(scratch)[thread];
         left = left.packed(part.m, part.k, pieces.a);
-        right = right.packed(part.k, part.n, pieces.b);
+        if (is_widened(g.type) || b.stride >= Pieces::kPage) right = right.packed(part.k, part.n, pieces.b);
       }
       part.type = left.type;
       part.transpose_a = left.transposed;
@@ -121,9 +121,7 @@ Widened::Widened(const MatrixArgs& of) : args(of) {
   const auto widen = [](const void* from, std::int64_t lines, std::int64_t values, std::int64_t& stride,
                         std::vector<float>& to) {
     to.resize(static_cast<std::size_t>(lines * values));
-    for (std::int64_t i = 0; i < lines; ++i) {
-      loops::to_float(Compute::kBf16, values, bytes_at(from, 2 * i * stride), to.data() + i * values);
-    }
+    loops::to_float(Compute::kBf16, {lines, values, stride, values}, from, to.data());
     stride = values;
     return to.data();
   };
