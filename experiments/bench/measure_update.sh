@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures the packed update and the codecs, one JSON line each, into OUT/update.jsonl and OUT/codec_*.txt
-# (experiments/results/update). Wants an idle machine; 25 minutes on 2 cores, 8 GB of memory.
+# (experiments/results/update). Wants an idle machine; 35 minutes on 2 cores, 8 GB of memory.
 # OLD: another lpmm to take turns with. PYTHON: one that has torch. Both are left out where empty.
 # usage: [OLD=lpmm] [PYTHON=python3] bash experiments/bench/measure_update.sh [OUT]
 set -eu -o pipefail
@@ -23,9 +23,11 @@ update() { # PROGRAM OPTIMIZER PRESET ELEMENTS THREADS [OPTION...]
 presets="lpmm lpmm-compact lpmm-min lpmm-nano states8"
 mi=$((1 << 20))
 for simd in $("$lpmm" bench update --help | grep -o 'avx512\|avx2' | sort -u); do
-  for optimizer in sgd adamw; do
-    for preset in $presets; do
-      record roofline update "$lpmm" "$optimizer" "$preset" $((512 * mi)) 2 --simd "$simd"
+  for turn in 1 2 3; do
+    for optimizer in sgd adamw; do
+      for preset in $presets; do
+        record "roofline $turn" update "$lpmm" "$optimizer" "$preset" $((512 * mi)) 2 --simd "$simd"
+      done
     done
   done
   specs="int8:block128 int12:block256 int7:block128 int5:block64 soft4:block128 soft3:block128"

@@ -103,11 +103,13 @@ TEST(PackedVector, LoadRefusesWhatIsNotItsOwn) {
   const auto write = [&](std::string changed) { write_text(folder / "bad.safetensors", changed); };
   write(bytes.substr(0, bytes.size() / 2));
   EXPECT_NE(said({zeros, "lpmm", sgd}, "bad.safetensors"), "no error");
-  std::string steps = bytes;  // wider types come first: the steps
+  // Wider types come first: the steps.
   const std::size_t at = 8 + static_cast<std::uint8_t>(bytes[0]) + 256 * static_cast<std::uint8_t>(bytes[1]);
-  steps[at] = steps[at + 1] = '\xFF';
-  write(steps);
-  EXPECT_NE(said({zeros, "lpmm", sgd}, "bad.safetensors").find("no step"), std::string::npos);
+  for (const char high : {'\xff', '\x7f', '\x80', '\x0c'}) {  // NaN, infinity, negative, below 2^-100
+    std::string steps = bytes;
+    write(steps.replace(at, 2, std::string{'\x80', high}));
+    EXPECT_NE(said({zeros, "lpmm", sgd}, "bad.safetensors").find("no step"), std::string::npos);
+  }
 }
 
 }  // namespace

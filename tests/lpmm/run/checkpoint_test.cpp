@@ -484,9 +484,11 @@ TEST(Checkpoint, RefusesContentThatLies) {
   };
   lie(swapped("\"bias.variance\":{", "\"bias.varianze\":{"), "bias.varian");
   const SafetensorsFile layout(file);
-  std::string steps = good;
-  steps[layout.find("conv.weight.parameter.steps")->offset + 1] = '\xff';  // a NaN or negative step
-  lie(steps, "conv.weight.parameter.steps");
+  for (const char high : {'\xff', '\x7f', '\x80', '\x0c'}) {  // NaN, infinity, negative, below 2^-100
+    std::string steps = good;
+    steps.replace(layout.find("conv.weight.parameter.steps")->offset, 2, std::string{'\x80', high});
+    lie(steps, "conv.weight.parameter.steps holds what is no step");
+  }
   std::string values = good;
   values.replace(layout.find("bias.parameter")->offset, 4, std::string("\x00\x00\xc0\x7f", 4));
   lie(values, "not finite");
