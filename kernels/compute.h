@@ -10,8 +10,6 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/pool.h"
-
 namespace lpmm {
 
 enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
@@ -28,19 +26,6 @@ inline std::int64_t value_bytes(Compute type) {
   return type == Compute::kFp32 ? 4 : 2;
 }
 
-// ---- element loops ---------------------------------------------------------------------------------------
-void to_float(Pool& pool, Compute type, std::int64_t count, const void* in, float* out);
-void from_float(Pool& pool, Compute type, std::int64_t count, const float* in, void* out);
-void relu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y);
-// dx = (accumulate ? dx : 0) + (y > 0 ? dy : 0)
-void relu_backward(Pool& pool, Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                   bool accumulate);
-void add(Pool& pool, Compute type, std::int64_t count, const void* a, const void* b, void* y);
-// dst = (accumulate ? dst : 0) + src
-void copy_or_add(Pool& pool, Compute type, std::int64_t count, const void* src, void* dst, bool accumulate);
-
-const char* compute_library();  // "oneDNN 2.6.3, avx2" or "Eigen 3.4.0"
-
 // ---- convolution -----------------------------------------------------------------------------------------
 struct ConvShape {
   int batch = 0, height = 0, width = 0, in = 0, out = 0, kernel = 3, stride = 1, pad = 1;
@@ -51,21 +36,15 @@ struct ConvShape {
   std::int64_t weights() const { return std::int64_t{1} * out * in * kernel * kernel; }
 };
 
-// A convolution without bias, cut into groups of images. Weights and their gradient are fp32, OIHW.
+// A convolution without bias of one shape, as its device does it. Weights and their gradient are fp32, OIHW.
 class Convolution {
  public:
-  Convolution(const ConvShape& shape, Compute type, int threads);
-  ~Convolution();
-  const ConvShape& shape() const;
-  std::int64_t scratch_bytes() const;  // of either call
-  void forward(Pool& pool, const void* x, const float* weights, void* y, void* scratch) const;
+  virtual ~Convolution() = default;
+  virtual std::int64_t scratch_bytes() const = 0;  // of either call
+  virtual void forward(const void* x, const float* weights, void* y, void* scratch) const = 0;
   // dx = (accumulate ? dx : 0) + gradient; dx may be null where the input needs none.
-  void backward(Pool& pool, const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
-                float* weight_gradient, void* scratch) const;
-
- private:
-  struct State;
-  std::unique_ptr<State> state_;
+  virtual void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
+                        float* weight_gradient, void* scratch) const = 0;
 };
 
 // ---- matrix product --------------------------------------------------------------------------------------
@@ -84,16 +63,6 @@ struct MatrixArgs {
   std::int64_t c_stride = 0;
   bool accumulate = false;
 };
-void matmul(Pool& pool, const MatrixArgs& args, void* scratch);
-std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n, int threads);
-
-// y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
-void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,
-                  const float* bias, bool relu, void* y);
-// The gradient of x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum
-// over its rows, in row order.
-const void* bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                          const void* dy, bool relu, void* g, float* bias_gradient);
 
 // ---- batch norm ------------------------------------------------------------------------------------------
 // Over `rows` = batch * height * width of `channels`. Statistics are biased, as in Ioffe and Szegedy 2015.
@@ -102,13 +71,7 @@ struct NormShape {
   int channels = 0;
   Compute type = Compute::kFp32;
 };
-std::int64_t norm_scratch_bytes(const NormShape& shape);
-// mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
-void norm_statistics(Pool& pool, const NormShape& shape, const void* x, float* mean, float* variance,
-                     void* scratch);
-// y = act(x * scale + shift + residual); residual may be null; act is ReLU or nothing.
-void norm_apply(Pool& pool, const NormShape& shape, const void* x, const float* scale, const float* shift,
-                const void* residual, bool relu, void* y);
+
 struct NormBackward {
   const void* x = nullptr;  // the input of the norm
   const void* y = nullptr;  // its output, after ReLU; used where relu
@@ -121,7 +84,6 @@ struct NormBackward {
   void* dresidual = nullptr;  // null where there is no residual
   bool accumulate_residual = false;
 };
-void norm_backward(Pool& pool, const NormShape& shape, const NormBackward& args, void* scratch);
 
 // ---- pooling and shortcut --------------------------------------------------------------------------------
 struct PoolShape {
@@ -129,13 +91,6 @@ struct PoolShape {
   int out_height() const { return (height - kernel) / stride + 1; }
   int out_width() const { return (width - kernel) / stride + 1; }
 };
-void average_pool_forward(Pool& pool, const PoolShape& shape, Compute type, const void* x, void* y);
-void average_pool_backward(Pool& pool, const PoolShape& shape, Compute type, const void* dy, void* dx,
-                           bool accumulate);
-// The gradient of a maximum goes to the first element of the window that has it.
-void max_pool_forward(Pool& pool, const PoolShape& shape, Compute type, const void* x, void* y);
-void max_pool_backward(Pool& pool, const PoolShape& shape, Compute type, const void* x, const void* dy,
-                       void* dx, bool accumulate);
 
 // He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
 struct ShortcutShape {
@@ -143,9 +98,6 @@ struct ShortcutShape {
   int out_height() const { return (height + stride - 1) / stride; }
   int out_width() const { return (width + stride - 1) / stride; }
 };
-void shortcut_forward(Pool& pool, const ShortcutShape& shape, Compute type, const void* x, void* y);
-void shortcut_backward(Pool& pool, const ShortcutShape& shape, Compute type, const void* dy, void* dx,
-                       bool accumulate);
 
 // ---- loss ------------------------------------------------------------------------------------------------
 // Softmax cross-entropy against (1 - smoothing) * one-hot + smoothing / classes.
@@ -154,13 +106,72 @@ struct LossShape {
   int classes = 0;
   double smoothing = 0;
 };
+
 struct LossResult {
   double sum = 0;  // over rows
   std::int64_t correct = 0;
 };
-LossResult softmax_loss(const LossShape& shape, Compute type, const void* logits, const std::int32_t* labels);
-// dlogits of the mean loss over `rows`.
-void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
-                           const std::int32_t* labels, void* dlogits);
+
+// What a device (kernels/device.h) computes for networks of images, and for all.
+class ComputeKernels {
+ public:
+  // ---- element loops -------------------------------------------------------------------------------------
+  virtual void to_float(Compute type, std::int64_t count, const void* in, float* out) = 0;
+  virtual void from_float(Compute type, std::int64_t count, const float* in, void* out) = 0;
+  virtual void relu_forward(Compute type, std::int64_t count, const void* x, void* y) = 0;
+  // dx = (accumulate ? dx : 0) + (y > 0 ? dy : 0)
+  virtual void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                             bool accumulate) = 0;
+  virtual void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) = 0;
+  // dst = (accumulate ? dst : 0) + src
+  virtual void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) = 0;
+
+  // ---- convolution ---------------------------------------------------------------------------------------
+  virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) = 0;
+
+  // ---- matrix product ------------------------------------------------------------------------------------
+  virtual void matmul(const MatrixArgs& args, void* scratch) = 0;
+  virtual std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const = 0;
+  // y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
+  virtual void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
+                            const float* bias, bool relu, void* y) = 0;
+  // The gradient of x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] =
+  // sum over its rows, in row order.
+  virtual const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
+                                    const void* dy, bool relu, void* g, float* bias_gradient) = 0;
+
+  // ---- batch norm ----------------------------------------------------------------------------------------
+  virtual std::int64_t norm_scratch_bytes(const NormShape& shape) const = 0;
+  // mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
+  virtual void norm_statistics(const NormShape& shape, const void* x, float* mean, float* variance,
+                               void* scratch) = 0;
+  // y = act(x * scale + shift + residual); residual may be null; act is ReLU or nothing.
+  virtual void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
+                          const void* residual, bool relu, void* y) = 0;
+  virtual void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) = 0;
+
+  // ---- pooling and shortcut ------------------------------------------------------------------------------
+  virtual void average_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) = 0;
+  virtual void average_pool_backward(const PoolShape& shape, Compute type, const void* dy, void* dx,
+                                     bool accumulate) = 0;
+  // The gradient of a maximum goes to the first element of the window that has it.
+  virtual void max_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) = 0;
+  virtual void max_pool_backward(const PoolShape& shape, Compute type, const void* x, const void* dy,
+                                 void* dx, bool accumulate) = 0;
+  virtual void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) = 0;
+  virtual void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
+                                 bool accumulate) = 0;
+
+  // ---- loss ----------------------------------------------------------------------------------------------
+  virtual LossResult softmax_loss(const LossShape& shape, Compute type, const void* logits,
+                                  const std::int32_t* labels) = 0;
+  // dlogits of the mean loss over `rows`.
+  virtual void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
+                                     const std::int32_t* labels, void* dlogits) = 0;
+
+ protected:
+  ComputeKernels() = default;
+  ~ComputeKernels() = default;
+};
 
 }  // namespace lpmm::kernels

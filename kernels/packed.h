@@ -10,7 +10,6 @@
 #include <cstdint>
 
 #include "kernels/codec.h"
-#include "kernels/pool.h"
 #include "kernels/roles.h"
 #include "kernels/rules.h"
 
@@ -52,57 +51,56 @@ struct ChangeStats {
   }
 };
 
-// dst[first, first+count) <- src. Returns false where a value was not storable (NaN, Inf, above 2^120); such
-// values are stored as 0 (NaN) or clamped, and the caller decides what the failure means.
-bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-            const Noise& noise);
-
-void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst);
-void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
-                 std::uint16_t* dst);  // each value rounded to nearest bf16
-
-// dst[i] <- row rows[i] of a matrix of rows of `width` elements; only what those rows touch is decoded.
-void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                 std::int64_t count, float* dst);
-
 struct FoldArgs {
   float scale = 1;  // 1/K, or what the momentum takes
   Noise noise;      // stream: role | microbatch | contribution
   bool want_square_sum = false;
   ChangeStats* stats = nullptr;
 };
+
 struct FoldResult {
   bool finite =
       true;  // false: some contribution or sum is not storable; nothing in the range is to be trusted
   double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
 };
-// accumulator[first..] += scale * contribution. An empty accumulator has all steps 0 (fp32, bf16: all zeros).
-// Where gradients are accumulated in the momentum, that is the accumulator; the noise is of its stream, and
-// its steps are chosen as in an update.
-FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                const float* contribution, const FoldArgs& args);
-
-// Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
-double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count);
-
-// Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.
-void clear(Pool& pool, const RoleView& accumulator);
 
 struct UpdateArgs {
   // Unused roles have null codes; without an accumulator the rule's gradient is 0.
   RoleArray<RoleView> roles;
-  Noise noise;                              // its stream is set per role by the kernel
+  Noise noise;                              // its stream is set for each role by the kernel
   RoleArray<ChangeStats>* stats = nullptr;  // null: not counted
 };
-// One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator. A
-// rule that needs norms takes a pass before it that only reads; its sums are fp64, as those below. Returns
-// false where a new value was not storable.
-bool update(Pool& pool, const Rule& rule, const UpdateArgs& args);
 
-// The instruction sets compiled in and usable here, best first ("avx512", "avx2", ..., "scalar"), and a
-// switch to one of them for tests; an empty name returns to the best.
-const char* const* simd_levels(int* count);
-void use_simd_level(const char* name);
-const char* simd_level();
+// What a device (kernels/device.h) does with packed memory.
+class PackedKernels {
+ public:
+  // dst[first, first+count) <- src. Returns false where a value was not storable (NaN, Inf, above 2^120);
+  // such values are stored as 0 (NaN) or clamped, and the caller decides what the failure means.
+  virtual bool encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+                      const Noise& noise) = 0;
+  virtual void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) = 0;
+  virtual void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
+                           std::uint16_t* dst) = 0;  // each value rounded to nearest bf16
+  // dst[i] <- row rows[i] of a matrix of rows of `width` elements; only what those rows touch is decoded.
+  virtual void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                           std::int64_t count, float* dst) = 0;
+  // accumulator[first..] += scale * contribution. An empty accumulator has all steps 0 (fp32, bf16: all
+  // zeros). Where gradients are accumulated in the momentum, that is the accumulator; the noise is of its
+  // stream, and its steps are chosen as in an update.
+  virtual FoldResult fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                          const float* contribution, const FoldArgs& args) = 0;
+  // Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
+  virtual double square_sum(const RoleView& src, std::int64_t first, std::int64_t count) = 0;
+  // Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.
+  virtual void clear(const RoleView& accumulator) = 0;
+  // One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator. A
+  // rule that needs norms takes a pass before it that only reads; its sums are in the order of
+  // kernels/sums.h. Returns false where a new value was not storable.
+  virtual bool update(const Rule& rule, const UpdateArgs& args) = 0;
+
+ protected:
+  PackedKernels() = default;
+  ~PackedKernels() = default;
+};
 
 }  // namespace lpmm::kernels

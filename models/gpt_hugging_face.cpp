@@ -206,7 +206,7 @@ void load_gpt2(const std::string& path, ModelMemory& memory) {
 }
 
 void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
-               Pool& pool) {
+               Device& device) {
   const ModelConfig model = complete(config);
   make_folder(folder);
   std::vector<SafetensorsSource> sources;
@@ -219,9 +219,9 @@ void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std
       throw RunError(fmt::format("{}: {} is no matrix, so this is no GPT-2", weights.path(), t.name));
     }
     if (turn) std::reverse(shape.begin(), shape.end());
-    sources.push_back({t.name, "F32", shape, [&weights, &pool, &t, i, turn](const auto& sink) {
+    sources.push_back({t.name, "F32", shape, [&weights, &device, &t, i, turn](const auto& sink) {
                          std::vector<float> all, turned;
-                         weights.read(i, pool, [&](std::int64_t, std::span<const float> values) {
+                         weights.read(i, device, [&](std::int64_t, std::span<const float> values) {
                            if (!turn) return sink(std::as_bytes(values));
                            all.insert(all.end(), values.begin(), values.end());
                          });

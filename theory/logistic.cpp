@@ -67,13 +67,13 @@ Eigen::VectorXd LogisticProblem::gradient(const Eigen::VectorXd& w, std::span<co
   return out;
 }
 
-LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& run, Pool& pool) {
+LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& run, Device& device) {
   constexpr int kSize = LogisticProblem::kSize;
   OptimizerConfig optimizer;
   optimizer.settings["momentum"] = run.momentum;
   Policy policy = make_policy(kPlainPreset);
   policy.specs[Role::kParameter] = run.parameter;
-  ModelMemory memory({{"w", {1, kSize}}}, policy, optimizer, run.seed, 1, pool);
+  ModelMemory memory({{"w", {1, kSize}}}, policy, optimizer, run.seed, 1, device);
   std::vector<float> values(kSize), gradient(kSize);
   for (int i = 0; i < kSize; ++i)
     values[static_cast<std::size_t>(i)] = static_cast<float>(problem.optimum()(i));

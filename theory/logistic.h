@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <span>
 
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm::theory {
@@ -50,7 +50,7 @@ struct LogisticResult {
   double moves = 0;      // share of writes at which it changed
   double underflow = 0;  // share of non-zero updates that left code and step unchanged
 };
-LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& run, Pool& pool);
+LogisticResult run_logistic(const LogisticProblem& problem, const LogisticRun& run, Device& device);
 
 // The same by equation (12) with the problem's Hessian and gradient covariance, each weight with the rounding
 // noise of its own updates; `step` and `moves` as the run had them.

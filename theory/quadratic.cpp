@@ -56,7 +56,7 @@ bool is_pin(const QuadraticRun& run, std::size_t i) {
 
 constexpr auto kStream = static_cast<std::uint32_t>(Stream::kTest);
 
-ModelMemory memory_of(const QuadraticRun& run, Pool& pool) {
+ModelMemory memory_of(const QuadraticRun& run, Device& device) {
   OptimizerConfig optimizer;
   optimizer.settings["momentum"] = run.momentum;
   Policy policy = make_policy(kPlainPreset);
@@ -65,7 +65,7 @@ ModelMemory memory_of(const QuadraticRun& run, Pool& pool) {
   policy.specs[Role::kMomentum] = run.momentum_state;
   policy.error_feedback = run.error_feedback;
   policy.accumulate_in_momentum = run.accumulate_in_momentum;
-  return {{{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, run.microbatches, pool};
+  return {{{"x", {run.blocks, kBlock}}}, policy, optimizer, run.seed, run.microbatches, device};
 }
 
 // Optima in +-[0.2, 0.6] with the range of a block at 1.
@@ -82,8 +82,8 @@ std::vector<float> optima_of(const QuadraticRun& run) {
 // One training: the optima, the values, and what moves the pins of a shaken grid.
 class Training {
  public:
-  Training(const QuadraticRun& run, Pool& pool)
-      : run_(run), memory_(memory_of(run, pool)), optimum_(optima_of(run)), x_(optimum_.size()) {
+  Training(const QuadraticRun& run, Device& device)
+      : run_(run), memory_(memory_of(run, device)), optimum_(optima_of(run)), x_(optimum_.size()) {
     for (std::size_t i = 0; i < x_.size(); ++i)
       x_[i] = is_pin(run, i) ? 1 : static_cast<float>(run.start) * optimum_[i];
     memory_.initialize(0, 0, x_);
@@ -186,8 +186,8 @@ double settling_steps(const QuadraticRun& run) {
   return -1 / (2 * std::log(radius));
 }
 
-QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool) {
-  Training training(run, pool);
+QuadraticResult run_quadratic(const QuadraticRun& run, Device& device) {
+  Training training(run, device);
   const double settling = settling_steps(run);
   const auto warm_up = static_cast<std::uint32_t>(std::ceil(6 * settling));
   const auto measured =

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/memory/spec.h"
 #include "theory/floors.h"
 
@@ -48,7 +48,7 @@ struct QuadraticResult {
 // Steps until the variance is within e^-1 of its stationary value, for the smallest curvature.
 double settling_steps(const QuadraticRun& run);
 
-QuadraticResult run_quadratic(const QuadraticRun& run, Pool& pool);
+QuadraticResult run_quadratic(const QuadraticRun& run, Device& device);
 
 // What the floor formulas say about a run whose step is known (from its result): means over the blocks.
 Floor predict(const QuadraticRun& run, const QuadraticResult& result);

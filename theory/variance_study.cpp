@@ -21,7 +21,7 @@ double gap_around(MapTable table, double y) {
 
 }  // namespace
 
-VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
+VarianceStudyResult run_variance_study(const VarianceStudy& study, Device& device) {
   constexpr int kBlock = 128, kMeasured = 200;
   const auto count = static_cast<std::size_t>(study.blocks) * kBlock;
   OptimizerConfig optimizer;
@@ -29,7 +29,7 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
   optimizer.settings["beta2"] = study.beta2;
   Policy policy = make_policy(kPlainPreset);
   policy.specs[Role::kVariance] = study.variance;
-  ModelMemory memory({{"x", {study.blocks, kBlock}}}, policy, optimizer, study.seed, 1, pool);
+  ModelMemory memory({{"x", {study.blocks, kBlock}}}, policy, optimizer, study.seed, 1, device);
 
   const auto stream = static_cast<std::uint32_t>(Stream::kTest);
   std::vector<float> deviation(count), gradient(count), stored(count);
@@ -52,7 +52,7 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool) {
     memory.fold(0, 0, gradient, 0);
     memory.commit(1e-6);
     if (t <= warm_up) continue;
-    kernels::decode(pool, view, 0, static_cast<std::int64_t>(count), stored.data());
+    device.decode(view, 0, static_cast<std::int64_t>(count), stored.data());
     for (std::size_t i = 0; i < count; ++i) {
       const double s = static_cast<double>(deviation[i]) * deviation[i];
       stored_step += std::sqrt(s / stored[i]);

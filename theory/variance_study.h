@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm::theory {
@@ -27,6 +27,6 @@ struct VarianceStudyResult {
   double gap = 0;          // mean distance of the map's values around the exact v, over s; 0 without a map
 };
 
-VarianceStudyResult run_variance_study(const VarianceStudy& study, Pool& pool);
+VarianceStudyResult run_variance_study(const VarianceStudy& study, Device& device);
 
 }  // namespace lpmm::theory

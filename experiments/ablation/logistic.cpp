@@ -48,7 +48,7 @@ std::string logistic_row(const LogisticCell& c) {
 void run_logistic_floors(const AblationOptions& options) {
   std::vector<LogisticCell> cells = logistic_cells(options.quick);
   const theory::LogisticProblem problem(0.05, 0.3, 1);
-  measure_all(options, cells, "logistic regressions", [&](LogisticCell& cell, Pool& one) {
+  measure_all(options, cells, "logistic regressions", [&](LogisticCell& cell, Device& one) {
     cell.measured = theory::run_logistic(problem, cell.run, one);
     cell.predicted = theory::predict(problem, cell.run, cell.measured.step, cell.measured.moves);
   });

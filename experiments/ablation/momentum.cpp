@@ -86,7 +86,7 @@ Chart empty_chart(const char* title) {
 void run_momentum_floors(const AblationOptions& options) {
   std::vector<MomentumCell> cells = momentum_cells(options.quick);
   measure_all(options, cells, "quadratic runs with gradients in the momentum",
-              [](MomentumCell& cell, Pool& one) { cell.measured = theory::run_quadratic(cell.run, one); });
+              [](MomentumCell& cell, Device& one) { cell.measured = theory::run_quadratic(cell.run, one); });
   std::string csv = csv_line("parameter", "momentum", "error_feedback", "microbatches", "learning_rate",
                              "step_over_move", "measured", "deviation", "over_fp32");
   std::vector<Chart> charts = {empty_chart("gradients in the momentum"),

@@ -8,7 +8,7 @@
 
 #include "experiments/ablation/ablation.h"
 #include "experiments/plots/chart.h"
-#include "kernels/pool.h"
+#include "kernels/cpu.h"
 
 namespace lpmm {
 
@@ -29,14 +29,14 @@ void run_variance_steps(const AblationOptions& options);
 // Tells the user.
 void say_of_part(const std::string& text);
 
-// measure(cell, a pool of one thread) of every cell, on all threads. `what` says what they are.
+// measure(cell, a device of one thread) of every cell, on all threads. `what` says what they are.
 template <class Cell, class Measure>
 void measure_all(const AblationOptions& options, std::vector<Cell>& cells, const std::string& what,
                  const Measure& measure) {
   say_of_part(std::to_string(cells.size()) + " " + what);
   Pool pool(options.threads);
   pool.for_each(static_cast<std::int64_t>(cells.size()), [&](std::int64_t item, int) {
-    Pool one(1);
+    CpuDevice one(1);
     measure(cells[static_cast<std::size_t>(item)], one);
   });
 }

@@ -84,7 +84,7 @@ bool has_prediction(const QuadraticCell& cell) {
   return theory::has_floor(cell.run.parameter.rounding, cell.run.parameter.step_mode);
 }
 
-void measure(QuadraticCell& cell, Pool& one) {
+void measure(QuadraticCell& cell, Device& one) {
   if (cell.run.motion == GridMotion::kShaken) {
     // Optima reach to 0.6 of a range of 1.
     const theory::QuadraticResult guess{.step = 1.2 / map_limit(cell.run.parameter.format), .moves = 1};

@@ -79,7 +79,7 @@ Chart chart_of(const std::vector<StepCell>& cells, theory::StudyProblem problem)
 void run_step_constants(const AblationOptions& options) {
   std::vector<StepCell> cells = step_cells(options.quick);
   const int seeds = options.quick ? 1 : 3;
-  measure_all(options, cells, fmt::format("step studies of {} seeds", seeds), [&](StepCell& cell, Pool&) {
+  measure_all(options, cells, fmt::format("step studies of {} seeds", seeds), [&](StepCell& cell, Device&) {
     for (int seed = 1; seed <= seeds; ++seed) {
       cell.study.seed = static_cast<std::uint64_t>(seed);
       const theory::StepStudyResult r = theory::run_step_study(cell.study);

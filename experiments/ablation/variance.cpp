@@ -53,7 +53,7 @@ void add_point(std::vector<Chart>& charts, const VarianceCell& c) {
 
 void run_variance_steps(const AblationOptions& options) {
   std::vector<VarianceCell> cells = variance_cells(options.quick);
-  measure_all(options, cells, "variance studies", [](VarianceCell& cell, Pool& one) {
+  measure_all(options, cells, "variance studies", [](VarianceCell& cell, Device& one) {
     cell.result = theory::run_variance_study(cell.study, one);
   });
   std::string csv = csv_line("variance", "beta2", "spread", "step_ratio", "value_ratio");

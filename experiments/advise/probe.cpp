@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::int64_t kSample = 8 * kernels::kTile;  // elements of a tensor that are looked at
 
-std::vector<float> decoded(Pool& pool, const kernels::RoleView& view, std::int64_t count) {
+std::vector<float> decoded(Device& device, const kernels::RoleView& view, std::int64_t count) {
   std::vector<float> out(static_cast<std::size_t>(count));
-  kernels::decode(pool, view, 0, count, out.data());
+  device.decode(view, 0, count, out.data());
   return out;
 }
 
@@ -96,7 +96,7 @@ TensorProbe result_of(const Watch& w, double steps) {
 
 }  // namespace
 
-std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Pool& pool,
+std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Device& device,
                                         std::int64_t steps, Progress& progress) {
   const auto& t = config.train;
   const int microbatches = std::max(2, t.microbatches);
@@ -107,10 +107,10 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
   }
   const auto model = make_model(config.model);
   ModelMemory memory(model->tensors(), make_policy(kPlainPreset), config.optimizer, t.seed, microbatches,
-                     pool);
+                     device);
   Buffers buffers(model->buffers());
   model->initialize(memory, t.seed, {});
-  const auto program = model->build(t.batch / microbatches, t.compute, pool.threads());
+  const auto program = model->build(t.batch / microbatches, t.compute, device);
   Prefetcher prefetcher(data, {t.seed, t.batch, microbatches, config.data.augment}, 0, 0);
 
   std::vector<Watch> watches;
@@ -121,7 +121,7 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
   }
   const std::int64_t warm_up = steps / 2;
   const auto sample = [&](const Watch& w, Role role) {
-    return decoded(pool, memory.view(w.tensor, role), std::ssize(w.folded));
+    return decoded(device, memory.view(w.tensor, role), std::ssize(w.folded));
   };
   for (std::int64_t step = 1; step <= steps; ++step) {
     if (progress.due()) progress.show(fmt::format("probe: step {} of {}", step, steps));

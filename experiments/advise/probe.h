@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/data/batch.h"
 #include "lpmm/memory/policy.h"
@@ -31,7 +31,7 @@ struct TensorProbe {
 // which is held. Two microbatches at least, so that their noise shows. Tensors that
 // config.policy leaves in fp32 or that are frozen are left out. Throws UsageError where a batch cannot be
 // halved, RunError where a gradient is not finite.
-std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Pool& pool,
+std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSource& data, Device& device,
                                         std::int64_t steps, Progress& progress);
 
 }  // namespace lpmm

@@ -10,14 +10,14 @@
 #include "lpmm/run/train_step.h"
 
 namespace lpmm {
-TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,
+TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Device& device, std::int64_t steps,
                        std::int64_t warm_up, const ProgressCall& progress) {
   const auto& t = config.train;
   const auto model = make_model(config.model);
-  ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, pool);
+  ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device);
   Buffers buffers(model->buffers());
   model->initialize(memory, t.seed, {});
-  const auto program = model->build(t.batch / t.microbatches, t.compute, pool.threads());
+  const auto program = model->build(t.batch / t.microbatches, t.compute, device);
   Prefetcher prefetcher(data, {t.seed, t.batch, t.microbatches, config.data.augment}, 0, 0);
 
   TrainSpeed speed;

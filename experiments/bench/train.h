@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/data/batch.h"
 #include "lpmm/run/config.h"
@@ -20,7 +20,7 @@ struct TrainSpeed {
 };
 
 // `steps` >= 1 measured steps after `warm_up` others; `progress` counts all of them.
-TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Pool& pool, std::int64_t steps,
+TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Device& device, std::int64_t steps,
                        std::int64_t warm_up, const ProgressCall& progress = {});
 
 }  // namespace lpmm

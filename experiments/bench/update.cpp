@@ -13,7 +13,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/process.h"
@@ -151,9 +151,9 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
                               policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
-  Pool pool(options.threads);
+  CpuDevice device(options.threads);
   UpdateBenchResult result;
-  result.copy_gb_per_second = copy_bandwidth_in_child(pool.threads());
+  result.copy_gb_per_second = copy_bandwidth_in_child(device.host_threads());
 
   RoleArray<std::optional<OwnedRole>> tensors;
   kernels::UpdateArgs args;
@@ -170,7 +170,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
   }
   const auto encode = [&](const kernels::RoleView& role) {
     return [&](std::int64_t at, std::int64_t count, const float* values) {
-      kernels::encode(pool, role, at, count, values, {1, 0, 0, 0});
+      device.encode(role, at, count, values, {1, 0, 0, 0});
     };
   };
   fill(n, sample(0.05F, false, 0), encode(args.roles[Role::kParameter]));
@@ -192,11 +192,11 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
       kernels::FoldArgs fold_args;
       fold_args.noise = args.noise;
       fold_args.noise.stream = fold_stream(policy, 0, 0);
-      kernels::fold(pool, folded, at, count, values, fold_args);
+      device.fold(folded, at, count, values, fold_args);
     });
     reset_peak();
     const std::int64_t before = rss_bytes();
-    best = std::min(best, seconds([&] { kernels::update(pool, rule, args); }));
+    best = std::min(best, seconds([&] { device.update(rule, args); }));
     result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
   }
   result.elements_per_second = static_cast<double>(n) / best;
@@ -207,8 +207,8 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
 std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
                                        const ProgressCall& progress) {
   if (elements <= 0) throw UsageError("bench codec: elements must be at least 1");
-  Pool pool(threads);
-  const double copy = copy_bandwidth_in_child(pool.threads()) * 1e9;
+  CpuDevice device(threads);
+  const double copy = copy_bandwidth_in_child(device.host_threads()) * 1e9;
   const auto values = allocate<float>(elements);
   std::vector<CodecBenchRow> rows;
   for (const Codec& codec : codecs) {
@@ -230,20 +230,20 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     CodecBenchRow row;
     row.codec = codec;
     row.encode = measure(4 + packed, [&] {
-      kernels::encode(pool, tensor.view, 0, elements, values.get(), {1, 0, 1, 0});
+      device.encode(tensor.view, 0, elements, values.get(), {1, 0, 1, 0});
     });
     row.fold = measure(4 + 2 * packed, [&] {
       kernels::FoldArgs args;
       args.scale = 1e-3F;
       args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, 1)};
-      kernels::fold(pool, tensor.view, 0, elements, values.get(), args);
+      device.fold(tensor.view, 0, elements, values.get(), args);
     });
-    row.decode = measure(4 + packed, [&] { kernels::decode(pool, tensor.view, 0, elements, values.get()); });
+    row.decode = measure(4 + packed, [&] { device.decode(tensor.view, 0, elements, values.get()); });
     // Panel after panel into the same room, as training reads a weight.
     row.decode_bf16 = measure(2 + packed, [&] {
       for (std::int64_t at = 0; at < elements; at += kPanel) {
-        kernels::decode_bf16(pool, tensor.view, at, std::min(kPanel, elements - at),
-                             reinterpret_cast<std::uint16_t*>(values.get()));
+        device.decode_bf16(tensor.view, at, std::min(kPanel, elements - at),
+                           reinterpret_cast<std::uint16_t*>(values.get()));
       }
     });
     rows.push_back(row);

@@ -11,7 +11,7 @@
 #include "experiments/plots/csv.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/locked_file.h"

@@ -72,15 +72,15 @@ struct ModelMemory::State {
     TensorStats step_stats, stats;  // of the step under way; since the last take
   };
 
-  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Pool& threads)
-      : policy(std::move(p)), optimizer(std::move(o)), seed(run_seed), microbatches(k), pool(threads) {}
+  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Device& on)
+      : policy(std::move(p)), optimizer(std::move(o)), seed(run_seed), microbatches(k), device(on) {}
 
   std::vector<Tensor> tensors;
   Policy policy;
   OptimizerConfig optimizer;
   std::uint64_t seed;
   int microbatches;
-  Pool& pool;
+  Device& device;
   RoleArray<Pages> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
 
   std::uint32_t step = 0;
@@ -171,12 +171,12 @@ double ModelMemory::State::gradient_norm() {
         throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
                                      t.info.name, sum.first));
       }
-      if (sum.first > done) total += kernels::square_sum(pool, accumulator, done, sum.first - done);
+      if (sum.first > done) total += device.square_sum(accumulator, done, sum.first - done);
       total += sum.square_sum;
       done = sum.first + sum.count;
     }
     if (done < accumulator.elements)
-      total += kernels::square_sum(pool, accumulator, done, accumulator.elements - done);
+      total += device.square_sum(accumulator, done, accumulator.elements - done);
   }
   return std::sqrt(total);
 }
@@ -184,12 +184,12 @@ double ModelMemory::State::gradient_norm() {
 void ModelMemory::State::empty_accumulators() {
   for (Tensor& t : tensors) {
     const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
-    if (accumulator.codes != nullptr) kernels::clear(pool, accumulator);
+    if (accumulator.codes != nullptr) device.clear(accumulator);
   }
 }
 
 ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
-                         std::uint64_t seed, int microbatches, Pool& pool) {
+                         std::uint64_t seed, int microbatches, Device& device) {
   check_policy(policy, tensors);
   check_optimizer(optimizer);
   check_momentum(policy, optimizer);
@@ -197,7 +197,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
   }
-  state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, pool);
+  state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, device);
   for (TensorInfo& info : tensors) {
     if (info.elements() > kMostElements) {
       throw UsageError(fmt::format("tensor {}: {} elements, but the noise counter holds {}", info.name,
@@ -238,8 +238,8 @@ bool ModelMemory::is_frozen(int tensor) const {
 int ModelMemory::microbatches() const {
   return state_->microbatches;
 }
-Pool& ModelMemory::pool() const {
-  return state_->pool;
+Device& ModelMemory::device() const {
+  return state_->device;
 }
 kernels::RoleView ModelMemory::view(int tensor, Role role) const {
   return state_->view(tensor, role);
@@ -259,8 +259,7 @@ Ledger ModelMemory::ledger() const {
 void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const float> values) {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, values.size());
   const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
-  if (!kernels::encode(state_->pool, v, first, static_cast<std::int64_t>(values.size()), values.data(),
-                       noise)) {
+  if (!state_->device.encode(v, first, static_cast<std::int64_t>(values.size()), values.data(), noise)) {
     throw RunError(
         fmt::format("tensor {}: an initial value is NaN, infinite or above 2^120", info(tensor).name));
   }
@@ -268,12 +267,12 @@ void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const flo
 
 void ModelMemory::decode(int tensor, std::int64_t first, std::span<float> out) const {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, out.size());
-  kernels::decode(state_->pool, v, first, static_cast<std::int64_t>(out.size()), out.data());
+  state_->device.decode(v, first, static_cast<std::int64_t>(out.size()), out.data());
 }
 
 void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, out.size());
-  kernels::decode_bf16(state_->pool, v, first, static_cast<std::int64_t>(out.size()), out.data());
+  state_->device.decode_bf16(v, first, static_cast<std::int64_t>(out.size()), out.data());
 }
 
 void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
@@ -318,7 +317,7 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
   args.want_square_sum = want_sum;
   if (s.want_stats) args.stats = &t.step_stats.role[Role::kAccumulator];
-  const kernels::FoldResult result = kernels::fold(s.pool, v, first, count, gradient.data(), args);
+  const kernels::FoldResult result = s.device.fold(v, first, count, gradient.data(), args);
   if (!result.finite) return fail(t.info.name);
   if (want_sum && count > 0) t.sums.push_back({first, count, result.square_sum});
 }
@@ -360,7 +359,7 @@ StepReport ModelMemory::commit(double learning_rate) {
                                 s.policy.error_feedback, s.last_learning_rate);
     kernels::UpdateArgs args{t.view, s.noise(i, 0), s.want_stats ? &t.step_stats.role : nullptr};
     if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
-    if (!kernels::update(s.pool, rule, args)) {
+    if (!s.device.update(rule, args)) {
       s.broken = true;
       throw RunError(
           fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "

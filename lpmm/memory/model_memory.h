@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/packed.h"
+#include "kernels/device.h"
 #include "lpmm/memory/ledger.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
@@ -40,7 +40,7 @@ class ModelMemory {
  public:
   // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K.
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
-              int microbatches, Pool& pool);
+              int microbatches, Device& device);
   ~ModelMemory();
   ModelMemory(ModelMemory&&) noexcept;
 
@@ -50,7 +50,7 @@ class ModelMemory {
   const Policy& policy() const;
   const OptimizerConfig& optimizer() const;
   int microbatches() const;
-  Pool& pool() const;
+  Device& device() const;
   // Null codes where the rule has no such state, or the tensor is frozen. The accumulator is the momentum
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;

@@ -14,9 +14,9 @@ namespace lpmm {
 // Two dimensions, because 1-D tensors are exempt from packing.
 PackedVector::PackedVector(std::span<const float> values, std::string_view preset,
                            const OptimizerConfig& optimizer, std::uint64_t seed, int threads)
-    : pool_(threads),
+    : device_(threads),
       memory_({{"weights", {1, static_cast<std::int64_t>(values.size())}}}, make_policy(preset, optimizer),
-              optimizer, seed, 1, pool_),
+              optimizer, seed, 1, device_),
       seed_(seed) {
   memory_.initialize(0, 0, values);
 }

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/pool.h"
+#include "kernels/cpu.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
 
@@ -17,7 +17,7 @@ namespace lpmm {
 class PackedVector {
  public:
   // Packs `values` by a preset of make_policy, error feedback included. Throws UsageError or RunError as
-  // ModelMemory does. Threads as in Pool; the result does not depend on them.
+  // ModelMemory does. Threads as in CpuDevice; the result does not depend on them.
   PackedVector(std::span<const float> values, std::string_view preset, const OptimizerConfig& optimizer,
                std::uint64_t seed = 1, int threads = 0);
 
@@ -42,7 +42,7 @@ class PackedVector {
   Metadata metadata() const;
   void restore_progress(const Metadata& saved, const std::string& path);
 
-  Pool pool_;
+  CpuDevice device_;
   ModelMemory memory_;
   std::uint64_t seed_;
   std::uint32_t step_ = 0;

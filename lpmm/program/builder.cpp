@@ -10,11 +10,14 @@
 
 namespace lpmm {
 
-ProgramBuilder::ProgramBuilder(int batch, Compute compute, int threads, int inference)
+ProgramBuilder::ProgramBuilder() : plan_(std::make_unique<ProgramPlan>()) {
+  plan_->batch = 1;
+}
+ProgramBuilder::ProgramBuilder(int batch, Compute compute, Device& device, int inference)
     : inference_(inference), plan_(std::make_unique<ProgramPlan>()) {
   plan_->batch = batch;
   plan_->compute = compute;
-  plan_->threads = threads;
+  plan_->device = &device;
 }
 ProgramBuilder::~ProgramBuilder() = default;
 
@@ -45,9 +48,6 @@ int ProgramBuilder::batch() const {
 }
 Compute ProgramBuilder::compute() const {
   return plan_->compute;
-}
-int ProgramBuilder::threads() const {
-  return plan_->threads;
 }
 std::int64_t ProgramBuilder::rows(Value x) const {
   return std::int64_t{1} * plan_->batch * x.height * x.width;

@@ -1,6 +1,6 @@
 // The builder of programs. A model's forward code calls ops (lpmm/program/ops/) on it once per shape. The
-// same code, run on a builder that is never finished, declares the model's tensors and buffers. Ops are made
-// of the primitives below.
+// same code, run on a builder without a device, declares the model's tensors and buffers. Ops are made of the
+// primitives below.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ namespace lpmm {
 
 class ProgramBuilder {
  public:
+  ProgramBuilder();  // never finished
   // With `inference`, one sequence of that many tokens per call, and no backward.
-  ProgramBuilder(int batch, Compute compute, int threads, int inference = 0);
+  ProgramBuilder(int batch, Compute compute, Device& device, int inference = 0);
   ~ProgramBuilder();
 
   int batch() const;
   Compute compute() const;
-  int threads() const;
   int inference() const { return inference_; }
   std::int64_t rows(Value x) const;  // positions of all examples
   bool has_gradient(Value x) const;
@@ -57,7 +57,7 @@ class ProgramBuilder {
   const std::vector<BufferInfo>& buffers() const { return buffers_; }
 
  private:
-  int inference_;
+  int inference_ = 0;
   int blocks_ = 0;
   std::size_t caches_ = 0;
   std::uint32_t draws_ = 0;

@@ -47,7 +47,8 @@ struct Published {
   ModelConfig (*read)(const std::string& path);  // its model
   void (*load)(const std::string& path, ModelMemory& memory);
   // Writes weights and what describes them into `folder`.
-  void (*save)(const WeightSource& weights, const ModelConfig& config, const std::string& folder, Pool& pool);
+  void (*save)(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+               Device& device);
 };
 
 struct Family {

@@ -57,9 +57,9 @@ class ListProgram : public Program {
  private:
   RunState begin(const ModelMemory& memory, ModelMemory* gradients, const Buffers& buffers,
                  Buffers* proposals, const Batch& batch, int microbatch) {
-    if (batch.count < 1 || batch.count > plan_->batch || memory.pool().threads() > plan_->threads) {
-      throw std::logic_error(fmt::format("a program for {} images and {} threads got {} and {}", plan_->batch,
-                                         plan_->threads, batch.count, memory.pool().threads()));
+    if (batch.count < 1 || batch.count > plan_->batch || &memory.device() != plan_->device) {
+      throw std::logic_error(fmt::format("a program for {} examples got {}, on {} device", plan_->batch,
+                                         batch.count, &memory.device() == plan_->device ? "its" : "another"));
     }
     allocate();
     return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};

@@ -37,7 +37,7 @@ class ForwardModel : public Model {
  public:
   ForwardModel(Forward forward, bool reads_tokens)
       : forward_(std::move(forward)), reads_tokens_(reads_tokens) {
-    ProgramBuilder declaring(1, Compute::kFp32, 1);
+    ProgramBuilder declaring;
     forward_(declaring);
     tensors_ = declaring.tensors();
     initials_ = declaring.initials();
@@ -58,13 +58,14 @@ class ForwardModel : public Model {
       for (std::int64_t first = 0; first < elements; first += kRange) {
         const std::int64_t count = std::min(kRange, elements - first);
         values.resize(static_cast<std::size_t>(count));
-        memory.pool().for_each((count + kernels::kTile - 1) / kernels::kTile, [&](std::int64_t tile, int) {
-          const std::int64_t end = std::min(count, (tile + 1) * kernels::kTile);
-          for (std::int64_t i = tile * kernels::kTile; i < end; i += 4) {
-            const auto four = initial_values(initials_[t], noise, first + i);
-            std::copy_n(four.begin(), std::min<std::int64_t>(4, end - i), values.begin() + i);
-          }
-        });
+        memory.device().host_pool().for_each(
+            (count + kernels::kTile - 1) / kernels::kTile, [&](std::int64_t tile, int) {
+              const std::int64_t end = std::min(count, (tile + 1) * kernels::kTile);
+              for (std::int64_t i = tile * kernels::kTile; i < end; i += 4) {
+                const auto four = initial_values(initials_[t], noise, first + i);
+                std::copy_n(four.begin(), std::min<std::int64_t>(4, end - i), values.begin() + i);
+              }
+            });
         memory.initialize(static_cast<int>(t), first, values);
         done += count;
         if (progress) progress(done, all);
@@ -72,15 +73,15 @@ class ForwardModel : public Model {
     }
   }
 
-  std::unique_ptr<Program> build(int batch, Compute compute, int threads) const override {
-    ProgramBuilder builder(batch, compute, threads);
+  std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const override {
+    ProgramBuilder builder(batch, compute, device);
     forward_(builder);
     return builder.finish();
   }
 
-  std::unique_ptr<Program> build_inference(int length, Compute compute, int threads) const override {
-    if (!reads_tokens_) return Model::build_inference(length, compute, threads);
-    ProgramBuilder builder(1, compute, threads, length);
+  std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const override {
+    if (!reads_tokens_) return Model::build_inference(length, compute, device);
+    ProgramBuilder builder(1, compute, device, length);
     forward_(builder);
     return builder.finish();
   }

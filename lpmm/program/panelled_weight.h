@@ -34,10 +34,10 @@ class PanelledWeight {
   }
   std::int64_t panel_rows() const { return panel_rows_; }
   // Scratch of the products of `rows` activations with a panel, forward and backward.
-  std::int64_t matmul_bytes(std::int64_t rows, int threads) const {
-    return std::max({kernels::matmul_scratch_bytes(compute_, rows, panel_rows_, threads),
-                     kernels::matmul_scratch_bytes(compute_, rows, width_, threads),
-                     kernels::matmul_scratch_bytes(compute_, panel_rows_, width_, threads)});
+  std::int64_t matmul_bytes(std::int64_t rows, const Device& device) const {
+    return std::max({device.matmul_scratch_bytes(compute_, rows, panel_rows_),
+                     device.matmul_scratch_bytes(compute_, rows, width_),
+                     device.matmul_scratch_bytes(compute_, panel_rows_, width_)});
   }
   std::int64_t rows() const { return rows_; }
   bool is_frozen(const RunState& run) const { return run.memory.is_frozen(tensor_); }

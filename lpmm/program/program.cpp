@@ -8,7 +8,8 @@ void Program::infer(const ModelMemory& /*memory*/, std::span<const std::int32_t>
                     Inference& /*state*/) {
   throw UsageError("this program reads images; only one of text goes on with a text");
 }
-std::unique_ptr<Program> Model::build_inference(int /*length*/, Compute /*compute*/, int /*threads*/) const {
+std::unique_ptr<Program> Model::build_inference(int /*length*/, Compute /*compute*/,
+                                                Device& /*device*/) const {
   throw UsageError("this model reads images; only a model of text goes on with one");
 }
 

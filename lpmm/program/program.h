@@ -79,9 +79,9 @@ class Model {
   virtual void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall& progress) const = 0;
   // `batch` images or sequences per microbatch; nothing large is allocated before the first train or
   // evaluate.
-  virtual std::unique_ptr<Program> build(int batch, Compute compute, int threads) const = 0;
+  virtual std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const = 0;
   // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
-  virtual std::unique_ptr<Program> build_inference(int length, Compute compute, int threads) const;
+  virtual std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const;
 };
 
 }  // namespace lpmm

@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/compute.h"
+#include "kernels/device.h"
 #include "lpmm/program/liveness.h"
 #include "lpmm/program/op.h"
 
@@ -17,7 +17,7 @@ namespace lpmm {
 struct ProgramPlan {
   int batch = 0;
   Compute compute = Compute::kFp32;
-  int threads = 1;
+  Device* device = nullptr;  // the one it is built for: scratch memory is of its sizes
   struct Slots {
     int data = -1, gradient = -1;
     int block = -1,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/pool.h"
+#include "kernels/device.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/policy.h"
 
@@ -22,7 +22,7 @@ class WeightSource {
   virtual const std::string& path() const = 0;  // for messages
   virtual std::vector<TensorInfo> infos() const = 0;
   // All values of the tensor at this place of infos() in order, panel by panel.
-  virtual void read(std::size_t tensor, Pool& pool, const PanelBody& body) const = 0;
+  virtual void read(std::size_t tensor, Device& device, const PanelBody& body) const = 0;
   // Writes a file of what this holds; it appears whole or not at all. Throws UsageError for a place inside
   // what is read, or for what is no ordinary file.
   virtual void write(const std::string& output, const Metadata& metadata,

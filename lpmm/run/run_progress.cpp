@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/compute.h"
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
@@ -39,7 +39,7 @@ Json computed_by() {
   return {{"version", LPMM_VERSION},
           {"noise", kRoundingNoise},
           {"simd", kernels::simd_level()},
-          {"compute_library", kernels::compute_library()}};
+          {"compute_library", kernels::cpu_library()}};
 }
 
 std::string change_of_machine(const Json& saved) {

@@ -45,11 +45,11 @@ std::vector<TensorInfo> StoredWeights::infos() const {
   return out;
 }
 
-void StoredWeights::read(std::size_t tensor, Pool& pool, const PanelBody& body) const {
-  read(tensors()[tensor], pool, body);
+void StoredWeights::read(std::size_t tensor, Device& device, const PanelBody& body) const {
+  read(tensors()[tensor], device, body);
 }
 
-void StoredWeights::read(const CheckpointTensor& t, Pool& pool, const PanelBody& body) const {
+void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelBody& body) const {
   constexpr std::int64_t kPanel = 16 * kernels::kTile;
   const SafetensorsFile& file = state_->opened.file;
   const auto& [role, spec] = t.specs.front();
@@ -74,7 +74,7 @@ void StoredWeights::read(const CheckpointTensor& t, Pool& pool, const PanelBody&
   }
   for (std::int64_t at = 0; at < elements; at += kPanel) {
     const std::int64_t n = std::min(kPanel, elements - at);
-    kernels::decode(pool, view, at, n, values.data());
+    device.decode(view, at, n, values.data());
     body(at, std::span(values).first(static_cast<std::size_t>(n)));
   }
 }
@@ -112,26 +112,27 @@ void load_parameters(const std::string& path, ModelMemory& memory) {
       throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
                                  fmt::join(stored->shape, " x "), fmt::join(info.shape, " x ")));
     }
-    weights.read(*stored, memory.pool(), [&](std::int64_t first, std::span<const float> values) {
+    weights.read(*stored, memory.device(), [&](std::int64_t first, std::span<const float> values) {
       memory.initialize(i, first, values);
     });
   }
 }
 
-void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool) {
+void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device) {
   const StoredWeights weights(path);
   std::vector<SafetensorsSource> sources;
   for (const CheckpointTensor& t : weights.tensors()) {
     const bool bf16 = type == Compute::kBf16 && t.specs.front().first != "buffer";  // statistics stay in fp32
-    sources.push_back({t.name, bf16 ? "BF16" : "F32", t.shape, [&weights, &pool, &t, bf16](const auto& sink) {
-                         weights.read(t, pool, [&](std::int64_t, std::span<const float> values) {
-                           if (!bf16) return sink(std::as_bytes(values));
-                           std::vector<std::uint16_t> narrow(values.size());
-                           std::transform(values.begin(), values.end(), narrow.begin(),
-                                          [](float x) { return float_to_bf16(x); });
-                           sink(std::as_bytes(std::span(narrow)));
-                         });
-                       }});
+    sources.push_back(
+        {t.name, bf16 ? "BF16" : "F32", t.shape, [&weights, &device, &t, bf16](const auto& sink) {
+           weights.read(t, device, [&](std::int64_t, std::span<const float> values) {
+             if (!bf16) return sink(std::as_bytes(values));
+             std::vector<std::uint16_t> narrow(values.size());
+             std::transform(values.begin(), values.end(), narrow.begin(),
+                            [](float x) { return float_to_bf16(x); });
+             sink(std::as_bytes(std::span(narrow)));
+           });
+         }});
   }
   weights.write(output, {{"format", "pt"}, {"model", weights.model()}}, sources);
 }

@@ -25,8 +25,8 @@ class StoredWeights : public WeightSource {
   const std::vector<CheckpointTensor>& tensors() const { return info_.tensors; }
   const CheckpointTensor* find(const std::string& name) const;  // null where there is none
   std::vector<TensorInfo> infos() const override;               // in the order of tensors()
-  void read(const CheckpointTensor& tensor, Pool& pool, const PanelBody& body) const;
-  void read(std::size_t tensor, Pool& pool, const PanelBody& body) const override;
+  void read(const CheckpointTensor& tensor, Device& device, const PanelBody& body) const;
+  void read(std::size_t tensor, Device& device, const PanelBody& body) const override;
   void write(const std::string& output, const Metadata& metadata,
              std::span<const SafetensorsSource> sources) const override;
 
@@ -43,6 +43,6 @@ void load_parameters(const std::string& path, ModelMemory& memory);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.
-void export_checkpoint(const std::string& path, const std::string& output, Compute type, Pool& pool);
+void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device);
 
 }  // namespace lpmm

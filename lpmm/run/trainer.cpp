@@ -1,4 +1,5 @@
 #include "lpmm/run/trainer.h"
+#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 
@@ -67,13 +68,13 @@ class Run {
         plan_(plan),
         resume_(options.resume),
         progress_(options.quiet),
-        pool_(config_.train.threads),
-        data_(load_data(setup, pool_)),
+        device_(config_.train.threads),
+        data_(load_data(setup, device_.host_pool())),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
-                config_.train.microbatches, pool_),
+                config_.train.microbatches, device_),
         buffers_(model.buffers()),
         examples_(config_.train.batch / config_.train.microbatches),
-        program_(model.build(examples_, config_.train.compute, pool_.threads())),
+        program_(model.build(examples_, config_.train.compute, device_)),
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
         steps_(steps_of(setup)) {}
 
@@ -103,7 +104,7 @@ class Run {
   const Plan& plan_;
   const bool resume_;
   Progress progress_;
-  Pool pool_;
+  CpuDevice device_;
   std::shared_ptr<const DataSource> data_;
   ModelMemory memory_;
   Buffers buffers_;
@@ -134,7 +135,7 @@ void Run::start(const Model& model, bool config_changed) {
     init = begin(model);
   }
   if (write_config) write(config_record(config_));
-  write(system_record(state_.step, pool_.threads(), setup_.rss_at_start, init));
+  write(system_record(state_.step, device_.host_threads(), setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   for (const std::string& warning :
        {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
@@ -405,14 +406,14 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
   check_memory(make_plan(Setup(config, setup), model), available_memory());
-  Pool pool(config.train.threads);
+  CpuDevice device(config.train.threads);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
-                     config.train.microbatches, pool);
+                     config.train.microbatches, device);
   Buffers buffers(model.buffers());
   load_checkpoint(checkpoint, config.model.name, memory, buffers);
-  const auto data = load_data(setup, pool);
+  const auto data = load_data(setup, device.host_pool());
   const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, pool.threads());
+  const auto program = model.build(examples, config.train.compute, device);
   const Meter meter = run_test(*program, memory, buffers, *data, examples, progress);
   return {meter.loss(), meter.accuracy(), meter.count, data->unit(), checkpoint};
 }

@@ -2,7 +2,7 @@
 // hit are set right where the state is JSON, so that what lies behind them is reached.
 #include <nlohmann/json.hpp>
 
-#include "kernels/pool.h"
+#include "kernels/cpu.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint_files.h"
 #include "lpmm/run/stored_weights.h"
@@ -33,7 +33,7 @@ std::string sealed(lpmm::fuzz::Bytes text, lpmm::fuzz::Bytes model) {
 
 LPMM_FUZZ_TARGET(bytes) {
   static const std::string folder = make_folder();
-  static lpmm::Pool pool(1);
+  static lpmm::CpuDevice device(1);
   const auto [text, model] = lpmm::fuzz::split(bytes);
   std::string state;
   try {
@@ -45,6 +45,6 @@ LPMM_FUZZ_TARGET(bytes) {
   model_file.set(model);
   const lpmm::StoredWeights weights(folder);
   for (const lpmm::CheckpointTensor& tensor : weights.tensors()) {
-    weights.read(tensor, pool, [](std::int64_t, std::span<const float>) {});
+    weights.read(tensor, device, [](std::int64_t, std::span<const float>) {});
   }
 }

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 namespace lpmm::kernels {
 
@@ -33,19 +33,19 @@ inline Floats away_from_zero(Floats v) {
 class Cells {
  public:
   Cells(Compute type, const Floats& values) : type_(type), bytes_(values.size() * 4) {
-    from_float(pool(), type, static_cast<std::int64_t>(values.size()), values.data(), bytes_.data());
+    device().from_float(type, static_cast<std::int64_t>(values.size()), values.data(), bytes_.data());
     count_ = static_cast<std::int64_t>(values.size());
   }
   Cells(Compute type, std::int64_t count) : Cells(type, Floats(static_cast<std::size_t>(count), 7.0F)) {}
   void* data() { return bytes_.data(); }
   Floats floats() const {
     Floats v(static_cast<std::size_t>(count_));
-    to_float(pool(), type_, count_, bytes_.data(), v.data());
+    device().to_float(type_, count_, bytes_.data(), v.data());
     return v;
   }
-  static Pool& pool() {
-    static Pool p(2);
-    return p;
+  static Device& device() {
+    static CpuDevice d(2);
+    return d;
   }
 
  private:

@@ -1,5 +1,5 @@
 // The compute layer against plain double-precision loops, finite differences and closed forms.
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -62,25 +62,22 @@ TEST(Convolution, EqualsPlainLoops) {
       const Floats w = Cells(type, random_floats(s.weights(), 2)).floats();
       const Floats dy = Cells(type, random_floats(s.batch * s.out_values(), 3)).floats();
       const ConvReference want = plain_convolution(s, x, w, dy);
-      const Convolution convolution(s, type, 2);
-      Scratch scratch(convolution.scratch_bytes());
+      const auto convolution = Cells::device().convolution(s, type);
+      Scratch scratch(convolution->scratch_bytes());
       Cells cx(type, x), cdy(type, dy), cy(type, s.batch * s.out_values()), cdx(type, x);
-      convolution.forward(Cells::pool(), cx.data(), w.data(), cy.data(), scratch.data());
+      convolution->forward(cx.data(), w.data(), cy.data(), scratch.data());
       expect_near(cy.floats(), want.y, tolerance);
       Floats dw(w.size());
-      convolution.backward(Cells::pool(), cx.data(), w.data(), cdy.data(), cdx.data(), false, dw.data(),
-                           scratch.data());
+      convolution->backward(cx.data(), w.data(), cdy.data(), cdx.data(), false, dw.data(), scratch.data());
       expect_near(cdx.floats(), want.dx, tolerance);
       expect_near(dw, want.dw, 1e-5);
       // Added to what is there; and without an input gradient.
-      convolution.backward(Cells::pool(), cx.data(), w.data(), cdy.data(), cdx.data(), true, dw.data(),
-                           scratch.data());
+      convolution->backward(cx.data(), w.data(), cdy.data(), cdx.data(), true, dw.data(), scratch.data());
       std::vector<double> twice = want.dx;
       for (double& v : twice) v *= 2;
       expect_near(cdx.floats(), twice, 2 * tolerance);
       Floats dw_alone(w.size());
-      convolution.backward(Cells::pool(), cx.data(), w.data(), cdy.data(), nullptr, false, dw_alone.data(),
-                           scratch.data());
+      convolution->backward(cx.data(), w.data(), cdy.data(), nullptr, false, dw_alone.data(), scratch.data());
       EXPECT_EQ(dw_alone, dw);
     }
   }
@@ -90,17 +87,16 @@ TEST(Convolution, GradientsByFiniteDifferences) {
   const ConvShape s{4, 6, 6, 8, 16, 3, 2, 1};
   const Floats x = random_floats(s.batch * s.in_values(), 1), w = random_floats(s.weights(), 2);
   const Floats r = random_floats(s.batch * s.out_values(), 3);
-  const Convolution convolution(s, Compute::kFp32, 2);
-  Scratch scratch(convolution.scratch_bytes());
+  const auto convolution = Cells::device().convolution(s, Compute::kFp32);
+  Scratch scratch(convolution->scratch_bytes());
   Floats y(r.size()), dx(x.size()), dw(w.size());
-  convolution.backward(Cells::pool(), x.data(), w.data(), r.data(), dx.data(), false, dw.data(),
-                       scratch.data());
+  convolution->backward(x.data(), w.data(), r.data(), dx.data(), false, dw.data(), scratch.data());
   expect_gradient(x, dx, 0.5F, 1e-4, [&](const Floats& v) {
-    convolution.forward(Cells::pool(), v.data(), w.data(), y.data(), scratch.data());
+    convolution->forward(v.data(), w.data(), y.data(), scratch.data());
     return dot(y, r);
   });
   expect_gradient(w, dw, 0.5F, 1e-4, [&](const Floats& v) {
-    convolution.forward(Cells::pool(), x.data(), v.data(), y.data(), scratch.data());
+    convolution->forward(x.data(), v.data(), y.data(), scratch.data());
     return dot(y, r);
   });
 }
@@ -108,7 +104,7 @@ TEST(Convolution, GradientsByFiniteDifferences) {
 // ---- matrix product --------------------------------------------------------------------------------------
 // kind: bits 0 and 1 transpose the factors, bit 2 accumulates.
 void expect_product(const std::int64_t (&size)[3], int kind, Compute type) {
-  Scratch scratch(matmul_scratch_bytes(type, size[0], size[1], Cells::pool().threads()));
+  Scratch scratch(Cells::device().matmul_scratch_bytes(type, size[0], size[1]));
   MatrixArgs args{.transpose_a = (kind & 1) != 0,
                   .transpose_b = (kind & 2) != 0,
                   .m = size[0],
@@ -136,7 +132,7 @@ void expect_product(const std::int64_t (&size)[3], int kind, Compute type) {
   args.b_stride = args.transpose_b ? args.k : args.n;
   args.c = c.data();
   args.c_stride = args.n;
-  matmul(Cells::pool(), args, scratch.data());
+  Cells::device().matmul(args, scratch.data());
   expect_near(c, want, 1e-5);
 }
 
@@ -168,16 +164,16 @@ TEST(Bias, ForwardAndBackward) {
   const Floats bias(kColumns, 0.0F), dy = random_floats(kRows * kColumns, 2);
   for (const bool relu : {false, true}) {
     Floats y(x.size()), g(x.size()), db(kColumns);
-    bias_forward(Cells::pool(), Compute::kFp32, kRows, kColumns, x.data(), bias.data(), relu, y.data());
-    const void* dx = bias_backward(Cells::pool(), Compute::kFp32, kRows, kColumns, y.data(), dy.data(), relu,
-                                   relu ? g.data() : nullptr, db.data());
+    Cells::device().bias_forward(Compute::kFp32, kRows, kColumns, x.data(), bias.data(), relu, y.data());
+    const void* dx = Cells::device().bias_backward(Compute::kFp32, kRows, kColumns, y.data(), dy.data(), relu,
+                                                   relu ? g.data() : nullptr, db.data());
     if (!relu) {
       ASSERT_EQ(dx, dy.data());
       g = dy;
     }
     const auto value = [&](const Floats& v, const Floats& b) {
       Floats out(x.size());
-      bias_forward(Cells::pool(), Compute::kFp32, kRows, kColumns, v.data(), b.data(), relu, out.data());
+      Cells::device().bias_forward(Compute::kFp32, kRows, kColumns, v.data(), b.data(), relu, out.data());
       return dot(out, dy);
     };
     expect_gradient(x, g, 0.05F, 1e-4, [&](const Floats& v) { return value(v, bias); });
@@ -198,8 +194,8 @@ TEST(BatchNorm, StatisticsInClosedForm) {
     }
     const auto n = static_cast<std::size_t>(channels);
     Floats mean(n), variance(n);
-    Scratch scratch(norm_scratch_bytes(shape));
-    norm_statistics(Cells::pool(), shape, x.data(), mean.data(), variance.data(), scratch.data());
+    Scratch scratch(Cells::device().norm_scratch_bytes(shape));
+    Cells::device().norm_statistics(shape, x.data(), mean.data(), variance.data(), scratch.data());
     for (std::size_t c = 0; c < n; ++c) {
       const double slope = 0x1p-9 * static_cast<double>(c + 1);
       const double deviation = slope * 5000 / std::sqrt(12.0);
@@ -222,17 +218,17 @@ TEST(BatchNorm, GradientsByFiniteDifferences) {
       Floats res = random_floats(count, 3, 3.0F);
       const Floats weight = random_floats(channels, 4), bias = random_floats(channels, 5);
       Floats mean(n), deviation(n), y(x.size());
-      Scratch scratch(norm_scratch_bytes(shape));
+      Scratch scratch(Cells::device().norm_scratch_bytes(shape));
       const auto forward = [&](const Floats& vx, const Floats& vw, const Floats& vb, const Floats& vr) {
-        norm_statistics(Cells::pool(), shape, vx.data(), mean.data(), deviation.data(), scratch.data());
+        Cells::device().norm_statistics(shape, vx.data(), mean.data(), deviation.data(), scratch.data());
         Floats scale(n), shift(n);
         for (std::size_t c = 0; c < n; ++c) {
           deviation[c] = 1 / std::sqrt(deviation[c] + 1e-5F);
           scale[c] = vw[c] * deviation[c];
           shift[c] = vb[c] - mean[c] * scale[c];
         }
-        norm_apply(Cells::pool(), shape, vx.data(), scale.data(), shift.data(),
-                   residual ? vr.data() : nullptr, false, y.data());
+        Cells::device().norm_apply(shape, vx.data(), scale.data(), shift.data(),
+                                   residual ? vr.data() : nullptr, false, y.data());
         return y;
       };
       // Keep the sums before ReLU off its kink; without a residual, a small step must do.
@@ -264,12 +260,12 @@ TEST(BatchNorm, GradientsByFiniteDifferences) {
       args.bias_gradient = db.data();
       args.dx = dx.data();
       args.dresidual = residual ? dres.data() : nullptr;
-      norm_backward(Cells::pool(), shape, args, scratch.data());
+      Cells::device().norm_backward(shape, args, scratch.data());
       args.accumulate = args.accumulate_residual = true;
       Floats dx2 = dx, dres2 = dres;
       args.dx = dx2.data();
       if (residual) args.dresidual = dres2.data();
-      norm_backward(Cells::pool(), shape, args, scratch.data());
+      Cells::device().norm_backward(shape, args, scratch.data());
       for (std::size_t i = 0; i < dx.size(); ++i) {
         ASSERT_EQ(dx2[i], dx[i] + dx[i]);
         ASSERT_EQ(dres2[i], residual ? dres[i] + dres[i] : 0.25F);
@@ -289,7 +285,7 @@ TEST(BatchNorm, ApplyRoundsOnceInBf16AndGatesOnPositive) {
   const Floats x = Cells(Compute::kBf16, random_floats(33 * 16, 1)).floats();
   const Floats scale = random_floats(16, 2), shift = random_floats(16, 3);
   Cells cx(Compute::kBf16, x), cy(Compute::kBf16, 33 * 16);
-  norm_apply(Cells::pool(), shape, cx.data(), scale.data(), shift.data(), nullptr, true, cy.data());
+  Cells::device().norm_apply(shape, cx.data(), scale.data(), shift.data(), nullptr, true, cy.data());
   const Floats y = cy.floats();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float v = x[i] * scale[i % 16] + shift[i % 16];
@@ -299,18 +295,18 @@ TEST(BatchNorm, ApplyRoundsOnceInBf16AndGatesOnPositive) {
 
 // ---- element loops, pooling, shortcut --------------------------------------------------------------------
 TEST(ElementLoops, EveryBf16ValueAndTails) {
-  Pool& pool = Cells::pool();
+  Device& device = Cells::device();
   std::vector<std::uint16_t> all(65536), back(65536);
   std::iota(all.begin(), all.end(), std::uint16_t{0});
   Floats wide(65536);
-  to_float(pool, Compute::kBf16, 65536, all.data(), wide.data());
-  from_float(pool, Compute::kBf16, 65536, wide.data(), back.data());
+  device.to_float(Compute::kBf16, 65536, all.data(), wide.data());
+  device.from_float(Compute::kBf16, 65536, wide.data(), back.data());
   for (std::size_t i = 0; i < all.size(); ++i) {
     ASSERT_EQ(float_bits(wide[i]), float_bits(bf16_to_float(all[i])));
     ASSERT_EQ(back[i], float_to_bf16(wide[i]));
   }
   const Floats odd = random_floats(1003, 9);  // not a multiple of the lanes; roundings of any kind
-  from_float(pool, Compute::kBf16, 1003, odd.data(), back.data());
+  device.from_float(Compute::kBf16, 1003, odd.data(), back.data());
   for (std::size_t i = 0; i < odd.size(); ++i) ASSERT_EQ(back[i], float_to_bf16(odd[i]));
   Floats rounded = odd;
   loops::round_bf16(1003, rounded.data());
@@ -320,14 +316,14 @@ TEST(ElementLoops, EveryBf16ValueAndTails) {
 TEST(ElementLoops, ReluKeepsNan) {
   const Floats x = {std::nanf(""), -1, 2, 0, 1, 2, 3, -4, std::nanf(""), -5};
   Floats y(x.size());
-  relu_forward(Cells::pool(), Compute::kFp32, static_cast<std::int64_t>(x.size()), x.data(), y.data());
+  Cells::device().relu_forward(Compute::kFp32, static_cast<std::int64_t>(x.size()), x.data(), y.data());
   EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[8]));
   EXPECT_EQ(y[1] + y[7] + y[9], 0);
   EXPECT_EQ(y[2], 2);
 }
 
 TEST(SmallOps, GradientsByFiniteDifferences) {
-  Pool& pool = Cells::pool();
+  Device& device = Cells::device();
   constexpr Compute kType = Compute::kFp32;
   const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2};
   const ShortcutShape cut{2, 6, 6, 4, 10, 2};
@@ -338,33 +334,33 @@ TEST(SmallOps, GradientsByFiniteDifferences) {
     std::function<void(const float*, const float*, const float*, float*, bool)> backward;  // x, y, dy, dx
   };
   const Case cases[] = {
-      {"relu", 77, 77, [&](const float* x, float* y) { relu_forward(pool, kType, 77, x, y); },
+      {"relu", 77, 77, [&](const float* x, float* y) { device.relu_forward(kType, 77, x, y); },
        [&](const float*, const float* y, const float* dy, float* dx, bool add) {
-         relu_backward(pool, kType, 77, y, dy, dx, add);
+         device.relu_backward(kType, 77, y, dy, dx, add);
        }},
       {"average", 2 * 6 * 5 * 3, 2 * 2 * 2 * 3,
-       [&](const float* x, float* y) { average_pool_forward(pool, average, kType, x, y); },
+       [&](const float* x, float* y) { device.average_pool_forward(average, kType, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         average_pool_backward(pool, average, kType, dy, dx, add);
+         device.average_pool_backward(average, kType, dy, dx, add);
        }},
       {"maximum", 2 * 6 * 6 * 5, 2 * 3 * 3 * 5,
-       [&](const float* x, float* y) { max_pool_forward(pool, maximum, kType, x, y); },
+       [&](const float* x, float* y) { device.max_pool_forward(maximum, kType, x, y); },
        [&](const float* x, const float*, const float* dy, float* dx, bool add) {
-         max_pool_backward(pool, maximum, kType, x, dy, dx, add);
+         device.max_pool_backward(maximum, kType, x, dy, dx, add);
        }},
       {"shortcut", 2 * 6 * 6 * 4, 2 * 3 * 3 * 10,
-       [&](const float* x, float* y) { shortcut_forward(pool, cut, kType, x, y); },
+       [&](const float* x, float* y) { device.shortcut_forward(cut, kType, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         shortcut_backward(pool, cut, kType, dy, dx, add);
+         device.shortcut_backward(cut, kType, dy, dx, add);
        }},
-      {"copy", 50, 50, [&](const float* x, float* y) { copy_or_add(pool, kType, 50, x, y, false); },
+      {"copy", 50, 50, [&](const float* x, float* y) { device.copy_or_add(kType, 50, x, y, false); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         copy_or_add(pool, kType, 50, dy, dx, add);
+         device.copy_or_add(kType, 50, dy, dx, add);
        }},
-      {"add", 50, 50, [&](const float* x, float* y) { kernels::add(pool, kType, 50, x, x, y); },
+      {"add", 50, 50, [&](const float* x, float* y) { device.add(kType, 50, x, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         copy_or_add(pool, kType, 50, dy, dx, add);
-         copy_or_add(pool, kType, 50, dy, dx, true);
+         device.copy_or_add(kType, 50, dy, dx, add);
+         device.copy_or_add(kType, 50, dy, dx, true);
        }},
   };
   for (const Case& c : cases) {
@@ -391,7 +387,7 @@ TEST(Shortcut, OptionASubsamplesAndCentresChannels) {
   const ShortcutShape s{1, 4, 4, 2, 4, 2};
   Floats x(32), y(16);
   std::iota(x.begin(), x.end(), 1.0F);
-  shortcut_forward(Cells::pool(), s, Compute::kFp32, x.data(), y.data());
+  Cells::device().shortcut_forward(s, Compute::kFp32, x.data(), y.data());
   EXPECT_EQ(y, (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
 }
 
@@ -401,18 +397,18 @@ TEST(Loss, ClosedForms) {
   // Uniform logits: log C whatever the smoothing.
   for (const double smoothing : {0.0, 0.1}) {
     const Floats flat(20, 4.0F);
-    EXPECT_NEAR(softmax_loss({2, 10, smoothing}, Compute::kFp32, flat.data(), labels).sum, 2 * std::log(10.0),
-                1e-12);
+    EXPECT_NEAR(Cells::device().softmax_loss({2, 10, smoothing}, Compute::kFp32, flat.data(), labels).sum,
+                2 * std::log(10.0), 1e-12);
   }
   // One logit a above the rest: log(C - 1 + e^a) - a (1 - s + s / C) for its label.
   Floats one(10, 0.0F);
   one[3] = 2.5F;
   for (const double s : {0.0, 0.1, 0.5}) {
-    const LossResult r = softmax_loss({1, 10, s}, Compute::kFp32, one.data(), labels);
+    const LossResult r = Cells::device().softmax_loss({1, 10, s}, Compute::kFp32, one.data(), labels);
     EXPECT_NEAR(r.sum, std::log(9 + std::exp(2.5)) - 2.5 * (1 - s + s / 10), 1e-12);
     EXPECT_EQ(r.correct, 1);
     Floats gradient(10);
-    softmax_loss_backward({1, 10, s}, Compute::kFp32, one.data(), labels, gradient.data());
+    Cells::device().softmax_loss_backward({1, 10, s}, Compute::kFp32, one.data(), labels, gradient.data());
     const double p = std::exp(2.5) / (9 + std::exp(2.5));
     EXPECT_NEAR(gradient[3], p - (1 - s) - s / 10, 1e-6);
     EXPECT_NEAR(gradient[0], (1 - p) / 9 - s / 10, 1e-6);
@@ -420,7 +416,8 @@ TEST(Loss, ClosedForms) {
   // Large logits do not overflow.
   Floats large(20, -3e38F);
   large[3] = 3e38F;
-  EXPECT_TRUE(std::isfinite(softmax_loss({1, 10, 0}, Compute::kFp32, large.data(), labels).sum));
+  EXPECT_TRUE(
+      std::isfinite(Cells::device().softmax_loss({1, 10, 0}, Compute::kFp32, large.data(), labels).sum));
 }
 
 TEST(Loss, GradientByFiniteDifferences) {
@@ -428,9 +425,9 @@ TEST(Loss, GradientByFiniteDifferences) {
   const std::int32_t labels[] = {0, 1, 2, 3, 6, 5};
   const Floats x = random_floats(42, 1);
   Floats dx(42);
-  softmax_loss_backward(shape, Compute::kFp32, x.data(), labels, dx.data());
+  Cells::device().softmax_loss_backward(shape, Compute::kFp32, x.data(), labels, dx.data());
   expect_gradient(x, dx, 0.01F, 1e-4, [&](const Floats& v) {
-    return softmax_loss(shape, Compute::kFp32, v.data(), labels).sum / 6;
+    return Cells::device().softmax_loss(shape, Compute::kFp32, v.data(), labels).sum / 6;
   });
 }
 
@@ -440,39 +437,38 @@ TEST(Threads, SameBitsForOneTwoThree) {
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
     Floats first_y, first_dx, first_dw, first_mean, first_product;
     for (const int threads : {1, 2, 3}) {
-      Pool pool(threads);
-      const Convolution convolution(s, type, threads);
-      Scratch scratch(convolution.scratch_bytes());
+      CpuDevice device(threads);
+      const auto convolution = device.convolution(s, type);
+      Scratch scratch(convolution->scratch_bytes());
       Cells x(type, random_floats(s.batch * s.in_values(), 1)),
           dy(type, random_floats(s.batch * s.out_values(), 2));
       const Floats w = random_floats(s.weights(), 3);
       Cells y(type, s.batch * s.out_values()), dx(type, s.batch * s.in_values());
       Floats dw(w.size());
-      convolution.forward(pool, x.data(), w.data(), y.data(), scratch.data());
-      convolution.backward(pool, x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), scratch.data());
+      convolution->forward(x.data(), w.data(), y.data(), scratch.data());
+      convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), scratch.data());
       const NormShape norm{s.batch * 64, 32, type};
-      Scratch norm_scratch(norm_scratch_bytes(norm));
+      Scratch norm_scratch(device.norm_scratch_bytes(norm));
       Floats mean(32), variance(32);
-      norm_statistics(pool, norm, y.data(), mean.data(), variance.data(), norm_scratch.data());
+      device.norm_statistics(norm, y.data(), mean.data(), variance.data(), norm_scratch.data());
       mean.insert(mean.end(), variance.begin(), variance.end());
       // As they lie, and packed.
       Floats product(2 * 600 * 300);
       Cells a(type, random_floats(600 * 50, 4)), b(type, random_floats(50 * 300, 5));
-      Scratch matmul_scratch(matmul_scratch_bytes(type, 600, 300, threads));
+      Scratch matmul_scratch(device.matmul_scratch_bytes(type, 600, 300));
       for (const bool transpose : {false, true}) {
-        matmul(pool,
-               {.transpose_a = transpose,
-                .m = 600,
-                .n = 300,
-                .k = 50,
-                .type = type,
-                .a = a.data(),
-                .a_stride = transpose ? 600 : 50,
-                .b = b.data(),
-                .b_stride = 300,
-                .c = product.data() + (transpose ? 600 * 300 : 0),
-                .c_stride = 300},
-               matmul_scratch.data());
+        device.matmul({.transpose_a = transpose,
+                       .m = 600,
+                       .n = 300,
+                       .k = 50,
+                       .type = type,
+                       .a = a.data(),
+                       .a_stride = transpose ? 600 : 50,
+                       .b = b.data(),
+                       .b_stride = 300,
+                       .c = product.data() + (transpose ? 600 * 300 : 0),
+                       .c_stride = 300},
+                      matmul_scratch.data());
       }
       if (threads == 1) {
         first_y = y.floats(), first_dx = dx.floats(), first_dw = dw, first_mean = mean,

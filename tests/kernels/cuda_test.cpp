@@ -1,6 +1,7 @@
 // The CUDA bodies against the CPU kernels, byte for byte: walked on the CPU by a grid emulator, and on a
 // device where there is one (label gpu).
 #include "kernels/cuda.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -71,26 +72,26 @@ struct Backend {
 };
 constexpr float kScale = 0.5F;
 
-Backend cpu_backend(Pool& pool) {
+Backend cpu_backend(Device& device) {
   Backend b;
   b.encode = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     const auto count = static_cast<std::int64_t>(x.size());
-    s.failed |= !encode(pool, s.roles[r].view(), first, count, x.data(), n);
+    s.failed |= !device.encode(s.roles[r].view(), first, count, x.data(), n);
   };
   b.fold = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     FoldArgs args;
     args.scale = kScale;
     args.noise = n;
     s.failed |=
-        !fold(pool, s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), args).finite;
+        !device.fold(s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), args).finite;
   };
   b.update = [&](State& s, const Rule& rule, const Noise& n) {
     s.failed |=
-        !update(pool, rule, {s.roles[0].view(), s.roles[1].view(), s.roles[2].view(), s.roles[3].view(), n});
+        !device.update(rule, {s.roles[0].view(), s.roles[1].view(), s.roles[2].view(), s.roles[3].view(), n});
   };
   b.decode = [&](State& s, std::size_t r) {
     std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));
-    decode(pool, s.roles[r].view(), 0, s.roles[r].elements, x.data());
+    device.decode(s.roles[r].view(), 0, s.roles[r].elements, x.data());
     return x;
   };
   return b;
@@ -202,7 +203,7 @@ struct RoleMirror {
   Mirror codes, steps;
 };
 
-Backend device() {
+Backend gpu() {
   Backend b;
   b.encode = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     int failed = 0;
@@ -390,23 +391,23 @@ void compare_ranges_and_failures(const Backend& expected, const Backend& tested)
 }
 
 TEST(CudaEmulator, BytesAreTheCpus) {
-  Pool pool(1);
-  compare(cpu_backend(pool), emulator());
+  CpuDevice device(1);
+  compare(cpu_backend(device), emulator());
 }
 TEST(CudaEmulator, RangesAndFailuresAreTheCpus) {
-  Pool pool(1);
-  compare_ranges_and_failures(cpu_backend(pool), emulator());
+  CpuDevice device(1);
+  compare_ranges_and_failures(cpu_backend(device), emulator());
 }
 
 TEST(GpuTest, BytesAreTheCpus) {
   if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
-  Pool pool(1);
-  compare(cpu_backend(pool), device());
+  CpuDevice device(1);
+  compare(cpu_backend(device), gpu());
 }
 TEST(GpuTest, RangesAndFailuresAreTheCpus) {
   if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
-  Pool pool(1);
-  compare_ranges_and_failures(cpu_backend(pool), device());
+  CpuDevice device(1);
+  compare_ranges_and_failures(cpu_backend(device), gpu());
 }
 
 }  // namespace

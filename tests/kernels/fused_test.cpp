@@ -1,5 +1,6 @@
 // The fused update gives the bits of the scalar tile loops, whatever happens to steps and values.
 #include "kernels/cpu/packed/fused.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -78,12 +79,12 @@ struct Trained {
   double squares = 0;  // of all folds
 };
 Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std::int64_t n, Kind kind) {
-  Pool pool(threads);
+  CpuDevice device(threads);
   Trained out{Tensors(codecs, rule, n)};
   const RoleArray<RoleView>& views = out.roles.views;
   std::vector<float> start = normal_values(n, 1, 0.1F);
   if (kind == Kind::kZeros) std::fill(start.begin(), start.begin() + n / 2, 0.0F);
-  encode(pool, views[Role::kParameter], 0, n, start.data(), {5, 1, 0, 0});
+  device.encode(views[Role::kParameter], 0, n, start.data(), {5, 1, 0, 0});
   const bool has_accumulator = views[Role::kAccumulator].codes != nullptr;
   const Role folded = has_accumulator ? Role::kAccumulator : Role::kMomentum;
   for (std::uint32_t step = 1; step <= 3; ++step) {
@@ -97,7 +98,7 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
       const std::int64_t part = k == 0 ? 0 : n / 512 * 256;
       for (const std::int64_t first : {std::int64_t{0}, part}) {
         const std::int64_t count = first == part ? n - part : part;
-        const FoldResult result = fold(pool, views[folded], first, count, g.data() + first, fold_args);
+        const FoldResult result = device.fold(views[folded], first, count, g.data() + first, fold_args);
         out.storable = result.finite && out.storable;
         if (result.finite) out.squares += result.square_sum;
         if (part == 0) break;
@@ -106,7 +107,7 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
     UpdateArgs args;
     args.roles = views;
     args.noise = {5, 1, step, 0};
-    out.storable = update(pool, rule, args) && out.storable;
+    out.storable = device.update(rule, args) && out.storable;
   }
   return out;
 }

@@ -1,4 +1,4 @@
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -20,20 +20,20 @@ std::int64_t size_of(const std::vector<float>& x) {
   return static_cast<std::int64_t>(x.size());
 }
 
-void write(Pool& pool, const Packed& to, const std::vector<float>& x, const Noise& noise = {}) {
-  EXPECT_TRUE(encode(pool, to.view(), 0, size_of(x), x.data(), noise));
+void write(Device& device, const Packed& to, const std::vector<float>& x, const Noise& noise = {}) {
+  EXPECT_TRUE(device.encode(to.view(), 0, size_of(x), x.data(), noise));
 }
 
 // ---- encode and decode -----------------------------------------------------------------------------------
 
 TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
-  Pool pool(1);
+  CpuDevice device(1);
   const Noise noise = {5, 6, 7, 8};
   const std::int64_t n = 9000;
   const std::vector<float> x = normal_values(n, 1);
   const Codec codec = codec_of(linear(6));
   Packed whole(codec, n);
-  write(pool, whole, x, noise);
+  write(device, whole, x, noise);
   for (std::int64_t i = 0; i < n; ++i) {
     const float step = bf16_to_float(whole.view().steps[i / 128]);
     EXPECT_EQ(whole.code(i), encode_value(codec.format, {}, codec.rounding, x[static_cast<std::size_t>(i)],
@@ -42,32 +42,32 @@ TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
   // In ranges, the same bytes.
   Packed parts(codec, n);
   for (const auto& [first, end] : {std::pair<std::int64_t, std::int64_t>{0, 4096}, {4096, 8192}, {8192, n}}) {
-    encode(pool, parts.view(), first, end - first, x.data() + first, noise);
+    device.encode(parts.view(), first, end - first, x.data() + first, noise);
   }
   EXPECT_TRUE(parts == whole);
   // As a tensor of its own that knows where it comes from, the same codes.
   Packed last(codec, n - 4096);
   Noise noise_from = noise;
   noise_from.first_group = 4096 / kGroup;
-  write(pool, last, {x.begin() + 4096, x.end()}, noise_from);
+  write(device, last, {x.begin() + 4096, x.end()}, noise_from);
   for (std::int64_t i = 4096; i < n; ++i) EXPECT_EQ(last.code(i - 4096), whole.code(i));
   std::vector<float> some(256);
-  decode(pool, whole.view(), 4096, 256, some.data());
-  const std::vector<float> all = decoded(pool, whole);
+  device.decode(whole.view(), 4096, 256, some.data());
+  const std::vector<float> all = decoded(device, whole);
   EXPECT_TRUE(same_bits(some, {all.begin() + 4096, all.begin() + 4352}));
 }
 
 TEST(Encode, ReencodingWithTheSameStepsChangesNothing) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const Format f : packed_formats()) {
     if (!has_sticky_steps(f)) continue;
     for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
       Packed t(codec_of(f, 128, rounding, StepMode::kSticky), 5000);
-      write(pool, t, normal_values(5000, 1, 1.0F, !is_signed(f.map)));
+      write(device, t, normal_values(5000, 1, 1.0F, !is_signed(f.map)));
       const auto codes = t.codes();
       const auto steps = t.steps();
       for (std::uint32_t step = 1; step <= 20; ++step) {
-        write(pool, t, decoded(pool, t), {1, 2, step, 3});
+        write(device, t, decoded(device, t), {1, 2, step, 3});
       }
       EXPECT_EQ(t.codes(), codes) << to_string(f);
       EXPECT_EQ(t.steps(), steps) << to_string(f);
@@ -76,45 +76,45 @@ TEST(Encode, ReencodingWithTheSameStepsChangesNothing) {
 }
 
 TEST(Encode, AllZeroBlocksAreExact) {
-  Pool pool(1);
+  CpuDevice device(1);
   for (const Format f : stored_formats()) {
     Packed t(codec_of(f), 300);
-    write(pool, t, normal_values(300, 1, 1.0F, true));
-    write(pool, t, std::vector<float>(300, 0.0F));
-    for (const float x : decoded(pool, t)) EXPECT_EQ(x, 0.0F) << to_string(f);
+    write(device, t, normal_values(300, 1, 1.0F, true));
+    write(device, t, std::vector<float>(300, 0.0F));
+    for (const float x : decoded(device, t)) EXPECT_EQ(x, 0.0F) << to_string(f);
     for (const std::uint16_t step : t.steps()) EXPECT_EQ(step, 0);
   }
 }
 
 TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
-  Pool pool(1);
+  CpuDevice device(1);
   const float inf = std::numeric_limits<float>::infinity();
   for (const Format f : stored_formats()) {
     for (const float bad : {std::nanf(""), inf, -inf, 3e37F}) {
       Packed t(codec_of(f), 300);
       std::vector<float> x(300, 1.0F);
       x[130] = bad;
-      EXPECT_FALSE(encode(pool, t.view(), 0, 300, x.data(), {})) << to_string(f) << " " << bad;
-      for (const float y : decoded(pool, t)) EXPECT_TRUE(std::isfinite(y)) << to_string(f);
+      EXPECT_FALSE(device.encode(t.view(), 0, 300, x.data(), {})) << to_string(f) << " " << bad;
+      for (const float y : decoded(device, t)) EXPECT_TRUE(std::isfinite(y)) << to_string(f);
       x[130] = 1e36F;
-      EXPECT_TRUE(encode(pool, t.view(), 0, 300, x.data(), {}));
+      EXPECT_TRUE(device.encode(t.view(), 0, 300, x.data(), {}));
     }
   }
 }
 
 // Rows that begin and end inside blocks, span tiles, come twice, or are the last.
 TEST(Decode, RowsAreThoseOfTheWhole) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const Format f : stored_formats()) {
     for (const int block : {64, 128, 4096}) {
       for (const std::int64_t width : {1, 7, 128, 200, 5000}) {
         const std::int64_t rows = 13;
         Packed t(codec_of(f, block), rows * width);
-        write(pool, t, normal_values(rows * width, 3, 1.0F, !is_signed(f.map)));
-        const std::vector<float> all = decoded(pool, t);
+        write(device, t, normal_values(rows * width, 3, 1.0F, !is_signed(f.map)));
+        const std::vector<float> all = decoded(device, t);
         const std::vector<std::int32_t> wanted = {12, 0, 5, 5, 11, 1};
         std::vector<float> got(wanted.size() * static_cast<std::size_t>(width));
-        decode_rows(pool, t.view(), width, wanted.data(), size_of(got) / width, got.data());
+        device.decode_rows(t.view(), width, wanted.data(), size_of(got) / width, got.data());
         for (std::size_t i = 0; i < wanted.size(); ++i) {
           const auto at = got.begin() + static_cast<std::int64_t>(i) * width;
           const auto row = all.begin() + wanted[i] * width;
@@ -127,18 +127,18 @@ TEST(Decode, RowsAreThoseOfTheWhole) {
 }
 
 TEST(Decode, Bf16IsTheNearest) {
-  Pool pool(1);
+  CpuDevice device(1);
   Packed t(codec_of(linear(12)), 1000);
-  write(pool, t, normal_values(1000, 4));
-  const std::vector<float> x = decoded(pool, t);
+  write(device, t, normal_values(1000, 4));
+  const std::vector<float> x = decoded(device, t);
   std::vector<std::uint16_t> b(1000);
-  decode_bf16(pool, t.view(), 0, 1000, b.data());
+  device.decode_bf16(t.view(), 0, 1000, b.data());
   for (std::size_t i = 0; i < 1000; ++i) EXPECT_EQ(b[i], float_to_bf16(x[i]));
 }
 
 // The mean of sr over many draws is the value (torchao's bf16 and int8 tests).
 TEST(Encode, StochasticMeansAreTheValues) {
-  Pool pool(2);
+  CpuDevice device(2);
   const std::vector<float> x = normal_values(128, 8);
   Packed t(codec_of(linear(8)), 128);
   Packed half(codec_of({Map::kBf16, 16}), 128);
@@ -146,11 +146,11 @@ TEST(Encode, StochasticMeansAreTheValues) {
   const int repeats = kSanitized ? 10000 : 100000;
   std::vector<float> y(128);
   for (std::uint32_t step = 0; step < repeats; ++step) {
-    write(pool, t, x, {3, 0, step, 0});
-    decode(pool, t.view(), 0, 128, y.data());
+    write(device, t, x, {3, 0, step, 0});
+    device.decode(t.view(), 0, 128, y.data());
     for (std::size_t i = 0; i < 128; ++i) mean[i] += y[i];
-    write(pool, half, x, {3, 0, step, 0});
-    decode(pool, half.view(), 0, 128, y.data());
+    write(device, half, x, {3, 0, step, 0});
+    device.decode(half.view(), 0, 128, y.data());
     for (std::size_t i = 0; i < 128; ++i) half_mean[i] += y[i];
   }
   const double step = bf16_to_float(t.steps()[0]);
@@ -176,7 +176,7 @@ Errors errors_of(const std::vector<float>& x, const std::vector<float>& y) {
 }
 
 TEST(Gates, DynamicQuantizationErrors) {
-  Pool pool(2);
+  CpuDevice device(2);
   const std::int64_t n = kSanitized ? 512 * 512 : 1024 * 1024;
   const std::vector<float> normal = normal_values(n, 5);
   std::vector<float> uniform(static_cast<std::size_t>(n));
@@ -186,30 +186,30 @@ TEST(Gates, DynamicQuantizationErrors) {
   for (const int block : {64, 128, 256, 512, 1024, 2048, 4096}) {
     Packed de8(codec_of({Map::kDynamic, 8}, block, Rounding::kNearest), n);
     Packed ude8(codec_of({Map::kDynamicUnsigned, 8}, block, Rounding::kNearest), n);
-    write(pool, de8, normal);
-    Errors e = errors_of(normal, decoded(pool, de8));
+    write(device, de8, normal);
+    Errors e = errors_of(normal, decoded(device, de8));
     EXPECT_LT(e.absolute, 0.011) << block;
     EXPECT_LT(e.relative, 0.018) << block;
-    write(pool, de8, uniform);
-    e = errors_of(uniform, decoded(pool, de8));
+    write(device, de8, uniform);
+    e = errors_of(uniform, decoded(device, de8));
     EXPECT_LT(e.absolute, 0.0036) << block;
     EXPECT_LT(e.relative, 0.015) << block;
-    write(pool, ude8, uniform);
-    e = errors_of(uniform, decoded(pool, ude8));
+    write(device, ude8, uniform);
+    e = errors_of(uniform, decoded(device, ude8));
     EXPECT_LT(e.absolute, 0.0023) << block;
     EXPECT_LT(e.relative, 0.012) << block;
   }
 }
 
 TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
-  Pool pool(1);
+  CpuDevice device(1);
   const std::vector<float> x = normal_values(3000, 6);
   for (std::size_t shift = 1; shift < 16; ++shift) {
     const std::vector<float> copy(x.begin() + static_cast<std::ptrdiff_t>(shift), x.end());
     Packed a(codec_of({Map::kDynamic, 8}, 256), size_of(copy));
     Packed b(codec_of({Map::kDynamic, 8}, 256), size_of(copy));
-    write(pool, a, copy);
-    EXPECT_TRUE(encode(pool, b.view(), 0, size_of(copy), x.data() + shift, {}));
+    write(device, a, copy);
+    EXPECT_TRUE(device.encode(b.view(), 0, size_of(copy), x.data() + shift, {}));
     EXPECT_TRUE(a == b);
   }
 }
@@ -219,7 +219,7 @@ TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
 // Relative error of K folds against their fp64 sum. low_precision 5.5 simulates 8 bits, scale refreshed: sr
 // .0128 at one fold to .0724 at 64; steps that double on demand stay below these bounds.
 TEST(Fold, ManyContributionsAgainstFp64) {
-  Pool pool(2);
+  CpuDevice device(2);
   const std::int64_t n = 32768;
   struct Bound {
     int bits;
@@ -236,11 +236,11 @@ TEST(Fold, ManyContributionsAgainstFp64) {
         args.scale = 1.0F / static_cast<float>(folds);
         args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(k))};
         args.want_square_sum = k + 1 == folds;
-        last = fold(pool, a.view(), 0, n, g.data(), args);
+        last = device.fold(a.view(), 0, n, g.data(), args);
         EXPECT_TRUE(last.finite);
         for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += static_cast<double>(g[i]) * args.scale;
       }
-      const std::vector<float> y = decoded(pool, a);
+      const std::vector<float> y = decoded(device, a);
       double error = 0, norm = 0, bias = 0;
       for (std::size_t i = 0; i < exact.size(); ++i) {
         error += std::pow(y[i] - exact[i], 2);
@@ -257,22 +257,22 @@ TEST(Fold, ManyContributionsAgainstFp64) {
 }
 
 TEST(Fold, SquareSumIsTakenBeforeEncoding) {
-  Pool pool(2);
+  CpuDevice device(2);
   const std::vector<float> g = normal_values(70000, 3);
   Packed a(codec_of(linear(2)), size_of(g));
   FoldArgs args;
   args.want_square_sum = true;
   double exact = 0;
   for (const float x : g) exact += static_cast<double>(x) * x;
-  EXPECT_NEAR(fold(pool, a.view(), 0, size_of(g), g.data(), args).square_sum, exact, 1e-9 * exact);
-  const std::vector<float> stored = decoded(pool, a);
+  EXPECT_NEAR(device.fold(a.view(), 0, size_of(g), g.data(), args).square_sum, exact, 1e-9 * exact);
+  const std::vector<float> stored = decoded(device, a);
   double sum = 0;
   for (const float x : stored) sum += static_cast<double>(x) * x;
-  EXPECT_NEAR(square_sum(pool, a.view(), 0, size_of(g)), sum, 1e-9 * sum);
+  EXPECT_NEAR(device.square_sum(a.view(), 0, size_of(g)), sum, 1e-9 * sum);
 }
 
 TEST(Fold, StepsOnlyGrowZerosChangeNothingAndClearEmpties) {
-  Pool pool(1);
+  CpuDevice device(1);
   for (const Format f : {linear(8), Format{Map::kBf16, 16}, Format{Map::kFp32, 32}}) {
     Packed a(codec_of(f), 1000);
     std::vector<std::uint16_t> previous;
@@ -280,45 +280,45 @@ TEST(Fold, StepsOnlyGrowZerosChangeNothingAndClearEmpties) {
       const std::vector<float> g = normal_values(1000, k, std::ldexp(1.0F, static_cast<int>(k / 3)));
       FoldArgs args;
       args.noise.step = k;
-      EXPECT_TRUE(fold(pool, a.view(), 0, 1000, g.data(), args).finite);
+      EXPECT_TRUE(device.fold(a.view(), 0, 1000, g.data(), args).finite);
       const auto steps = a.steps();
       for (std::size_t b = 0; b < previous.size(); ++b) EXPECT_GE(steps[b], previous[b]);
       previous = steps;
-      const std::vector<float> before = decoded(pool, a), zeros(1000);
+      const std::vector<float> before = decoded(device, a), zeros(1000);
       args.noise.step = 100 + k;
-      EXPECT_TRUE(fold(pool, a.view(), 0, 1000, zeros.data(), args).finite);
+      EXPECT_TRUE(device.fold(a.view(), 0, 1000, zeros.data(), args).finite);
       EXPECT_EQ(a.steps(), steps);
-      EXPECT_EQ(decoded(pool, a), before);
+      EXPECT_EQ(decoded(device, a), before);
     }
-    clear(pool, a.view());
-    for (const float x : decoded(pool, a)) EXPECT_EQ(x, 0.0F);
-    EXPECT_EQ(square_sum(pool, a.view(), 0, 1000), 0.0);
+    device.clear(a.view());
+    for (const float x : decoded(device, a)) EXPECT_EQ(x, 0.0F);
+    EXPECT_EQ(device.square_sum(a.view(), 0, 1000), 0.0);
   }
 }
 
 TEST(Fold, ReportsWhatIsNotStorable) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -1e38F}) {
     for (const std::size_t at : {0U, 4095U, 9999U}) {
       Packed a(codec_of(linear(8)), 10000);
       std::vector<float> g = normal_values(10000, 1);
       g[at] = bad;
-      EXPECT_FALSE(fold(pool, a.view(), 0, 10000, g.data(), {}).finite) << bad << " at " << at;
+      EXPECT_FALSE(device.fold(a.view(), 0, 10000, g.data(), {}).finite) << bad << " at " << at;
     }
   }
 }
 
 TEST(Fold, CountsUnderflow) {
-  Pool pool(1);
+  CpuDevice device(1);
   Packed a(codec_of(linear(8), 128, Rounding::kNearest), 128);
   std::vector<float> g(128, 1.0F);
   FoldArgs args;
-  fold(pool, a.view(), 0, 128, g.data(), args);
+  device.fold(a.view(), 0, 128, g.data(), args);
   std::fill(g.begin(), g.end(), 0.0F);
   for (std::size_t i = 0; i < 10; ++i) g[i] = 1e-4F;
   ChangeStats stats;
   args.stats = &stats;
-  fold(pool, a.view(), 0, 128, g.data(), args);
+  device.fold(a.view(), 0, 128, g.data(), args);
   EXPECT_EQ(stats.elements, 128);
   EXPECT_EQ(stats.increments, 10);
   EXPECT_EQ(stats.underflows, 10);
@@ -329,7 +329,7 @@ TEST(Fold, CountsUnderflow) {
 
 // Against counts made code by code, in every format and with a last group that is not full.
 TEST(Fold, CountsEveryElement) {
-  Pool pool(1);
+  CpuDevice device(1);
   const std::int64_t n = 1500;
   for (const Format format : stored_formats()) {
     const bool packed = is_packed(format);
@@ -343,15 +343,15 @@ TEST(Fold, CountsEveryElement) {
     }
     FoldArgs args;
     args.noise = {1, 0, 1, noise_stream(Role::kAccumulator)};
-    fold(pool, before.view(), 0, n, g.data(), args);
-    fold(pool, a.view(), 0, n, g.data(), args);
-    const std::vector<float> old = decoded(pool, a);
+    device.fold(before.view(), 0, n, g.data(), args);
+    device.fold(a.view(), 0, n, g.data(), args);
+    const std::vector<float> old = decoded(device, a);
     for (std::size_t i = 0; i < g.size(); ++i) g[i] = i % 3 == 0 ? 0.0F : g[i] * 0.01F;
     ChangeStats stats;
     args.noise.step = 2;
     args.stats = &stats;
-    fold(pool, a.view(), 0, n, g.data(), args);
-    const std::vector<float> stored = decoded(pool, a);
+    device.fold(a.view(), 0, n, g.data(), args);
+    const std::vector<float> stored = decoded(device, a);
     std::int64_t increments = 0, underflows = 0, saturated = 0, in_gaps = 0;
     for (std::int64_t i = 0; i < n; ++i) {
       const auto e = static_cast<std::size_t>(i);
@@ -381,7 +381,7 @@ TEST(Fold, CountsEveryElement) {
 // Changes of a third of the gap that they fall into, up and down, from every code but the last, of maps with
 // and without sign and 0; and below the smallest entry, where the gap above it counts.
 TEST(Fold, MeasuresChangesInGaps) {
-  Pool pool(1);
+  CpuDevice device(1);
   for (const Format format :
        {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
         Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8}, Format{Map::kLinear, 2},
@@ -409,14 +409,14 @@ TEST(Fold, MeasuresChangesInGaps) {
         std::vector<float> g(128, 0.0F);
         g[0] = is_up ? entries[i] : entries[i + 1];
         g[1] = most, g[2] = least;
-        fold(pool, a.view(), 0, 128, g.data(), {});
-        ASSERT_EQ(decoded(pool, a)[0], g[0]);
+        device.fold(a.view(), 0, 128, g.data(), {});
+        ASSERT_EQ(decoded(device, a)[0], g[0]);
         std::fill(g.begin(), g.end(), 0.0F);
         g[0] = (is_up ? gap : -gap) / 3;
         ChangeStats stats;
         FoldArgs args;
         args.stats = &stats;
-        fold(pool, a.view(), 0, 128, g.data(), args);
+        device.fold(a.view(), 0, 128, g.data(), args);
         EXPECT_EQ(stats.packed_increments, 1);
         EXPECT_NEAR(stats.change_in_gaps, 1.0 / 3, 1e-3)
             << to_string(format) << " entry " << i << " up " << is_up;
@@ -426,13 +426,13 @@ TEST(Fold, MeasuresChangesInGaps) {
     Packed a(codec, 128);
     std::vector<float> g(128, 0.0F);
     g[0] = entries[0], g[1] = most;
-    fold(pool, a.view(), 0, 128, g.data(), {});
+    device.fold(a.view(), 0, 128, g.data(), {});
     std::fill(g.begin(), g.end(), 0.0F);
     g[0] = -entries[0] / 2;
     ChangeStats stats;
     FoldArgs args;
     args.stats = &stats;
-    fold(pool, a.view(), 0, 128, g.data(), args);
+    device.fold(a.view(), 0, 128, g.data(), args);
     EXPECT_NEAR(stats.change_in_gaps, entries[0] / 2 / (entries[1] - entries[0]), 1e-5) << to_string(format);
   }
 }
@@ -467,81 +467,81 @@ std::array<Codec, kRoles> all(const Codec& c) {
 
 // The parameter moves by the fresh fp32 state, whatever the state is stored as.
 TEST(Update, UsesFreshStates) {
-  Pool pool(1);
+  CpuDevice device(1);
   const Codec fp32 = codec_of({Map::kFp32, 32});
   const std::int64_t n = 1000;
   Roles roles({fp32, fp32, codec_of(linear(2)), codec_of({Map::kSquareRoot, 4})}, n);
   const std::vector<float> p = normal_values(n, 1);
   const std::vector<float> g = normal_values(n, 2, 0.1F);
-  write(pool, roles.parameter, p);
-  write(pool, roles.accumulator, g);
+  write(device, roles.parameter, p);
+  write(device, roles.accumulator, g);
   Adam rule;
   rule.step_size = 1e-2F;
   rule.beta1 = 0.9F;
   rule.one_minus_beta1 = 0.1F;
   rule.beta2 = 0.999F;
   rule.one_minus_beta2 = 0.001F;
-  EXPECT_TRUE(update(pool, rule, roles.args(1, true)));
-  const std::vector<float> y = decoded(pool, roles.parameter);
+  EXPECT_TRUE(device.update(rule, roles.args(1, true)));
+  const std::vector<float> y = decoded(device, roles.parameter);
   for (std::size_t i = 0; i < p.size(); ++i) {
     Elements<float> x = {p[i], g[i], 0, 0};
     rule(x);
     EXPECT_EQ(y[i], x[Role::kParameter]);
   }
-  for (const float x : decoded(pool, roles.accumulator)) EXPECT_EQ(x, 0.0F);
+  for (const float x : decoded(device, roles.accumulator)) EXPECT_EQ(x, 0.0F);
 }
 
 TEST(Update, EveryRoleHasItsOwnNoise) {
-  Pool pool(1);
+  CpuDevice device(1);
   const std::int64_t n = 65536;
   Codec c = codec_of(linear(4));
   Roles roles(all(c), n);
   const std::vector<float> x = normal_values(n, 1);
-  write(pool, roles.momentum, x);
-  write(pool, roles.parameter, x);
+  write(device, roles.momentum, x);
+  write(device, roles.parameter, x);
   const std::vector<float> g = normal_values(n, 3);
-  write(pool, roles.accumulator, g);
-  EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 0.1F), roles.args(4, false)));
+  write(device, roles.accumulator, g);
+  EXPECT_TRUE(device.update(momentum_sgd(0.9F, 0.1F), roles.args(4, false)));
   // Recompute both writes from the draws of their streams: equality shows which noise was used.
   Roles again(all(c), n);
-  write(pool, again.momentum, x);
-  write(pool, again.parameter, x);
-  write(pool, again.accumulator, g);
-  std::vector<float> p = decoded(pool, again.parameter);
-  std::vector<float> m = decoded(pool, again.momentum);
-  const std::vector<float> a = decoded(pool, again.accumulator);
+  write(device, again.momentum, x);
+  write(device, again.parameter, x);
+  write(device, again.accumulator, g);
+  std::vector<float> p = decoded(device, again.parameter);
+  std::vector<float> m = decoded(device, again.momentum);
+  const std::vector<float> a = decoded(device, again.accumulator);
   for (std::size_t i = 0; i < p.size(); ++i) {
     Elements<float> x = {p[i], a[i], m[i], 0};
     momentum_sgd(0.9F, 0.1F)(x);
     p[i] = x[Role::kParameter], m[i] = x[Role::kMomentum];
   }
-  write(pool, again.parameter, p, {1, 0, 4, noise_stream(Role::kParameter)});
-  write(pool, again.momentum, m, {1, 0, 4, noise_stream(Role::kMomentum)});
+  write(device, again.parameter, p, {1, 0, 4, noise_stream(Role::kParameter)});
+  write(device, again.momentum, m, {1, 0, 4, noise_stream(Role::kMomentum)});
   EXPECT_TRUE(again.parameter == roles.parameter);
   EXPECT_TRUE(again.momentum == roles.momentum);
 }
 
 TEST(Update, ZeroGradientsChangeNothing) {
-  Pool pool(1);
+  CpuDevice device(1);
   const std::int64_t n = 3000;
   for (const Format state : {linear(8), linear(4), Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 8}}) {
     Roles roles({codec_of(linear(8), 128, Rounding::kStochastic, StepMode::kSticky), codec_of(linear(8)),
                  codec_of(state), codec_of(state)},
                 n);
-    write(pool, roles.parameter, normal_values(n, 1));
+    write(device, roles.parameter, normal_values(n, 1));
     const auto codes = roles.parameter.codes();
     for (std::uint32_t step = 1; step <= 20; ++step) {
-      EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 0.1F), roles.args(step, false)));
+      EXPECT_TRUE(device.update(momentum_sgd(0.9F, 0.1F), roles.args(step, false)));
     }
     EXPECT_EQ(roles.parameter.codes(), codes) << to_string(state);
-    for (const float m : decoded(pool, roles.momentum)) EXPECT_EQ(m, 0.0F);
+    for (const float m : decoded(device, roles.momentum)) EXPECT_EQ(m, 0.0F);
   }
 }
 
 // low_precision 6.5: with g = 0 a nearest-rounded state on a fixed grid sticks at |code| <= 1 / (2 (1 -
 // beta)), stochastic rounding decays to zero. One element holds the block's step.
 TEST(Update, MomentumDeadBand) {
-  Pool pool(1);
+  CpuDevice device(1);
   struct Anchor {
     float beta;
     int stuck;
@@ -558,8 +558,8 @@ TEST(Update, MomentumDeadBand) {
       };
       std::uint32_t step = 0;
       for (; step < anchor.steps; ++step) {
-        write(pool, m, x, {1, 0, step, 2});
-        x = decoded(pool, m);
+        write(device, m, x, {1, 0, step, 2});
+        x = decoded(device, m);
         x[0] = 127.0F;
         decay();
       }
@@ -581,33 +581,33 @@ TEST(Update, MomentumDeadBand) {
 }
 
 TEST(Update, ReportsWhatIsNotStorable) {
-  Pool pool(2);
+  CpuDevice device(2);
   const Codec c = codec_of(linear(8));
   Roles roles(all(c), 5000);
-  write(pool, roles.parameter, normal_values(5000, 1));
-  write(pool, roles.accumulator, std::vector<float>(5000, 1e36F));
-  EXPECT_FALSE(update(pool, momentum_sgd(0.9F, 1e6F), roles.args(1, false)));
+  write(device, roles.parameter, normal_values(5000, 1));
+  write(device, roles.accumulator, std::vector<float>(5000, 1e36F));
+  EXPECT_FALSE(device.update(momentum_sgd(0.9F, 1e6F), roles.args(1, false)));
 }
 
 TEST(Update, CountsWhatStochasticRoundingKeeps) {
-  Pool pool(2);
+  CpuDevice device(2);
   const std::int64_t n = 200000;
   for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
     const Codec fp32 = codec_of({Map::kFp32, 32});
     Roles roles({codec_of(linear(8), 128, rounding, StepMode::kSticky), fp32, fp32, fp32}, n);
     const std::vector<float> p = normal_values(n, 1);
-    write(pool, roles.parameter, p);
-    const std::vector<float> before = decoded(pool, roles.parameter);
-    write(pool, roles.accumulator, std::vector<float>(static_cast<std::size_t>(n), 1e-3F));
+    write(device, roles.parameter, p);
+    const std::vector<float> before = decoded(device, roles.parameter);
+    write(device, roles.accumulator, std::vector<float>(static_cast<std::size_t>(n), 1e-3F));
     RoleArray<ChangeStats> stats;
     UpdateArgs args = roles.args(1, false);
     args.stats = &stats;
-    EXPECT_TRUE(update(pool, momentum_sgd(0.9F, 1.0F), args));
+    EXPECT_TRUE(device.update(momentum_sgd(0.9F, 1.0F), args));
     const ChangeStats& s = stats[Role::kParameter];
     EXPECT_EQ(s.elements, n);
     EXPECT_EQ(s.increments, n);
     EXPECT_NEAR(s.true_change_squared, 1e-6 * n, 1e-3 * 1e-6 * n);
-    const std::vector<float> after = decoded(pool, roles.parameter);
+    const std::vector<float> after = decoded(device, roles.parameter);
     double moved = 0;
     for (std::size_t i = 0; i < after.size(); ++i) moved += after[i] - before[i];
     if (rounding == Rounding::kNearest) {
@@ -631,7 +631,7 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
 // Small steady updates: with sr the stored value walks away from the true one as the root of their number,
 // with qr it stays beside it, as if the rounding error had been kept.
 TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
-  Pool pool(1);
+  CpuDevice device(1);
   constexpr std::int64_t kElements = 6400;
   constexpr int kUpdates = 400;
   for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic}) {
@@ -639,15 +639,15 @@ TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
     Roles roles({codec_of(linear(8), 128, rounding, StepMode::kSticky), fp32, fp32, fp32}, kElements);
     std::vector<float> start(static_cast<std::size_t>(kElements), 0.0F);
     for (std::size_t i = 0; i < start.size(); i += 128) start[i] = 1.0F;  // the block's largest
-    write(pool, roles.parameter, start);
-    const std::vector<float> before = decoded(pool, roles.parameter);
+    write(device, roles.parameter, start);
+    const std::vector<float> before = decoded(device, roles.parameter);
     const double gap = bf16_to_float(roles.parameter.view().steps[0]);
     const std::vector<float> change = normal_values(kElements, 3, static_cast<float>(gap / 20));
     for (std::uint32_t step = 1; step <= kUpdates; ++step) {
-      write(pool, roles.accumulator, change);
-      EXPECT_TRUE(update(pool, momentum_sgd(0.0F, 1.0F), roles.args(step, false)));
+      write(device, roles.accumulator, change);
+      EXPECT_TRUE(device.update(momentum_sgd(0.0F, 1.0F), roles.args(step, false)));
     }
-    const std::vector<float> after = decoded(pool, roles.parameter);
+    const std::vector<float> after = decoded(device, roles.parameter);
     double square = 0, largest = 0;
     for (std::size_t i = 0; i < after.size(); ++i) {
       if (i % 128 == 0) continue;
@@ -666,7 +666,7 @@ TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
 }
 
 TEST(Fold, QuasiStochasticRoundingFollowsEqualContributions) {
-  Pool pool(1);
+  CpuDevice device(1);
   constexpr std::int64_t kElements = 6400;
   const auto deviation = [&](Rounding rounding) {
     Packed a(codec_of(linear(8), 128, rounding), kElements);
@@ -675,10 +675,10 @@ TEST(Fold, QuasiStochasticRoundingFollowsEqualContributions) {
     for (std::uint32_t m = 0; m < 64; ++m) {
       FoldArgs args;
       args.noise = {5, 1, 7, noise_stream(Role::kAccumulator, m)};
-      fold(pool, a.view(), 0, kElements, g.data(), args);
+      device.fold(a.view(), 0, kElements, g.data(), args);
       for (std::size_t i = 0; i < g.size(); i += 128) g[i] = 0.0F;  // the steps stay
     }
-    const std::vector<float> sum = decoded(pool, a);
+    const std::vector<float> sum = decoded(device, a);
     const double gap = bf16_to_float(a.view().steps[0]);
     double square = 0;
     for (std::size_t i = 0; i < sum.size(); ++i) {

@@ -1,5 +1,6 @@
-// The kernels of transformers against plain double-precision loops, and the same bits for any pool.
+// The kernels of transformers against plain double-precision loops, and the same bits for any device.
 #include "kernels/sequence.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -70,13 +71,13 @@ TEST(LayerNorm, ForwardAndBackwardAreThoseOfPlainLoops) {
       const LayerNormReference want = plain_layer_norm(rows, width, x, w, b, dy);
       Cells cx(type, x), cdy(type, dy), cy(type, count), cdx(type, Floats(x.size(), 2.0F));
       Floats mean(static_cast<std::size_t>(rows)), inverse(mean), dw(w.size()), db(w.size());
-      layer_norm_forward(Cells::pool(), shape, cx.data(), w.data(), b.data(), cy.data(), mean.data(),
-                         inverse.data());
+      Cells::device().layer_norm_forward(shape, cx.data(), w.data(), b.data(), cy.data(), mean.data(),
+                                         inverse.data());
       expect_near(cy.floats(), want.y, tolerance_of(type));
-      Scratch scratch(layer_norm_scratch_bytes(shape));
+      Scratch scratch(Cells::device().layer_norm_scratch_bytes(shape));
       RowNormBackward args{cx.data(),  cdy.data(), w.data(),  mean.data(), inverse.data(),
                            cdx.data(), false,      dw.data(), db.data()};
-      layer_norm_backward(Cells::pool(), shape, args, scratch.data());
+      Cells::device().layer_norm_backward(shape, args, scratch.data());
       // One value a row has no gradient but rounding.
       const double tolerance = width == 1 ? 1 : tolerance_of(type);
       if (width > 1) expect_near(cdx.floats(), want.dx, 4 * tolerance);
@@ -85,7 +86,7 @@ TEST(LayerNorm, ForwardAndBackwardAreThoseOfPlainLoops) {
       // Added to what is there.
       const Floats once = cdx.floats();
       args.accumulate = true;
-      layer_norm_backward(Cells::pool(), shape, args, scratch.data());
+      Cells::device().layer_norm_backward(shape, args, scratch.data());
       Doubles twice;
       for (const float v : once) twice.push_back(2.0 * v);
       if (width > 1) expect_near(cdx.floats(), twice, 4 * tolerance);
@@ -107,8 +108,8 @@ TEST(Gelu, ValuesAndSlopesOverTheWholeRange) {
     const auto count = static_cast<std::int64_t>(values.size());
     const Floats dy = rounded(type, random_floats(count, 5));
     Cells cx(type, values), cy(type, count), cdy(type, dy), cdx(type, Floats(values.size(), 1.0F));
-    gelu_forward(Cells::pool(), type, count, cx.data(), cy.data());
-    gelu_backward(Cells::pool(), type, count, cx.data(), cdy.data(), cdx.data(), true);
+    Cells::device().gelu_forward(type, count, cx.data(), cy.data());
+    Cells::device().gelu_backward(type, count, cx.data(), cdy.data(), cdx.data(), true);
     const Floats y = cy.floats(), dx = cdx.floats();
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double v = values[i];
@@ -123,7 +124,7 @@ TEST(Gelu, ValuesAndSlopesOverTheWholeRange) {
 TEST(Gelu, NanStaysNan) {
   const float nan = std::nanf("");
   float y = 0;
-  gelu_forward(Cells::pool(), Compute::kFp32, 1, &nan, &y);
+  Cells::device().gelu_forward(Compute::kFp32, 1, &nan, &y);
   EXPECT_TRUE(std::isnan(y));
 }
 
@@ -136,7 +137,7 @@ TEST(Dropout, DropsByTheDrawOfTheElement) {
   for (const Compute type : kTypes) {
     Cells cx(type, x), cy(type, Floats(x.size(), 0.0F));
     const Floats held = cx.floats();
-    dropout(Cells::pool(), type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), false);
+    Cells::device().dropout(type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), false);
     const Floats y = cy.floats();
     int dropped = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
@@ -146,7 +147,7 @@ TEST(Dropout, DropsByTheDrawOfTheElement) {
     }
     EXPECT_NEAR(dropped, 0.25 * static_cast<double>(count),
                 5 * std::sqrt(0.1875 * static_cast<double>(count)));
-    dropout(Cells::pool(), type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), true);
+    Cells::device().dropout(type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), true);
     const Floats twice = cy.floats();
     for (std::size_t i = 0; i < y.size(); ++i)
       ASSERT_NEAR(twice[i], 2 * y[i], std::abs(y[i]) * 3 * tolerance_of(type));
@@ -222,11 +223,11 @@ TEST(Attention, ForwardAndBackwardAreThoseOfPlainLoops) {
         const Doubles want = plain_attention(shape, qkv, drop, dy, &want_gradient);
         Cells cq(type, qkv), cy(type, count), cdy(type, dy), cd(type, 3 * count);
         Floats log_sums(static_cast<std::size_t>(shape.rows() * shape.heads));
-        Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
-        attention_forward(Cells::pool(), shape, cq.data(), drop, cy.data(), log_sums.data(), scratch.data());
+        Scratch scratch(Cells::device().attention_scratch_bytes(shape));
+        Cells::device().attention_forward(shape, cq.data(), drop, cy.data(), log_sums.data(), scratch.data());
         expect_near(cy.floats(), want, tolerance_of(type));
-        attention_backward(Cells::pool(), shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(),
-                           cd.data(), false, scratch.data());
+        Cells::device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(),
+                                           cd.data(), false, scratch.data());
         expect_near(cd.floats(), want_gradient, 2 * tolerance_of(type));
       }
     }
@@ -243,8 +244,8 @@ TEST(Attention, LargeScoresStayFinite) {
     qkv[static_cast<std::size_t>(12 * t + 8)] = static_cast<float>(t);  // v
   }
   Floats y(static_cast<std::size_t>(shape.rows() * 4)), log_sums(200);
-  Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
-  attention_forward(Cells::pool(), shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
+  Scratch scratch(Cells::device().attention_scratch_bytes(shape));
+  Cells::device().attention_forward(shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
   for (int t = 0; t < shape.length; ++t) {
     ASSERT_EQ(y[static_cast<std::size_t>(4 * t)], static_cast<float>(t));
     ASSERT_NEAR(log_sums[static_cast<std::size_t>(t)], 150.0 * t, 1e-3 * (t + 1));
@@ -255,11 +256,11 @@ TEST(Attention, TheFutureChangesNothing) {
   const AttentionShape shape{1, 150, 2, 8, Compute::kFp32};
   Floats qkv = random_floats(3 * shape.rows() * shape.width(), 8);
   Floats y(static_cast<std::size_t>(shape.rows() * shape.width())), other(y), log_sums(300);
-  Scratch scratch(attention_scratch_bytes(shape, Cells::pool().threads()));
-  attention_forward(Cells::pool(), shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
+  Scratch scratch(Cells::device().attention_scratch_bytes(shape));
+  Cells::device().attention_forward(shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
   const auto cut = static_cast<std::size_t>(140 * shape.width());
   for (std::size_t i = 3 * cut; i < qkv.size(); ++i) qkv[i] = -qkv[i];
-  attention_forward(Cells::pool(), shape, qkv.data(), {}, other.data(), log_sums.data(), scratch.data());
+  Cells::device().attention_forward(shape, qkv.data(), {}, other.data(), log_sums.data(), scratch.data());
   EXPECT_TRUE(std::equal(y.begin(), y.begin() + static_cast<std::ptrdiff_t>(cut), other.begin()));
   EXPECT_NE(y, other);
 }
@@ -274,7 +275,7 @@ TEST(SumRows, AddsTheRowsOfEachGroupInOrder) {
     Cells cells(type, x);
     const Floats held = cells.floats();
     Floats out(static_cast<std::size_t>(3 * width), 9.0F);
-    sum_rows(Cells::pool(), type, width, cells.data(), rows.data(), first.data(), 3, out.data());
+    Cells::device().sum_rows(type, width, cells.data(), rows.data(), first.data(), 3, out.data());
     for (std::size_t c = 0; c < static_cast<std::size_t>(width); ++c) {
       const auto at = [&](std::size_t row) { return held[row * static_cast<std::size_t>(width) + c]; };
       ASSERT_EQ(out[c], at(4));
@@ -303,8 +304,8 @@ TEST(ChunkedSoftmax, AnyChunksGiveTheLossAndItsGradient) {
     };
     for (std::int64_t first = 0; first < classes; first += chunk) {
       const Floats columns = part(first);
-      softmax_scan(Cells::pool(), rows, first, std::min(chunk, classes - first), columns.data(),
-                   labels.data(), state.data());
+      Cells::device().softmax_scan(rows, first, std::min(chunk, classes - first), columns.data(),
+                                   labels.data(), state.data());
     }
     Floats log_sums;
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -321,10 +322,10 @@ TEST(ChunkedSoftmax, AnyChunksGiveTheLossAndItsGradient) {
       Floats columns = part(first), logits_again = columns;
       const std::int64_t n = std::min(chunk, classes - first);
       Cells narrow(Compute::kBf16, rows * n);
-      softmax_gradient(Cells::pool(), Compute::kFp32, rows, first, n, 0.25F, log_sums.data(), labels.data(),
-                       columns.data(), columns.data());
-      softmax_gradient(Cells::pool(), Compute::kBf16, rows, first, n, 0.25F, log_sums.data(), labels.data(),
-                       logits_again.data(), narrow.data());
+      Cells::device().softmax_gradient(Compute::kFp32, rows, first, n, 0.25F, log_sums.data(), labels.data(),
+                                       columns.data(), columns.data());
+      Cells::device().softmax_gradient(Compute::kBf16, rows, first, n, 0.25F, log_sums.data(), labels.data(),
+                                       logits_again.data(), narrow.data());
       ASSERT_EQ(narrow.floats(), Cells(Compute::kBf16, columns).floats());
       for (std::int64_t r = 0; r < rows; ++r) {
         for (std::int64_t c = 0; c < n; ++c) {
@@ -344,33 +345,33 @@ TEST(ChunkedSoftmax, NanReachesTheSum) {
   logits[21] = std::nanf("");
   const std::int32_t label = 0;
   SoftmaxRow state;
-  softmax_scan(Cells::pool(), 1, 0, 40, logits.data(), &label, &state);
+  Cells::device().softmax_scan(1, 0, 40, logits.data(), &label, &state);
   EXPECT_TRUE(std::isnan(state.sum));
 }
 
-TEST(Sequence, SameBitsForAnyPool) {
+TEST(Sequence, SameBitsForAnyThreads) {
   const RowNormShape norm{900, 96, Compute::kBf16};
   const AttentionShape attention{3, 140, 2, 48, Compute::kBf16};
   const Dropout drop{{3, 1, 4, 13}, 6554, 1.1F};
   std::vector<Floats> results;
   for (const int threads : {1, 2, 3}) {
-    Pool pool(threads);
+    CpuDevice device(threads);
     Cells x(Compute::kBf16, random_floats(900 * 96, 11)), dy(Compute::kBf16, random_floats(900 * 96, 12)),
         dx(Compute::kBf16, 900 * 96), y(Compute::kBf16, 900 * 96);
     const Floats w = random_floats(96, 13);
     Floats mean(900), inverse(900), dw(96), db(96);
-    Scratch scratch(layer_norm_scratch_bytes(norm));
-    layer_norm_forward(pool, norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
-    layer_norm_backward(
-        pool, norm,
+    Scratch scratch(device.layer_norm_scratch_bytes(norm));
+    device.layer_norm_forward(norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
+    device.layer_norm_backward(
+        norm,
         {x.data(), dy.data(), w.data(), mean.data(), inverse.data(), dx.data(), false, dw.data(), db.data()},
         scratch.data());
     Cells qkv(Compute::kBf16, random_floats(3 * 420 * 96, 14)), dqkv(Compute::kBf16, 3 * 420 * 96);
     Floats log_sums(3 * 2 * 140);
-    Scratch room(attention_scratch_bytes(attention, threads));
-    attention_forward(pool, attention, qkv.data(), drop, y.data(), log_sums.data(), room.data());
-    attention_backward(pool, attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
-                       false, room.data());
+    Scratch room(device.attention_scratch_bytes(attention));
+    device.attention_forward(attention, qkv.data(), drop, y.data(), log_sums.data(), room.data());
+    device.attention_backward(attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
+                              false, room.data());
     Floats all = dx.floats();
     for (const Floats& more : {y.floats(), dqkv.floats(), log_sums, dw, db, mean}) {
       all.insert(all.end(), more.begin(), more.end());

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/cpu.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
 
@@ -46,7 +47,7 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
-Outcome write_twice_and_fold(Pool& pool, const Codec& codec, std::int64_t n) {
+Outcome write_twice_and_fold(Device& device, const Codec& codec, std::int64_t n) {
   const bool positive = !is_signed(codec.format.map);
   const auto size = static_cast<std::size_t>(n);
   Packed tensor(codec, n);
@@ -54,10 +55,10 @@ Outcome write_twice_and_fold(Pool& pool, const Codec& codec, std::int64_t n) {
   // A misaligned source, and a second write that finds old steps.
   for (std::uint32_t round = 0; round < 2; ++round) {
     std::vector<float> x = hard_values(n + 1, 10 + round, positive);
-    out.good = encode(pool, tensor.view(), 0, n, x.data() + 1, {7, 3, round, 2}) && out.good;
+    out.good = device.encode(tensor.view(), 0, n, x.data() + 1, {7, 3, round, 2}) && out.good;
   }
   std::vector<float> values(size + 1);
-  decode(pool, tensor.view(), 0, n, values.data() + 1);
+  device.decode(tensor.view(), 0, n, values.data() + 1);
   out.values.assign(values.begin() + 1, values.end());
   for (float& v : out.values) v += 0.0F;
   FoldArgs fold_args;
@@ -66,13 +67,13 @@ Outcome write_twice_and_fold(Pool& pool, const Codec& codec, std::int64_t n) {
   fold_args.want_square_sum = true;
   for (int k = 0; k < 3; ++k) {
     const std::vector<float> g = hard_values(n + 1, 20 + static_cast<std::uint32_t>(k), positive);
-    const FoldResult r = fold(pool, tensor.view(), 0, n, g.data() + 1, fold_args);
+    const FoldResult r = device.fold(tensor.view(), 0, n, g.data() + 1, fold_args);
     out.good = out.good && r.finite;
     out.squares += r.square_sum;
   }
-  out.squares += square_sum(pool, tensor.view(), 0, n);
+  out.squares += device.square_sum(tensor.view(), 0, n);
   out.halves.resize(size);
-  decode_bf16(pool, tensor.view(), 0, n, out.halves.data());
+  device.decode_bf16(tensor.view(), 0, n, out.halves.data());
   out.codes = tensor.codes();
   out.steps = tensor.steps();
   EXPECT_TRUE(tensor.intact());
@@ -80,7 +81,7 @@ Outcome write_twice_and_fold(Pool& pool, const Codec& codec, std::int64_t n) {
 }
 
 TEST_F(Simd, CodecsAreBitEqualOnEveryTail) {
-  Pool one(1);
+  CpuDevice one(1);
   for (const Format f : stored_formats()) {
     for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic}) {
       for (const StepMode mode : {StepMode::kMoving, StepMode::kSticky}) {
@@ -107,17 +108,17 @@ struct StoredRoles {
 };
 
 // Two folds and an update, three times over, with the ledger's counts in the last.
-void train(Pool& pool, StoredRoles& roles, const Rule& rule, std::int64_t n, bool with_variance,
+void train(Device& device, StoredRoles& roles, const Rule& rule, std::int64_t n, bool with_variance,
            RoleArray<ChangeStats>& stats) {
   const std::vector<float> start = normal_values(n, 1, 0.1F);
-  EXPECT_TRUE(encode(pool, roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
+  EXPECT_TRUE(device.encode(roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
   for (std::uint32_t step = 1; step <= 3; ++step) {
     for (std::uint32_t k = 0; k < 2; ++k) {
       const std::vector<float> g = normal_values(n, 10 * step + k, 0.01F);
       FoldArgs args;
       args.scale = 0.5F;
       args.noise = {5, 1, step, noise_stream(Role::kAccumulator, k)};
-      EXPECT_TRUE(fold(pool, roles.accumulator.view(), 0, n, g.data(), args).finite);
+      EXPECT_TRUE(device.fold(roles.accumulator.view(), 0, n, g.data(), args).finite);
     }
     UpdateArgs args;
     args.roles[Role::kParameter] = roles.parameter.view();
@@ -126,7 +127,7 @@ void train(Pool& pool, StoredRoles& roles, const Rule& rule, std::int64_t n, boo
     if (with_variance) args.roles[Role::kVariance] = roles.variance.view();
     args.noise = {5, 1, step, 0};
     if (step == 3) args.stats = &stats;
-    EXPECT_TRUE(update(pool, rule, args));
+    EXPECT_TRUE(device.update(rule, args));
   }
 }
 
@@ -178,18 +179,18 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
     const bool with_variance = has_state(rule, Role::kVariance);
     for (const auto& policy : policies) {
       for (const std::int64_t n : {1, 70, 2000, 9001}) {
-        Pool one(1);
+        CpuDevice one(1);
         RoleArray<ChangeStats> expected_stats;
         StoredRoles expected(policy, n);
         use_simd_level("scalar");
         train(one, expected, rule, n, with_variance, expected_stats);
         for (const std::string& level : levels()) {
           for (int threads = 1; threads <= (n == 9001 ? 3 : 1); ++threads) {
-            Pool pool(threads);
+            CpuDevice device(threads);
             use_simd_level(level.c_str());
             RoleArray<ChangeStats> stats;
             StoredRoles roles(policy, n);
-            train(pool, roles, rule, n, with_variance, stats);
+            train(device, roles, rule, n, with_variance, stats);
             const std::string where = level + " " + std::to_string(threads) + " threads, p " +
                                       to_string(policy[0].format) + " n " + std::to_string(n);
             EXPECT_TRUE(roles.parameter == expected.parameter) << where;

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "kernels/maps.h"
-#include "kernels/packed.h"
 #include "tests/normal_values.h"
 
 namespace lpmm::kernels {
@@ -77,9 +77,9 @@ class Packed {
   RoleView view_;
 };
 
-inline std::vector<float> decoded(Pool& pool, const Packed& tensor) {
+inline std::vector<float> decoded(Device& device, const Packed& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.view().elements));
-  decode(pool, tensor.view(), 0, tensor.view().elements, values.data());
+  device.decode(tensor.view(), 0, tensor.view().elements, values.data());
   return values;
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 
@@ -11,8 +12,8 @@ namespace {
 
 TEST(Families, InitialValues) {
   const auto model = make_model(model_config("resnet8"));
-  Pool pool(2), single(1);
-  ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, pool);
+  CpuDevice device(2), single(1);
+  ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, device);
   ModelMemory again(model->tensors(), make_policy("fp32"), {}, 1, 1, single);
   model->initialize(memory, 5, {});
   model->initialize(again, 5, {});

@@ -1,6 +1,7 @@
 // GPT-2 in Hugging Face's layout: what PyTorch computed with a small one (tests/golden/make_gpt2_tiny.py),
 // and the way there and back.
 #include "models/gpt_hugging_face.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -41,7 +42,9 @@ ModelConfig tiny_model() {
 
 struct Imported {
   explicit Imported(const ModelConfig& config, const char* preset = "fp32", const std::string& path = kTiny)
-      : pool(2), model(make_model(config)), memory(model->tensors(), make_policy(preset), {}, 1, 1, pool) {
+      : device(2),
+        model(make_model(config)),
+        memory(model->tensors(), make_policy(preset), {}, 1, 1, device) {
     gpt_hugging_face().load(path, memory);
   }
   std::vector<float> parameter(int tensor) const {
@@ -49,7 +52,7 @@ struct Imported {
     memory.decode(tensor, 0, v);
     return v;
   }
-  Pool pool;
+  CpuDevice device;
   std::unique_ptr<Model> model;
   ModelMemory memory;
 };
@@ -77,14 +80,14 @@ bool is_projection(const std::string& name) {
 }
 
 TEST_F(HuggingFaceTest, LogitsAreThoseOfPyTorch) {
-  const Imported imported(tiny_model());
+  Imported imported(tiny_model());
   const SafetensorsFile expected(kExpected);
   std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
   text.pop_back();
   const std::vector<float> want = values_of<float>(expected, "logits");
   Inference state;
   state.all = true;
-  imported.model->build_inference(static_cast<int>(text.size()), Compute::kFp32, 2)
+  imported.model->build_inference(static_cast<int>(text.size()), Compute::kFp32, imported.device)
       ->infer(imported.memory, text, state);
   ASSERT_EQ(state.logits.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(state.logits[i], want[i], 1e-4) << i;
@@ -100,13 +103,12 @@ TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
   batch.labels.assign(text.begin() + 1, text.end());
   Buffers none({});
   imported.memory.begin_step(1);
-  imported.model->build(1, Compute::kFp32, 2)->train(imported.memory, none, batch, 0);
+  imported.model->build(1, Compute::kFp32, imported.device)->train(imported.memory, none, batch, 0);
   for (int t = 0; t < imported.memory.tensors(); ++t) {
     const TensorInfo& info = imported.memory.info(t);
     const std::vector<float> want = values_of<float>(expected, info.name);
     std::vector<float> got(want.size());
-    kernels::decode(imported.pool, imported.memory.view(t, Role::kAccumulator), 0, info.elements(),
-                    got.data());
+    imported.device.decode(imported.memory.view(t, Role::kAccumulator), 0, info.elements(), got.data());
     double largest = 0;
     for (const float w : want) largest = std::max<double>(largest, std::abs(w));
     for (std::size_t i = 0; i < want.size(); ++i) {
@@ -121,7 +123,7 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
   Imported imported(config);
   const std::string checkpoint =
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
-  gpt_hugging_face().save(StoredWeights(checkpoint), config, path("hf"), imported.pool);
+  gpt_hugging_face().save(StoredWeights(checkpoint), config, path("hf"), imported.device);
   const SafetensorsFile first(kTiny), second(path("hf/model.safetensors"));
   ASSERT_EQ(first.entries().size(), second.entries().size());
   for (const SafetensorsEntry& entry : first.entries()) {
@@ -129,7 +131,7 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
     EXPECT_EQ(second.find(entry.name)->shape, entry.shape) << entry.name;
   }
   // Never into the checkpoint that is read.
-  EXPECT_THROW(gpt_hugging_face().save(StoredWeights(checkpoint), config, checkpoint, imported.pool),
+  EXPECT_THROW(gpt_hugging_face().save(StoredWeights(checkpoint), config, checkpoint, imported.device),
                UsageError);
   EXPECT_EQ(StoredWeights(checkpoint).tensors().size(), first.entries().size());
   // The folder, with its config.json, knows the heads.
@@ -229,7 +231,7 @@ TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
   const std::string checkpoint =
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
   const auto model = make_model(config);
-  ModelMemory packed(model->tensors(), make_policy("lpmm"), {}, 1, 1, imported.pool);
+  ModelMemory packed(model->tensors(), make_policy("lpmm"), {}, 1, 1, imported.device);
   load_parameters(checkpoint, packed);
   for (int t = 0; t < packed.tensors(); ++t) {
     std::vector<float> got(static_cast<std::size_t>(packed.info(t).elements()));
@@ -240,7 +242,7 @@ TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
   ModelConfig longer = config;
   longer.set(kContext, 20);
   const auto other = make_model(longer);
-  ModelMemory refused(other->tensors(), make_policy("lpmm"), {}, 1, 1, imported.pool);
+  ModelMemory refused(other->tensors(), make_policy("lpmm"), {}, 1, 1, imported.device);
   try {
     load_parameters(checkpoint, refused);
     FAIL();

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 #include "tests/models/parameters.h"
@@ -13,7 +14,8 @@ TEST(Mlp, PlansLargeWithoutWholeTensors) {
   config.set("hidden", std::vector<std::int64_t>{8192, 8192});
   const auto model = make_model(config);
   EXPECT_GT(parameters(*model), 90'000'000);
-  const auto program = model->build(64, Compute::kBf16, 2);
+  CpuDevice device(2);
+  const auto program = model->build(64, Compute::kBf16, device);
   EXPECT_LT(program->workspace_bytes(), 24 << 20);
   EXPECT_LT(program->activation_bytes(), 16 << 20);
 }

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 #include "tests/models/parameters.h"
@@ -55,7 +56,9 @@ TEST(ResNet, NamesAndShapes) {
 // Memory of activations grows with the batch and halves with bf16.
 TEST(ResNet, ActivationBytes) {
   const auto model = make_model(model_config("resnet20"));
-  const auto half = model->build(64, Compute::kBf16, 1), whole = model->build(64, Compute::kFp32, 1);
+  CpuDevice device(1);
+  const auto half = model->build(64, Compute::kBf16, device),
+             whole = model->build(64, Compute::kFp32, device);
   EXPECT_NEAR(static_cast<double>(half->activation_bytes()) / static_cast<double>(whole->activation_bytes()),
               0.5, 0.01);
   EXPECT_LT(whole->activation_bytes(), std::int64_t{64} * 4 * 450'000);

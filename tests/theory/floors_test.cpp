@@ -1,4 +1,5 @@
 #include "theory/floors.h"
+#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -204,7 +205,7 @@ TEST(FoldNoise, IsTheAccumulators) {
   constexpr int kElements = 64 * 128;
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
-  Pool pool(1);
+  CpuDevice device(1);
   for (const char* spec : {"int8:block128:sr", "int4:block128:sr", "soft4:block128:sr", "int8:block64:sr"}) {
     for (const int folds : {1, 4, 16}) {
       for (const auto& [mean_spread, noise_spread] :
@@ -213,7 +214,7 @@ TEST(FoldNoise, IsTheAccumulators) {
         policy.specs[Role::kAccumulator] = parse_spec(spec);
         OptimizerConfig sgd;
         sgd.rule = "sgd";
-        ModelMemory memory({{"w", {64, 128}}}, policy, sgd, 7, folds, pool);
+        ModelMemory memory({{"w", {64, 128}}}, policy, sgd, 7, folds, device);
         std::vector<float> mean(kElements), gradient(kElements), result(kElements);
         std::vector<double> exact(kElements);
         for (float& x : mean) x = mean_spread * normal(random);

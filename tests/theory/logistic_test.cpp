@@ -1,5 +1,6 @@
 // Floors of logistic regression: the problem itself, and packed runs against the prediction.
 #include "theory/logistic.h"
+#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -31,14 +32,14 @@ TEST(Logistic, DerivativesAtTheOptimum) {
 
 TEST(Logistic, PackedRunsMeetThePrediction) {
   const LogisticProblem problem(0.05, 0.3, 1);
-  Pool pool(1);
+  CpuDevice device(1);
   for (const double momentum : {0.0, 0.9}) {
     for (const double rate : {0.02, 0.1}) {
       for (const char* spec :
            {"int5:block64:sr:sticky", "int8:block64:sr:sticky", "int12:block64:sr:sticky"}) {
         const LogisticRun run{
             .learning_rate = rate * (1 - momentum), .momentum = momentum, .parameter = parse_spec(spec)};
-        const LogisticResult measured = run_logistic(problem, run, pool);
+        const LogisticResult measured = run_logistic(problem, run, device);
         const LogisticFloor predicted = predict(problem, run, measured.step, measured.moves);
         const std::string at = fmt::format("{} rate {} momentum {}: step {:.3g}, moves {:.3g}", spec, rate,
                                            momentum, measured.step, measured.moves);

@@ -1,4 +1,5 @@
 #include "theory/quadratic.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -32,8 +33,8 @@ std::string cell(const QuadraticRun& run, const QuadraticResult& r, const Floor&
 
 // `underflow`: how near its share is.
 void expect_predicted(const QuadraticRun& run, double tolerance = 0.1, double underflow = 0.02) {
-  Pool pool(2);
-  const QuadraticResult r = run_quadratic(run, pool);
+  CpuDevice device(2);
+  const QuadraticResult r = run_quadratic(run, device);
   const Floor f = predict(run, r);
   EXPECT_NEAR(r.variance / f.variance, 1, tolerance) << cell(run, r, f);
   EXPECT_NEAR(r.underflow, f.underflow, underflow) << cell(run, r, f);
@@ -43,8 +44,8 @@ void expect_predicted(const QuadraticRun& run, double tolerance = 0.1, double un
 struct Gradients {
   double measured, bound;
 };
-Gradients gradients_of(const QuadraticRun& run, Pool& pool) {
-  const QuadraticResult r = run_quadratic(run, pool);
+Gradients gradients_of(const QuadraticRun& run, Device& device) {
+  const QuadraticResult r = run_quadratic(run, device);
   const double elements = run.blocks * 127;
   return {run.curvature * run.curvature * r.variance * elements,
           gradient_bound({.smoothness = run.curvature,
@@ -73,7 +74,7 @@ TEST(QuadraticTest, StickyStepIsPredicted) {
 
 // Curvatures from 4 to a quarter: flat directions make most of the variance, the loss is of all.
 TEST(QuadraticTest, ASpectrumOfCurvaturesIsPredicted) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic}) {
     for (const int bits : {6, 8}) {
       for (const double momentum : {0.0, 0.9}) {
@@ -82,7 +83,7 @@ TEST(QuadraticTest, ASpectrumOfCurvaturesIsPredicted) {
         run.curvature = 4;
         run.condition = 16;
         run.gradient_noise = 0.2;
-        const QuadraticResult r = run_quadratic(run, pool);
+        const QuadraticResult r = run_quadratic(run, device);
         const Floor f = predict(run, r);
         EXPECT_NEAR(r.variance / f.variance, 1, 0.1) << cell(run, r, f);
         EXPECT_NEAR(r.loss / f.loss, 1, 0.1) << cell(run, r, f);
@@ -166,12 +167,12 @@ TEST(QuadraticTest, ErrorFeedbackIsPredicted) {
 // where it makes most of the floor, less: errors that are fed back are far from normal, many small and few
 // large.
 TEST(QuadraticTest, ErrorFeedbackGainsAtSmallRates) {
-  Pool pool(2);
+  CpuDevice device(2);
   const auto floor_with = [&](const char* momentum, bool error_feedback) {
     QuadraticRun run = short_run(8, StepMode::kSticky, 1e-3, 0.9);
     run.momentum_state = parse_spec(momentum);
     run.error_feedback = error_feedback;
-    const QuadraticResult r = run_quadratic(run, pool);
+    const QuadraticResult r = run_quadratic(run, device);
     return std::pair(r.variance, r.variance / predict(run, r).variance);
   };
   const auto plain = floor_with("soft4:block128:sr", false);
@@ -185,7 +186,7 @@ TEST(QuadraticTest, ErrorFeedbackGainsAtSmallRates) {
 
 // The theorems bound what real runs do, and by no more than the worst case of the rounding in them.
 TEST(QuadraticTest, GradientsStayBelowTheBound) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const bool moving : {false, true}) {
     for (const int bits : {4, 8}) {
       for (const double lr : {0.1, 0.01}) {
@@ -194,7 +195,7 @@ TEST(QuadraticTest, GradientsStayBelowTheBound) {
         run.motion = moving ? GridMotion::kShaken : GridMotion::kFixed;
         run.blocks = 8;
         run.learning_rate = lr;
-        const Gradients g = gradients_of(run, pool);
+        const Gradients g = gradients_of(run, device);
         EXPECT_LT(g.measured, g.bound) << moving << " " << bits << " " << lr;
         EXPECT_GT(g.measured, g.bound / 20) << moving << " " << bits << " " << lr;
       }
@@ -203,7 +204,7 @@ TEST(QuadraticTest, GradientsStayBelowTheBound) {
 }
 
 TEST(QuadraticTest, GradientsStayBelowTheBoundOfErrorFeedback) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const int bits : {4, 8}) {
     for (const double lr : {0.002, 0.0005}) {
       QuadraticRun run;
@@ -212,7 +213,7 @@ TEST(QuadraticTest, GradientsStayBelowTheBoundOfErrorFeedback) {
       run.learning_rate = lr;
       run.momentum = 0.9;
       run.error_feedback = true;
-      const Gradients g = gradients_of(run, pool);
+      const Gradients g = gradients_of(run, device);
       EXPECT_LT(g.measured, g.bound) << bits << " " << lr;
     }
   }
@@ -225,10 +226,10 @@ TEST(QuadraticTest, NearestRoundingStopsBeforeTheOptimum) {
   run.blocks = 8;
   run.learning_rate = 0.01;
   run.start = 0.5;
-  Pool pool(1);
-  const QuadraticResult sr = run_quadratic(run, pool);
+  CpuDevice device(1);
+  const QuadraticResult sr = run_quadratic(run, device);
   run.parameter.rounding = Rounding::kNearest;
-  const QuadraticResult rn = run_quadratic(run, pool);
+  const QuadraticResult rn = run_quadratic(run, device);
   EXPECT_GT(rn.variance, 10 * sr.variance);
   EXPECT_GT(rn.underflow, sr.underflow + 0.05);
 }

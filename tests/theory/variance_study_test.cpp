@@ -1,4 +1,5 @@
 #include "theory/variance_study.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +10,8 @@ namespace lpmm::theory {
 namespace {
 
 VarianceStudyResult study_of(const char* spec, double beta2 = 0.95) {
-  Pool pool(1);
-  return run_variance_study({.variance = parse_spec(spec), .beta2 = beta2, .blocks = 8}, pool);
+  CpuDevice device(1);
+  return run_variance_study({.variance = parse_spec(spec), .beta2 = beta2, .blocks = 8}, device);
 }
 
 TEST(VarianceStudyTest, ExactStorageChangesNothing) {
@@ -33,12 +34,12 @@ TEST(VarianceStudyTest, FewBitsLengthenSteps) {
 // Where blocks are nearly alike, so that one gap stands for all: to second order, and below 1e-3 to what
 // chance leaves. lin04 at 0.95 is 30 % above, with a spread of 10 % over twelve seeds.
 TEST(VarianceStudyTest, StepsAreAsLongAsPredicted) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const char* spec :
        {"sqrt04:block128:sr:sticky", "lin04:block128:sr:sticky", "sqrt08:block128:sr:sticky"}) {
     for (const double beta2 : {0.95, 0.99}) {
       const VarianceStudyResult r = run_variance_study(
-          {.variance = parse_spec(spec), .beta2 = beta2, .spread = 0.1, .blocks = 16}, pool);
+          {.variance = parse_spec(spec), .beta2 = beta2, .spread = 0.1, .blocks = 16}, device);
       const double predicted = step_lengthening(r.gap, beta2) - 1;
       EXPECT_NEAR(r.step_ratio - 1, predicted, 0.5 * predicted + 2e-4) << spec << " " << beta2;
     }

@@ -6,6 +6,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
@@ -58,7 +59,7 @@ void export_tokenizer(const Json& run, const Published& published, const TextOpt
 
 int run_export(const ExportArguments& o) {
   const std::string path = find_checkpoint(o.path);
-  Pool pool(o.threads);
+  CpuDevice device(o.threads);
   if (o.hugging_face) {
     if (o.type != "fp32") throw UsageError("--hf writes fp32; --type is for plain files");
     const RunConfig config = load_config(config_beside(path), {});
@@ -68,12 +69,12 @@ int run_export(const ExportArguments& o) {
       throw UsageError(
           fmt::format("{}: is a {}, which nobody publishes in a layout of theirs", path, model.name));
     }
-    published->save(StoredWeights(path), model, o.output, pool);
+    published->save(StoredWeights(path), model, o.output, device);
     export_tokenizer(checkpoint_run(path), *published, config.data.text, o.output);
     print_answer({{"checkpoint", path}, {"output", o.output}, {"type", "fp32"}}, o.json);
     return kDone;
   }
-  export_checkpoint(path, o.output, o.type == "bf16" ? Compute::kBf16 : Compute::kFp32, pool);
+  export_checkpoint(path, o.output, o.type == "bf16" ? Compute::kBf16 : Compute::kFp32, device);
   const SafetensorsFile file(o.output);
   print_answer({{"checkpoint", path},
                 {"output", o.output},

@@ -6,6 +6,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
@@ -104,8 +105,8 @@ int run_import(const ImportArguments& o) {
   remove_half_import(out);
   check_run_folder(out, config, false);
   const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
-  Pool pool(o.threads);
-  ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, pool);
+  CpuDevice device(o.threads);
+  ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, device);
   family_of(config.model.name).published->load(o.path, memory);
   ordered_json state = {{kSource, o.path}};
   const ordered_json tokenizer = tokenizer_of(o, config);

@@ -52,10 +52,10 @@ Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, b
 LoadedModel::LoadedModel(const std::string& path, int threads)
     : checkpoint(find_checkpoint(path)),
       config(only_evaluated(text_config(checkpoint))),
-      pool(threads),
+      device(threads),
       model(make_model(config.model)),
       memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,
-             pool) {
+             device) {
   Buffers none(model->buffers());
   load_checkpoint(checkpoint, config.model.name, memory, none);
 }
@@ -68,10 +68,10 @@ const Tokenizer& LoadedModel::tokenizer() {
 
 void LoadedModel::infer(std::span<const std::int32_t> tokens, Inference& state) {
   if (tokens.size() == 1) {
-    if (one_ == nullptr) one_ = model->build_inference(1, config.train.compute, pool.threads());
+    if (one_ == nullptr) one_ = model->build_inference(1, config.train.compute, device);
     one_->infer(memory, tokens, state);
   } else {
-    model->build_inference(static_cast<int>(tokens.size()), config.train.compute, pool.threads())
+    model->build_inference(static_cast<int>(tokens.size()), config.train.compute, device)
         ->infer(memory, tokens, state);
   }
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
@@ -35,7 +36,7 @@ struct LoadedModel {
 
   std::string checkpoint;
   RunConfig config;
-  Pool pool;
+  CpuDevice device;
   std::unique_ptr<Model> model;
   ModelMemory memory;
   // Throws RunError where the checkpoint was saved without one.

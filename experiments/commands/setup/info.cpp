@@ -5,9 +5,9 @@
 
 #include "experiments/commands/arguments.h"
 #include "kernels/compute.h"
+#include "kernels/cpu.h"
 #include "kernels/cuda.h"
 #include "kernels/maps.h"
-#include "kernels/packed.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/text.h"
@@ -96,10 +96,10 @@ int run_info(const InfoArguments& o) {
   ordered_json answer = {{"version", LPMM_VERSION},
                          {"compiler", fmt::format("{} {}", LPMM_COMPILER, __VERSION__)},
                          {"processor", cpu_name()},
-                         {"threads", Pool().threads()},
+                         {"threads", Pool::usable_processors()},
                          {"available_memory_bytes", available_memory()},
                          {"simd", simd_levels()},
-                         {"compute_library", kernels::compute_library()},
+                         {"compute_library", kernels::cpu_library()},
                          {"cuda", no_cuda == nullptr ? "available" : no_cuda},
                          {"data_folder", data},
                          {"cifar10", has_cifar10(data)},

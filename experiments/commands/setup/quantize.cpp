@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "experiments/commands/arguments.h"
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/files/files.h"
@@ -120,7 +120,7 @@ int run_quantize(const QuantizeArguments& o) {
     throw RunError(fmt::format("{}: {} elements, but the noise counter holds {}", o.input, reader.elements(),
                                kMostElements));
   }
-  Pool pool(o.threads);
+  CpuDevice device(o.threads);
   for (const std::string& output : {o.codes, o.decoded}) {
     if (!output.empty()) remove_leftovers(std::filesystem::path(output).parent_path().string());
   }
@@ -148,8 +148,8 @@ int run_quantize(const QuantizeArguments& o) {
     const kernels::RoleView view = {spec, storage.data()->bytes, steps.data(), count};
     const Noise noise = {o.seed, 0, 0, noise_stream(Role::kParameter),
                          static_cast<std::uint32_t>(first / kGroup)};
-    kernels::encode(pool, view, 0, count, before.data(), noise);
-    kernels::decode(pool, view, 0, count, after.data());
+    device.encode(view, 0, count, before.data(), noise);
+    device.decode(view, 0, count, after.data());
     for (std::size_t i = 0; i < before.size(); ++i) sums.add(before[i], after[i]);
     if (codes) write_codes(codes->file(), view);
     if (decoded) decoded->file().write(std::as_bytes(std::span(after)));

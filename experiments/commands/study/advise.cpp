@@ -6,6 +6,7 @@
 #include "experiments/advise/forecast.h"
 #include "experiments/advise/probe.h"
 #include "experiments/commands/arguments.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
@@ -30,12 +31,12 @@ std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o
   const auto model = make_model(setup.config.model);
   check_policy(config.policy, model->tensors());
   check_memory(make_plan(setup, *model), available_memory());
-  Pool pool(config.train.threads);
-  const auto data = load_data(setup, pool);
+  CpuDevice device(config.train.threads);
+  const auto data = load_data(setup, device.host_pool());
   Progress progress(o.json);
   RunConfig probed = setup.config;
   probed.policy = config.policy;
-  return probe_training(probed, *data, pool, o.steps, progress);
+  return probe_training(probed, *data, device, o.steps, progress);
 }
 
 void print_advised_tensors(const ordered_json& tensors) {

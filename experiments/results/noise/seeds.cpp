@@ -2,6 +2,7 @@
 // commit.
 #include <cmath>
 #include <cstdio>
+#include "kernels/cpu.h"
 #include "lpmm/memory/spec.h"
 #include "theory/floors.h"
 #include "theory/quadratic.h"
@@ -25,7 +26,7 @@ void over_seeds(const char* n, F f) {
   fflush(stdout);
 }
 int main() {
-  Pool pool(2);
+  CpuDevice device(2);
   over_seeds("qr int4 lr .1", [&](std::uint64_t s) {
     QuadraticRun r;
     r.parameter = int_spec(4);
@@ -34,7 +35,7 @@ int main() {
     r.learning_rate = .1;
     r.momentum = 0;
     r.seed = s;
-    auto x = run_quadratic(r, pool);
+    auto x = run_quadratic(r, device);
     return x.variance / predict(r, x).variance;
   });
   auto fl = [&](const char* m, bool e, std::uint64_t s) {
@@ -46,7 +47,7 @@ int main() {
     r.seed = s;
     r.momentum_state = parse_spec(m);
     r.error_feedback = e;
-    auto x = run_quadratic(r, pool);
+    auto x = run_quadratic(r, device);
     return x;
   };
   over_seeds("feedback four/plain", [&](std::uint64_t s) {
@@ -56,7 +57,7 @@ int main() {
     VarianceStudy v{
         .variance = parse_spec("lin04:block128:sr:sticky"), .beta2 = .95, .spread = .1, .blocks = 16};
     v.seed = s;
-    auto r = run_variance_study(v, pool);
+    auto r = run_variance_study(v, device);
     return (r.step_ratio - 1) / (step_lengthening(r.gap, .95) - 1);
   });
 }

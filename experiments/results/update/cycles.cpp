@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 
 using namespace lpmm;
 using namespace lpmm::kernels;
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
   const RoleArray<Codec> codecs = codecs_of(argv[2]);
   const bool is_sgd = std::string(argv[3]) == "sgd";
   constexpr std::int64_t kElements = 1 << 21;
-  Pool pool(1);
+  CpuDevice device(1);
   RuleStep step{.learning_rate = 1e-3, .weight_decay = 1e-4, .update = 1000};
   step.error_feedback = is_sgd && codecs[Role::kParameter].format.bits <= 8;
   Sgd::Settings sgd;
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
       x = normal(random) * (role == Role::kParameter ? 0.05F : 0.01F);
       if (role == Role::kVariance) x = x * x;
     }
-    encode(pool, args.roles[role], 0, kElements, values.data(), {});
+    device.encode(args.roles[role], 0, kElements, values.data(), {});
   }
   const std::vector<std::uint16_t> gradient = steps[Role::kAccumulator];  // an update empties it
   double best = 1e9;
@@ -85,7 +85,7 @@ int main(int argc, char** argv) {
     args.roles[Role::kAccumulator].steps = steps[Role::kAccumulator].data();
     const auto start = std::chrono::steady_clock::now();
     const std::uint64_t from = __rdtsc();
-    update(pool, rule, args);
+    device.update(rule, args);
     ticks = std::min<std::uint64_t>(ticks, __rdtsc() - from);
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }

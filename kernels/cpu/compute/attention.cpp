@@ -4,12 +4,12 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/cpu.h"
 #include "kernels/cpu/compute/backend.h"
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
 #include "kernels/cpu/compute/sequence_loops.h"
 #include "kernels/cpu/tile.h"
-#include "kernels/sequence.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -139,17 +139,17 @@ void Head::attend(std::int64_t first, const Dropout& drop) const {
 
 }  // namespace
 
-std::int64_t attention_scratch_bytes(const AttentionShape& s, int threads) {
-  return 4 * Head::floats(s) * threads;
+std::int64_t CpuDevice::attention_scratch_bytes(const AttentionShape& s) const {
+  return 4 * Head::floats(s) * threads_;
 }
 
 std::int64_t attention_probabilities(const AttentionShape& s) {
   return s.rows() * s.heads * groups_of(s.length) * kGroup;
 }
 
-void attention_forward(Pool& pool, const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
-                       float* log_sums, void* scratch) {
-  for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
+void CpuDevice::attention_forward(const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
+                                  float* log_sums, void* scratch) {
+  for_heads(pool(), s, scratch, [&](std::int64_t item, const Head& h) {
     h.load(qkv, 0, 3, h.q);
     h.load(qkv, 1, 3, h.k);
     h.load(qkv, 2, 3, h.v);
@@ -161,8 +161,8 @@ void attention_forward(Pool& pool, const AttentionShape& s, const void* qkv, con
   });
 }
 
-void attention_cached(Pool& pool, const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
-                      void* y, void* scratch) {
+void CpuDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
+                                 void* y, void* scratch) {
   const std::int64_t part = s.width() * value_bytes(s.type);  // bytes of one part of a row
   for (std::int64_t t = 0; t < s.length; ++t) {
     std::memcpy(bytes_at(cache, (past + t) * 2 * part), bytes_at(qkv, (3 * t + 1) * part),
@@ -170,7 +170,7 @@ void attention_cached(Pool& pool, const AttentionShape& s, std::int64_t past, co
   }
   AttentionShape whole = s;
   whole.length += static_cast<int>(past);
-  for_heads(pool, whole, scratch, [&](std::int64_t, const Head& h) {
+  for_heads(pool(), whole, scratch, [&](std::int64_t, const Head& h) {
     h.load(qkv, 0, 3, h.q, past);
     h.load(cache, 0, 2, h.k);
     h.load(cache, 1, 2, h.v);
@@ -181,11 +181,11 @@ void attention_cached(Pool& pool, const AttentionShape& s, std::int64_t past, co
 
 // With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
 // dk = ds^T q.
-void attention_backward(Pool& pool, const AttentionShape& s, const void* qkv, const Dropout& drop,
-                        const void* y, const float* log_sums, const void* dy, void* dqkv, bool accumulate,
-                        void* scratch) {
+void CpuDevice::attention_backward(const AttentionShape& s, const void* qkv, const Dropout& drop,
+                                   const void* y, const float* log_sums, const void* dy, void* dqkv,
+                                   bool accumulate, void* scratch) {
   const std::int64_t d = s.head_width, length = s.length;
-  for_heads(pool, s, scratch, [&](std::int64_t item, const Head& h) {
+  for_heads(pool(), s, scratch, [&](std::int64_t item, const Head& h) {
     h.load(qkv, 0, 3, h.q);
     h.load(qkv, 1, 3, h.k);
     h.load(qkv, 2, 3, h.v);

@@ -1,7 +1,7 @@
 // Convolution: images in shards that depend on shapes only, partial gradients merged in a fixed order.
-#include "kernels/compute.h"
-
 #include <algorithm>
+
+#include "kernels/cpu.h"
 
 #include "kernels/cpu/compute/backend.h"
 #include "kernels/cpu/compute/cut.h"
@@ -24,35 +24,42 @@ ConvShape shard_of(const ConvShape& s) {
   return shard;
 }
 
-}  // namespace
+// Images are cut into shards; weight gradients of shards are summed in a fixed order.
+class CpuConvolution final : public Convolution {
+ public:
+  CpuConvolution(CpuDevice& device, const ConvShape& s, Compute t)
+      : device_(device),
+        shape_(s),
+        shard_(shard_of(s)),
+        type_(t),
+        threads_(device.host_threads()),
+        convert_(t == Compute::kBf16 && !backend::ShardConvolution::has_native_bf16(shard_)),
+        library_(shard_, t == Compute::kBf16 && !convert_, threads_) {}
+  std::int64_t scratch_bytes() const override { return thread_x() + threads_ * thread_bytes(); }
+  void forward(const void* x, const float* weights, void* y, void* scratch) const override;
+  void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
+                float* weight_gradient, void* scratch) const override;
 
-struct Convolution::State {
-  ConvShape shape, shard;
-  Compute type;
-  int threads;
-  bool convert;  // bf16 activations, fp32 arithmetic
-  backend::ShardConvolution library;
+ private:
+  CpuDevice& device_;
+  ConvShape shape_, shard_;
+  Compute type_;
+  int threads_;
+  bool convert_;  // bf16 activations, fp32 arithmetic
+  backend::ShardConvolution library_;
 
-  State(const ConvShape& s, Compute t, int thread_count)
-      : shape(s),
-        shard(shard_of(s)),
-        type(t),
-        threads(thread_count),
-        convert(t == Compute::kBf16 && !backend::ShardConvolution::has_native_bf16(shard)),
-        library(shard, t == Compute::kBf16 && !convert, thread_count) {}
+  std::int64_t shards() const { return shape_.batch / shard_.batch; }
+  std::int64_t x_values() const { return shard_.batch * shard_.in_values(); }
+  std::int64_t y_values() const { return shard_.batch * shard_.out_values(); }
 
-  std::int64_t shards() const { return shape.batch / shard.batch; }
-  std::int64_t x_values() const { return shard.batch * shard.in_values(); }
-  std::int64_t y_values() const { return shard.batch * shard.out_values(); }
-
-  // Scratch: fp32 weights, packed weights, partial weight gradients, then for each thread: x, y, library.
-  std::int64_t packed() const { return aligned(4 * shape.weights()); }
-  std::int64_t partials() const {
-    return packed() + aligned(std::max(library.packed_forward_bytes(), library.packed_backward_bytes()));
+  // Scratch: fp32 weights, packed weights, partial weight gradients, then for each thread: x, y, library_.
+  std::int64_t packed_at() const { return aligned(4 * shape_.weights()); }
+  std::int64_t partials_at() const {
+    return packed_at() + aligned(std::max(library_.packed_forward_bytes(), library_.packed_backward_bytes()));
   }
-  std::int64_t thread_x() const { return partials() + aligned(shards() * 4 * library.gradient_floats()); }
+  std::int64_t thread_x() const { return partials_at() + aligned(shards() * 4 * library_.gradient_floats()); }
   std::int64_t thread_bytes() const {
-    return aligned(4 * x_values()) + aligned(4 * y_values()) + aligned(library.scratch_bytes());
+    return aligned(4 * x_values()) + aligned(4 * y_values()) + aligned(library_.scratch_bytes());
   }
   struct Buffers {
     float *x, *y;
@@ -62,75 +69,67 @@ struct Convolution::State {
     const std::int64_t x = thread_x() + thread * thread_bytes(), y = x + aligned(4 * x_values());
     return {floats_at(scratch, x), floats_at(scratch, y), bytes_at(scratch, y + aligned(4 * y_values()))};
   }
-  // Weights as the products see them: rounded to the compute type.
+  // Weights as the products see them: rounded to the compute type_.
   const float* rounded(const float* weights, void* scratch) const {
-    if (!convert) return weights;
+    if (!convert_) return weights;
     auto* copy = static_cast<float*>(scratch);
-    std::copy_n(weights, shape.weights(), copy);
-    loops::round_bf16(shape.weights(), copy);
+    std::copy_n(weights, shape_.weights(), copy);
+    loops::round_bf16(shape_.weights(), copy);
     return copy;
   }
 };
 
-Convolution::Convolution(const ConvShape& shape, Compute type, int threads)
-    : state_(std::make_unique<State>(shape, type, threads)) {}
-Convolution::~Convolution() = default;
-const ConvShape& Convolution::shape() const {
-  return state_->shape;
-}
-std::int64_t Convolution::scratch_bytes() const {
-  return state_->thread_x() + state_->threads * state_->thread_bytes();
-}
-
-void Convolution::forward(Pool& pool, const void* x, const float* weights, void* y, void* scratch) const {
-  const State& s = *state_;
-  void* packed = bytes_at(scratch, s.packed());
-  s.library.pack_forward(s.rounded(weights, scratch), packed);
-  const std::int64_t x_bytes = s.x_values() * value_bytes(s.type),
-                     y_bytes = s.y_values() * value_bytes(s.type);
-  pool.for_each(s.shards(), [&](std::int64_t item, int thread) {
-    const State::Buffers b = s.thread_buffers(scratch, thread);
+void CpuConvolution::forward(const void* x, const float* weights, void* y, void* scratch) const {
+  void* packed = bytes_at(scratch, packed_at());
+  library_.pack_forward(rounded(weights, scratch), packed);
+  const std::int64_t x_bytes = x_values() * value_bytes(type_), y_bytes = y_values() * value_bytes(type_);
+  device_.host_pool().for_each(shards(), [&](std::int64_t item, int thread) {
+    const Buffers b = thread_buffers(scratch, thread);
     const void* in = bytes_at(x, item * x_bytes);
     void* out = bytes_at(y, item * y_bytes);
-    if (s.convert) loops::to_float(s.type, s.x_values(), in, b.x);
-    s.library.forward(thread, s.convert ? b.x : in, packed, s.convert ? b.y : out, b.library);
-    if (s.convert) loops::from_float(s.type, s.y_values(), b.y, out, false);
+    if (convert_) loops::to_float(type_, x_values(), in, b.x);
+    library_.forward(thread, convert_ ? b.x : in, packed, convert_ ? b.y : out, b.library);
+    if (convert_) loops::from_float(type_, y_values(), b.y, out, false);
   });
 }
 
-void Convolution::backward(Pool& pool, const void* x, const float* weights, const void* dy, void* dx,
-                           bool accumulate, float* weight_gradient, void* scratch) const {
-  const State& s = *state_;
-  void* packed = bytes_at(scratch, s.packed());
-  float* partials = floats_at(scratch, s.partials());
-  if (dx != nullptr) s.library.pack_backward(s.rounded(weights, scratch), packed);
-  const std::int64_t x_bytes = s.x_values() * value_bytes(s.type),
-                     y_bytes = s.y_values() * value_bytes(s.type);
-  const std::int64_t gradient = s.library.gradient_floats();
-  pool.for_each(s.shards(), [&](std::int64_t item, int thread) {
-    const State::Buffers b = s.thread_buffers(scratch, thread);
+void CpuConvolution::backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
+                              float* weight_gradient, void* scratch) const {
+  void* packed = bytes_at(scratch, packed_at());
+  float* partials = floats_at(scratch, partials_at());
+  if (dx != nullptr) library_.pack_backward(rounded(weights, scratch), packed);
+  const std::int64_t x_bytes = x_values() * value_bytes(type_), y_bytes = y_values() * value_bytes(type_);
+  const std::int64_t gradient = library_.gradient_floats();
+  device_.host_pool().for_each(shards(), [&](std::int64_t item, int thread) {
+    const Buffers b = thread_buffers(scratch, thread);
     const void* in = bytes_at(x, item * x_bytes);
     const void* out_gradient = bytes_at(dy, item * y_bytes);
-    if (s.convert) {
-      loops::to_float(s.type, s.y_values(), out_gradient, b.y);
-      loops::to_float(s.type, s.x_values(), in, b.x);
+    if (convert_) {
+      loops::to_float(type_, y_values(), out_gradient, b.y);
+      loops::to_float(type_, x_values(), in, b.x);
       out_gradient = b.y;
       in = b.x;
     }
-    s.library.backward_weights(thread, in, out_gradient, partials + item * gradient, b.library);
+    library_.backward_weights(thread, in, out_gradient, partials + item * gradient, b.library);
     if (dx == nullptr) return;
     void* in_gradient = bytes_at(dx, item * x_bytes);
-    const bool direct = !s.convert && !accumulate;
-    s.library.backward_data(thread, out_gradient, packed, direct ? in_gradient : b.x, b.library);
+    const bool direct = !convert_ && !accumulate;
+    library_.backward_data(thread, out_gradient, packed, direct ? in_gradient : b.x, b.library);
     if (direct) return;
-    if (s.convert || s.type == Compute::kFp32) {
-      loops::from_float(s.type, s.x_values(), b.x, in_gradient, accumulate);
+    if (convert_ || type_ == Compute::kFp32) {
+      loops::from_float(type_, x_values(), b.x, in_gradient, accumulate);
     } else {
-      loops::add(s.type, s.x_values(), b.x, in_gradient, in_gradient);
+      loops::add(type_, x_values(), b.x, in_gradient, in_gradient);
     }
   });
-  sum_tree(pool, s.shards(), gradient, partials);
-  s.library.unpack_gradient(partials, weight_gradient);
+  sum_tree(device_.host_pool(), shards(), gradient, partials);
+  library_.unpack_gradient(partials, weight_gradient);
+}
+
+}  // namespace
+
+std::unique_ptr<Convolution> CpuDevice::convolution(const ConvShape& shape, Compute type) {
+  return std::make_unique<CpuConvolution>(*this, shape, type);
 }
 
 }  // namespace lpmm::kernels

@@ -9,6 +9,7 @@
 #include "kernels/codec.h"
 #include "kernels/compute.h"
 #include "kernels/cpu/compute/loops.h"
+#include "kernels/pool.h"
 
 namespace lpmm::kernels {
 

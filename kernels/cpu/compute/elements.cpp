@@ -1,5 +1,5 @@
 // Element loops, and the bias of a projection, in shards.
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,61 +10,61 @@
 
 namespace lpmm::kernels {
 
-const char* compute_library() {
+const char* cpu_library() {
   return backend::name();
 }
 
-void to_float(Pool& pool, Compute type, std::int64_t count, const void* in, float* out) {
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+void CpuDevice::to_float(Compute type, std::int64_t count, const void* in, float* out) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::to_float(type, n, bytes_at(in, first * value_bytes(type)), out + first);
   });
 }
-void from_float(Pool& pool, Compute type, std::int64_t count, const float* in, void* out) {
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+void CpuDevice::from_float(Compute type, std::int64_t count, const float* in, void* out) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::from_float(type, n, in + first, bytes_at(out, first * value_bytes(type)), false);
   });
 }
-void relu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y) {
+void CpuDevice::relu_forward(Compute type, std::int64_t count, const void* x, void* y) {
   const std::int64_t b = value_bytes(type);
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::relu_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
   });
 }
-void relu_backward(Pool& pool, Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
-                   bool accumulate) {
+void CpuDevice::relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                              bool accumulate) {
   const std::int64_t b = value_bytes(type);
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::relu_backward(type, n, bytes_at(y, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
                          accumulate);
   });
 }
-void add(Pool& pool, Compute type, std::int64_t count, const void* a, const void* b, void* y) {
+void CpuDevice::add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
   const std::int64_t w = value_bytes(type);
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::add(type, n, bytes_at(a, first * w), bytes_at(b, first * w), bytes_at(y, first * w));
   });
 }
-void copy_or_add(Pool& pool, Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) {
-  if (accumulate) return add(pool, type, count, src, dst, dst);
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+void CpuDevice::copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) {
+  if (accumulate) return add(type, count, src, dst, dst);
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     std::memcpy(bytes_at(dst, first * value_bytes(type)), bytes_at(src, first * value_bytes(type)),
                 static_cast<std::size_t>(n * value_bytes(type)));
   });
 }
 
-void bias_forward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const float* x,
-                  const float* bias, bool relu, void* y) {
-  for_shards(pool, rows, std::max<std::int64_t>(1, kShard / columns),
+void CpuDevice::bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
+                             const float* bias, bool relu, void* y) {
+  for_shards(pool(), rows, std::max<std::int64_t>(1, kShard / columns),
              [&](std::int64_t first, std::int64_t n) {
                loops::bias_forward(type, n, columns, x + first * columns, bias, relu,
                                    bytes_at(y, first * columns * value_bytes(type)));
              });
 }
 
-const void* bias_backward(Pool& pool, Compute type, std::int64_t rows, std::int64_t columns, const void* y,
-                          const void* dy, bool relu, void* g, float* bias_gradient) {
+const void* CpuDevice::bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
+                                     const void* dy, bool relu, void* g, float* bias_gradient) {
   const void* out = relu ? g : dy;
-  for_shards(pool, columns, 256, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), columns, 256, [&](std::int64_t first, std::int64_t n) {
     std::fill_n(bias_gradient + first, n, 0.0F);
     for (std::int64_t r = 0; r < rows; ++r) {
       const std::int64_t at = (r * columns + first) * value_bytes(type);

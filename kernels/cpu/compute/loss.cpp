@@ -1,5 +1,5 @@
 // Softmax cross-entropy of few classes, row by row.
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 #include <cmath>
 
@@ -31,7 +31,8 @@ Row look_at(const LossShape& s, Compute type, const void* logits, std::int64_t r
 
 }  // namespace
 
-LossResult softmax_loss(const LossShape& s, Compute type, const void* logits, const std::int32_t* labels) {
+LossResult CpuDevice::softmax_loss(const LossShape& s, Compute type, const void* logits,
+                                   const std::int32_t* labels) {
   LossResult result;
   for (std::int64_t i = 0; i < s.rows; ++i) {
     const Row row = look_at(s, type, logits, i);
@@ -42,8 +43,8 @@ LossResult softmax_loss(const LossShape& s, Compute type, const void* logits, co
   return result;
 }
 
-void softmax_loss_backward(const LossShape& s, Compute type, const void* logits, const std::int32_t* labels,
-                           void* dlogits) {
+void CpuDevice::softmax_loss_backward(const LossShape& s, Compute type, const void* logits,
+                                      const std::int32_t* labels, void* dlogits) {
   for (std::int64_t i = 0; i < s.rows; ++i) {
     const Row row = look_at(s, type, logits, i);
     for (int c = 0; c < s.classes; ++c) {

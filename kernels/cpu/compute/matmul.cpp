@@ -1,5 +1,5 @@
 // The matrix product in tiles that depend on shapes only.
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <vector>
@@ -67,12 +67,12 @@ std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t colum
 
 }  // namespace
 
-std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n, int threads) {
+std::int64_t CpuDevice::matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const {
   const bool packs = is_widened(type) || (type == Compute::kFp32 && packing_pays(m, n));
-  return packs ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
+  return packs ? threads_ * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
 }
 
-void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
+void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
   using Pieces = PackedPieces;
   const Factor a{g.type, g.a, g.a_stride, g.transpose_a}, b{g.type, g.b, g.b_stride, g.transpose_b};
   const bool pack = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n) &&
@@ -88,7 +88,7 @@ void matmul(Pool& pool, const MatrixArgs& g, void* scratch) {
     columns = g.m > g.n ? g.n : panel;
   }
   const std::int64_t across = (g.n + columns - 1) / columns;
-  pool.for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
+  pool().for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
     const std::int64_t row = item / across * rows, column = item % across * columns;
     MatrixArgs part{.m = std::min(rows, g.m - row),
                     .n = std::min(columns, g.n - column),

@@ -1,5 +1,5 @@
 // Batch norm: partial sums of shards of rows, merged in a fixed order.
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <cmath>
@@ -21,15 +21,15 @@ std::int64_t norm_shards(const NormShape& s) {
 }  // namespace
 
 // Two partial sums per shard and channel; three coefficients per channel.
-std::int64_t norm_scratch_bytes(const NormShape& shape) {
+std::int64_t CpuDevice::norm_scratch_bytes(const NormShape& shape) const {
   return aligned(4 * (2 * norm_shards(shape) + 3) * shape.channels);
 }
 
-void norm_statistics(Pool& pool, const NormShape& s, const void* x, float* mean, float* variance,
-                     void* scratch) {
+void CpuDevice::norm_statistics(const NormShape& s, const void* x, float* mean, float* variance,
+                                void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][mean, squares][channel]
   const std::int64_t rows = norm_rows(s), row_bytes = s.channels * value_bytes(s.type);
-  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     float* p = partials + first / rows * 2 * s.channels;
     loops::norm_statistics(s.type, n, s.channels, bytes_at(x, first * row_bytes), p, p + s.channels);
   });
@@ -48,10 +48,10 @@ void norm_statistics(Pool& pool, const NormShape& s, const void* x, float* mean,
   }
 }
 
-void norm_apply(Pool& pool, const NormShape& s, const void* x, const float* scale, const float* shift,
-                const void* residual, bool relu, void* y) {
+void CpuDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
+                           const void* residual, bool relu, void* y) {
   const std::int64_t row_bytes = s.channels * value_bytes(s.type);
-  for_shards(pool, s.rows, norm_rows(s), [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), s.rows, norm_rows(s), [&](std::int64_t first, std::int64_t n) {
     loops::norm_apply(s.type, n, s.channels, bytes_at(x, first * row_bytes), scale, shift,
                       residual == nullptr ? nullptr : bytes_at(residual, first * row_bytes), relu,
                       bytes_at(y, first * row_bytes));
@@ -60,10 +60,10 @@ void norm_apply(Pool& pool, const NormShape& s, const void* x, const float* scal
 
 // With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
 // M).
-void norm_backward(Pool& pool, const NormShape& s, const NormBackward& args, void* scratch) {
+void CpuDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][sum g, sum gx][channel]
   const std::int64_t rows = norm_rows(s), shards = norm_shards(s);
-  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     float* p = partials + first / rows * 2 * s.channels;
     loops::norm_reduce(n, s, args, first, p, p + s.channels);
   });
@@ -85,7 +85,7 @@ void norm_backward(Pool& pool, const NormShape& s, const NormBackward& args, voi
     args.bias_gradient[c] = static_cast<float>(sum);
   }
   if (args.dx == nullptr) return;
-  for_shards(pool, s.rows, rows,
+  for_shards(pool(), s.rows, rows,
              [&](std::int64_t first, std::int64_t n) { loops::norm_backward(n, s, args, first, a, b, d); });
 }
 

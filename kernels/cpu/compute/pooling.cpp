@@ -1,5 +1,5 @@
 // Pooling and the shortcut of residual blocks, image by image.
-#include "kernels/compute.h"
+#include "kernels/cpu.h"
 
 #include <cstring>
 
@@ -43,9 +43,9 @@ std::int64_t maximum_at(const PoolShape& s, Compute type, const void* x, int ima
 
 }  // namespace
 
-void average_pool_forward(Pool& pool, const PoolShape& s, Compute type, const void* x, void* y) {
+void CpuDevice::average_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
   const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
-  pool.for_each(s.batch, [&](std::int64_t item, int) {
+  pool().for_each(s.batch, [&](std::int64_t item, int) {
     const int image = static_cast<int>(item);
     each_window(s, image, [&](std::int64_t out, int top, int left) {
       for (int c = 0; c < s.channels; ++c) {
@@ -59,10 +59,10 @@ void average_pool_forward(Pool& pool, const PoolShape& s, Compute type, const vo
   });
 }
 
-void average_pool_backward(Pool& pool, const PoolShape& s, Compute type, const void* dy, void* dx,
-                           bool accumulate) {
+void CpuDevice::average_pool_backward(const PoolShape& s, Compute type, const void* dy, void* dx,
+                                      bool accumulate) {
   const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
-  pool.for_each(s.batch, [&](std::int64_t item, int) {
+  pool().for_each(s.batch, [&](std::int64_t item, int) {
     const int image = static_cast<int>(item);
     clear_image(type, std::int64_t{1} * s.height * s.width * s.channels, image, dx, accumulate);
     each_window(s, image, [&](std::int64_t out, int top, int left) {
@@ -78,8 +78,8 @@ void average_pool_backward(Pool& pool, const PoolShape& s, Compute type, const v
   });
 }
 
-void max_pool_forward(Pool& pool, const PoolShape& s, Compute type, const void* x, void* y) {
-  pool.for_each(s.batch, [&](std::int64_t item, int) {
+void CpuDevice::max_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
+  pool().for_each(s.batch, [&](std::int64_t item, int) {
     const int image = static_cast<int>(item);
     each_window(s, image, [&](std::int64_t out, int top, int left) {
       for (int c = 0; c < s.channels; ++c) {
@@ -89,9 +89,9 @@ void max_pool_forward(Pool& pool, const PoolShape& s, Compute type, const void* 
   });
 }
 
-void max_pool_backward(Pool& pool, const PoolShape& s, Compute type, const void* x, const void* dy, void* dx,
-                       bool accumulate) {
-  pool.for_each(s.batch, [&](std::int64_t item, int) {
+void CpuDevice::max_pool_backward(const PoolShape& s, Compute type, const void* x, const void* dy, void* dx,
+                                  bool accumulate) {
+  pool().for_each(s.batch, [&](std::int64_t item, int) {
     const int image = static_cast<int>(item);
     clear_image(type, std::int64_t{1} * s.height * s.width * s.channels, image, dx, accumulate);
     each_window(s, image, [&](std::int64_t out, int top, int left) {
@@ -103,10 +103,10 @@ void max_pool_backward(Pool& pool, const PoolShape& s, Compute type, const void*
   });
 }
 
-void shortcut_forward(Pool& pool, const ShortcutShape& s, Compute type, const void* x, void* y) {
+void CpuDevice::shortcut_forward(const ShortcutShape& s, Compute type, const void* x, void* y) {
   const std::int64_t b = value_bytes(type), front = (s.out - s.in) / 2;
   const std::int64_t row = std::int64_t{1} * s.out_width() * s.out * b;
-  pool.for_each(std::int64_t{1} * s.batch * s.out_height(), [&](std::int64_t item, int) {
+  pool().for_each(std::int64_t{1} * s.batch * s.out_height(), [&](std::int64_t item, int) {
     const std::int64_t image = item / s.out_height(), top = item % s.out_height() * s.stride;
     std::byte* out = bytes_at(y, item * row);
     std::memset(out, 0, static_cast<std::size_t>(row));
@@ -118,10 +118,10 @@ void shortcut_forward(Pool& pool, const ShortcutShape& s, Compute type, const vo
   });
 }
 
-void shortcut_backward(Pool& pool, const ShortcutShape& s, Compute type, const void* dy, void* dx,
-                       bool accumulate) {
+void CpuDevice::shortcut_backward(const ShortcutShape& s, Compute type, const void* dy, void* dx,
+                                  bool accumulate) {
   const std::int64_t b = value_bytes(type), front = (s.out - s.in) / 2;
-  pool.for_each(s.batch, [&](std::int64_t image, int) {
+  pool().for_each(s.batch, [&](std::int64_t image, int) {
     clear_image(type, std::int64_t{1} * s.height * s.width * s.in, static_cast<int>(image), dx, accumulate);
     for (int oy = 0; oy < s.out_height(); ++oy) {
       for (int ox = 0; ox < s.out_width(); ++ox) {

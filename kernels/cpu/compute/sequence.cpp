@@ -1,5 +1,5 @@
 // Cuts the work of kernels/sequence.h into shards that depend on shapes only.
-#include "kernels/sequence.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 
@@ -22,24 +22,24 @@ std::int64_t shards(const RowNormShape& s) {
 
 }  // namespace
 
-void layer_norm_forward(Pool& pool, const RowNormShape& s, const void* x, const float* weight,
-                        const float* bias, void* y, float* mean, float* inverse_deviation) {
+void CpuDevice::layer_norm_forward(const RowNormShape& s, const void* x, const float* weight,
+                                   const float* bias, void* y, float* mean, float* inverse_deviation) {
   const std::int64_t row_bytes = s.width * value_bytes(s.type);
-  for_shards(pool, s.rows, rows_a_shard(s.width), [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), s.rows, rows_a_shard(s.width), [&](std::int64_t first, std::int64_t n) {
     loops::layer_norm_forward(s.type, n, s.width, bytes_at(x, first * row_bytes), weight, bias,
                               bytes_at(y, first * row_bytes), mean + first, inverse_deviation + first);
   });
 }
 
 // Partial gradients of weight and bias of each shard.
-std::int64_t layer_norm_scratch_bytes(const RowNormShape& s) {
+std::int64_t CpuDevice::layer_norm_scratch_bytes(const RowNormShape& s) const {
   return aligned(4 * 2 * shards(s) * s.width);
 }
 
-void layer_norm_backward(Pool& pool, const RowNormShape& s, const RowNormBackward& args, void* scratch) {
+void CpuDevice::layer_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][weight, bias][width]
   const std::int64_t rows = rows_a_shard(s.width), row_bytes = s.width * value_bytes(s.type);
-  for_shards(pool, s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     RowNormBackward part = args;
     part.x = bytes_at(args.x, first * row_bytes);
     part.dy = bytes_at(args.dy, first * row_bytes);
@@ -51,33 +51,33 @@ void layer_norm_backward(Pool& pool, const RowNormShape& s, const RowNormBackwar
     std::fill_n(part.weight_gradient, 2 * s.width, 0.0F);
     loops::layer_norm_backward(s.type, n, s.width, part);
   });
-  sum_tree(pool, shards(s), 2 * s.width, partials);
+  sum_tree(pool(), shards(s), 2 * s.width, partials);
   std::copy_n(partials, s.width, args.weight_gradient);
   std::copy_n(partials + s.width, s.width, args.bias_gradient);
 }
 
 // ---- GELU ------------------------------------------------------------------------------------------------
-void gelu_forward(Pool& pool, Compute type, std::int64_t count, const void* x, void* y) {
+void CpuDevice::gelu_forward(Compute type, std::int64_t count, const void* x, void* y) {
   const std::int64_t b = value_bytes(type);
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::gelu_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
   });
 }
-void gelu_backward(Pool& pool, Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                   bool accumulate) {
+void CpuDevice::gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
+                              bool accumulate) {
   const std::int64_t b = value_bytes(type);
-  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
     loops::gelu_backward(type, n, bytes_at(x, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
                          accumulate);
   });
 }
 
 // ---- dropout ---------------------------------------------------------------------------------------------
-void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
-             bool accumulate) {
+void CpuDevice::dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
+                        bool accumulate) {
   constexpr std::int64_t kPiece = 4096;
   const std::int64_t b = value_bytes(type);
-  for_shards(pool, count, kPiece, [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), count, kPiece, [&](std::int64_t first, std::int64_t n) {
     alignas(64) std::uint32_t words[kPiece / 2];
     alignas(64) float values[kPiece];
     tile_kernels().draw(drop.noise, first / kGroup, groups_of(n), words);
@@ -88,9 +88,9 @@ void dropout(Pool& pool, Compute type, std::int64_t count, const Dropout& drop, 
 }
 
 // ---- embedding -------------------------------------------------------------------------------------------
-void embedding_forward(Pool& pool, Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
-                       std::int64_t rows, const float* tokens, const float* positions, void* y) {
-  pool.for_each(rows, [&](std::int64_t i, int) {
+void CpuDevice::embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
+                                  std::int64_t rows, const float* tokens, const float* positions, void* y) {
+  pool().for_each(rows, [&](std::int64_t i, int) {
     void* out = bytes_at(y, i * width * value_bytes(type));
     // One row of positions is the bias of one row.
     loops::bias_forward(type, 1, width, tokens + i * width, positions + (first + i) % length * width, false,
@@ -98,9 +98,9 @@ void embedding_forward(Pool& pool, Compute type, std::int64_t width, std::int64_
   });
 }
 
-void sum_rows(Pool& pool, Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
-              const std::int64_t* first, std::int64_t count, float* out) {
-  pool.for_each(count, [&](std::int64_t i, int) {
+void CpuDevice::sum_rows(Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
+                         const std::int64_t* first, std::int64_t count, float* out) {
+  pool().for_each(count, [&](std::int64_t i, int) {
     float* sum = out + i * width;
     std::fill_n(sum, width, 0.0F);
     for (std::int64_t j = first[i]; j < first[i + 1]; ++j) {
@@ -110,19 +110,19 @@ void sum_rows(Pool& pool, Compute type, std::int64_t width, const void* x, const
 }
 
 // ---- loss ------------------------------------------------------------------------------------------------
-void softmax_scan(Pool& pool, std::int64_t rows, std::int64_t first, std::int64_t columns,
-                  const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
-  for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+void CpuDevice::softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
+                             const std::int32_t* labels, SoftmaxRow* state) {
+  for_shards(pool(), rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
       loops::softmax_scan(first, columns, logits + r * columns, labels[r], state + r);
     }
   });
 }
 
-void softmax_gradient(Pool& pool, Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
-                      float scale, const float* log_sums, const std::int32_t* labels, float* logits,
-                      void* gradient) {
-  for_shards(pool, rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+void CpuDevice::softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                                 float scale, const float* log_sums, const std::int32_t* labels,
+                                 float* logits, void* gradient) {
+  for_shards(pool(), rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
       float* values = logits + r * columns;
       loops::softmax_gradient(columns, scale, log_sums[r], values);

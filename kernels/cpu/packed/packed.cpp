@@ -1,4 +1,4 @@
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 
 #include <algorithm>
 #include <atomic>
@@ -9,10 +9,10 @@
 
 namespace lpmm::kernels {
 
-bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-            const Noise& noise) {
+bool CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+                       const Noise& noise) {
   std::atomic<bool> storable{true};
-  for_each_tile(pool, Cut(count, dst.codec.block), first, count,
+  for_each_tile(pool(), Cut(count, dst.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
                   const TileView t = tile_of(dst, at, n);
@@ -26,8 +26,8 @@ bool encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t co
   return storable;
 }
 
-void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
-  for_each_tile(pool, Cut(count, src.codec.block), first, count,
+void CpuDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
+  for_each_tile(pool(), Cut(count, src.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   float* to = dst + (at - first);
@@ -38,9 +38,8 @@ void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t co
                 });
 }
 
-void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
-                 std::uint16_t* dst) {
-  for_each_tile(pool, Cut(count, src.codec.block), first, count,
+void CpuDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) {
+  for_each_tile(pool(), Cut(count, src.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   std::uint16_t* to = dst + (at - first);
@@ -51,10 +50,10 @@ void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64
                 });
 }
 
-void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                 std::int64_t count, float* dst) {
+void CpuDevice::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                            std::int64_t count, float* dst) {
   const std::int64_t unit = std::max<std::int64_t>(kGroup, src.codec.block);
-  pool.for_each(count, [&](std::int64_t i, int) {
+  pool().for_each(count, [&](std::int64_t i, int) {
     const std::int64_t first = rows[i] * width, end = first + width;
     std::int64_t n = 0;
     for (std::int64_t at = first / unit * unit; at < end; at += n) {
@@ -69,8 +68,8 @@ void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std:
   });
 }
 
-FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                const float* contribution, const FoldArgs& args) {
+FoldResult CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                           const float* contribution, const FoldArgs& args) {
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const TileKernels& kernels = tile_kernels();
   const Cut cut(count, accumulator.codec.block);
@@ -105,14 +104,14 @@ FoldResult fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std
     if (!encode_tile(t, sum, args.noise, s, rule)) finite.store(false, std::memory_order_relaxed);
     if (args.stats != nullptr) stats[run] += count_changes(t, sum, s);
   };
-  for_each_tile(pool, cut, first, count, fold_fused, fold_tile);
+  for_each_tile(pool(), cut, first, count, fold_fused, fold_tile);
   if (args.stats != nullptr) sum_in_order(stats, args.stats);
   return {finite, sum_as_tree(squares.data(), std::ssize(squares))};
 }
 
-double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count) {
+double CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count) {
   std::vector<double> squares(static_cast<std::size_t>(pieces_of(count)));
-  for_each_tile(pool, Cut(count, src.codec.block), first, count,
+  for_each_tile(pool(), Cut(count, src.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   float* values = scratch().values[Role::kParameter].data();
@@ -122,9 +121,9 @@ double square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int6
   return sum_as_tree(squares.data(), std::ssize(squares));
 }
 
-void clear(Pool& pool, const RoleView& accumulator) {
+void CpuDevice::clear(const RoleView& accumulator) {
   const Cut cut(accumulator.elements, accumulator.codec.block);
-  for_each_tile(pool, cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
+  for_each_tile(pool(), cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
     empty_tile(tile_of(accumulator, at, n));
   });
 }

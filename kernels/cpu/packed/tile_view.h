@@ -9,6 +9,7 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/maps.h"
 #include "kernels/packed.h"
+#include "kernels/pool.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels {

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/packed/tile_view.h"
-#include "kernels/packed.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -92,9 +92,9 @@ void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
 
 }  // namespace
 
-bool update(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
+bool CpuDevice::update(const Rule& incomplete, const UpdateArgs& args) {
   const RoleArray<RoleView>& roles = args.roles;
-  const Rule rule = complete(pool, incomplete, roles);
+  const Rule rule = complete(pool(), incomplete, roles);
   const Cut cut = cut_of(roles);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
@@ -127,7 +127,7 @@ bool update(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
     const auto update_fused = [&](std::int64_t at, std::int64_t n) {
       return fused == nullptr ? 0 : fused(r, args, at, n);
     };
-    for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
+    for_each_tile(pool(), cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {

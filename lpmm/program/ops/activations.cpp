@@ -12,12 +12,12 @@ class ReluOp : public Op {
   explicit ReluOp(std::int64_t count) : count_(count) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    kernels::relu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
+    run.memory.device().relu_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
     if (gradient(run, inputs[0]) == nullptr) return;
-    kernels::relu_backward(run.memory.pool(), plan->compute, count_, data(run, output), gradient(run, output),
-                           gradient(run, inputs[0]), accumulate[0]);
+    run.memory.device().relu_backward(plan->compute, count_, data(run, output), gradient(run, output),
+                                      gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:
@@ -28,11 +28,11 @@ class GeluOp : public Op {
  public:
   explicit GeluOp(std::int64_t count) : count_(count) {}
   void forward(RunState& run) const override {
-    kernels::gelu_forward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]), data(run, output));
+    run.memory.device().gelu_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
-    kernels::gelu_backward(run.memory.pool(), plan->compute, count_, data(run, inputs[0]),
-                           gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+    run.memory.device().gelu_backward(plan->compute, count_, data(run, inputs[0]), gradient(run, output),
+                                      gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:

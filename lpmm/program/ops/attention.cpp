@@ -16,32 +16,31 @@ namespace {
 class AttentionOp : public Op {
  public:
   // `longest`: positions that one call may see.
-  AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest,
-              int threads)
-      : shape_(shape), dropout_(dropout), index_(index), longest_(longest), threads_(threads) {}
+  AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest)
+      : shape_(shape), dropout_(dropout), index_(index), longest_(longest) {}
   std::int64_t workspace_bytes() const override {
     kernels::AttentionShape whole = shape_;
     whole.length = longest_;
-    return kernels::attention_scratch_bytes(whole, threads_);
+    return plan->device->attention_scratch_bytes(whole);
   }
   void forward(RunState& run) const override {
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     if (Inference* state = run.inference; state != nullptr) {
       if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
       std::vector<std::byte>& cache = state->cache[index_];
       cache.resize(static_cast<std::size_t>((state->position + shape_.length) * 2 * shape_.width() *
                                             value_bytes(plan->compute)));
-      kernels::attention_cached(pool, shape_, state->position, data(run, inputs[0]), cache.data(),
-                                data(run, output), run.workspace);
+      device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.data(), data(run, output),
+                              run.workspace);
       return;
     }
-    kernels::attention_forward(pool, shape_, data(run, inputs[0]), dropout_.of(run), data(run, output),
-                               log_sums(run), run.workspace);
+    device.attention_forward(shape_, data(run, inputs[0]), dropout_.of(run), data(run, output), log_sums(run),
+                             run.workspace);
   }
   void backward(RunState& run) const override {
-    kernels::attention_backward(run.memory.pool(), shape_, data(run, inputs[0]), dropout_.of(run),
-                                data(run, output), log_sums(run), gradient(run, output),
-                                gradient(run, inputs[0]), accumulate[0], run.workspace);
+    run.memory.device().attention_backward(shape_, data(run, inputs[0]), dropout_.of(run), data(run, output),
+                                           log_sums(run), gradient(run, output), gradient(run, inputs[0]),
+                                           accumulate[0], run.workspace);
   }
 
  private:
@@ -49,7 +48,7 @@ class AttentionOp : public Op {
   kernels::AttentionShape shape_;
   OpDropout dropout_;
   std::size_t index_;  // among the attention ops
-  int longest_, threads_;
+  int longest_;
 };
 
 }  // namespace
@@ -64,9 +63,9 @@ Value attention(ProgramBuilder& b, Value qkv, int heads, int context, double dro
   }
   const int longest = b.inference() > 0 ? context : qkv.width;
   const Value y = b.add_value(1, qkv.width, width);
-  return b.add_op(std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), dropout), b.next_cache(),
-                                                longest, b.threads()),
-                  {qkv}, y, {qkv.id, y.id}, 4 * shape.rows() * heads);
+  return b.add_op(
+      std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), dropout), b.next_cache(), longest),
+      {qkv}, y, {qkv.id, y.id}, 4 * shape.rows() * heads);
 }
 
 }  // namespace lpmm

@@ -23,7 +23,7 @@ class NormOp : public Op {
   NormOp(kernels::NormShape shape, bool relu, int weight, int bias, int mean, int variance)
       : shape_(shape), relu_(relu), weight_(weight), bias_(bias), mean_(mean), variance_(variance) {}
   std::int64_t workspace_bytes() const override {
-    return 4 * aligned(4 * shape_.channels) + kernels::norm_scratch_bytes(shape_);
+    return 4 * aligned(4 * shape_.channels) + plan->device->norm_scratch_bytes(shape_);
   }
   std::int64_t transient_bytes() const override { return 4 * shape_.channels; }
   void forward(RunState& run) const override {
@@ -33,10 +33,10 @@ class NormOp : public Op {
     float* shift = pieces.floats(n);
     auto* mean = reinterpret_cast<float*>(saved_data(run));  // mean, then 1 / deviation
     float* variance = mean + n;
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     if (run.proposals != nullptr) {
-      kernels::norm_statistics(pool, shape_, data(run, inputs[0]), mean, variance,
-                               pieces.take(kernels::norm_scratch_bytes(shape_)));
+      device.norm_statistics(shape_, data(run, inputs[0]), mean, variance,
+                             pieces.take(plan->device->norm_scratch_bytes(shape_)));
       propose(*run.proposals, mean, variance);
     } else {
       std::copy_n(run.buffers.value(mean_).data(), n, mean);
@@ -49,8 +49,8 @@ class NormOp : public Op {
       scale[c] *= variance[c];
       shift[c] -= mean[c] * scale[c];
     }
-    kernels::norm_apply(pool, shape_, data(run, inputs[0]), scale, shift,
-                        inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
+    device.norm_apply(shape_, data(run, inputs[0]), scale, shift,
+                      inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
   }
   void backward(RunState& run) const override {
     const std::int64_t n = shape_.channels;
@@ -75,7 +75,7 @@ class NormOp : public Op {
       args.dresidual = gradient(run, inputs[1]);
       args.accumulate_residual = accumulate[1];
     }
-    kernels::norm_backward(run.memory.pool(), shape_, args, pieces.take(kernels::norm_scratch_bytes(shape_)));
+    run.memory.device().norm_backward(shape_, args, pieces.take(plan->device->norm_scratch_bytes(shape_)));
     run.gradients->fold(weight_, 0, span_of(weight_gradient, n), run.microbatch);
     run.gradients->fold(bias_, 0, span_of(bias_gradient, n), run.microbatch);
   }

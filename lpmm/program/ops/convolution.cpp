@@ -20,7 +20,7 @@ class ConvolutionOp : public Op {
         std::make_tuple(shape_.height, shape_.width, shape_.in, shape_.out, shape_.kernel, shape_.stride);
     std::shared_ptr<const kernels::Convolution>& shared = libraries[key];
     if (shared == nullptr) {
-      shared = std::make_shared<kernels::Convolution>(shape_, plan->compute, plan->threads);
+      shared = plan->device->convolution(shape_, plan->compute);
     }
     convolution_ = shared;
   }
@@ -32,16 +32,15 @@ class ConvolutionOp : public Op {
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     float* w = decoded(run, pieces);
-    convolution_->forward(run.memory.pool(), data(run, inputs[0]), w, data(run, output),
+    convolution_->forward(data(run, inputs[0]), w, data(run, output),
                           pieces.take(convolution_->scratch_bytes()));
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     float* w = decoded(run, pieces);
     float* g = pieces.floats(weights());
-    convolution_->backward(run.memory.pool(), data(run, inputs[0]), w, gradient(run, output),
-                           gradient(run, inputs[0]), accumulate[0], g,
-                           pieces.take(convolution_->scratch_bytes()));
+    convolution_->backward(data(run, inputs[0]), w, gradient(run, output), gradient(run, inputs[0]),
+                           accumulate[0], g, pieces.take(convolution_->scratch_bytes()));
     run.gradients->fold(tensor_, 0, span_of(g, weights()), run.microbatch);
   }
 

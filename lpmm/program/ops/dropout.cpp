@@ -19,9 +19,9 @@ class DropoutOp : public Op {
  private:
   void drop(RunState& run, const std::byte* x, std::byte* y, bool add) const {
     const kernels::Dropout dropout = dropout_.of(run);
-    Pool& pool = run.memory.pool();
-    if (dropout.threshold == 0) return kernels::copy_or_add(pool, plan->compute, count_, x, y, add);
-    kernels::dropout(pool, plan->compute, count_, dropout, x, y, add);
+    Device& device = run.memory.device();
+    if (dropout.threshold == 0) return device.copy_or_add(plan->compute, count_, x, y, add);
+    device.dropout(plan->compute, count_, dropout, x, y, add);
   }
   std::int64_t count_;
   OpDropout dropout_;

@@ -46,16 +46,15 @@ class EmbeddingOp : public Op {
     const Forward f = lay_out_forward(pieces);
     read_tokens(run, f.ids);
     if (has_positions()) decode_positions(run, f);
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
-      kernels::decode_rows(pool, run.memory.view(tokens_.tensor, Role::kParameter), width_, f.ids + first, n,
-                           f.rows);
+      device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, f.ids + first, n, f.rows);
       std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
       if (has_positions()) {
-        kernels::embedding_forward(pool, plan->compute, width_, length_, first, n, f.rows, f.positions, out);
+        device.embedding_forward(plan->compute, width_, length_, first, n, f.rows, f.positions, out);
       } else {
-        kernels::from_float(pool, plan->compute, n * width_, f.rows, out);
+        device.from_float(plan->compute, n * width_, f.rows, out);
       }
     }
   }
@@ -123,8 +122,8 @@ class EmbeddingOp : public Op {
           fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
     }
     std::iota(f.places, f.places + length_, static_cast<std::int32_t>(past));
-    kernels::decode_rows(run.memory.pool(), run.memory.view(positions_, Role::kParameter), width_, f.places,
-                         length_, f.positions);
+    run.memory.device().decode_rows(run.memory.view(positions_, Role::kParameter), width_, f.places, length_,
+                                    f.positions);
   }
   // Position t: its rows in all sequences.
   void fold_positions(RunState& run, const Backward& b) const {
@@ -136,8 +135,8 @@ class EmbeddingOp : public Op {
       }
     }
     b.first[length_] = rows_;
-    kernels::sum_rows(run.memory.pool(), plan->compute, width_, gradient(run, output), b.order, b.first,
-                      length_, b.positions);
+    run.memory.device().sum_rows(plan->compute, width_, gradient(run, output), b.order, b.first, length_,
+                                 b.positions);
     std::fill(b.positions + length_ * width_, b.positions + position_floats(), 0.0F);
     run.gradients->fold(positions_, 0, span_of(b.positions, position_floats()), run.microbatch);
   }
@@ -171,8 +170,8 @@ class EmbeddingOp : public Op {
       const std::int64_t begin = start / unit * unit;
       const std::int64_t end =
           std::min({window_end, (last_end + unit - 1) / unit * unit, accumulator.elements});
-      kernels::sum_rows(run.memory.pool(), plan->compute, width_, gradient(run, output), b.order, b.first + i,
-                        last + 1 - i, b.rows);
+      run.memory.device().sum_rows(plan->compute, width_, gradient(run, output), b.order, b.first + i,
+                                   last + 1 - i, b.rows);
       std::fill_n(b.range, end - begin, 0.0F);
       for (std::int64_t g = i; g <= last; ++g) {
         const std::int64_t row = row_of(g), from = std::max(row, begin), to = std::min(row + width_, end);

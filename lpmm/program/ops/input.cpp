@@ -14,7 +14,7 @@ class InputOp : public Op {
   void forward(RunState& run) const override {
     const std::int64_t count = run.batch.count * values_, all = plan->batch * values_;
     std::byte* out = data(run, output);
-    kernels::from_float(run.memory.pool(), plan->compute, count, run.batch.images.data(), out);
+    run.memory.device().from_float(plan->compute, count, run.batch.images.data(), out);
     const std::int64_t b = kernels::value_bytes(plan->compute);
     std::memset(out + count * b, 0, static_cast<std::size_t>((all - count) * b));
   }

@@ -12,15 +12,15 @@ class LayerNormOp : public Op {
   LayerNormOp(kernels::RowNormShape shape, int weight, int bias)
       : shape_(shape), weight_(weight), bias_(bias) {}
   std::int64_t workspace_bytes() const override {
-    return 4 * kernels::aligned(4 * shape_.width) + kernels::layer_norm_scratch_bytes(shape_);
+    return 4 * kernels::aligned(4 * shape_.width) + plan->device->layer_norm_scratch_bytes(shape_);
   }
   std::int64_t transient_bytes() const override { return 4 * shape_.width; }
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     float* weight = decoded(run, weight_, pieces);
     float* bias = decoded(run, bias_, pieces);
-    kernels::layer_norm_forward(run.memory.pool(), shape_, data(run, inputs[0]), weight, bias,
-                                data(run, output), mean(run), mean(run) + shape_.rows);
+    run.memory.device().layer_norm_forward(shape_, data(run, inputs[0]), weight, bias, data(run, output),
+                                           mean(run), mean(run) + shape_.rows);
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
@@ -36,8 +36,8 @@ class LayerNormOp : public Op {
     args.accumulate = accumulate[0];
     args.weight_gradient = weight_gradient;
     args.bias_gradient = bias_gradient;
-    kernels::layer_norm_backward(run.memory.pool(), shape_, args,
-                                 pieces.take(kernels::layer_norm_scratch_bytes(shape_)));
+    run.memory.device().layer_norm_backward(shape_, args,
+                                            pieces.take(plan->device->layer_norm_scratch_bytes(shape_)));
     run.gradients->fold(weight_, 0, span_of(weight_gradient, shape_.width), run.microbatch);
     run.gradients->fold(bias_, 0, span_of(bias_gradient, shape_.width), run.microbatch);
   }

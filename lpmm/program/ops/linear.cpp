@@ -37,72 +37,69 @@ class LinearOp : public Op {
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
-      kernels::matmul(pool,
-                      {.transpose_b = true,
-                       .m = rows_,
-                       .n = rows,
-                       .k = in_,
-                       .type = compute_,
-                       .a = data(run, inputs[0]),
-                       .a_stride = in_,
-                       .b = weight_.decode(run, row, rows, f.panel),
-                       .b_stride = in_,
-                       .c = f.y + row,
-                       .c_stride = out_},
-                      f.matmul);
+      device.matmul({.transpose_b = true,
+                     .m = rows_,
+                     .n = rows,
+                     .k = in_,
+                     .type = compute_,
+                     .a = data(run, inputs[0]),
+                     .a_stride = in_,
+                     .b = weight_.decode(run, row, rows, f.panel),
+                     .b_stride = in_,
+                     .c = f.y + row,
+                     .c_stride = out_},
+                    f.matmul);
     });
-    if (bias_ < 0) return kernels::from_float(pool, compute_, rows_ * out_, f.y, data(run, output));
+    if (bias_ < 0) return device.from_float(compute_, rows_ * out_, f.y, data(run, output));
     run.memory.decode(bias_, 0, span_of(f.bias, out_));
-    kernels::bias_forward(pool, compute_, rows_, out_, f.y, f.bias, relu_, data(run, output));
+    device.bias_forward(compute_, rows_, out_, f.y, f.bias, relu_, data(run, output));
   }
 
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     const std::byte* g = before_bias(run, b);
     std::byte* dx = gradient(run, inputs[0]);
     PanelledWeight::Folder folder(weight_, run, b.gradient);
     weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       if (dx != nullptr) {
-        kernels::matmul(pool,
-                        {.m = rows_,
-                         .n = in_,
-                         .k = rows,
-                         .type = compute_,
-                         .a = g + row * value_bytes(compute_),
-                         .a_stride = out_,
-                         .b = weight_.decode(run, row, rows, b.panel),
-                         .b_stride = in_,
-                         .c = b.dx,
-                         .c_stride = in_,
-                         .accumulate = row > 0},
-                        b.matmul);
-      }
-      if (weight_.is_frozen(run)) return;
-      kernels::matmul(pool,
-                      {.transpose_a = true,
-                       .m = rows,
+        device.matmul({.m = rows_,
                        .n = in_,
-                       .k = rows_,
+                       .k = rows,
                        .type = compute_,
                        .a = g + row * value_bytes(compute_),
                        .a_stride = out_,
-                       .b = data(run, inputs[0]),
+                       .b = weight_.decode(run, row, rows, b.panel),
                        .b_stride = in_,
-                       .c = folder.rows_at(row),
-                       .c_stride = in_},
+                       .c = b.dx,
+                       .c_stride = in_,
+                       .accumulate = row > 0},
                       b.matmul);
+      }
+      if (weight_.is_frozen(run)) return;
+      device.matmul({.transpose_a = true,
+                     .m = rows,
+                     .n = in_,
+                     .k = rows_,
+                     .type = compute_,
+                     .a = g + row * value_bytes(compute_),
+                     .a_stride = out_,
+                     .b = data(run, inputs[0]),
+                     .b_stride = in_,
+                     .c = folder.rows_at(row),
+                     .c_stride = in_},
+                    b.matmul);
       folder.fold(row, rows);
     });
     if (dx == nullptr) return;
     if (accumulate[0]) {
-      kernels::from_float(pool, compute_, rows_ * in_, b.dx, b.narrow);
-      kernels::copy_or_add(pool, compute_, rows_ * in_, b.narrow, dx, true);
+      device.from_float(compute_, rows_ * in_, b.dx, b.narrow);
+      device.copy_or_add(compute_, rows_ * in_, b.narrow, dx, true);
     } else {
-      kernels::from_float(pool, compute_, rows_ * in_, b.dx, dx);
+      device.from_float(compute_, rows_ * in_, b.dx, dx);
     }
   }
 
@@ -120,14 +117,14 @@ class LinearOp : public Op {
   // The gradient of what the bias was added to; that of the bias is folded.
   const std::byte* before_bias(RunState& run, const Backward& b) const {
     if (bias_ < 0) return gradient(run, output);
-    const void* g = kernels::bias_backward(run.memory.pool(), compute_, rows_, out_, data(run, output),
-                                           gradient(run, output), relu_, b.g, b.bias);
+    const void* g = run.memory.device().bias_backward(compute_, rows_, out_, data(run, output),
+                                                      gradient(run, output), relu_, b.g, b.bias);
     run.gradients->fold(bias_, 0, span_of(b.bias, out_), run.microbatch);
     return static_cast<const std::byte*>(g);
   }
   Forward lay_out_forward(Pieces& p) const {
     return {p.take(weight_.panel_bytes()), p.floats(rows_ * out_), p.floats(out_),
-            p.take(weight_.matmul_bytes(rows_, plan->threads))};
+            p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
   Backward lay_out_backward(Pieces& p) const {
     return {p.take(weight_.panel_bytes()),
@@ -136,7 +133,7 @@ class LinearOp : public Op {
             p.floats(weight_.gradient_floats()),
             p.floats(rows_ * in_),
             p.take(rows_ * in_ * value_bytes(compute_)),
-            p.take(weight_.matmul_bytes(rows_, plan->threads))};
+            p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
 
   std::int64_t rows_;

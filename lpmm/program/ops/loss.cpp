@@ -12,13 +12,13 @@ class LossOp : public Op {
   LossOp(int classes, double smoothing) : classes_(classes), smoothing_(smoothing) {}
   void forward(RunState& run) const override {
     check_labels(run.batch, run.batch.count, classes_);
-    const kernels::LossResult r =
-        kernels::softmax_loss(shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data());
+    const kernels::LossResult r = run.memory.device().softmax_loss(
+        shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data());
     run.result = {r.sum, r.correct, run.batch.count};
   }
   void backward(RunState& run) const override {
-    kernels::softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data(),
-                                   gradient(run, inputs[0]));
+    run.memory.device().softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]),
+                                              run.batch.labels.data(), gradient(run, inputs[0]));
   }
 
  private:

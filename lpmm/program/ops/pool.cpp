@@ -11,18 +11,21 @@ class PoolOp : public Op {
   PoolOp(kernels::PoolShape shape, bool maximum) : shape_(shape), maximum_(maximum) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    (maximum_ ? kernels::max_pool_forward : kernels::average_pool_forward)(
-        run.memory.pool(), shape_, plan->compute, data(run, inputs[0]), data(run, output));
+    Device& device = run.memory.device();
+    const void* x = data(run, inputs[0]);
+    void* y = data(run, output);
+    maximum_ ? device.max_pool_forward(shape_, plan->compute, x, y)
+             : device.average_pool_forward(shape_, plan->compute, x, y);
   }
   void backward(RunState& run) const override {
     std::byte* dx = gradient(run, inputs[0]);
     if (dx == nullptr) return;
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     if (maximum_) {
-      kernels::max_pool_backward(pool, shape_, plan->compute, data(run, inputs[0]), gradient(run, output), dx,
-                                 accumulate[0]);
+      device.max_pool_backward(shape_, plan->compute, data(run, inputs[0]), gradient(run, output), dx,
+                               accumulate[0]);
     } else {
-      kernels::average_pool_backward(pool, shape_, plan->compute, gradient(run, output), dx, accumulate[0]);
+      device.average_pool_backward(shape_, plan->compute, gradient(run, output), dx, accumulate[0]);
     }
   }
 

@@ -37,13 +37,13 @@ class TokenLossOp : public Op {
     if (run.inference != nullptr) return infer(run);
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     const std::int64_t rows = run.batch.count * length_;
     check_labels(run.batch, rows, weight_.rows());
     std::fill_n(f.state, rows, kernels::SoftmaxRow{});
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
-      kernels::softmax_scan(pool, rows, first, columns, f.logits, run.batch.labels.data(), f.state);
+      device.softmax_scan(rows, first, columns, f.logits, run.batch.labels.data(), f.state);
     });
     auto* log_sums = reinterpret_cast<float*>(saved_data(run));
     for (std::int64_t r = 0; r < rows; ++r) {
@@ -59,45 +59,43 @@ class TokenLossOp : public Op {
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
-    Pool& pool = run.memory.pool();
+    Device& device = run.memory.device();
     const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
     const float scale = 1.0F / static_cast<float>(rows_);
     PanelledWeight::Folder folder(weight_, run, b.gradient, plan->contribution(use_), use_.place == 0);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       const std::byte* x = data(run, inputs[0]);
       const std::byte* e = multiply(run, x, rows_, first, columns, b.panel, b.logits, b.matmul);
-      kernels::softmax_gradient(pool, plan->compute, rows_, first, columns, scale, log_sums,
-                                run.batch.labels.data(), b.logits, b.logit_gradients);
-      kernels::matmul(pool,
-                      {.m = rows_,
-                       .n = width_,
-                       .k = columns,
-                       .type = plan->compute,
-                       .a = b.logit_gradients,
-                       .a_stride = columns,
-                       .b = e,
-                       .b_stride = width_,
-                       .c = b.dx,
-                       .c_stride = width_,
-                       .accumulate = first > 0},
-                      b.matmul);
+      device.softmax_gradient(plan->compute, rows_, first, columns, scale, log_sums, run.batch.labels.data(),
+                              b.logits, b.logit_gradients);
+      device.matmul({.m = rows_,
+                     .n = width_,
+                     .k = columns,
+                     .type = plan->compute,
+                     .a = b.logit_gradients,
+                     .a_stride = columns,
+                     .b = e,
+                     .b_stride = width_,
+                     .c = b.dx,
+                     .c_stride = width_,
+                     .accumulate = first > 0},
+                    b.matmul);
       if (weight_.is_frozen(run)) return;
-      kernels::matmul(pool,
-                      {.transpose_a = true,
-                       .m = columns,
-                       .n = width_,
-                       .k = rows_,
-                       .type = plan->compute,
-                       .a = b.logit_gradients,
-                       .a_stride = columns,
-                       .b = x,
-                       .b_stride = width_,
-                       .c = folder.rows_at(first),
-                       .c_stride = width_},
-                      b.matmul);
+      device.matmul({.transpose_a = true,
+                     .m = columns,
+                     .n = width_,
+                     .k = rows_,
+                     .type = plan->compute,
+                     .a = b.logit_gradients,
+                     .a_stride = columns,
+                     .b = x,
+                     .b_stride = width_,
+                     .c = folder.rows_at(first),
+                     .c_stride = width_},
+                    b.matmul);
       folder.fold(first, columns);
     });
-    kernels::from_float(pool, plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
+    device.from_float(plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
   }
 
  private:
@@ -135,7 +133,7 @@ class TokenLossOp : public Op {
     return {p.take(weight_.panel_bytes()), logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
                 p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow)))),
-            p.take(weight_.matmul_bytes(rows_, plan->threads))};
+            p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
   Backward lay_out_backward(Pieces& p) const {
     std::byte* panel = p.take(weight_.panel_bytes());
@@ -146,25 +144,24 @@ class TokenLossOp : public Op {
             in_place ? logits : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows())),
             p.floats(rows_ * width_),
             p.floats(weight_.gradient_floats()),
-            p.take(weight_.matmul_bytes(rows_, plan->threads))};
+            p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
   // logits <- x times rows first..first+columns-1 of the weight, which are returned.
   const std::byte* multiply(RunState& run, const std::byte* x, std::int64_t rows, std::int64_t first,
                             std::int64_t columns, std::byte* panel, float* logits, void* matmul) const {
     const std::byte* e = weight_.decode(run, first, columns, panel);
-    kernels::matmul(run.memory.pool(),
-                    {.transpose_b = true,
-                     .m = rows,
-                     .n = columns,
-                     .k = width_,
-                     .type = plan->compute,
-                     .a = x,
-                     .a_stride = width_,
-                     .b = e,
-                     .b_stride = width_,
-                     .c = logits,
-                     .c_stride = columns},
-                    matmul);
+    run.memory.device().matmul({.transpose_b = true,
+                                .m = rows,
+                                .n = columns,
+                                .k = width_,
+                                .type = plan->compute,
+                                .a = x,
+                                .a_stride = width_,
+                                .b = e,
+                                .b_stride = width_,
+                                .c = logits,
+                                .c_stride = columns},
+                               matmul);
     return e;
   }
   std::int64_t rows_, length_, width_;

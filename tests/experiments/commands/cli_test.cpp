@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "experiments/commands/arguments.h"
+#include "kernels/cpu.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/spec.h"
@@ -513,11 +514,11 @@ TEST_F(Quantize, StochasticRoundingIsUnbiasedSeededAndStreamed) {
   EXPECT_EQ(first, decoded("1"));
   EXPECT_NE(first, decoded("2"));
   // The same as in one piece.
-  Pool pool(2);
+  CpuDevice device(2);
   const auto count = static_cast<std::int64_t>(values.size());
   const kernels::Packed whole(parse_spec("int8:block64:sr"), count);
-  kernels::encode(pool, whole.view(), 0, count, values.data(), {1, 0, 0, noise_stream(Role::kParameter)});
-  EXPECT_TRUE(first == kernels::decoded(pool, whole));
+  device.encode(whole.view(), 0, count, values.data(), {1, 0, 0, noise_stream(Role::kParameter)});
+  EXPECT_TRUE(first == kernels::decoded(device, whole));
 }
 
 TEST_F(Quantize, HostileFilesAreRefused) {

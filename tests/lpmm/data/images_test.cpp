@@ -1,4 +1,5 @@
 #include "lpmm/data/images.h"
+#include "kernels/pool.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,7 @@
 // Frozen tensors: stored packed, without accumulator and state, and never changed.
 #include <gtest/gtest.h>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
 #include "tests/lpmm/memory/oracle.h"
@@ -34,8 +35,8 @@ std::vector<float> decoded(const ModelMemory& memory, int tensor) {
 
 TEST(Frozen, HasNeitherAccumulatorNorStates) {
   const Policy policy = make_policy("lpmm");
-  Pool pool(1);
-  const ModelMemory memory(kSomeFrozen, policy, freezing("a.*"), 1, 1, pool);
+  CpuDevice device(1);
+  const ModelMemory memory(kSomeFrozen, policy, freezing("a.*"), 1, 1, device);
   EXPECT_TRUE(memory.is_frozen(0));
   EXPECT_FALSE(memory.is_frozen(1));
   EXPECT_NE(memory.view(0, Role::kParameter).codes, nullptr);
@@ -52,9 +53,9 @@ TEST(Frozen, HasNeitherAccumulatorNorStates) {
 
 // The others are updated as the oracle says, with a norm that leaves the frozen tensor's gradient out.
 TEST(Frozen, TheOthersGoOnAsTheOracleSays) {
-  Pool pool(2);
+  CpuDevice device(2);
   const Policy policy = make_policy("lpmm-compact");
-  ModelMemory memory(kSomeFrozen, policy, freezing("a.*"), 7, 2, pool);
+  ModelMemory memory(kSomeFrozen, policy, freezing("a.*"), 7, 2, device);
   Oracle oracle(kSomeFrozen, policy, freezing("a.*"), 7, 2);
   for (int t = 0; t < 3; ++t) {
     const std::vector<float> start = normal_values(memory.info(t).elements(), static_cast<unsigned>(t) + 1);
@@ -85,14 +86,14 @@ TEST(Frozen, TheOthersGoOnAsTheOracleSays) {
 }
 
 TEST(Frozen, SomethingMustBeLeftToTrain) {
-  Pool pool(1);
-  EXPECT_THROW(ModelMemory(kSomeFrozen, make_policy("lpmm"), freezing("*"), 1, 1, pool), UsageError);
+  CpuDevice device(1);
+  EXPECT_THROW(ModelMemory(kSomeFrozen, make_policy("lpmm"), freezing("*"), 1, 1, device), UsageError);
   // A later group takes a tensor out again.
   OptimizerConfig o = freezing("*");
   ParameterGroup group;
   group.pattern = "b.bias";
   o.groups.push_back(group);
-  const ModelMemory memory(kSomeFrozen, make_policy("lpmm"), o, 1, 1, pool);
+  const ModelMemory memory(kSomeFrozen, make_policy("lpmm"), o, 1, 1, device);
   EXPECT_TRUE(memory.is_frozen(1));
   EXPECT_FALSE(memory.is_frozen(2));
 }

@@ -1,6 +1,7 @@
 // Every preset updates and folds by the fused loops, with every rule's usual settings.
 #include <gtest/gtest.h>
 
+#include "kernels/cpu.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/tile.h"
 #include "lpmm/memory/optimizer_config.h"

@@ -1,4 +1,5 @@
 #include "lpmm/memory/model_memory.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -51,7 +52,7 @@ std::vector<std::uint8_t> persistent_bytes(const ModelMemory& memory) {
 bool accumulators_are_empty(const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {
     const kernels::RoleView v = memory.view(i, Role::kAccumulator);
-    if (kernels::square_sum(memory.pool(), v, 0, v.elements) != 0) return false;
+    if (memory.device().square_sum(v, 0, v.elements) != 0) return false;
     for (std::int64_t b = 0; b < blocks_of(v.elements, v.codec.block); ++b) {
       if (v.steps[b] != 0) return false;
     }
@@ -63,9 +64,9 @@ TEST(ModelMemory, AGradientThatIsNotFiniteLeavesEveryPersistentByte) {
   for (const std::string_view preset : preset_names()) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
                             -std::numeric_limits<float>::infinity(), 0x1p126F}) {
-      Pool pool(2);
-      ModelMemory memory(kTensors, make_policy(preset), adamw(1), 3, 4, pool);
-      ModelMemory other(kTensors, make_policy(preset), adamw(1), 3, 4, pool);
+      CpuDevice device(2);
+      ModelMemory memory(kTensors, make_policy(preset), adamw(1), 3, 4, device);
+      ModelMemory other(kTensors, make_policy(preset), adamw(1), 3, 4, device);
       for (ModelMemory* m : {&memory, &other}) {
         initialize(*m);
         run_step(*m, 1);
@@ -100,10 +101,10 @@ TEST(ModelMemory, AGradientThatIsNotFiniteLeavesEveryPersistentByte) {
 
 // Bias corrections count applied updates; step numbers only key the noise, of which fp32 has none.
 TEST(ModelMemory, UpdatesAreCountedApartFromSteps) {
-  Pool pool(1);
+  CpuDevice device(1);
   std::vector<std::vector<std::uint8_t>> bytes;
   for (const std::uint32_t stride : {1U, 7U}) {
-    ModelMemory memory({{"w", {2, 50}}}, make_policy("fp32"), adamw(), 3, 1, pool);
+    ModelMemory memory({{"w", {2, 50}}}, make_policy("fp32"), adamw(), 3, 1, device);
     initialize(memory);
     for (std::uint32_t update = 1; update <= 3; ++update) {
       memory.begin_step(stride * update);
@@ -117,8 +118,8 @@ TEST(ModelMemory, UpdatesAreCountedApartFromSteps) {
 }
 
 TEST(ModelMemory, AStepCanBeFailedFromOutside) {
-  Pool pool(1);
-  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, pool);
+  CpuDevice device(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
   initialize(memory);
   const auto before = persistent_bytes(memory);
   memory.begin_step(1);
@@ -132,9 +133,9 @@ TEST(ModelMemory, AStepCanBeFailedFromOutside) {
 }
 
 TEST(ModelMemory, AnUpdateThatDivergesNamesTheTensor) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig sgd;
-  ModelMemory memory(kTensors, make_policy("lpmm"), sgd, 3, 1, pool);
+  ModelMemory memory(kTensors, make_policy("lpmm"), sgd, 3, 1, device);
   initialize(memory);
   memory.begin_step(1);
   memory.fold(2, 0, gradient_of(memory, 2, 1, 0), 0);
@@ -152,8 +153,8 @@ TEST(ModelMemory, ThreadsDoNotChangeABit) {
     std::vector<std::vector<std::uint8_t>> bytes;
     std::vector<double> norms;
     for (const int threads : {1, 2, 3}) {
-      Pool pool(threads);
-      ModelMemory memory(kTensors, make_policy(preset), adamw(0.1), 3, 2, pool);
+      CpuDevice device(threads);
+      ModelMemory memory(kTensors, make_policy(preset), adamw(0.1), 3, 2, device);
       initialize(memory);
       for (std::uint32_t step = 1; step <= 3; ++step) run_step(memory, step);
       bytes.push_back(persistent_bytes(memory));
@@ -166,10 +167,10 @@ TEST(ModelMemory, ThreadsDoNotChangeABit) {
 // Folding range by range, in any order, gives what one fold of the whole gives; the norm as well, to
 // rounding.
 TEST(ModelMemory, RangesMayComeInAnyOrder) {
-  Pool pool(2);
+  CpuDevice device(2);
   const std::vector<TensorInfo> tensors = {{"w", {5, 4096}}, {"v", {3, 1000}}};
   const auto run = [&](const std::vector<std::int64_t>& order, double& norm) {
-    ModelMemory memory(tensors, make_policy("lpmm-compact"), adamw(0.1), 3, 1, pool);
+    ModelMemory memory(tensors, make_policy("lpmm-compact"), adamw(0.1), 3, 1, device);
     initialize(memory);
     memory.begin_step(1);
     const auto gradient = gradient_of(memory, 0, 1, 0);
@@ -192,8 +193,8 @@ TEST(ModelMemory, RangesMayComeInAnyOrder) {
 
 // Against fp64: exact where the last contribution covered everything, near where part of it comes from codes.
 TEST(ModelMemory, TheNormIsThatOfTheWholeGradient) {
-  Pool pool(2);
-  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(1e9), 3, 2, pool);
+  CpuDevice device(2);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(1e9), 3, 2, device);
   initialize(memory);
   double exact = 0;
   for (int i = 0; i < memory.tensors(); ++i) {
@@ -217,10 +218,10 @@ TEST(ModelMemory, TheNormIsThatOfTheWholeGradient) {
 }
 
 TEST(ModelMemory, ClippingScalesTheGradient) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig sgd;
   sgd.clip_norm = 2;
-  ModelMemory memory({{"w", {1, 64}}}, make_policy("fp32"), sgd, 3, 1, pool);
+  ModelMemory memory({{"w", {1, 64}}}, make_policy("fp32"), sgd, 3, 1, device);
   memory.begin_step(1);
   memory.fold(0, 0, std::vector<float>(64, 1.0F), 0);
   const StepReport report = memory.commit(1);
@@ -235,10 +236,11 @@ TEST(ModelMemory, ClippingScalesTheGradient) {
 // that fits all 64 from the start it would be 0.3; with stochastic rounding of 8 bits and no shared steps
 // 0.013 to 0.072.
 TEST(ModelMemory, FoldsAgainstDoublePrecision) {
-  Pool pool(2);
+  CpuDevice device(2);
   constexpr std::int64_t kElements = 1 << 14;
   for (const auto& [microbatches, limit] : {std::pair{1, 0.011}, {4, 0.019}, {16, 0.035}, {64, 0.068}}) {
-    ModelMemory memory({{"w", {1, kElements}}}, make_policy("lpmm-compact"), adamw(), 3, microbatches, pool);
+    ModelMemory memory({{"w", {1, kElements}}}, make_policy("lpmm-compact"), adamw(), 3, microbatches,
+                       device);
     memory.begin_step(1, true);
     std::vector<double> exact(kElements);
     for (int k = 0; k < microbatches; ++k) {
@@ -248,7 +250,7 @@ TEST(ModelMemory, FoldsAgainstDoublePrecision) {
         exact[e] += static_cast<double>(gradient[e]) / microbatches;
     }
     std::vector<float> sum(kElements);
-    kernels::decode(pool, memory.view(0, Role::kAccumulator), 0, kElements, sum.data());
+    device.decode(memory.view(0, Role::kAccumulator), 0, kElements, sum.data());
     double error = 0, bias = 0, size = 0;
     for (std::size_t e = 0; e < exact.size(); ++e) {
       error += std::pow(sum[e] - exact[e], 2);
@@ -264,11 +266,11 @@ TEST(ModelMemory, FoldsAgainstDoublePrecision) {
 TEST(ModelMemory, ZeroGradientsLeaveEveryParameterByte) {
   for (const std::string_view preset : preset_names()) {
     for (const RuleName rule : {RuleName("sgd"), RuleName("adam")}) {
-      Pool pool(2);
+      CpuDevice device(2);
       OptimizerConfig c;
       c.rule = rule;
       c.settings["momentum"] = 0.9;
-      ModelMemory memory(kTensors, make_policy(preset), c, 3, 1, pool);
+      ModelMemory memory(kTensors, make_policy(preset), c, 3, 1, device);
       initialize(memory);
       const auto parameters = [&] {
         std::vector<std::uint8_t> bytes;
@@ -293,14 +295,14 @@ TEST(ModelMemory, ZeroGradientsLeaveEveryParameterByte) {
 
 // Mean shrinkage over steps of learning rate * decay = 1e-6, far below half a code of any packed preset.
 double shrinkage(std::string_view preset, Rounding rounding, int steps) {
-  Pool pool(2);
+  CpuDevice device(2);
   OptimizerConfig c;
   c.settings["decoupled_decay"] = true;
   c.weight_decay = 1e-4;
   Policy policy = make_policy(preset);
   if (preset != "fp32") set_rounding(policy, rounding);
   constexpr std::int64_t kElements = 1 << 18;
-  ModelMemory memory({{"w", {1, kElements}}}, policy, c, 3, 1, pool);
+  ModelMemory memory({{"w", {1, kElements}}}, policy, c, 3, 1, device);
   memory.initialize(0, 0, normal_values(kElements, 1, 0.1F));
   const auto size = [&] {
     std::vector<float> w(kElements);
@@ -337,7 +339,7 @@ Policy coarse(Rounding rounding, bool feedback) {
 TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
   constexpr double kRate = 0.05, kMomentum = 0.9;
   const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};
-  Pool pool(1);
+  CpuDevice device(1);
   for (const bool nesterov : {false, true}) {
     OptimizerConfig sgd;
     sgd.settings["momentum"] = kMomentum;
@@ -346,7 +348,7 @@ TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
     std::vector<float> start(2000), p(2000), m(2000);
     for (const bool packed : {true, false}) {
       Policy policy = packed ? coarse(Rounding::kStochastic, true) : make_policy("fp32");
-      ModelMemory memory(tensors, policy, sgd, 1, 1, pool);
+      ModelMemory memory(tensors, policy, sgd, 1, 1, device);
       if (packed) {
         memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
         memory.decode(0, 0, start);  // fp32 starts where the codes are
@@ -359,7 +361,7 @@ TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
         memory.commit(kRate);
       }
       memory.decode(0, 0, p);
-      kernels::decode(pool, memory.view(0, Role::kMomentum), 0, 2000, m.data());
+      device.decode(memory.view(0, Role::kMomentum), 0, 2000, m.data());
       for (std::size_t i = 0; i < p.size(); ++i) {
         ends[packed ? 0 : 1].push_back(p[i] - kRate * kMomentum / (1 - kMomentum) *
                                                   (nesterov ? kMomentum : 1) * m[i]);
@@ -372,12 +374,12 @@ TEST(ModelMemory, ErrorFeedbackKeepsWhereTheParameterEnds) {
 // An error of a code's width that was made at a small rate waits in the momentum as a large number. A rate
 // that rises brings it back as it was, not multiplied.
 TEST(ModelMemory, ErrorFeedbackOutlivesARateThatRises) {
-  Pool pool(1);
+  CpuDevice device(1);
   for (const RuleName rule : {RuleName("sgd"), RuleName("adamw")}) {
     OptimizerConfig optimizer;
     optimizer.rule = rule;
     optimizer.settings["momentum"] = rule == RuleName("sgd") ? 0.9 : 0;
-    ModelMemory memory({{"w", {40, 50}}}, coarse(Rounding::kStochastic, true), optimizer, 1, 1, pool);
+    ModelMemory memory({{"w", {40, 50}}}, coarse(Rounding::kStochastic, true), optimizer, 1, 1, device);
     memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
     std::uint32_t step = 0;
     const auto commit = [&](double rate, float gradient, int steps) {
@@ -404,13 +406,13 @@ TEST(ModelMemory, ErrorFeedbackOutlivesARateThatRises) {
 // step times mu / (1 - mu) then waits in the momentum.
 TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
   const std::vector<TensorInfo> tensors = {{"w", {40, 50}}};
-  Pool pool(1);
+  CpuDevice device(1);
   for (const RuleName rule : {RuleName("sgd"), RuleName("adamw")}) {
     for (const bool feedback : {false, true}) {
       OptimizerConfig optimizer;
       optimizer.rule = rule;
       optimizer.settings["momentum"] = rule == RuleName("sgd") ? 0.9 : 0;
-      ModelMemory memory(tensors, coarse(Rounding::kNearest, feedback), optimizer, 1, 1, pool);
+      ModelMemory memory(tensors, coarse(Rounding::kNearest, feedback), optimizer, 1, 1, device);
       memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
       std::vector<float> before(2000), after(2000);
       memory.decode(0, 0, before);
@@ -434,9 +436,9 @@ TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
 }
 
 TEST(ModelMemory, AnUpdateThatFailsHalfWayEndsIt) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig optimizer;
-  ModelMemory memory({{"a", {1, 128}}, {"b", {1, 128}}}, make_policy("lpmm"), optimizer, 1, 1, pool);
+  ModelMemory memory({{"a", {1, 128}}, {"b", {1, 128}}}, make_policy("lpmm"), optimizer, 1, 1, device);
   memory.begin_step(1);
   memory.fold(0, 0, std::vector<float>(128, 1.0F), 0);
   memory.fold(1, 0, std::vector<float>(128, 1e30F), 0);
@@ -450,9 +452,9 @@ TEST(ModelMemory, AnUpdateThatFailsHalfWayEndsIt) {
 
 // Tensors do not share the noise that rounds their initial values.
 TEST(ModelMemory, InitialValuesHaveNoiseOfTheirOwn) {
-  Pool pool(1);
+  CpuDevice device(1);
   const std::vector<TensorInfo> twins = {{"a", {1, 4096}}, {"b", {1, 4096}}};
-  ModelMemory memory(twins, make_policy("lpmm-compact"), {}, 3, 1, pool);
+  ModelMemory memory(twins, make_policy("lpmm-compact"), {}, 3, 1, device);
   const auto values = normal_values(4096, 1, 0.1F);
   memory.initialize(0, 0, values);
   memory.initialize(1, 0, values);
@@ -485,7 +487,7 @@ std::vector<TensorInfo> resnet20(std::int64_t& buffers) {
 }
 
 TEST(ModelMemory, LedgerOfResNet20) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig sgdm;
   sgdm.settings["momentum"] = 0.9;
   std::int64_t buffers = 0;
@@ -493,7 +495,7 @@ TEST(ModelMemory, LedgerOfResNet20) {
   EXPECT_EQ(buffers, 4 * 1376);
   for (const auto& [preset, most_bits] :
        {std::pair{"fp32", 96.4}, {"lpmm", 28.8}, {"lpmm-compact", 25.0}, {"lpmm-min", 17.0}}) {
-    const ModelMemory memory(tensors, make_policy(preset), sgdm, 1, 2, pool);
+    const ModelMemory memory(tensors, make_policy(preset), sgdm, 1, 2, device);
     Ledger ledger = memory.ledger();
     EXPECT_EQ(ledger.parameters, 269722);
     EXPECT_EQ(ledger.exempt, 3 * 4 * 1386);
@@ -522,10 +524,10 @@ std::int64_t resident_bytes() {
 }
 
 TEST(ModelMemory, UntouchedMemoryCostsNothingAndCodesAreAligned) {
-  Pool pool(1);
+  CpuDevice device(1);
   const std::int64_t before = resident_bytes();
   const ModelMemory memory({{"odd", {3, 5}}, {"large", {1 << 13, 1 << 13}}, {"bias", {3}}, {"w", {7, 9}}},
-                           make_policy("lpmm"), adamw(), 1, 1, pool);
+                           make_policy("lpmm"), adamw(), 1, 1, device);
   EXPECT_GT(memory.ledger().model_memory(), std::int64_t{280} << 20);
   EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
   for (int i = 0; i < memory.tensors(); ++i) {
@@ -536,8 +538,8 @@ TEST(ModelMemory, UntouchedMemoryCostsNothingAndCodesAreAligned) {
 }
 
 TEST(ModelMemory, MisuseIsRefused) {
-  Pool pool(1);
-  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 2, pool);
+  CpuDevice device(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 2, device);
   std::vector<float> values(9000);
   const std::span<float> all(values);
   EXPECT_EQ(memory.find("bias"), 1);
@@ -562,10 +564,10 @@ TEST(ModelMemory, MisuseIsRefused) {
   EXPECT_THROW(memory.fold(0, 0, all, 0, -1), UsageError);
   memory.commit(0.1);
   EXPECT_THROW(memory.begin_step(5), UsageError);  // the same noise again
-  EXPECT_THROW(ModelMemory(kTensors, make_policy("lpmm"), adamw(), 3, 0, pool), UsageError);
-  EXPECT_THROW(ModelMemory({{"huge", {std::int64_t{1} << 36}}}, make_policy("lpmm"), adamw(), 3, 1, pool),
+  EXPECT_THROW(ModelMemory(kTensors, make_policy("lpmm"), adamw(), 3, 0, device), UsageError);
+  EXPECT_THROW(ModelMemory({{"huge", {std::int64_t{1} << 36}}}, make_policy("lpmm"), adamw(), 3, 1, device),
                UsageError);
-  EXPECT_THROW(ModelMemory({{"huge", {1 << 30, 1 << 30}}}, make_policy("lpmm"), adamw(), 3, 1, pool),
+  EXPECT_THROW(ModelMemory({{"huge", {1 << 30, 1 << 30}}}, make_policy("lpmm"), adamw(), 3, 1, device),
                UsageError);
 }
 

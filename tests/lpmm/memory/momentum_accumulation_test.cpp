@@ -5,6 +5,7 @@
 #include <functional>
 #include <limits>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
 #include "tests/lpmm/memory/drawn_values.h"
@@ -43,20 +44,20 @@ void run_accumulated_step(ModelMemory& memory, std::uint32_t step) {
 std::vector<float> decoded(const ModelMemory& memory, int tensor, Role role) {
   const kernels::RoleView v = memory.view(tensor, role);
   std::vector<float> values(static_cast<std::size_t>(v.elements));
-  kernels::decode(memory.pool(), v, 0, v.elements, values.data());
+  memory.device().decode(v, 0, v.elements, values.data());
   return values;
 }
 
 // In fp32 it is SGD with momentum as before, to fp32 rounding; what is stored is the momentum itself.
 TEST(MomentumAccumulation, IsTheSameAlgorithm) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const double dampening : {0.0, 0.4}) {
     for (const bool decoupled : {false, true}) {
       OptimizerConfig o = sgd();
       o.settings["dampening"] = dampening;
       o.settings["decoupled_decay"] = decoupled;
-      ModelMemory apart(kLayers, make_policy("fp32"), o, 3, 3, pool);
-      ModelMemory together(kLayers, in_momentum(make_policy("fp32")), o, 3, 3, pool);
+      ModelMemory apart(kLayers, make_policy("fp32"), o, 3, 3, device);
+      ModelMemory together(kLayers, in_momentum(make_policy("fp32")), o, 3, 3, device);
       for (ModelMemory* m : {&apart, &together}) {
         initialize(*m);
         for (std::uint32_t step = 1; step <= 20; ++step) run_accumulated_step(*m, step);
@@ -74,14 +75,14 @@ TEST(MomentumAccumulation, IsTheSameAlgorithm) {
 }
 
 TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig o = sgd();
   ParameterGroup frozen;
   frozen.pattern = "a.*";
   frozen.frozen = true;
   for (const bool freeze : {false, true}) {
     if (freeze) o.groups = {frozen};
-    const ModelMemory memory(kLayers, packed(), o, 3, 2, pool);
+    const ModelMemory memory(kLayers, packed(), o, 3, 2, device);
     const Ledger ledger = memory.ledger(), planned = memory_ledger(kLayers, packed(), o);
     EXPECT_EQ(ledger.model_memory(), planned.model_memory());
     EXPECT_EQ(ledger.role_codes[Role::kAccumulator] + ledger.role_steps[Role::kAccumulator], 0);
@@ -94,11 +95,11 @@ TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
 // Error feedback keeps the speed that the momentum gave the parameter where the rate rises. Here the momentum
 // holds the step's gradients by then, and they shrink with it in that one update.
 TEST(MomentumAccumulation, ShrinksGradientsWhereTheRateRisesWithFeedback) {
-  Pool pool(1);
+  CpuDevice device(1);
   for (const bool feedback : {false, true}) {
     Policy policy = in_momentum(make_policy("fp32"));
     policy.error_feedback = feedback;
-    ModelMemory memory(kLayers, policy, sgd(), 3, 1, pool);
+    ModelMemory memory(kLayers, policy, sgd(), 3, 1, device);
     initialize(memory);
     const std::vector<float> ones(2000, 1.0F);
     for (const double rate : {0.01, 0.02}) {
@@ -115,10 +116,10 @@ TEST(MomentumAccumulation, ShrinksGradientsWhereTheRateRisesWithFeedback) {
 // The momentum has taken part of the gradients already: it starts afresh, the parameters stay.
 TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    Pool pool(2);
+    CpuDevice device(2);
     Policy policy = packed();
     policy.error_feedback = true;
-    ModelMemory memory(kLayers, policy, sgd(), 3, 2, pool);
+    ModelMemory memory(kLayers, policy, sgd(), 3, 2, device);
     initialize(memory);
     run_accumulated_step(memory, 1);
     std::vector<std::vector<float>> before;
@@ -144,13 +145,13 @@ TEST(MomentumAccumulation, AFailedStepEmptiesTheMomentum) {
 }
 
 TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
-  Pool pool(1);
+  CpuDevice device(1);
   const auto error = [&](const std::function<void(Policy&, OptimizerConfig&)>& change, int microbatches = 1) {
     Policy policy = packed();
     OptimizerConfig o = sgd();
     change(policy, o);
     try {
-      const ModelMemory memory(kLayers, policy, o, 3, microbatches, pool);
+      const ModelMemory memory(kLayers, policy, o, 3, microbatches, device);
     } catch (const UsageError& e) {
       return std::string(e.what());
     }

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 #include "lpmm/program/forward_model.h"
 
 namespace lpmm {
@@ -19,11 +19,11 @@ using Floats = std::vector<float>;
 struct Net {
   Net(const Forward& forward, int batch, Compute compute, int threads, int microbatches = 1,
       const char* preset = "fp32", const OptimizerConfig& optimizer = {})
-      : pool(threads) {
-    ProgramBuilder builder(batch, compute, threads);
+      : device(threads) {
+    ProgramBuilder builder(batch, compute, device);
     forward(builder);
     memory = std::make_unique<ModelMemory>(builder.tensors(), make_policy(preset), optimizer, 1, microbatches,
-                                           pool);
+                                           device);
     buffers = std::make_unique<Buffers>(builder.buffers());
     for (int t = 0; t < memory->tensors(); ++t) {
       std::mt19937 generator(static_cast<unsigned>(t) + 10);
@@ -53,13 +53,12 @@ struct Net {
   }
   Floats gradient(int tensor) {
     Floats v(static_cast<std::size_t>(memory->info(tensor).elements()));
-    kernels::decode(pool, memory->view(tensor, Role::kAccumulator), 0, memory->info(tensor).elements(),
-                    v.data());
+    device.decode(memory->view(tensor, Role::kAccumulator), 0, memory->info(tensor).elements(), v.data());
     return v;
   }
   void drop() { memory->commit(0); }
 
-  Pool pool;
+  CpuDevice device;
   std::unique_ptr<ModelMemory> memory;
   std::unique_ptr<Buffers> buffers;
   std::unique_ptr<Program> program;

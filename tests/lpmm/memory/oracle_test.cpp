@@ -1,5 +1,6 @@
 // ModelMemory against the scalar specification, byte for byte.
 #include "tests/lpmm/memory/oracle.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -53,8 +54,8 @@ void expect_equal(const ModelMemory& memory, const Oracle& oracle, const std::st
 // Four steps of K microbatches, equal after every fold and commit.
 void run_both(const Policy& policy, const OptimizerConfig& config, int microbatches, int threads,
               const std::string& what) {
-  Pool pool(threads);
-  ModelMemory memory(kTails, policy, config, 7, microbatches, pool);
+  CpuDevice device(threads);
+  ModelMemory memory(kTails, policy, config, 7, microbatches, device);
   Oracle oracle(kTails, policy, config, 7, microbatches);
   for (int i = 0; i < memory.tensors(); ++i) {
     const auto values = draw_values(memory.info(i).elements(), static_cast<std::uint64_t>(i), 0.1F);

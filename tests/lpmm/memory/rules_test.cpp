@@ -1,6 +1,7 @@
 // The table of rules, and the rules whose step is not that of SGD or Adam
 // against closed forms.
 #include "lpmm/memory/rules.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -111,12 +112,12 @@ TEST(RuleTable, ErrorFeedbackAsksForTheRulesOwnMomentum) {
 
 // One tensor in fp32.
 struct Fp32 {
-  Pool pool{1};
+  CpuDevice device{1};
   ModelMemory memory;
   std::uint32_t number = 0;
 
   Fp32(const OptimizerConfig& c, std::vector<std::int64_t> shape, float start)
-      : memory({{"w", std::move(shape)}}, make_policy("fp32"), c, 1, 1, pool) {
+      : memory({{"w", std::move(shape)}}, make_policy("fp32"), c, 1, 1, device) {
     memory.initialize(0, 0, std::vector<float>(size(), start));
   }
   std::size_t size() const { return static_cast<std::size_t>(memory.info(0).elements()); }
@@ -135,7 +136,7 @@ struct Fp32 {
   float momentum() const {
     float m = 0;
     const kernels::RoleView v = memory.view(0, Role::kMomentum);
-    kernels::decode(memory.pool(), v, 0, 1, &m);
+    memory.device().decode(v, 0, 1, &m);
     return m;
   }
 };
@@ -207,9 +208,9 @@ TEST(Lamb, NormsAreOverTheWholeTensorForAnyThreads) {
   start[0] = 4;  // the norm is this one's
   std::vector<std::vector<float>> results;
   for (const int threads : {1, 2, 3}) {
-    Pool pool(threads);
+    CpuDevice device(threads);
     ModelMemory memory({{"w", {37, 1024}}}, make_policy("fp32"), of_rule("lamb", {{"epsilon", 1e-12}}), 1, 1,
-                       pool);
+                       device);
     memory.initialize(0, 0, start);
     memory.begin_step(1);
     memory.fold(0, 0, std::vector<float>(start.size(), 1.0F), 0);
@@ -225,11 +226,11 @@ TEST(Lamb, NormsAreOverTheWholeTensorForAnyThreads) {
 // A gradient that is NaN leaves every rule's parameters and states as they
 // were.
 TEST(RuleTable, AFailedStepChangesNothing) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const std::string_view name : rule_names()) {
     for (const std::string_view preset : preset_names()) {
       ModelMemory memory({{"w", {9, 130}}}, make_policy(preset), of_rule(name, {{"momentum", 0.9}}), 1, 1,
-                         pool);
+                         device);
       const std::int64_t n = memory.info(0).elements();
       memory.initialize(0, 0, normal_values(n, 1, 0.1F));
       const auto all = [&] {
@@ -237,7 +238,7 @@ TEST(RuleTable, AFailedStepChangesNothing) {
         for (const Role role : kEveryRole) {
           if (memory.view(0, role).codes == nullptr) continue;
           std::vector<float> x(static_cast<std::size_t>(n));
-          kernels::decode(pool, memory.view(0, role), 0, n, x.data());
+          device.decode(memory.view(0, role), 0, n, x.data());
           out.insert(out.end(), x.begin(), x.end());
         }
         return out;

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/run/advice.h"
 #include "tests/normal_values.h"
@@ -16,7 +17,7 @@ namespace {
 std::vector<float> decode(const ModelMemory& memory, Role role) {
   const kernels::RoleView v = memory.view(0, role);
   std::vector<float> values(static_cast<std::size_t>(v.elements));
-  kernels::decode(memory.pool(), v, 0, v.elements, values.data());
+  memory.device().decode(v, 0, v.elements, values.data());
   return values;
 }
 
@@ -32,7 +33,7 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
   ASSERT_TRUE(file.is_open());
   const auto cases = nlohmann::json::parse(file);
   ASSERT_EQ(cases.size(), count);
-  Pool pool(1);
+  CpuDevice device(1);
   for (const auto& stored : cases) {
     const auto& o = stored["options"];
     const std::string rule = stored["rule"];
@@ -45,7 +46,7 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
     if (o.contains("eps")) c.settings["epsilon"] = o["eps"];
     if (o.contains("betas")) c.settings["beta1"] = o["betas"][0], c.settings["beta2"] = o["betas"][1];
     const auto n = static_cast<int>(stored["parameters"][0].size());
-    ModelMemory memory({{"w", {1, n}}}, make_policy("fp32"), c, 1, 1, pool);
+    ModelMemory memory({{"w", {1, n}}}, make_policy("fp32"), c, 1, 1, device);
     std::vector<float> values;
     for (int i = 0; i < n; ++i) values.push_back(static_cast<float>(i - 5) / 8);
     memory.initialize(0, 0, values);
@@ -111,7 +112,7 @@ double mean_error(const std::vector<float>& a, const std::vector<double>& b) {
 // flat tensor, so fewer rows of odd widths hold the same tails. Storing the states half-way is left to the
 // tests of checkpoints.
 TEST(Trajectory, EightBitStatesFollowFullPrecision) {
-  Pool pool(2);
+  CpuDevice device(2);
   for (const RuleName rule : {RuleName("sgd"), RuleName("adam"), RuleName("adamw")}) {
     for (const std::int64_t width : {32, 61, 4097}) {
       OptimizerConfig c;
@@ -121,7 +122,7 @@ TEST(Trajectory, EightBitStatesFollowFullPrecision) {
       const double lr = rule == RuleName("sgd") ? 0.01 : 1e-3;
       const std::string what = "rule " + std::to_string(rule.index()) + " width " + std::to_string(width);
       const std::int64_t n = width * (width == 32 ? 1024 : width == 61 ? 31 : 8);
-      ModelMemory memory({{"w", {n / width, width}}}, make_policy("states8"), c, 1, 1, pool);
+      ModelMemory memory({{"w", {n / width, width}}}, make_policy("states8"), c, 1, 1, device);
       const auto start = normal_values(n, 1, 0.1F);
       memory.initialize(0, 0, start);
       std::vector<double> drift_p = widen(start), drift_m(start.size()), drift_v(start.size());
@@ -171,11 +172,11 @@ struct FixedBatch {
 FixedBatch fit_fixed_batch(const Policy& policy, int steps) {
   constexpr int kIn = 64, kOut = 128, kBatch = 32;
   constexpr double kRate = 1e-5;
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig c;
   c.rule = "adamw";
   c.weight_decay = 0.01;
-  ModelMemory memory({{"w", {kOut, kIn}}}, policy, c, 2024, 1, pool);
+  ModelMemory memory({{"w", {kOut, kIn}}}, policy, c, 2024, 1, device);
   memory.initialize(0, 0, normal_values(kIn * kOut, 1, 0.1F));
   const auto x = normal_values(kBatch * kIn, 2, 1), y = normal_values(kBatch * kOut, 3, 1);
   FixedBatch result;
@@ -231,10 +232,10 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
 
 // Updates so small that stochastic rounding, too, moves none of 8,192 codes in a step.
 TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig c;
   c.rule = "adamw";
-  ModelMemory memory({{"w", {64, 128}}}, make_policy("lpmm-compact"), c, 1, 1, pool);
+  ModelMemory memory({{"w", {64, 128}}}, make_policy("lpmm-compact"), c, 1, 1, device);
   memory.initialize(0, 0, normal_values(64 * 128, 1, 0.1F));
   const auto gradient = normal_values(64 * 128, 2, 1);
   step(memory, 1, gradient, 1e-4);
@@ -245,7 +246,7 @@ TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
 }
 
 TEST(Trajectory, VarianceOfFourBitsWithAZeroIsTold) {
-  Pool pool(1);
+  CpuDevice device(1);
   OptimizerConfig c;
   c.rule = "adamw";
   for (const auto& [spec, told] : {std::pair{"ude4:block128:sr", true},
@@ -254,7 +255,7 @@ TEST(Trajectory, VarianceOfFourBitsWithAZeroIsTold) {
                                    {"fp32", false}}) {
     Policy policy = make_policy("lpmm-min");
     policy.specs[Role::kVariance] = parse_spec(spec);
-    const ModelMemory memory({{"w", {64, 128}}}, policy, c, 1, 1, pool);
+    const ModelMemory memory({{"w", {64, 128}}}, policy, c, 1, 1, device);
     EXPECT_EQ(zero_variance_warning(memory).find("the variance of w is stored as ude4") == 0, told) << spec;
     EXPECT_EQ(zero_variance_warning(memory).find("use de04 or lin04 or sqrt04") != std::string::npos, told);
     EXPECT_EQ(zero_variance_warning(memory).empty(), !told) << spec;
@@ -262,7 +263,7 @@ TEST(Trajectory, VarianceOfFourBitsWithAZeroIsTold) {
   c.rule = "sgd";
   Policy policy = make_policy("lpmm-min");
   policy.specs[Role::kVariance] = parse_spec("ude4:block128:sr");
-  EXPECT_EQ(zero_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, pool)), "");
+  EXPECT_EQ(zero_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, device)), "");
 }
 
 }  // namespace

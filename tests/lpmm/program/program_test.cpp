@@ -10,7 +10,7 @@
 #include <limits>
 #include <random>
 
-#include "kernels/packed.h"
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/ops/activations.h"
 #include "lpmm/program/ops/add.h"

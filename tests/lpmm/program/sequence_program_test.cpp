@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/ops/activations.h"
 #include "lpmm/program/ops/add.h"
@@ -81,9 +82,6 @@ TEST(SequenceProgram, PositionsBiasesAndTheTieMayBeLeftOut) {
                                              "last.weight", "last.bias", "head.weight"}));
   expect_finite_differences(net, random_tokens(8, kShape, 1));
   // Positions end nowhere: a text of 24 tokens by two calls of 12.
-  ProgramBuilder builder(1, Compute::kFp32, 1, 12);
-  const Value x = embedding(builder, "tokens", {.vocabulary = 23, .length = 12, .width = 20});
-  token_loss(builder, "head", layer_norm(builder, "last", x), 23, 0.3);
   Net one(
       [](ProgramBuilder& b) {
         token_loss(
@@ -92,6 +90,9 @@ TEST(SequenceProgram, PositionsBiasesAndTheTieMayBeLeftOut) {
             0.3);
       },
       1, Compute::kFp32, 1);
+  ProgramBuilder builder(1, Compute::kFp32, one.device, 12);
+  const Value x = embedding(builder, "tokens", {.vocabulary = 23, .length = 12, .width = 20});
+  token_loss(builder, "head", layer_norm(builder, "last", x), 23, 0.3);
   const auto program = builder.finish();
   const std::vector<std::int32_t> tokens(12, 3);
   Inference state;
@@ -132,7 +133,8 @@ TEST(SequenceProgram, RefusesLabelsThatAreNone) {
 // Of an embedding that takes 16 MB only pieces are ever unpacked.
 TEST(SequenceProgram, SaysItsLargestTransient) {
   constexpr Shape kShape{65536, 64, 16, 64, 2, 1};
-  ProgramBuilder builder(2, Compute::kFp32, 1);
+  CpuDevice device(1);
+  ProgramBuilder builder(2, Compute::kFp32, device);
   gpt(kShape)(builder);
   const auto program = builder.finish();
   EXPECT_GE(program->largest_transient_bytes(), 4 << 20);
@@ -294,7 +296,7 @@ TEST(SequenceProgram, CachedInferenceIsThatOfTheWholeText) {
       Floats all;
       std::size_t at = 0;
       for (const int n : pieces) {
-        ProgramBuilder builder(1, compute, 2, n);
+        ProgramBuilder builder(1, compute, net.device, n);
         gpt(kShape)(builder);
         builder.finish()->infer(*net.memory, std::span(batch.tokens).subspan(at, static_cast<std::size_t>(n)),
                                 state);
@@ -328,7 +330,7 @@ TEST(SequenceProgram, CachedInferenceIsThatOfTheWholeText) {
 TEST(SequenceProgram, InferencePastTheContextIsAnError) {
   constexpr Shape kShape{50, 20, 20, 24, 3, 1};
   Net net(gpt(kShape), 1, Compute::kFp32, 1);
-  ProgramBuilder builder(1, Compute::kFp32, 1, 12);
+  ProgramBuilder builder(1, Compute::kFp32, net.device, 12);
   gpt(kShape)(builder);
   const auto program = builder.finish();
   const std::vector<std::int32_t> tokens(12, 3);
@@ -377,7 +379,8 @@ TEST(SequenceProgram, RecomputingChangesNoBit) {
 }
 
 TEST(SequenceProgram, WhatCountsIsNotRecomputed) {
-  ProgramBuilder b(2, Compute::kFp32, 1);
+  CpuDevice device(1);
+  ProgramBuilder b(2, Compute::kFp32, device);
   const Value x = input(b, 8, 8, 3);
   EXPECT_THROW(
       b.recompute(x, [&](Value in) { return batch_norm(b, "bn", convolution(b, "c", in, 4, 3, 1), true); }),

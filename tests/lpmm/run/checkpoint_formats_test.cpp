@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/run/checkpoint.h"
 #include "tests/lpmm/scratch.h"
@@ -19,12 +20,12 @@ OptimizerConfig usual_adamw() {
 }
 
 struct OneWeight {
-  Pool pool{1};
+  CpuDevice device{1};
   ModelMemory memory;
   Buffers buffers{{}};
 
   explicit OneWeight(const Policy& policy)
-      : memory({{"weight", {7, kElements / 7}}}, policy, usual_adamw(), 5, 1, pool) {
+      : memory({{"weight", {7, kElements / 7}}}, policy, usual_adamw(), 5, 1, device) {
     memory.initialize(0, 0, values(0));
   }
   static std::vector<float> values(std::uint32_t step) {

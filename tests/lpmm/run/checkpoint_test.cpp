@@ -1,5 +1,6 @@
 // Checkpoints: bytes that come back, damage that is found, other models that are refused, disks that fail.
 #include "lpmm/run/checkpoint.h"
+#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -33,7 +34,7 @@ const std::vector<BufferInfo> kBuffers = {{"bn.mean", {4}, 0.0F}, {"bn.variance"
 
 // Model memory after a few steps on made-up gradients.
 struct Trained {
-  Pool pool{2};
+  CpuDevice device{2};
   ModelMemory memory;
   Buffers buffers{kBuffers};
 
@@ -41,7 +42,7 @@ struct Trained {
                    RuleName rule = "adamw")
       : Trained(make_policy(preset), steps, std::move(tensors), rule) {}
   Trained(const Policy& policy, int steps, std::vector<TensorInfo> tensors, RuleName rule = "adamw")
-      : memory(std::move(tensors), policy, optimizer(rule), 5, 1, pool) {
+      : memory(std::move(tensors), policy, optimizer(rule), 5, 1, device) {
     for (int i = 0; i < memory.tensors(); ++i) memory.initialize(i, 0, values(i, 0));
     for (int step = 1; step <= steps; ++step) {
       memory.begin_step(static_cast<std::uint32_t>(step));
@@ -232,7 +233,7 @@ void expect_frozen(std::span<const char* const[3]> all_specs, const std::string&
   const StoredWeights weights(golden);
   std::string values;
   for (const CheckpointTensor& t : weights.tensors()) {
-    weights.read(t, into.pool, [&](std::int64_t, std::span<const float> some) {
+    weights.read(t, into.device, [&](std::int64_t, std::span<const float> some) {
       values.append(reinterpret_cast<const char*>(some.data()), some.size_bytes());
     });
   }
@@ -400,10 +401,10 @@ TEST(Checkpoint, ExportsDecodedValues) {
     const Scratch scratch;
     // Longer than a panel of the export.
     const Trained t(preset, 2, {{"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}, {"big.weight", {3, 50001}}});
-    Pool pool(1);
+    CpuDevice device(1);
     const std::string path = save(scratch, t);
     for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
-      export_checkpoint(path, scratch / "out.safetensors", type, pool);
+      export_checkpoint(path, scratch / "out.safetensors", type, device);
       const SafetensorsFile file(scratch / "out.safetensors");
       EXPECT_EQ(file.entries().size(), 5U);
       for (int i = 0; i < 3; ++i) {
@@ -427,7 +428,7 @@ TEST(Checkpoint, ExportsDecodedValues) {
       }
       EXPECT_EQ(file.find("bn.mean")->dtype, "F32");
     }
-    EXPECT_THROW(export_checkpoint(path, scratch / "no/such/folder.safetensors", Compute::kFp32, pool),
+    EXPECT_THROW(export_checkpoint(path, scratch / "no/such/folder.safetensors", Compute::kFp32, device),
                  RunError);
   }
 }

@@ -1,5 +1,6 @@
 // The plan: exact to the byte where it counts bytes.
 #include "lpmm/run/plan.h"
+#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +15,7 @@ namespace {
 
 TEST(Plan, LedgerIsWhatTheMemoryTakes) {
   const TinyModel model;
-  Pool pool(1);
+  CpuDevice device(1);
   for (const std::string_view preset : preset_names()) {
     for (const char* rule : {"sgd", "adamw"}) {
       const RunConfig config =
@@ -26,7 +27,7 @@ TEST(Plan, LedgerIsWhatTheMemoryTakes) {
                          "parameter='int8:block64'}]"}});
       const Ledger planned = make_plan(config, model).ledger;
       Buffers buffers(model.buffers());
-      Ledger real = ModelMemory(model.tensors(), config.policy, config.optimizer, 1, 1, pool).ledger();
+      Ledger real = ModelMemory(model.tensors(), config.policy, config.optimizer, 1, 1, device).ledger();
       real.buffers = buffers.bytes();
       EXPECT_EQ(planned.parameters, real.parameters);
       EXPECT_EQ(planned.role_codes, real.role_codes);
