@@ -20,6 +20,9 @@
 
 namespace lpmm {
 
+// What rounds and how, for whoever compares runs: another text where the same draw rounds otherwise.
+inline constexpr const char* kRoundingBits = "philox4x32-10, a line per group; softsign by lines";
+
 LPMM_HD std::uint32_t float_bits(float x) {
 #if defined(__CUDA_ARCH__)
   return __float_as_uint(x);

@@ -96,9 +96,6 @@ LPMM_HD PhiloxWords noise_words(const Noise& n, std::uint32_t call) {
                        static_cast<std::uint32_t>(n.seed >> 32));
 }
 
-// Which draws rounding takes, for whoever compares runs.
-inline constexpr const char* kRoundingNoise = "philox4x32-10, a line per group";
-
 // The draws of a packing group, counted from the tensor's first.
 struct NoiseLine {
   std::uint32_t slope, start;

@@ -37,7 +37,7 @@ Meter parse_meter(const Json& j) {
 
 Json computed_by() {
   return {{"version", LPMM_VERSION},
-          {"noise", kRoundingNoise},
+          {"rounding", kRoundingBits},
           {"simd", kernels::simd_level()},
           {"compute_library", kernels::cpu_library()}};
 }
