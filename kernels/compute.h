@@ -163,8 +163,8 @@ class ComputeKernels {
                                  bool accumulate) = 0;
 
   // ---- loss ----------------------------------------------------------------------------------------------
-  virtual LossResult softmax_loss(const LossShape& shape, Compute type, const void* logits,
-                                  const std::int32_t* labels) = 0;
+  virtual void softmax_loss(const LossShape& shape, Compute type, const void* logits,
+                            const std::int32_t* labels, LossResult* result) = 0;
   // dlogits of the mean loss over `rows`.
   virtual void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
                                      const std::int32_t* labels, void* dlogits) = 0;

@@ -24,20 +24,23 @@ class CpuDevice final : public Device {
 
   std::string_view name() const override { return "cpu"; }
   const char* compute_library() const override { return cpu_library(); }
+  DeviceMemory allocate(std::int64_t bytes) override;
+  DeviceMemory allocate_shared(std::int64_t bytes) override { return allocate(bytes); }
+  void synchronize() override {}
   Pool& host_pool() override { return pool(); }
   int host_threads() const override { return threads_; }
 
-  bool encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-              const Noise& noise) override;
+  void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+              const Noise& noise, bool* storable = nullptr) override;
   void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) override;
   void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override;
   void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
                    float* dst) override;
-  FoldResult fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                  const float* contribution, const FoldArgs& args) override;
-  double square_sum(const RoleView& src, std::int64_t first, std::int64_t count) override;
+  void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
+            const FoldArgs& args, FoldResult* result = nullptr) override;
+  void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;
   void clear(const RoleView& accumulator) override;
-  bool update(const Rule& rule, const UpdateArgs& args) override;
+  void update(std::span<const TensorUpdate> tensors) override;
   void to_float(Compute type, std::int64_t count, const void* in, float* out) override;
   void from_float(Compute type, std::int64_t count, const float* in, void* out) override;
   void relu_forward(Compute type, std::int64_t count, const void* x, void* y) override;
@@ -67,8 +70,8 @@ class CpuDevice final : public Device {
   void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) override;
   void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
                          bool accumulate) override;
-  LossResult softmax_loss(const LossShape& shape, Compute type, const void* logits,
-                          const std::int32_t* labels) override;
+  void softmax_loss(const LossShape& shape, Compute type, const void* logits, const std::int32_t* labels,
+                    LossResult* result) override;
   void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
                              const std::int32_t* labels, void* dlogits) override;
   void layer_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
@@ -99,6 +102,7 @@ class CpuDevice final : public Device {
                         void* gradient) override;
 
  private:
+  void release(std::byte* memory, std::int64_t bytes) noexcept override;
   Pool& pool();
   int threads_;
   std::optional<Pool> pool_;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/codec.h"
 #include "kernels/roles.h"
@@ -71,13 +72,21 @@ struct UpdateArgs {
   RoleArray<ChangeStats>* stats = nullptr;  // null: not counted
 };
 
-// What a device (kernels/device.h) does with packed memory.
+struct TensorUpdate {
+  Rule rule;
+  UpdateArgs args;
+  bool* storable = nullptr;  // becomes false where a new value was not storable, true else
+};
+
+// What a device (kernels/device.h) does with packed memory. Results go where pointers say; they are there
+// once the device is synchronized.
 class PackedKernels {
  public:
-  // dst[first, first+count) <- src. Returns false where a value was not storable (NaN, Inf, above 2^120);
-  // such values are stored as 0 (NaN) or clamped, and the caller decides what the failure means.
-  virtual bool encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                      const Noise& noise) = 0;
+  // dst[first, first+count) <- src. `storable`, where not null, becomes false where a value was not storable
+  // (NaN, Inf, above 2^120), true else; such values are stored as 0 (NaN) or clamped, and the caller decides
+  // what the failure means.
+  virtual void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+                      const Noise& noise, bool* storable = nullptr) = 0;
   virtual void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) = 0;
   virtual void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
                            std::uint16_t* dst) = 0;  // each value rounded to nearest bf16
@@ -87,16 +96,16 @@ class PackedKernels {
   // accumulator[first..] += scale * contribution. An empty accumulator has all steps 0 (fp32, bf16: all
   // zeros). Where gradients are accumulated in the momentum, that is the accumulator; the noise is of its
   // stream, and its steps are chosen as in an update.
-  virtual FoldResult fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                          const float* contribution, const FoldArgs& args) = 0;
+  virtual void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                    const float* contribution, const FoldArgs& args, FoldResult* result = nullptr) = 0;
   // Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
-  virtual double square_sum(const RoleView& src, std::int64_t first, std::int64_t count) = 0;
+  virtual void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) = 0;
   // Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.
   virtual void clear(const RoleView& accumulator) = 0;
-  // One optimizer step over a whole tensor, in one pass: decode, rule, encode, and empty the accumulator. A
+  // One optimizer step over whole tensors, in one pass: decode, rule, encode, and empty the accumulator. A
   // rule that needs norms takes a pass before it that only reads; its sums are in the order of
-  // kernels/sums.h. Returns false where a new value was not storable.
-  virtual bool update(const Rule& rule, const UpdateArgs& args) = 0;
+  // kernels/sums.h.
+  virtual void update(std::span<const TensorUpdate> tensors) = 0;
 
  protected:
   PackedKernels() = default;

@@ -194,9 +194,10 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
       fold_args.noise.stream = fold_stream(policy, 0, 0);
       device.fold(folded, at, count, values, fold_args);
     });
+    const kernels::TensorUpdate tensor{rule, args};
     reset_peak();
     const std::int64_t before = rss_bytes();
-    best = std::min(best, seconds([&] { device.update(rule, args); }));
+    best = std::min(best, seconds([&] { device.update({&tensor, 1}); }));
     result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
   }
   result.elements_per_second = static_cast<double>(n) / best;

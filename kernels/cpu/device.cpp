@@ -1,3 +1,5 @@
+#include <sys/mman.h>
+
 #include "kernels/cpu.h"
 
 namespace lpmm::kernels {
@@ -7,6 +9,17 @@ CpuDevice::CpuDevice(int threads) : threads_(threads > 0 ? threads : Pool::usabl
 Pool& CpuDevice::pool() {
   if (!pool_) pool_.emplace(threads_);
   return *pool_;
+}
+
+// Whole pages, which the system gives zeroed and takes back at once; what is never touched is never resident.
+DeviceMemory CpuDevice::allocate(std::int64_t bytes) {
+  void* memory = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) memory = nullptr;
+  return {static_cast<std::byte*>(memory), {this, bytes}};
+}
+void CpuDevice::release(std::byte* memory, std::int64_t bytes) noexcept {
+  munmap(memory, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace lpmm::kernels

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "lpmm/base/error.h"
-#include "lpmm/memory/pages.h"
+#include "lpmm/memory/device_memory.h"
+#include "lpmm/memory/fold_results.h"
 #include "lpmm/memory/roles.h"
 
 namespace lpmm {
@@ -31,10 +34,12 @@ struct RunningOffset {
   }
 };
 
-// Square sum of one range, from the last fold into it.
-struct RangeSum {
+// One fold of the step under way; its result lies in memory that the device writes.
+struct Folded {
+  int tensor;
   std::int64_t first, count;
-  double square_sum;
+  bool has_square_sum;  // the last fold into the range
+  const kernels::FoldResult* result;
 };
 
 // Counts one tensor; spec_of(role) is null where it has no such role.
@@ -68,12 +73,16 @@ struct ModelMemory::State {
     TensorInfo info;
     bool exempt = false;
     RoleArray<kernels::RoleView> view;
-    std::vector<RangeSum> sums;
     TensorStats step_stats, stats;  // of the step under way; since the last take
   };
 
   State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Device& on)
-      : policy(std::move(p)), optimizer(std::move(o)), seed(run_seed), microbatches(k), device(on) {}
+      : policy(std::move(p)),
+        optimizer(std::move(o)),
+        seed(run_seed),
+        microbatches(k),
+        device(on),
+        results(on) {}
 
   std::vector<Tensor> tensors;
   Policy policy;
@@ -81,7 +90,10 @@ struct ModelMemory::State {
   std::uint64_t seed;
   int microbatches;
   Device& device;
-  RoleArray<Pages> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
+  RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
+  FoldResults results;
+  std::vector<Folded> folded;
+  std::size_t looked_at = 0;  // of `folded`
 
   std::uint32_t step = 0;
   bool stepping = false, want_stats = false, failed = false, broken = false;
@@ -96,7 +108,8 @@ struct ModelMemory::State {
   Noise noise(int tensor, std::uint32_t stream) const {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
-  void allocate();
+  void allocate_roles();
+  void look_at_folds();
   double gradient_norm();
   void empty_accumulators();
 };
@@ -122,7 +135,7 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
   return v;
 }
 
-void ModelMemory::State::allocate() {
+void ModelMemory::State::allocate_roles() {
   for (const Role role : kEveryRole) {
     std::vector<Tensor*> owners;
     for (Tensor& t : tensors) {
@@ -142,9 +155,9 @@ void ModelMemory::State::allocate() {
       steps.push_back(layout.add(step_bytes(t->view[role].codec, t->view[role].elements),
                                  sizeof(std::uint16_t), t->info.name));
     }
-    pages[role].allocate(static_cast<std::int64_t>(layout.end), fmt::format("role {}", to_string(role)),
-                         "a smaller model or preset");
-    auto* const data = reinterpret_cast<std::uint8_t*>(pages[role].data());
+    pages[role] = allocate(device, static_cast<std::int64_t>(layout.end),
+                           fmt::format("role {}", to_string(role)), "a smaller model or preset");
+    auto* const data = reinterpret_cast<std::uint8_t*>(pages[role].get());
     for (std::size_t i = 0; i < owners.size(); ++i) {
       kernels::RoleView& v = owners[i]->view[role];
       v.codes = data + codes[i];
@@ -157,27 +170,51 @@ void ModelMemory::State::allocate() {
   }
 }
 
+// Whether a fold failed, of those so far; the first one is named.
+void ModelMemory::State::look_at_folds() {
+  device.synchronize();
+  for (; looked_at < folded.size() && !failed; ++looked_at) {
+    if (folded[looked_at].result->finite) continue;
+    failed = true;
+    failure = tensors[static_cast<std::size_t>(folded[looked_at].tensor)].info.name;
+  }
+}
+
 // The norm of the whole accumulated gradient. Tensors in order, ranges by their place, gaps from what is
 // stored: neither the order of the folds nor the threads matter.
 double ModelMemory::State::gradient_norm() {
-  double total = 0;
-  for (Tensor& t : tensors) {
-    const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
+  std::vector<const double*> terms;
+  const auto add_gap = [&](const kernels::RoleView& accumulator, std::int64_t from, std::int64_t to) {
+    if (from >= to) return;
+    double* sum = &results.next()->square_sum;
+    device.square_sum(accumulator, from, to - from, sum);
+    terms.push_back(sum);
+  };
+  std::vector<Folded> sums;
+  std::copy_if(folded.begin(), folded.end(), std::back_inserter(sums),
+               [](const Folded& f) { return f.has_square_sum; });
+  std::sort(sums.begin(), sums.end(), [](const Folded& a, const Folded& b) {
+    return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first);
+  });
+  auto sum = sums.begin();
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    const kernels::RoleView& accumulator = view(i, Role::kAccumulator);
     if (accumulator.codes == nullptr) continue;  // frozen
-    std::sort(t.sums.begin(), t.sums.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     std::int64_t done = 0;
-    for (const RangeSum& sum : t.sums) {
-      if (sum.first < done) {
+    for (; sum != sums.end() && sum->tensor == i; ++sum) {
+      if (sum->first < done) {
         throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
-                                     t.info.name, sum.first));
+                                     tensors[static_cast<std::size_t>(i)].info.name, sum->first));
       }
-      if (sum.first > done) total += device.square_sum(accumulator, done, sum.first - done);
-      total += sum.square_sum;
-      done = sum.first + sum.count;
+      add_gap(accumulator, done, sum->first);
+      terms.push_back(&sum->result->square_sum);
+      done = sum->first + sum->count;
     }
-    if (done < accumulator.elements)
-      total += device.square_sum(accumulator, done, accumulator.elements - done);
+    add_gap(accumulator, done, accumulator.elements);
   }
+  device.synchronize();
+  double total = 0;
+  for (const double* term : terms) total += *term;
   return std::sqrt(total);
 }
 
@@ -208,7 +245,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
     t.info = std::move(info);
     state_->tensors.push_back(std::move(t));
   }
-  state_->allocate();
+  state_->allocate_roles();
 }
 
 ModelMemory::~ModelMemory() = default;
@@ -259,7 +296,11 @@ Ledger ModelMemory::ledger() const {
 void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const float> values) {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, values.size());
   const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
-  if (!state_->device.encode(v, first, static_cast<std::int64_t>(values.size()), values.data(), noise)) {
+  state_->results.clear();
+  bool* storable = &state_->results.next()->finite;
+  state_->device.encode(v, first, static_cast<std::int64_t>(values.size()), values.data(), noise, storable);
+  state_->device.synchronize();
+  if (!*storable) {
     throw RunError(
         fmt::format("tensor {}: an initial value is NaN, infinite or above 2^120", info(tensor).name));
   }
@@ -291,10 +332,10 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   s.want_stats = want_stats;
   s.failed = false;
   s.failure.clear();
-  for (State::Tensor& t : s.tensors) {
-    t.sums.clear();
-    t.step_stats = {};
-  }
+  s.results.clear();
+  s.folded.clear();
+  s.looked_at = 0;
+  for (State::Tensor& t : s.tensors) t.step_stats = {};
 }
 
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
@@ -317,9 +358,9 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
   args.want_square_sum = want_sum;
   if (s.want_stats) args.stats = &t.step_stats.role[Role::kAccumulator];
-  const kernels::FoldResult result = s.device.fold(v, first, count, gradient.data(), args);
-  if (!result.finite) return fail(t.info.name);
-  if (want_sum && count > 0) t.sums.push_back({first, count, result.square_sum});
+  kernels::FoldResult* result = s.results.next();
+  s.device.fold(v, first, count, gradient.data(), args, result);
+  s.folded.push_back({tensor, first, count, want_sum && count > 0, result});
 }
 
 Noise ModelMemory::noise(std::uint32_t tensor, std::uint32_t stream) const {
@@ -327,11 +368,12 @@ Noise ModelMemory::noise(std::uint32_t tensor, std::uint32_t stream) const {
 }
 
 bool ModelMemory::failed() const {
+  state_->look_at_folds();
   return state_->failed;
 }
 
 void ModelMemory::fail(const std::string& why) {
-  if (!state_->failed) state_->failure = why;
+  if (!failed()) state_->failure = why;
   state_->failed = true;
 }
 
@@ -340,7 +382,7 @@ StepReport ModelMemory::commit(double learning_rate) {
   if (!s.stepping) throw UsageError("a commit outside a step");
   if (!std::isfinite(learning_rate)) fail("the learning rate");
   StepReport report;
-  if (s.failed) {
+  if (failed()) {
     report.failed_tensor = s.failure;
     s.empty_accumulators();
     s.stepping = false;
@@ -352,6 +394,8 @@ StepReport ModelMemory::commit(double learning_rate) {
   }
   s.stepping = false;
   ++s.updates;
+  std::vector<kernels::TensorUpdate> updates;
+  std::vector<State::Tensor*> updated;
   for (int i = 0; i < tensors(); ++i) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
     if (is_frozen(i)) continue;
@@ -359,14 +403,20 @@ StepReport ModelMemory::commit(double learning_rate) {
                                 s.policy.error_feedback, s.last_learning_rate);
     kernels::UpdateArgs args{t.view, s.noise(i, 0), s.want_stats ? &t.step_stats.role : nullptr};
     if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
-    if (!s.device.update(rule, args)) {
+    updates.push_back({rule, args, &s.results.next()->finite});
+    updated.push_back(&t);
+  }
+  s.device.update(updates);
+  s.device.synchronize();
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    if (!*updates[i].storable) {
       s.broken = true;
       throw RunError(
           fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
                       "lower the learning rate, or clip gradients (optimizer.clip_norm)",
-                      t.info.name, s.step));
+                      updated[i]->info.name, s.step));
     }
-    for (const Role r : kEveryRole) t.stats.role[r] += t.step_stats.role[r];
+    for (const Role r : kEveryRole) updated[i]->stats.role[r] += updated[i]->step_stats.role[r];
   }
   s.last_learning_rate = learning_rate;
   report.applied = true;

@@ -70,7 +70,7 @@ class ModelMemory {
             int contribution = 0, bool is_last = true);
   // Noise of the step under way, for other uses than rounding.
   Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
-  bool failed() const;
+  bool failed() const;  // waits for the folds so far
   // Marks the step failed (a loss that is NaN, say).
   void fail(const std::string& why);
   // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.

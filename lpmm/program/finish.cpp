@@ -5,7 +5,8 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "lpmm/memory/pages.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/program/builder.h"
 #include "lpmm/program/program_plan.h"
 
@@ -27,9 +28,11 @@ class ListProgram : public Program {
           fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
     }
     for (const auto& op : plan_->ops) op->forward(run);
-    if (!std::isfinite(run.result.loss_sum)) memory.fail("the loss");
+    if (!std::isfinite(run.result.loss_sum)) {
+      memory.fail("the loss");
+      return run.result;
+    }
     for (const ProgramPlan::Event& event : plan_->after) {
-      if (memory.failed()) break;
       const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
       run.block = op.block;
       event.replay ? op.forward(run) : op.backward(run);
@@ -61,24 +64,34 @@ class ListProgram : public Program {
       throw std::logic_error(fmt::format("a program for {} examples got {}, on {} device", plan_->batch,
                                          batch.count, &memory.device() == plan_->device ? "its" : "another"));
     }
-    allocate();
-    return {memory, gradients, buffers, proposals, batch, microbatch, arena_.data(), workspace_.data(), {}};
+    allocate_all();
+    return {memory,
+            gradients,
+            buffers,
+            proposals,
+            batch,
+            microbatch,
+            arena_.get(),
+            workspace_.get(),
+            reinterpret_cast<kernels::LossResult*>(loss_.get()),
+            {}};
   }
-  void allocate() {
-    if (allocated_) return;
+  void allocate_all() {
+    if (loss_ != nullptr) return;
     constexpr const char* kAdvice = "a smaller batch or more microbatches";
-    arena_.allocate(plan_->arena_bytes, "activations", kAdvice);
-    workspace_.allocate(plan_->workspace_bytes, "the workspace", kAdvice);
+    Device& device = *plan_->device;
+    arena_ = allocate(device, plan_->arena_bytes, "activations", kAdvice);
+    workspace_ = allocate(device, plan_->workspace_bytes, "the workspace", kAdvice);
     // oneDNN writes its machine code on first use and does not survive that there is no room for it. This is
     // more than any program was seen to want, and given back at once.
     constexpr std::int64_t kCode = 32 << 20;
-    Pages().allocate(kCode, "the machine code of kernels", "a higher limit on address space (ulimit -v)");
-    allocated_ = true;
+    allocate(device, kCode, "the machine code of kernels", "a higher limit on address space (ulimit -v)");
+    loss_ = device.allocate_shared(sizeof(kernels::LossResult));
+    if (loss_ == nullptr) throw RunError("no memory for the loss");
   }
 
   std::unique_ptr<ProgramPlan> plan_;
-  Pages arena_, workspace_;
-  bool allocated_ = false;
+  DeviceMemory arena_, workspace_, loss_;
 };
 
 // Gives the values that only ops of their own block read a second slot, for their second life in backward.

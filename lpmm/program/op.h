@@ -41,6 +41,7 @@ struct RunState {
   int microbatch;
   std::byte* arena;
   std::byte* workspace;
+  kernels::LossResult* loss;  // shared with the host
   BatchResult result;
   Inference* inference = nullptr;
   int block = -1;  // that is replayed or run backward

@@ -10,7 +10,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
-#include "lpmm/memory/pages.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/run/checkpoint_files.h"
 
 namespace lpmm {
@@ -65,16 +65,17 @@ void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelB
     return;
   }
   const Spec codec = parse_spec(spec);
-  Pages codes;
-  codes.allocate(code_bytes(codec.format, elements), fmt::format("tensor {}", t.name), "a machine with more");
+  const DeviceMemory codes = allocate(device, code_bytes(codec.format, elements),
+                                      fmt::format("tensor {}", t.name), "a machine with more");
   std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(elements, codec.block)));
-  const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.data()), steps.data(), elements};
+  const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.get()), steps.data(), elements};
   for (const StoredPart& part : role_parts(t.name, t.shape, Role::kParameter, view)) {
     file.read(*file.find(part.name), 0, part.bytes);
   }
   for (std::int64_t at = 0; at < elements; at += kPanel) {
     const std::int64_t n = std::min(kPanel, elements - at);
     device.decode(view, at, n, values.data());
+    device.synchronize();
     body(at, std::span(values).first(static_cast<std::size_t>(n)));
   }
 }

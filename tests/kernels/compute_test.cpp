@@ -391,20 +391,26 @@ TEST(Shortcut, OptionASubsamplesAndCentresChannels) {
   EXPECT_EQ(y, (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
 }
 
+LossResult loss_of(const LossShape& shape, Compute type, const void* logits, const std::int32_t* labels) {
+  LossResult result;
+  Cells::device().softmax_loss(shape, type, logits, labels, &result);
+  return result;
+}
+
 // ---- loss ------------------------------------------------------------------------------------------------
 TEST(Loss, ClosedForms) {
   const std::int32_t labels[] = {3, 0};
   // Uniform logits: log C whatever the smoothing.
   for (const double smoothing : {0.0, 0.1}) {
     const Floats flat(20, 4.0F);
-    EXPECT_NEAR(Cells::device().softmax_loss({2, 10, smoothing}, Compute::kFp32, flat.data(), labels).sum,
-                2 * std::log(10.0), 1e-12);
+    EXPECT_NEAR(loss_of({2, 10, smoothing}, Compute::kFp32, flat.data(), labels).sum, 2 * std::log(10.0),
+                1e-12);
   }
   // One logit a above the rest: log(C - 1 + e^a) - a (1 - s + s / C) for its label.
   Floats one(10, 0.0F);
   one[3] = 2.5F;
   for (const double s : {0.0, 0.1, 0.5}) {
-    const LossResult r = Cells::device().softmax_loss({1, 10, s}, Compute::kFp32, one.data(), labels);
+    const LossResult r = loss_of({1, 10, s}, Compute::kFp32, one.data(), labels);
     EXPECT_NEAR(r.sum, std::log(9 + std::exp(2.5)) - 2.5 * (1 - s + s / 10), 1e-12);
     EXPECT_EQ(r.correct, 1);
     Floats gradient(10);
@@ -416,8 +422,7 @@ TEST(Loss, ClosedForms) {
   // Large logits do not overflow.
   Floats large(20, -3e38F);
   large[3] = 3e38F;
-  EXPECT_TRUE(
-      std::isfinite(Cells::device().softmax_loss({1, 10, 0}, Compute::kFp32, large.data(), labels).sum));
+  EXPECT_TRUE(std::isfinite(loss_of({1, 10, 0}, Compute::kFp32, large.data(), labels).sum));
 }
 
 TEST(Loss, GradientByFiniteDifferences) {
@@ -426,9 +431,8 @@ TEST(Loss, GradientByFiniteDifferences) {
   const Floats x = random_floats(42, 1);
   Floats dx(42);
   Cells::device().softmax_loss_backward(shape, Compute::kFp32, x.data(), labels, dx.data());
-  expect_gradient(x, dx, 0.01F, 1e-4, [&](const Floats& v) {
-    return Cells::device().softmax_loss(shape, Compute::kFp32, v.data(), labels).sum / 6;
-  });
+  expect_gradient(x, dx, 0.01F, 1e-4,
+                  [&](const Floats& v) { return loss_of(shape, Compute::kFp32, v.data(), labels).sum / 6; });
 }
 
 // ---- threads ---------------------------------------------------------------------------------------------

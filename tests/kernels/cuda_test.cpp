@@ -76,18 +76,18 @@ Backend cpu_backend(Device& device) {
   Backend b;
   b.encode = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     const auto count = static_cast<std::int64_t>(x.size());
-    s.failed |= !device.encode(s.roles[r].view(), first, count, x.data(), n);
+    s.failed |= !encode(device, s.roles[r].view(), first, count, x.data(), n);
   };
   b.fold = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     FoldArgs args;
     args.scale = kScale;
     args.noise = n;
     s.failed |=
-        !device.fold(s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), args).finite;
+        !fold(device, s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), args).finite;
   };
   b.update = [&](State& s, const Rule& rule, const Noise& n) {
-    s.failed |=
-        !device.update(rule, {s.roles[0].view(), s.roles[1].view(), s.roles[2].view(), s.roles[3].view(), n});
+    s.failed |= !update(device, rule,
+                        {s.roles[0].view(), s.roles[1].view(), s.roles[2].view(), s.roles[3].view(), n});
   };
   b.decode = [&](State& s, std::size_t r) {
     std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));

@@ -84,7 +84,7 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
   const RoleArray<RoleView>& views = out.roles.views;
   std::vector<float> start = normal_values(n, 1, 0.1F);
   if (kind == Kind::kZeros) std::fill(start.begin(), start.begin() + n / 2, 0.0F);
-  device.encode(views[Role::kParameter], 0, n, start.data(), {5, 1, 0, 0});
+  encode(device, views[Role::kParameter], 0, n, start.data(), {5, 1, 0, 0});
   const bool has_accumulator = views[Role::kAccumulator].codes != nullptr;
   const Role folded = has_accumulator ? Role::kAccumulator : Role::kMomentum;
   for (std::uint32_t step = 1; step <= 3; ++step) {
@@ -98,7 +98,7 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
       const std::int64_t part = k == 0 ? 0 : n / 512 * 256;
       for (const std::int64_t first : {std::int64_t{0}, part}) {
         const std::int64_t count = first == part ? n - part : part;
-        const FoldResult result = device.fold(views[folded], first, count, g.data() + first, fold_args);
+        const FoldResult result = fold(device, views[folded], first, count, g.data() + first, fold_args);
         out.storable = result.finite && out.storable;
         if (result.finite) out.squares += result.square_sum;
         if (part == 0) break;
@@ -107,7 +107,7 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
     UpdateArgs args;
     args.roles = views;
     args.noise = {5, 1, step, 0};
-    out.storable = device.update(rule, args) && out.storable;
+    out.storable = update(device, rule, args) && out.storable;
   }
   return out;
 }

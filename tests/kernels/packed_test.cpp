@@ -21,7 +21,7 @@ std::int64_t size_of(const std::vector<float>& x) {
 }
 
 void write(Device& device, const Packed& to, const std::vector<float>& x, const Noise& noise = {}) {
-  EXPECT_TRUE(device.encode(to.view(), 0, size_of(x), x.data(), noise));
+  EXPECT_TRUE(encode(device, to.view(), 0, size_of(x), x.data(), noise));
 }
 
 // ---- encode and decode -----------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
   // In ranges, the same bytes.
   Packed parts(codec, n);
   for (const auto& [first, end] : {std::pair<std::int64_t, std::int64_t>{0, 4096}, {4096, 8192}, {8192, n}}) {
-    device.encode(parts.view(), first, end - first, x.data() + first, noise);
+    encode(device, parts.view(), first, end - first, x.data() + first, noise);
   }
   EXPECT_TRUE(parts == whole);
   // As a tensor of its own that knows where it comes from, the same codes.
@@ -94,10 +94,10 @@ TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
       Packed t(codec_of(f), 300);
       std::vector<float> x(300, 1.0F);
       x[130] = bad;
-      EXPECT_FALSE(device.encode(t.view(), 0, 300, x.data(), {})) << to_string(f) << " " << bad;
+      EXPECT_FALSE(encode(device, t.view(), 0, 300, x.data(), {})) << to_string(f) << " " << bad;
       for (const float y : decoded(device, t)) EXPECT_TRUE(std::isfinite(y)) << to_string(f);
       x[130] = 1e36F;
-      EXPECT_TRUE(device.encode(t.view(), 0, 300, x.data(), {}));
+      EXPECT_TRUE(encode(device, t.view(), 0, 300, x.data(), {}));
     }
   }
 }
@@ -209,7 +209,7 @@ TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
     Packed a(codec_of({Map::kDynamic, 8}, 256), size_of(copy));
     Packed b(codec_of({Map::kDynamic, 8}, 256), size_of(copy));
     write(device, a, copy);
-    EXPECT_TRUE(device.encode(b.view(), 0, size_of(copy), x.data() + shift, {}));
+    EXPECT_TRUE(encode(device, b.view(), 0, size_of(copy), x.data() + shift, {}));
     EXPECT_TRUE(a == b);
   }
 }
@@ -236,7 +236,7 @@ TEST(Fold, ManyContributionsAgainstFp64) {
         args.scale = 1.0F / static_cast<float>(folds);
         args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, static_cast<std::uint32_t>(k))};
         args.want_square_sum = k + 1 == folds;
-        last = device.fold(a.view(), 0, n, g.data(), args);
+        last = fold(device, a.view(), 0, n, g.data(), args);
         EXPECT_TRUE(last.finite);
         for (std::size_t i = 0; i < exact.size(); ++i) exact[i] += static_cast<double>(g[i]) * args.scale;
       }
@@ -264,11 +264,11 @@ TEST(Fold, SquareSumIsTakenBeforeEncoding) {
   args.want_square_sum = true;
   double exact = 0;
   for (const float x : g) exact += static_cast<double>(x) * x;
-  EXPECT_NEAR(device.fold(a.view(), 0, size_of(g), g.data(), args).square_sum, exact, 1e-9 * exact);
+  EXPECT_NEAR(fold(device, a.view(), 0, size_of(g), g.data(), args).square_sum, exact, 1e-9 * exact);
   const std::vector<float> stored = decoded(device, a);
   double sum = 0;
   for (const float x : stored) sum += static_cast<double>(x) * x;
-  EXPECT_NEAR(device.square_sum(a.view(), 0, size_of(g)), sum, 1e-9 * sum);
+  EXPECT_NEAR(square_sum(device, a.view(), 0, size_of(g)), sum, 1e-9 * sum);
 }
 
 TEST(Fold, StepsOnlyGrowZerosChangeNothingAndClearEmpties) {
@@ -280,19 +280,19 @@ TEST(Fold, StepsOnlyGrowZerosChangeNothingAndClearEmpties) {
       const std::vector<float> g = normal_values(1000, k, std::ldexp(1.0F, static_cast<int>(k / 3)));
       FoldArgs args;
       args.noise.step = k;
-      EXPECT_TRUE(device.fold(a.view(), 0, 1000, g.data(), args).finite);
+      EXPECT_TRUE(fold(device, a.view(), 0, 1000, g.data(), args).finite);
       const auto steps = a.steps();
       for (std::size_t b = 0; b < previous.size(); ++b) EXPECT_GE(steps[b], previous[b]);
       previous = steps;
       const std::vector<float> before = decoded(device, a), zeros(1000);
       args.noise.step = 100 + k;
-      EXPECT_TRUE(device.fold(a.view(), 0, 1000, zeros.data(), args).finite);
+      EXPECT_TRUE(fold(device, a.view(), 0, 1000, zeros.data(), args).finite);
       EXPECT_EQ(a.steps(), steps);
       EXPECT_EQ(decoded(device, a), before);
     }
     device.clear(a.view());
     for (const float x : decoded(device, a)) EXPECT_EQ(x, 0.0F);
-    EXPECT_EQ(device.square_sum(a.view(), 0, 1000), 0.0);
+    EXPECT_EQ(square_sum(device, a.view(), 0, 1000), 0.0);
   }
 }
 
@@ -303,7 +303,7 @@ TEST(Fold, ReportsWhatIsNotStorable) {
       Packed a(codec_of(linear(8)), 10000);
       std::vector<float> g = normal_values(10000, 1);
       g[at] = bad;
-      EXPECT_FALSE(device.fold(a.view(), 0, 10000, g.data(), {}).finite) << bad << " at " << at;
+      EXPECT_FALSE(fold(device, a.view(), 0, 10000, g.data(), {}).finite) << bad << " at " << at;
     }
   }
 }
@@ -313,12 +313,12 @@ TEST(Fold, CountsUnderflow) {
   Packed a(codec_of(linear(8), 128, Rounding::kNearest), 128);
   std::vector<float> g(128, 1.0F);
   FoldArgs args;
-  device.fold(a.view(), 0, 128, g.data(), args);
+  fold(device, a.view(), 0, 128, g.data(), args);
   std::fill(g.begin(), g.end(), 0.0F);
   for (std::size_t i = 0; i < 10; ++i) g[i] = 1e-4F;
   ChangeStats stats;
   args.stats = &stats;
-  device.fold(a.view(), 0, 128, g.data(), args);
+  fold(device, a.view(), 0, 128, g.data(), args);
   EXPECT_EQ(stats.elements, 128);
   EXPECT_EQ(stats.increments, 10);
   EXPECT_EQ(stats.underflows, 10);
@@ -343,14 +343,14 @@ TEST(Fold, CountsEveryElement) {
     }
     FoldArgs args;
     args.noise = {1, 0, 1, noise_stream(Role::kAccumulator)};
-    device.fold(before.view(), 0, n, g.data(), args);
-    device.fold(a.view(), 0, n, g.data(), args);
+    fold(device, before.view(), 0, n, g.data(), args);
+    fold(device, a.view(), 0, n, g.data(), args);
     const std::vector<float> old = decoded(device, a);
     for (std::size_t i = 0; i < g.size(); ++i) g[i] = i % 3 == 0 ? 0.0F : g[i] * 0.01F;
     ChangeStats stats;
     args.noise.step = 2;
     args.stats = &stats;
-    device.fold(a.view(), 0, n, g.data(), args);
+    fold(device, a.view(), 0, n, g.data(), args);
     const std::vector<float> stored = decoded(device, a);
     std::int64_t increments = 0, underflows = 0, saturated = 0, in_gaps = 0;
     for (std::int64_t i = 0; i < n; ++i) {
@@ -409,14 +409,14 @@ TEST(Fold, MeasuresChangesInGaps) {
         std::vector<float> g(128, 0.0F);
         g[0] = is_up ? entries[i] : entries[i + 1];
         g[1] = most, g[2] = least;
-        device.fold(a.view(), 0, 128, g.data(), {});
+        fold(device, a.view(), 0, 128, g.data(), {});
         ASSERT_EQ(decoded(device, a)[0], g[0]);
         std::fill(g.begin(), g.end(), 0.0F);
         g[0] = (is_up ? gap : -gap) / 3;
         ChangeStats stats;
         FoldArgs args;
         args.stats = &stats;
-        device.fold(a.view(), 0, 128, g.data(), args);
+        fold(device, a.view(), 0, 128, g.data(), args);
         EXPECT_EQ(stats.packed_increments, 1);
         EXPECT_NEAR(stats.change_in_gaps, 1.0 / 3, 1e-3)
             << to_string(format) << " entry " << i << " up " << is_up;
@@ -426,13 +426,13 @@ TEST(Fold, MeasuresChangesInGaps) {
     Packed a(codec, 128);
     std::vector<float> g(128, 0.0F);
     g[0] = entries[0], g[1] = most;
-    device.fold(a.view(), 0, 128, g.data(), {});
+    fold(device, a.view(), 0, 128, g.data(), {});
     std::fill(g.begin(), g.end(), 0.0F);
     g[0] = -entries[0] / 2;
     ChangeStats stats;
     FoldArgs args;
     args.stats = &stats;
-    device.fold(a.view(), 0, 128, g.data(), args);
+    fold(device, a.view(), 0, 128, g.data(), args);
     EXPECT_NEAR(stats.change_in_gaps, entries[0] / 2 / (entries[1] - entries[0]), 1e-5) << to_string(format);
   }
 }
@@ -481,7 +481,7 @@ TEST(Update, UsesFreshStates) {
   rule.one_minus_beta1 = 0.1F;
   rule.beta2 = 0.999F;
   rule.one_minus_beta2 = 0.001F;
-  EXPECT_TRUE(device.update(rule, roles.args(1, true)));
+  EXPECT_TRUE(update(device, rule, roles.args(1, true)));
   const std::vector<float> y = decoded(device, roles.parameter);
   for (std::size_t i = 0; i < p.size(); ++i) {
     Elements<float> x = {p[i], g[i], 0, 0};
@@ -501,7 +501,7 @@ TEST(Update, EveryRoleHasItsOwnNoise) {
   write(device, roles.parameter, x);
   const std::vector<float> g = normal_values(n, 3);
   write(device, roles.accumulator, g);
-  EXPECT_TRUE(device.update(momentum_sgd(0.9F, 0.1F), roles.args(4, false)));
+  EXPECT_TRUE(update(device, momentum_sgd(0.9F, 0.1F), roles.args(4, false)));
   // Recompute both writes from the draws of their streams: equality shows which noise was used.
   Roles again(all(c), n);
   write(device, again.momentum, x);
@@ -531,7 +531,7 @@ TEST(Update, ZeroGradientsChangeNothing) {
     write(device, roles.parameter, normal_values(n, 1));
     const auto codes = roles.parameter.codes();
     for (std::uint32_t step = 1; step <= 20; ++step) {
-      EXPECT_TRUE(device.update(momentum_sgd(0.9F, 0.1F), roles.args(step, false)));
+      EXPECT_TRUE(update(device, momentum_sgd(0.9F, 0.1F), roles.args(step, false)));
     }
     EXPECT_EQ(roles.parameter.codes(), codes) << to_string(state);
     for (const float m : decoded(device, roles.momentum)) EXPECT_EQ(m, 0.0F);
@@ -586,7 +586,7 @@ TEST(Update, ReportsWhatIsNotStorable) {
   Roles roles(all(c), 5000);
   write(device, roles.parameter, normal_values(5000, 1));
   write(device, roles.accumulator, std::vector<float>(5000, 1e36F));
-  EXPECT_FALSE(device.update(momentum_sgd(0.9F, 1e6F), roles.args(1, false)));
+  EXPECT_FALSE(update(device, momentum_sgd(0.9F, 1e6F), roles.args(1, false)));
 }
 
 TEST(Update, CountsWhatStochasticRoundingKeeps) {
@@ -602,7 +602,7 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
     RoleArray<ChangeStats> stats;
     UpdateArgs args = roles.args(1, false);
     args.stats = &stats;
-    EXPECT_TRUE(device.update(momentum_sgd(0.9F, 1.0F), args));
+    EXPECT_TRUE(update(device, momentum_sgd(0.9F, 1.0F), args));
     const ChangeStats& s = stats[Role::kParameter];
     EXPECT_EQ(s.elements, n);
     EXPECT_EQ(s.increments, n);
@@ -645,7 +645,7 @@ TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
     const std::vector<float> change = normal_values(kElements, 3, static_cast<float>(gap / 20));
     for (std::uint32_t step = 1; step <= kUpdates; ++step) {
       write(device, roles.accumulator, change);
-      EXPECT_TRUE(device.update(momentum_sgd(0.0F, 1.0F), roles.args(step, false)));
+      EXPECT_TRUE(update(device, momentum_sgd(0.0F, 1.0F), roles.args(step, false)));
     }
     const std::vector<float> after = decoded(device, roles.parameter);
     double square = 0, largest = 0;
@@ -675,7 +675,7 @@ TEST(Fold, QuasiStochasticRoundingFollowsEqualContributions) {
     for (std::uint32_t m = 0; m < 64; ++m) {
       FoldArgs args;
       args.noise = {5, 1, 7, noise_stream(Role::kAccumulator, m)};
-      device.fold(a.view(), 0, kElements, g.data(), args);
+      fold(device, a.view(), 0, kElements, g.data(), args);
       for (std::size_t i = 0; i < g.size(); i += 128) g[i] = 0.0F;  // the steps stay
     }
     const std::vector<float> sum = decoded(device, a);

@@ -55,7 +55,7 @@ Outcome write_twice_and_fold(Device& device, const Codec& codec, std::int64_t n)
   // A misaligned source, and a second write that finds old steps.
   for (std::uint32_t round = 0; round < 2; ++round) {
     std::vector<float> x = hard_values(n + 1, 10 + round, positive);
-    out.good = device.encode(tensor.view(), 0, n, x.data() + 1, {7, 3, round, 2}) && out.good;
+    out.good = encode(device, tensor.view(), 0, n, x.data() + 1, {7, 3, round, 2}) && out.good;
   }
   std::vector<float> values(size + 1);
   device.decode(tensor.view(), 0, n, values.data() + 1);
@@ -67,11 +67,11 @@ Outcome write_twice_and_fold(Device& device, const Codec& codec, std::int64_t n)
   fold_args.want_square_sum = true;
   for (int k = 0; k < 3; ++k) {
     const std::vector<float> g = hard_values(n + 1, 20 + static_cast<std::uint32_t>(k), positive);
-    const FoldResult r = device.fold(tensor.view(), 0, n, g.data() + 1, fold_args);
+    const FoldResult r = fold(device, tensor.view(), 0, n, g.data() + 1, fold_args);
     out.good = out.good && r.finite;
     out.squares += r.square_sum;
   }
-  out.squares += device.square_sum(tensor.view(), 0, n);
+  out.squares += square_sum(device, tensor.view(), 0, n);
   out.halves.resize(size);
   device.decode_bf16(tensor.view(), 0, n, out.halves.data());
   out.codes = tensor.codes();
@@ -111,14 +111,14 @@ struct StoredRoles {
 void train(Device& device, StoredRoles& roles, const Rule& rule, std::int64_t n, bool with_variance,
            RoleArray<ChangeStats>& stats) {
   const std::vector<float> start = normal_values(n, 1, 0.1F);
-  EXPECT_TRUE(device.encode(roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
+  EXPECT_TRUE(encode(device, roles.parameter.view(), 0, n, start.data(), {5, 1, 0, 0}));
   for (std::uint32_t step = 1; step <= 3; ++step) {
     for (std::uint32_t k = 0; k < 2; ++k) {
       const std::vector<float> g = normal_values(n, 10 * step + k, 0.01F);
       FoldArgs args;
       args.scale = 0.5F;
       args.noise = {5, 1, step, noise_stream(Role::kAccumulator, k)};
-      EXPECT_TRUE(device.fold(roles.accumulator.view(), 0, n, g.data(), args).finite);
+      EXPECT_TRUE(fold(device, roles.accumulator.view(), 0, n, g.data(), args).finite);
     }
     UpdateArgs args;
     args.roles[Role::kParameter] = roles.parameter.view();
@@ -127,7 +127,7 @@ void train(Device& device, StoredRoles& roles, const Rule& rule, std::int64_t n,
     if (with_variance) args.roles[Role::kVariance] = roles.variance.view();
     args.noise = {5, 1, step, 0};
     if (step == 3) args.stats = &stats;
-    EXPECT_TRUE(device.update(rule, args));
+    EXPECT_TRUE(update(device, rule, args));
   }
 }
 

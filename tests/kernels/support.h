@@ -12,6 +12,35 @@
 
 namespace lpmm::kernels {
 
+// The kernels with a result, as functions that return it.
+inline bool encode(Device& device, const RoleView& dst, std::int64_t first, std::int64_t count,
+                   const float* src, const Noise& noise) {
+  bool storable = false;
+  device.encode(dst, first, count, src, noise, &storable);
+  device.synchronize();
+  return storable;
+}
+inline FoldResult fold(Device& device, const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                       const float* contribution, const FoldArgs& args) {
+  FoldResult result;
+  device.fold(accumulator, first, count, contribution, args, &result);
+  device.synchronize();
+  return result;
+}
+inline double square_sum(Device& device, const RoleView& src, std::int64_t first, std::int64_t count) {
+  double sum = 0;
+  device.square_sum(src, first, count, &sum);
+  device.synchronize();
+  return sum;
+}
+inline bool update(Device& device, const Rule& rule, const UpdateArgs& args) {
+  bool storable = false;
+  const TensorUpdate tensor{rule, args, &storable};
+  device.update({&tensor, 1});
+  device.synchronize();
+  return storable;
+}
+
 inline std::vector<Format> packed_formats() {
   std::vector<Format> formats;
   for (const Format f : all_formats()) {

@@ -85,7 +85,8 @@ int main(int argc, char** argv) {
     args.roles[Role::kAccumulator].steps = steps[Role::kAccumulator].data();
     const auto start = std::chrono::steady_clock::now();
     const std::uint64_t from = __rdtsc();
-    device.update(rule, args);
+    const TensorUpdate tensor{rule, args};
+    device.update({&tensor, 1});
     ticks = std::min<std::uint64_t>(ticks, __rdtsc() - from);
     best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }

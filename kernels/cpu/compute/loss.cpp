@@ -31,16 +31,15 @@ Row look_at(const LossShape& s, Compute type, const void* logits, std::int64_t r
 
 }  // namespace
 
-LossResult CpuDevice::softmax_loss(const LossShape& s, Compute type, const void* logits,
-                                   const std::int32_t* labels) {
-  LossResult result;
+void CpuDevice::softmax_loss(const LossShape& s, Compute type, const void* logits, const std::int32_t* labels,
+                             LossResult* result) {
+  *result = {};
   for (std::int64_t i = 0; i < s.rows; ++i) {
     const Row row = look_at(s, type, logits, i);
     const double target = get(type, logits, i * s.classes + labels[i]);
-    result.sum += row.log_sum - (1 - s.smoothing) * target - s.smoothing * row.mean;
-    result.correct += row.best == labels[i] ? 1 : 0;
+    result->sum += row.log_sum - (1 - s.smoothing) * target - s.smoothing * row.mean;
+    result->correct += row.best == labels[i] ? 1 : 0;
   }
-  return result;
 }
 
 void CpuDevice::softmax_loss_backward(const LossShape& s, Compute type, const void* logits,

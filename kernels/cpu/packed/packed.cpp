@@ -9,9 +9,9 @@
 
 namespace lpmm::kernels {
 
-bool CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                       const Noise& noise) {
-  std::atomic<bool> storable{true};
+void CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+                       const Noise& noise, bool* storable) {
+  std::atomic<bool> all{true};
   for_each_tile(pool(), Cut(count, dst.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
@@ -21,9 +21,9 @@ bool CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t cou
                   float* values = s.values[Role::kParameter].data();
                   std::memcpy(values, from, static_cast<std::size_t>(4 * n));
                   zero_padding(values, t);
-                  if (!encode_tile(t, values, noise, s)) storable.store(false, std::memory_order_relaxed);
+                  if (!encode_tile(t, values, noise, s)) all.store(false, std::memory_order_relaxed);
                 });
-  return storable;
+  if (storable != nullptr) *storable = all;
 }
 
 void CpuDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
@@ -68,8 +68,8 @@ void CpuDevice::decode_rows(const RoleView& src, std::int64_t width, const std::
   });
 }
 
-FoldResult CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                           const float* contribution, const FoldArgs& args) {
+void CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                     const float* contribution, const FoldArgs& args, FoldResult* result) {
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const TileKernels& kernels = tile_kernels();
   const Cut cut(count, accumulator.codec.block);
@@ -106,10 +106,10 @@ FoldResult CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std:
   };
   for_each_tile(pool(), cut, first, count, fold_fused, fold_tile);
   if (args.stats != nullptr) sum_in_order(stats, args.stats);
-  return {finite, sum_as_tree(squares.data(), std::ssize(squares))};
+  if (result != nullptr) *result = {finite, sum_as_tree(squares.data(), std::ssize(squares))};
 }
 
-double CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count) {
+void CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
   std::vector<double> squares(static_cast<std::size_t>(pieces_of(count)));
   for_each_tile(pool(), Cut(count, src.codec.block), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
@@ -118,7 +118,7 @@ double CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64
                   decode_tile(t, values);
                   tile_kernels().square_sums(values, t.padded, squares.data() + (at - first) / kPiece);
                 });
-  return sum_as_tree(squares.data(), std::ssize(squares));
+  *sum = sum_as_tree(squares.data(), std::ssize(squares));
 }
 
 void CpuDevice::clear(const RoleView& accumulator) {

@@ -90,11 +90,9 @@ void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
   });
 }
 
-}  // namespace
-
-bool CpuDevice::update(const Rule& incomplete, const UpdateArgs& args) {
+bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   const RoleArray<RoleView>& roles = args.roles;
-  const Rule rule = complete(pool(), incomplete, roles);
+  const Rule rule = complete(pool, incomplete, roles);
   const Cut cut = cut_of(roles);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
@@ -127,7 +125,7 @@ bool CpuDevice::update(const Rule& incomplete, const UpdateArgs& args) {
     const auto update_fused = [&](std::int64_t at, std::int64_t n) {
       return fused == nullptr ? 0 : fused(r, args, at, n);
     };
-    for_each_tile(pool(), cut, 0, roles[Role::kParameter].elements, update_fused, tile);
+    for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
@@ -135,6 +133,15 @@ bool CpuDevice::update(const Rule& incomplete, const UpdateArgs& args) {
     }
   }
   return storable;
+}
+
+}  // namespace
+
+void CpuDevice::update(std::span<const TensorUpdate> tensors) {
+  for (const TensorUpdate& tensor : tensors) {
+    const bool storable = update_tensor(pool(), tensor.rule, tensor.args);
+    if (tensor.storable != nullptr) *tensor.storable = storable;
+  }
 }
 
 }  // namespace lpmm::kernels

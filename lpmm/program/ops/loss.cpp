@@ -12,9 +12,10 @@ class LossOp : public Op {
   LossOp(int classes, double smoothing) : classes_(classes), smoothing_(smoothing) {}
   void forward(RunState& run) const override {
     check_labels(run.batch, run.batch.count, classes_);
-    const kernels::LossResult r = run.memory.device().softmax_loss(
-        shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data());
-    run.result = {r.sum, r.correct, run.batch.count};
+    Device& device = run.memory.device();
+    device.softmax_loss(shape(run), plan->compute, data(run, inputs[0]), run.batch.labels.data(), run.loss);
+    device.synchronize();
+    run.result = {run.loss->sum, run.loss->correct, run.batch.count};
   }
   void backward(RunState& run) const override {
     run.memory.device().softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]),

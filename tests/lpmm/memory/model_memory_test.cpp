@@ -52,7 +52,9 @@ std::vector<std::uint8_t> persistent_bytes(const ModelMemory& memory) {
 bool accumulators_are_empty(const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {
     const kernels::RoleView v = memory.view(i, Role::kAccumulator);
-    if (memory.device().square_sum(v, 0, v.elements) != 0) return false;
+    double sum = 0;
+    memory.device().square_sum(v, 0, v.elements, &sum);
+    if (sum != 0) return false;
     for (std::int64_t b = 0; b < blocks_of(v.elements, v.codec.block); ++b) {
       if (v.steps[b] != 0) return false;
     }
