@@ -2,8 +2,9 @@
 //
 // Activations are NHWC, fp32 or bf16 (Compute); parameters, statistics and parameter gradients are fp32.
 // Sums are accumulated in fp32 or double. Work is cut into shards that depend on shapes only, and partial
-// sums are added in a fixed order: the same bits for any pool. No tensor is allocated here except by
-// constructors; scratch memory comes from the caller, 64-byte aligned, of the size each function names.
+// sums are added in a fixed order: the same bits for any number of threads. No tensor is allocated here
+// except by constructors; scratch memory comes from the caller, 64-byte aligned, of the size each function
+// names.
 #pragma once
 
 #include <cstddef>

@@ -14,16 +14,15 @@ const char* const* simd_levels(int* count);
 void use_simd_level(const char* name);
 const char* simd_level();
 
-const char* cpu_library();  // Device::compute_library of the host
+const char* cpu_library();  // that multiplies matrices: "oneDNN 2.6.3, avx2", "Eigen 3.4.0"
 
-class CpuDevice final : public Device {
+class CpuDevice : public Device {
  public:
   // threads >= 1, the calling thread included; 0 takes all processors this process may run on. They start
   // with the first work.
   explicit CpuDevice(int threads = 0);
 
   std::string_view name() const override { return "cpu"; }
-  const char* compute_library() const override { return cpu_library(); }
   DeviceMemory allocate(std::int64_t bytes) override;
   DeviceMemory allocate_shared(std::int64_t bytes) override { return allocate(bytes); }
   void synchronize() override {}

@@ -1,10 +1,9 @@
-// The packed update on a CUDA device: the same semantics and bits as kernels/packed.h. Built where CUDA is
+// The kernels of kernels/packed.h on a CUDA device: the same meaning, the same bits. Built where CUDA is
 // (CMake option LPMM_CUDA); elsewhere the same symbols throw std::runtime_error.
 //
-// All pointers are device memory, as RoleView lays it out. Calls queue work on `stream` of the current device
-// and return; they throw std::runtime_error where a launch fails. A value that is not storable (NaN, Inf,
-// above 2^120) sets `*failed` to 1 and nothing ever sets it to 0; what is then stored is as in
-// kernels/packed.h.
+// All pointers are device memory, as RoleView lays it out, those of results too. Calls queue work on `stream`
+// of the current device and return; they throw std::runtime_error where a launch fails. Statistics of changes
+// are not counted here: std::logic_error where they are asked for.
 #pragma once
 
 #include <cstdint>
@@ -27,16 +26,16 @@ void upload(void* device, const void* host, std::int64_t bytes);
 void download(void* host, const void* device, std::int64_t bytes);
 
 void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src, const Noise& noise,
-            int* failed, Stream stream);
+            bool* storable, Stream stream);
 void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream);
-
-// accumulator[first..] += scale * contribution.
+void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst,
+                 Stream stream);
+void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
+                 float* dst, Stream stream);
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          float scale, const Noise& noise, int* failed, Stream stream);
-
-// One optimizer step over a whole tensor; unused roles have null codes, and the stream of `noise` is set per
-// role. Empties the accumulator.
-void update(const Rule& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
-            Stream stream);
+          const FoldArgs& args, FoldResult* result, Stream stream);
+void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Stream stream);
+void clear(const RoleView& accumulator, Stream stream);
+void update(const TensorUpdate& tensor, Stream stream);
 
 }  // namespace lpmm::kernels::cuda

@@ -27,16 +27,28 @@ void upload(void*, const void*, std::int64_t) {
 void download(void*, const void*, std::int64_t) {
   refuse();
 }
-void encode(const RoleView&, std::int64_t, std::int64_t, const float*, const Noise&, int*, Stream) {
+void encode(const RoleView&, std::int64_t, std::int64_t, const float*, const Noise&, bool*, Stream) {
   refuse();
 }
 void decode(const RoleView&, std::int64_t, std::int64_t, float*, Stream) {
   refuse();
 }
-void fold(const RoleView&, std::int64_t, std::int64_t, const float*, float, const Noise&, int*, Stream) {
+void decode_bf16(const RoleView&, std::int64_t, std::int64_t, std::uint16_t*, Stream) {
   refuse();
 }
-void update(const Rule&, const RoleArray<RoleView>&, const Noise&, int*, Stream) {
+void decode_rows(const RoleView&, std::int64_t, const std::int32_t*, std::int64_t, float*, Stream) {
+  refuse();
+}
+void fold(const RoleView&, std::int64_t, std::int64_t, const float*, const FoldArgs&, FoldResult*, Stream) {
+  refuse();
+}
+void square_sum(const RoleView&, std::int64_t, std::int64_t, double*, Stream) {
+  refuse();
+}
+void clear(const RoleView&, Stream) {
+  refuse();
+}
+void update(const TensorUpdate&, Stream) {
   refuse();
 }
 

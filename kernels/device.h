@@ -19,7 +19,7 @@ namespace lpmm {
 
 class Device;
 
-// Memory of a device, which must outlive it.
+// Memory of a device. It is given back before the device goes.
 struct ReleaseMemory {
   Device* device = nullptr;
   std::int64_t bytes = 0;
@@ -36,15 +36,13 @@ class Device : public kernels::PackedKernels,
   Device& operator=(const Device&) = delete;
 
   virtual std::string_view name() const = 0;
-  // The library that multiplies matrices: "oneDNN 2.6.3, avx2", "Eigen 3.4.0".
-  virtual const char* compute_library() const = 0;
   // Zeroed, 64-byte aligned; null where there is no memory. Shared memory the host reads and writes too.
   virtual DeviceMemory allocate(std::int64_t bytes) = 0;
   virtual DeviceMemory allocate_shared(std::int64_t bytes) = 0;
   // Waits for all work queued so far.
   virtual void synchronize() = 0;
   // Threads of the host, for what is done there: reading, drawing, encoding of initial values. Sizes of
-  // scratch memory hold for at most that many.
+  // scratch memory are for so many.
   virtual Pool& host_pool() = 0;
   virtual int host_threads() const = 0;
 
@@ -53,6 +51,11 @@ class Device : public kernels::PackedKernels,
   Device() = default;
   virtual void release(std::byte* memory, std::int64_t bytes) noexcept = 0;
 };
+
+// The devices that a run may name.
+inline constexpr std::string_view kDeviceNames[] = {"cpu", "cuda-emulated"};
+// Threads of the host as in CpuDevice. Throws std::invalid_argument where there is no such device.
+std::unique_ptr<Device> make_device(std::string_view name, int threads);
 
 inline void ReleaseMemory::operator()(std::byte* memory) const {
   device->release(memory, bytes);

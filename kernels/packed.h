@@ -3,8 +3,8 @@
 // Ranges start at a multiple of kTile elements of the tensor, or of the least common multiple of 128 and the
 // block where that is smaller; they end at the tensor's end or at such a multiple. Work is cut into tiles of
 // at most kTile elements whatever the number of threads; temporaries are one tile of fp32 per role and
-// thread. All functions give the same bits for any pool, any SIMD level, and as the scalar code of
-// kernels/codec.h.
+// thread. All functions give the same bits for any number of threads, any SIMD level, and as the scalar code
+// of kernels/codec.h.
 #pragma once
 
 #include <cstdint>

@@ -37,8 +37,8 @@ class KeepDenormals {
 #endif
 };
 
-// Some 20 microseconds: between the kernels of a small net threads would sleep and be woken for longer than
-// they work.
+// Microseconds, 3 to 45 by processor: between the kernels of a small net threads would sleep and be woken for
+// longer than they work.
 constexpr int kLooks = 1000;
 
 // Returns when `value` is no longer `old`.

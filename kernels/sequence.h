@@ -2,7 +2,7 @@
 // over a vocabulary seen by chunks.
 //
 // Conventions as in kernels/compute.h. A row is one position of one sequence; rows of all sequences lie one
-// after another. Sums over rows are cut by shapes alone: the same bits for any pool.
+// after another. Sums over rows are cut by shapes alone: the same bits for any number of threads.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #include "experiments/commands/arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cerrno>
 #include <charconv>
@@ -20,6 +21,7 @@ namespace lpmm {
 RunConfig ConfigArguments::load() const {
   ConfigOptions all = options;
   if (threads >= 0) all.settings.push_back(fmt::format("train.threads={}", threads));
+  if (!device.empty()) all.settings.push_back(fmt::format("train.device={}", device));
   return load_config(find_config(path), all);
 }
 
@@ -33,6 +35,8 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
       "every role's rounding: sr (stochastic), qr (quasi-stochastic) or rn (nearest) (default: the "
       "preset's)");
   add_threads_option(command, arguments.threads);
+  command.add_option("--device", arguments.device,
+                     fmt::format("where to train: {}", fmt::join(kDeviceNames, ", ")));
   command
       .add_option("--set", arguments.options.settings,
                   "changes one key of CONFIG: --set train.epochs=10; `lpmm config` lists them")

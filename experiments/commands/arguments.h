@@ -48,7 +48,8 @@ void on_selected(CLI::App& command, Action& action, std::shared_ptr<Options> opt
 struct ConfigArguments {
   std::string path;  // or the name of a shipped configuration
   ConfigOptions options;
-  int threads = -1;  // negative: as in the file
+  int threads = -1;    // negative: as in the file
+  std::string device;  // empty: as in the file
   RunConfig load() const;
 };
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments);

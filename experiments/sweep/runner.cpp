@@ -29,8 +29,8 @@ namespace {
 // Keys that may differ between a finished cell and the sweep that finds it: no result depends on them. What a
 // preset stands for is compared role by role.
 bool changes_no_result(const std::string& key) {
-  return key == "train.threads" || key == "memory.preset" || key == "checkpoint.every_steps" ||
-         key == "checkpoint.keep";
+  return key == "train.device" || key == "train.threads" || key == "memory.preset" ||
+         key == "checkpoint.every_steps" || key == "checkpoint.keep";
 }
 
 // Share of its steps that a running cell has logged, from the end of its log.

@@ -78,11 +78,11 @@ HWY_INLINE VBytes code_bytes(const std::uint8_t* HWY_RESTRICT planes, int at) {
 }
 
 // A vector of codes at a time, for decoding. Codes of several planes are made bytes first, all of a stretch,
-// where they fit; others are read where they lie.
+// up to 8 bits; others are read where they lie.
 template <int kBits, bool kSigned, bool kIsLookedUp>
 class Codes {
   static constexpr bool kHasBytes = kBits == 8 || plane_width(kBits) == kBits;
-  static constexpr bool kIsUnpacked = !kHasBytes && kBits < 8 && kByteLanes <= kGroup / 2;
+  static constexpr bool kIsUnpacked = !kHasBytes && kBits < 8;
   using Byte = std::conditional_t<kSigned && (kBits == 8 || kIsUnpacked), std::int8_t, std::uint8_t>;
 
  public:

@@ -1,25 +1,23 @@
-// Launches the bodies of update_body.h.
-#include <cuda_runtime.h>
-
+// The kernels of packed memory. Compiled by nvcc, and by the host's compiler for the emulated device.
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 
-#include "kernels/cuda.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/sums_body.h"
 #include "kernels/cuda/update_body.h"
 #include "kernels/maps.h"
 
-namespace lpmm::kernels::cuda {
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) {
-    throw std::runtime_error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(error));
-  }
-}
+using cuda::FoldedTerms;
+using cuda::FoldJob;
+using cuda::NormTerms;
+using cuda::Slot;
+using cuda::SumsJob;
 
+#if defined(__CUDACC__)
 // The tables of one map at one width, as map_table() has them.
 constexpr int kMostTableBits = 8;
 static_assert(
@@ -67,63 +65,104 @@ MapTable device_table(Format format) {
   const DeviceTable* table = tables_here() + table_number(format);
   return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
 }
+#endif
 
 template <int kPhasesOfJob, class JobType>
 __global__ void run_job(JobType job) {
-  extern __shared__ __align__(8) std::uint32_t shared[];
+  LPMM_DYNAMIC_SHARED(std::uint32_t, shared);
   for (int phase = 0; phase < kPhasesOfJob; ++phase) {
     run_phase(phase, job, blockIdx.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), shared);
     __syncthreads();
   }
 }
 
-__global__ void decode_elements(Slot src, std::int64_t first, std::int64_t count, float* dst) {
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) dst[i] = load_value(src, first + i);
+// Loops over elements, some of them per thread.
+struct DecodeTo {
+  Slot src;
+  std::int64_t first;
+  float* dst;
+  LPMM_HD void operator()(std::int64_t i) const { dst[i] = load_value(src, first + i); }
+};
+struct DecodeToBf16 {
+  Slot src;
+  std::int64_t first;
+  std::uint16_t* dst;
+  LPMM_HD void operator()(std::int64_t i) const { dst[i] = float_to_bf16(load_value(src, first + i)); }
+};
+struct DecodeRows {
+  Slot src;
+  std::int64_t width;
+  const std::int32_t* rows;
+  float* dst;
+  LPMM_HD void operator()(std::int64_t i) const {
+    dst[i] = load_value(src, rows[i / width] * width + i % width);
+  }
+};
+constexpr int kPerThread = 8;
+template <class Body>
+__global__ void run_each(std::int64_t count, Body body) {
+  for (int k = 0; k < kPerThread; ++k) {
+    const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kPerThread + k;
+    const std::int64_t i = row * blockDim.x + threadIdx.x;
+    if (i < count) body(i);
+  }
+}
+template <class Body>
+void for_each_element(std::int64_t count, const Body& body, Stream stream) {
+  constexpr std::int64_t kPerBlock = std::int64_t{kPerThread} * kThreads;
+  launch(run_each<Body>, (count + kPerBlock - 1) / kPerBlock, kThreads, 0, stream, count, body);
 }
 
-template <int kPhasesOfJob = kPhases, class JobType>
-void launch(const JobType& job, Stream stream) {
-  if (units(job) == 0) return;
-  const auto bytes = static_cast<int>(4 * shared_words(job));
-  const auto kernel = run_job<kPhasesOfJob, JobType>;
-  check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory");
-  kernel<<<static_cast<unsigned>(units(job)), kThreads, static_cast<std::size_t>(bytes), stream>>>(job);
-  check(cudaGetLastError(), "launch");
+template <class Terms>
+__global__ void finish(SumsJob<Terms> job, double* sums) {
+  finish_sums(job, sums);
+}
+template <class RuleType>
+__global__ void finish_rule(SumsJob<NormTerms<RuleType>> job, RuleType* with_norms) {
+  finish_norms(job, with_norms);
+}
+__global__ void set_flag(bool* flag) {
+  *flag = true;
+}
+
+void begin(bool* storable, Stream stream) {
+  if (storable != nullptr) launch(set_flag, 1, 1, 0, stream, storable);
+}
+template <int kPhasesOfJob = cuda::kPhases, class JobType>
+void run(const JobType& job, Stream stream) {
+  launch(run_job<kPhasesOfJob, JobType>, units(job), kThreads, 4 * shared_words(job), stream, job);
+}
+template <class Terms>
+void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
+  StreamMemory room(std::max<std::int64_t>(8, sum_bytes(job)), stream);
+  job.sums = static_cast<double*>(room.data());
+  run<cuda::kSumPhases>(job, stream);
+  launch(finish<Terms>, 1, 1, 0, stream, job, sums);
 }
 
 template <class RuleType>
-__global__ void finish(NormsJob<RuleType> job) {
-  finish_norms(job);
-}
-
-template <class RuleType>
-void update_rule(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
-                 Stream stream) {
+void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
   static_assert(!FeedsBack<RuleType> || !HasNorms<RuleType>, "UpdateJob::fed_back knows no norms");
-  UpdateJob<RuleType> job = make_update(rule, roles, noise, failed, device_table);
+  auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
   if constexpr (HasNorms<RuleType>) {
     if (rule.needs_norms()) {
-      NormsJob<RuleType> norms = make_norms(rule, roles, device_table);
-      const std::size_t sum_bytes =
-          sizeof(double) * RuleType::kNorms * static_cast<std::size_t>(units(norms));
-      check(cudaMallocAsync(reinterpret_cast<void**>(&norms.sums), sum_bytes + sizeof(RuleType), stream),
-            "room for norms");
-      norms.with_norms = reinterpret_cast<RuleType*>(reinterpret_cast<std::uint8_t*>(norms.sums) + sum_bytes);
-      launch<kNormPhases>(norms, stream);
-      finish<<<1, 1, 0, stream>>>(norms);
-      check(cudaGetLastError(), "launch");
-      job.with_norms = norms.with_norms;
-      launch(job, stream);
-      check(cudaFreeAsync(norms.sums, stream), "room for norms");
+      auto norms = cuda::make_norms(rule, args.roles, device_table);
+      StreamMemory room(sum_bytes(norms) + static_cast<std::int64_t>(sizeof(RuleType)), stream);
+      norms.sums = static_cast<double*>(room.data());
+      auto* with_norms = reinterpret_cast<RuleType*>(static_cast<std::byte*>(room.data()) + sum_bytes(norms));
+      run<cuda::kSumPhases>(norms, stream);
+      launch(finish_rule<RuleType>, 1, 1, 0, stream, norms, with_norms);
+      job.with_norms = with_norms;
+      run(job, stream);
       return;
     }
   }
-  launch(job, stream);
+  run(job, stream);
 }
 
 }  // namespace
 
+#if defined(__CUDACC__)
 const char* unavailable() {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
@@ -150,27 +189,57 @@ void download(void* host, const void* device, std::int64_t bytes) {
   check(cudaMemcpy(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost),
         "copy to the host");
 }
+#endif
 
 void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src, const Noise& noise,
-            int* failed, Stream stream) {
-  launch(make_encode(dst, first, count, src, noise, failed, device_table), stream);
+            bool* storable, Stream stream) {
+  begin(storable, stream);
+  run(cuda::make_encode(dst, first, count, src, noise, storable, device_table), stream);
 }
 
 void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream) {
-  if (count == 0) return;
-  const auto blocks = static_cast<unsigned>((count + kThreads - 1) / kThreads);
-  decode_elements<<<blocks, kThreads, 0, stream>>>(make_slot(src, device_table, {}), first, count, dst);
-  check(cudaGetLastError(), "launch");
+  for_each_element(count, DecodeTo{cuda::make_slot(src, device_table, {}), first, dst}, stream);
+}
+void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst,
+                 Stream stream) {
+  for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream);
+}
+void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
+                 float* dst, Stream stream) {
+  for_each_element(count * width, DecodeRows{cuda::make_slot(src, device_table, {}), width, rows, dst},
+                   stream);
 }
 
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          float scale, const Noise& noise, int* failed, Stream stream) {
-  launch(make_fold(accumulator, first, count, contribution, scale, noise, failed, device_table), stream);
+          const FoldArgs& args, FoldResult* result, Stream stream) {
+  if (args.stats != nullptr) throw std::logic_error("CUDA: a fold counts no changes");
+  bool* finite = result == nullptr ? nullptr : &result->finite;
+  begin(finite, stream);
+  const FoldJob job =
+      cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table);
+  if (args.want_square_sum && result != nullptr) {
+    run_sums(cuda::make_folded_sum(job), &result->square_sum, stream);
+  }
+  run(job, stream);
 }
 
-void update(const Rule& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed,
-            Stream stream) {
-  std::visit([&](const auto& r) { update_rule(r, roles, noise, failed, stream); }, rule);
+void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Stream stream) {
+  run_sums(cuda::make_stored_sum(src, first, count, device_table), sum, stream);
 }
 
-}  // namespace lpmm::kernels::cuda
+void clear(const RoleView& accumulator, Stream stream) {
+  const Codec& codec = accumulator.codec;
+  if (is_packed(codec.format)) {
+    fill_with_zeros(accumulator.steps, step_bytes(codec, accumulator.elements), stream);
+  } else {
+    fill_with_zeros(accumulator.codes, code_bytes(codec.format, accumulator.elements), stream);
+  }
+}
+
+void update(const TensorUpdate& tensor, Stream stream) {
+  if (tensor.args.stats != nullptr) throw std::logic_error("CUDA: an update counts no changes");
+  begin(tensor.storable, stream);
+  std::visit([&](const auto& rule) { update_rule(rule, tensor.args, tensor.storable, stream); }, tensor.rule);
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,5 +1,5 @@
-// The bodies of the CUDA kernels, as functions of (block, thread) with nothing of CUDA in them but an atomic:
-// kernels/cuda/update.cu launches them, tests/kernels/cuda_test.cpp walks the grid on the CPU.
+// The bodies of the CUDA kernels of kernels/cuda/update.cu, as functions of (block, thread) with nothing of
+// CUDA in them but an atomic.
 //
 // A thread block takes one unit, a run of elements that is a multiple of every block and packing group, so no
 // byte and no step is shared between units. It works in phases with a barrier after each: clear the shared
@@ -15,7 +15,6 @@
 
 namespace lpmm::kernels::cuda {
 
-inline constexpr int kThreads = 256;
 inline constexpr int kMaxStores = kRoles - 1;  // all but the accumulator
 inline constexpr int kMinBlock = 64;
 inline constexpr int kPhases = 7;
@@ -61,9 +60,9 @@ LPMM_HD bool make_storable(float& x) {
 struct Job {
   Slot slots[kMaxStores];
   int stores = 1;
-  std::int64_t first = 0, end = 0;  // elements of the tensor
-  int unit = 0;                     // elements per thread block
-  int* failed = nullptr;
+  std::int64_t first = 0, end = 0;         // elements of the tensor
+  int unit = 0;                            // elements per thread block
+  bool* storable = nullptr;                // null: nobody asks
   std::uint16_t* cleared_steps = nullptr;  // of the accumulator an update empties; null where it has none
   std::int32_t cleared_block = 0;
   int late = -1;  // the slot that takes the rounding error of slot 0 before it is stored; -1: none
@@ -84,8 +83,11 @@ struct EncodeJob : Job {
 struct FoldJob : Job {
   const float* contribution = nullptr;
   float scale = 1;
+  LPMM_HD float sum(std::int64_t element) const {
+    return load_value(slots[0], element) + scale * contribution[element - first];
+  }
   LPMM_HD bool load(std::int64_t element, float* values) const {
-    values[0] = load_value(slots[0], element) + scale * contribution[element - first];
+    values[0] = sum(element);
     return make_storable(values[0]);
   }
 };
@@ -138,68 +140,6 @@ struct UpdateJob : Job {
     return x[Role::kMomentum];
   }
 };
-
-// The first pass of a rule that needs norms: thread block b sums the squares of piece b's terms and
-// finish_norms the pieces, in the order of kernels/sums.h.
-template <class RuleType>
-struct NormsJob {
-  RuleType rule;
-  RoleSlots roles;
-  std::int64_t end = 0;
-  double* sums = nullptr;          // [kNorms][pieces]
-  RuleType* with_norms = nullptr;  // the result
-};
-inline constexpr int kNormPhases = 4;
-
-// Shared memory in words: the lanes' sums in fp64, then the terms of the piece.
-template <class RuleType>
-std::int64_t shared_words(const NormsJob<RuleType>&) {
-  return std::int64_t{RuleType::kNorms} * (2 * kPieceGroups * kSumLanes + kPiece);
-}
-
-template <class RuleType>
-LPMM_HD void run_phase(int phase, const NormsJob<RuleType>& job, std::int64_t block, int thread, int threads,
-                       std::uint32_t* shared) {
-  constexpr int kNorms = RuleType::kNorms;
-  constexpr int kLanesOfPiece = kPieceGroups * kSumLanes;
-  auto* lanes = reinterpret_cast<double*>(shared);  // [kNorms][group][lane]
-  auto* terms = reinterpret_cast<float*>(shared + 2 * kLanesOfPiece * kNorms);
-  const std::int64_t base = block * kPiece;
-  if (phase == 0) {
-    for (int i = thread; i < kPiece; i += threads) {
-      float of[kNorms] = {};
-      if (base + i < job.end) {
-        Elements<float> x = job.roles.load(base + i);
-        job.rule.terms(x, of);
-      }
-      for (int k = 0; k < kNorms; ++k) terms[k * kPiece + i] = of[k];
-    }
-  } else if (phase == 1) {
-    for (int lane = thread; lane < kLanesOfPiece * kNorms; lane += threads) {
-      const float* of_group = terms + lane / kSumLanes * kGroup;
-      double sum = 0;
-      for (int i = lane % kSumLanes; i < kGroup; i += kSumLanes) {
-        sum += static_cast<double>(of_group[i]) * static_cast<double>(of_group[i]);
-      }
-      lanes[lane] = sum;
-    }
-  } else if (phase == 2) {
-    for (int g = thread; g < kPieceGroups * kNorms; g += threads) sum_of_lanes(lanes + g * kSumLanes);
-  } else if (thread < kNorms) {
-    double groups[kPieceGroups];
-    for (int g = 0; g < kPieceGroups; ++g) groups[g] = lanes[(thread * kPieceGroups + g) * kSumLanes];
-    job.sums[thread * pieces_of(job.end) + block] = sum_as_tree(groups, kPieceGroups);
-  }
-}
-
-template <class RuleType>
-LPMM_HD void finish_norms(const NormsJob<RuleType>& job) {
-  double sums[RuleType::kNorms];
-  const std::int64_t pieces = pieces_of(job.end);
-  for (int k = 0; k < RuleType::kNorms; ++k) sums[k] = sum_as_tree(job.sums + k * pieces, pieces);
-  *job.with_norms = job.rule;
-  job.with_norms->take_norms(sums);
-}
 
 // Shared memory of a thread block: maxima [stores][unit / kMinBlock], then values [stores][unit], as bits.
 template <class JobType>
@@ -264,7 +204,7 @@ template <class JobType>
 LPMM_HD void load_elements(const JobType& job, const Share& at) {
   for (int i = at.thread; i < at.count; i += at.threads) {
     float loaded[kMaxStores] = {};
-    if (!job.load(at.base + i, loaded)) *job.failed = 1;
+    if (!job.load(at.base + i, loaded) && job.storable != nullptr) *job.storable = false;
     for (int s = 0; s < job.stores; ++s) {
       at.values[s * job.unit + i] = float_bits(loaded[s]);
       if (is_packed(job.slots[s].codec.format) && s != job.late) {
@@ -288,7 +228,7 @@ template <class JobType>
 LPMM_HD void feed_back_error(const JobType& job, int i, float wanted, std::uint32_t code, const Share& at) {
   const float stored = stored_value(job.slots[0], at.base + i, code);
   float late = job.fed_back(wanted - stored, at.values + i, job.unit);
-  if (!make_storable(late)) *job.failed = 1;
+  if (!make_storable(late) && job.storable != nullptr) *job.storable = false;
   const Slot& waits = job.slots[job.late];
   at.values[job.late * job.unit + i] = float_bits(late);
   if (is_packed(waits.codec.format)) {
@@ -368,25 +308,20 @@ inline int unit_of(const RoleArray<RoleView>& roles) {
 inline std::int64_t units(const Job& job) {
   return (job.end - job.first + job.unit - 1) / job.unit;
 }
-template <class RuleType>
-std::int64_t units(const NormsJob<RuleType>& job) {
-  return pieces_of(job.end);
-}
-
 inline EncodeJob make_encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                             const Noise& noise, int* failed, TableOf table_of) {
+                             const Noise& noise, bool* storable, TableOf table_of) {
   EncodeJob job;
   job.slots[0] = make_slot(dst, table_of, noise);
   job.first = first;
   job.end = first + count;
   job.unit = unit_of(dst);
-  job.failed = failed;
+  job.storable = storable;
   job.src = src;
   return job;
 }
 
 inline FoldJob make_fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                         const float* contribution, float scale, const Noise& noise, int* failed,
+                         const float* contribution, float scale, const Noise& noise, bool* storable,
                          TableOf table_of) {
   FoldJob job;
   job.slots[0] = make_slot(accumulator, table_of, noise);
@@ -394,7 +329,7 @@ inline FoldJob make_fold(const RoleView& accumulator, std::int64_t first, std::i
   job.first = first;
   job.end = first + count;
   job.unit = unit_of(accumulator);
-  job.failed = failed;
+  job.storable = storable;
   job.contribution = contribution;
   job.scale = scale;
   return job;
@@ -411,7 +346,7 @@ inline RoleSlots make_slots(const RoleArray<RoleView>& roles, Noise noise, Table
 
 template <class RuleType>
 UpdateJob<RuleType> make_update(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise,
-                                int* failed, TableOf table_of) {
+                                bool* storable, TableOf table_of) {
   UpdateJob<RuleType> job;
   job.roles = make_slots(roles, noise, table_of);
   job.stores = 0;
@@ -422,7 +357,7 @@ UpdateJob<RuleType> make_update(const RuleType& rule, const RoleArray<RoleView>&
   }
   job.end = roles[Role::kParameter].elements;
   job.unit = unit_of(roles);
-  job.failed = failed;
+  job.storable = storable;
   job.rule = rule;
   if constexpr (FeedsBack<RuleType>) {
     if (rule.feedback != 0) job.late = job.place[Role::kMomentum];
@@ -432,16 +367,6 @@ UpdateJob<RuleType> make_update(const RuleType& rule, const RoleArray<RoleView>&
     job.cleared_steps = accumulator.steps;
     job.cleared_block = accumulator.codec.block;
   }
-  return job;
-}
-
-// The caller gives it room: `sums` and `with_norms`.
-template <class RuleType>
-NormsJob<RuleType> make_norms(const RuleType& rule, const RoleArray<RoleView>& roles, TableOf table_of) {
-  NormsJob<RuleType> job;
-  job.rule = rule;
-  job.roles = make_slots(roles, {}, table_of);
-  job.end = roles[Role::kParameter].elements;
   return job;
 }
 

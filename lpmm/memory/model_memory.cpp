@@ -296,6 +296,8 @@ Ledger ModelMemory::ledger() const {
 void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const float> values) {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, values.size());
   const Noise noise{state_->seed, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
+  if (state_->stepping)
+    throw UsageError(fmt::format("tensor {}: an initial value in a step", info(tensor).name));
   state_->results.clear();
   bool* storable = &state_->results.next()->finite;
   state_->device.encode(v, first, static_cast<std::int64_t>(values.size()), values.data(), noise, storable);
@@ -319,8 +321,8 @@ void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uin
 void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   State& s = *state_;
   if (s.broken) {
-    throw UsageError(fmt::format(
-        "step {} begins, but the update of step {} failed half-way; load a checkpoint", step, s.step));
+    throw UsageError(
+        fmt::format("step {} begins, but the update of step {} failed; load a checkpoint", step, s.step));
   }
   if (s.stepping) throw UsageError(fmt::format("step {} begins before step {} is committed", step, s.step));
   if (step <= s.step) {
@@ -392,25 +394,25 @@ StepReport ModelMemory::commit(double learning_rate) {
     report.gradient_norm = s.gradient_norm();
     report.clip_factor = std::min(1.0, s.optimizer.clip_norm / (report.gradient_norm + 1e-6));
   }
-  s.stepping = false;
-  ++s.updates;
   std::vector<kernels::TensorUpdate> updates;
   std::vector<State::Tensor*> updated;
   for (int i = 0; i < tensors(); ++i) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
     if (is_frozen(i)) continue;
-    const Rule rule = make_rule(s.optimizer, t.info, learning_rate, s.updates, report.clip_factor,
+    const Rule rule = make_rule(s.optimizer, t.info, learning_rate, s.updates + 1, report.clip_factor,
                                 s.policy.error_feedback, s.last_learning_rate);
     kernels::UpdateArgs args{t.view, s.noise(i, 0), s.want_stats ? &t.step_stats.role : nullptr};
     if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
     updates.push_back({rule, args, &s.results.next()->finite});
     updated.push_back(&t);
   }
+  s.stepping = false;
+  s.broken = true;  // until all is known to be well
+  ++s.updates;
   s.device.update(updates);
   s.device.synchronize();
   for (std::size_t i = 0; i < updates.size(); ++i) {
     if (!*updates[i].storable) {
-      s.broken = true;
       throw RunError(
           fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
                       "lower the learning rate, or clip gradients (optimizer.clip_norm)",
@@ -418,6 +420,7 @@ StepReport ModelMemory::commit(double learning_rate) {
     }
     for (const Role r : kEveryRole) updated[i]->stats.role[r] += updated[i]->step_stats.role[r];
   }
+  s.broken = false;
   s.last_learning_rate = learning_rate;
   report.applied = true;
   return report;

@@ -65,7 +65,7 @@ class ModelMemory {
   // `step` >= 1 keys the noise and never repeats, failed steps included.
   void begin_step(std::uint32_t step, bool want_stats = false);
   // One contribution to the gradient of a range of one tensor in one microbatch. The last contribution of the
-  // last microbatch also yields the exact square sum of the range. After a failure it does nothing.
+  // last microbatch also yields the exact square sum of the range. After a failure nothing of it persists.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
             int contribution = 0, bool is_last = true);
   // Noise of the step under way, for other uses than rounding.
@@ -74,8 +74,8 @@ class ModelMemory {
   // Marks the step failed (a loss that is NaN, say).
   void fail(const std::string& why);
   // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.
-  // Throws RunError where an updated parameter or state is not storable: what is stored is then of two steps,
-  // and no step begins before set_progress() says that a checkpoint was loaded.
+  // Throws RunError where an updated parameter or state is not storable: something else is stored then, and
+  // no step begins before set_progress() says that a checkpoint was loaded.
   StepReport commit(double learning_rate);
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;

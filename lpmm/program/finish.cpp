@@ -80,6 +80,8 @@ class ListProgram : public Program {
     if (loss_ != nullptr) return;
     constexpr const char* kAdvice = "a smaller batch or more microbatches";
     Device& device = *plan_->device;
+    arena_.reset();  // of a try that found no memory
+    workspace_.reset();
     arena_ = allocate(device, plan_->arena_bytes, "activations", kAdvice);
     workspace_ = allocate(device, plan_->workspace_bytes, "the workspace", kAdvice);
     // oneDNN writes its machine code on first use and does not survive that there is no room for it. This is

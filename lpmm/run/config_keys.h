@@ -4,10 +4,12 @@
 
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "kernels/device.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"
@@ -26,6 +28,12 @@ inline Choices<std::optional<Rounding>> rounding_choices() {
     choices.emplace_back(kRoundingNames[i], static_cast<Rounding>(i));
   }
   return choices;
+}
+
+inline Choices<std::string> device_choices() {
+  Choices<std::string> names;
+  for (const std::string_view name : kDeviceNames) names.emplace_back(name, name);
+  return names;
 }
 
 inline Choices<RuleName> rule_choices() {
@@ -101,6 +109,8 @@ void visit_train(Visitor& v, Config& c) {
   v.integer("seed", c.train.seed, 0, kAnyWhole, "of initial values, order, noise");
   v.choice("compute", c.train.compute, Choices<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}},
            "type of activations and products");
+  v.choice("device", c.train.device, device_choices(),
+           "cuda-emulated: the GPU's packed kernels, on the CPU and slow; results do not depend on it");
   v.integer("threads", c.train.threads, 0, 1024, "0: all processors; results do not depend on it");
   v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
   v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000,

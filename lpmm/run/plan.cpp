@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "kernels/cpu.h"
+#include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
 
@@ -27,14 +27,14 @@ Plan make_plan(const Setup& setup, const Model& model) {
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
   const Buffers buffers(model.buffers());
   plan.ledger.buffers = buffers.bytes();
-  CpuDevice device(config.train.threads);
+  const auto device = make_device(config.train.device, config.train.threads);
   const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, device);
+  const auto program = model.build(examples, config.train.compute, *device);
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + buffers.bytes();  // a step's proposals
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
-  plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
+  plan.overhead_bytes = kOverhead + device->host_threads() * kThreadOverhead;
   const std::int64_t running =
       plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.data_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;

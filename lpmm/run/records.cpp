@@ -51,13 +51,15 @@ Json config_record(const RunConfig& config) {
           {"toml", to_toml(config)}};
 }
 
-Json system_record(std::int64_t from_step, int threads, std::int64_t rss_at_start, const std::string& init) {
+Json system_record(std::int64_t from_step, const Device& device, std::int64_t rss_at_start,
+                   const std::string& init) {
   Json record = {{"type", "system"},
                  {"time", now_text()},
                  {"host", host_name()},
                  {"cpu", cpu_name()},
                  {"computed_by", computed_by()},
-                 {"threads", threads},
+                 {"device", device.name()},
+                 {"threads", device.host_threads()},
                  {"from_step", from_step},
                  {"available_memory_bytes", available_memory()},
                  {"rss_at_start_bytes", rss_at_start}};

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "kernels/device.h"
 #include "lpmm/files/json.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/run_progress.h"
@@ -14,7 +15,8 @@ namespace lpmm {
 // The configuration as the run keeps it.
 Json config_record(const RunConfig& config);
 // The machine; `init` is the checkpoint whose parameters the run starts from, or empty.
-Json system_record(std::int64_t from_step, int threads, std::int64_t rss_at_start, const std::string& init);
+Json system_record(std::int64_t from_step, const Device& device, std::int64_t rss_at_start,
+                   const std::string& init);
 // The plan, and how each tensor is stored.
 Json ledger_record(const Plan& plan, const ModelMemory& memory);
 // Counts per role of all tensors together, and of each one (`per_tensor`).

@@ -1,5 +1,4 @@
 #include "lpmm/run/trainer.h"
-#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/interrupt.h"
@@ -68,13 +68,13 @@ class Run {
         plan_(plan),
         resume_(options.resume),
         progress_(options.quiet),
-        device_(config_.train.threads),
-        data_(load_data(setup, device_.host_pool())),
+        device_(make_device(config_.train.device, config_.train.threads)),
+        data_(load_data(setup, device_->host_pool())),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
-                config_.train.microbatches, device_),
+                config_.train.microbatches, *device_),
         buffers_(model.buffers()),
         examples_(config_.train.batch / config_.train.microbatches),
-        program_(model.build(examples_, config_.train.compute, device_)),
+        program_(model.build(examples_, config_.train.compute, *device_)),
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
         steps_(steps_of(setup)) {}
 
@@ -104,7 +104,7 @@ class Run {
   const Plan& plan_;
   const bool resume_;
   Progress progress_;
-  CpuDevice device_;
+  std::unique_ptr<Device> device_;
   std::shared_ptr<const DataSource> data_;
   ModelMemory memory_;
   Buffers buffers_;
@@ -135,7 +135,7 @@ void Run::start(const Model& model, bool config_changed) {
     init = begin(model);
   }
   if (write_config) write(config_record(config_));
-  write(system_record(state_.step, device_.host_threads(), setup_.rss_at_start, init));
+  write(system_record(state_.step, *device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   for (const std::string& warning :
        {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
@@ -406,14 +406,14 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
   check_memory(make_plan(Setup(config, setup), model), available_memory());
-  CpuDevice device(config.train.threads);
+  const auto device = make_device(config.train.device, config.train.threads);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
-                     config.train.microbatches, device);
+                     config.train.microbatches, *device);
   Buffers buffers(model.buffers());
   load_checkpoint(checkpoint, config.model.name, memory, buffers);
-  const auto data = load_data(setup, device.host_pool());
+  const auto data = load_data(setup, device->host_pool());
   const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, device);
+  const auto program = model.build(examples, config.train.compute, *device);
   const Meter meter = run_test(*program, memory, buffers, *data, examples, progress);
   return {meter.loss(), meter.accuracy(), meter.count, data->unit(), checkpoint};
 }

@@ -1,7 +1,6 @@
-// The CUDA bodies against the CPU kernels, byte for byte: walked on the CPU by a grid emulator, and on a
-// device where there is one (label gpu).
+// The CUDA kernels against the CPU's, byte for byte: on fibers, and on a device where there is one (label
+// gpu).
 #include "kernels/cuda.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +9,11 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <tuple>
 #include <vector>
 
-#include "kernels/cuda/update_body.h"
+#include "kernels/cpu.h"
+#include "kernels/cuda/fibers.h"
 #include "kernels/maps.h"
 #include "tests/kernels/every_rule.h"
 
@@ -54,6 +55,7 @@ struct Host {
 struct State {
   std::array<Host, kRoles> roles;
   bool failed = false;
+  double square_sum = 0;  // of the last fold
 };
 void expect_equal(const State& a, const State& b, const char* what) {
   for (std::size_t r = 0; r < kRoles; ++r) {
@@ -61,6 +63,9 @@ void expect_equal(const State& a, const State& b, const char* what) {
     EXPECT_EQ(a.roles[r].steps, b.roles[r].steps) << what << ", role " << r;
   }
   EXPECT_EQ(a.failed, b.failed) << what;
+  if (!a.failed) {
+    EXPECT_EQ(a.square_sum, b.square_sum) << what;
+  }
 }
 
 // The three calls, on host pointers or on device pointers that mirror them.
@@ -70,20 +75,20 @@ struct Backend {
   std::function<void(State&, const Rule&, const Noise&)> update;
   std::function<std::vector<float>(State&, std::size_t role)> decode;
 };
-constexpr float kScale = 0.5F;
+FoldArgs fold_args(const Noise& noise) {
+  return {.scale = 0.5F, .noise = noise, .want_square_sum = true};
+}
 
-Backend cpu_backend(Device& device) {
+Backend backend_of(Device& device) {
   Backend b;
   b.encode = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
     const auto count = static_cast<std::int64_t>(x.size());
     s.failed |= !encode(device, s.roles[r].view(), first, count, x.data(), n);
   };
   b.fold = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    FoldArgs args;
-    args.scale = kScale;
-    args.noise = n;
-    s.failed |=
-        !fold(device, s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), args).finite;
+    const FoldResult result = fold(device, s.roles[r].view(), first, std::ssize(x), x.data(), fold_args(n));
+    s.failed |= !result.finite;
+    s.square_sum = result.square_sum;
   };
   b.update = [&](State& s, const Rule& rule, const Noise& n) {
     s.failed |= !update(device, rule,
@@ -92,72 +97,6 @@ Backend cpu_backend(Device& device) {
   b.decode = [&](State& s, std::size_t r) {
     std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));
     device.decode(s.roles[r].view(), 0, s.roles[r].elements, x.data());
-    return x;
-  };
-  return b;
-}
-
-// Blocks in any order, phase by phase, threads in an order that is not the natural one.
-template <class JobType>
-void emulate(const JobType& job, int phases = cuda::kPhases) {
-  constexpr int kThreadsHere = 96;  // the bits do not depend on it
-  alignas(8) static std::uint32_t shared[3 * 4096 + 1024];
-  ASSERT_LE(cuda::shared_words(job), static_cast<std::int64_t>(std::size(shared)));
-  std::fill(std::begin(shared), std::end(shared), 0xDEADBEEFU);
-  for (std::int64_t block = cuda::units(job) - 1; block >= 0; --block) {
-    for (int phase = 0; phase < phases; ++phase) {
-      for (int i = 0; i < kThreadsHere; ++i) {
-        cuda::run_phase(phase, job, block, (i * 35 + 11) % kThreadsHere, kThreadsHere, shared);
-      }
-    }
-  }
-}
-
-template <class RuleType>
-void emulate_update(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise, int* failed) {
-  auto job = cuda::make_update(rule, roles, noise, failed, map_table);
-  RuleType with_norms = rule;
-  if constexpr (HasNorms<RuleType>) {
-    auto norms = cuda::make_norms(rule, roles, map_table);
-    std::vector<double> sums(static_cast<std::size_t>(cuda::units(norms) * RuleType::kNorms));
-    norms.sums = sums.data();
-    norms.with_norms = &with_norms;
-    if (rule.needs_norms()) {
-      emulate(norms, cuda::kNormPhases);
-      cuda::finish_norms(norms);
-      job.with_norms = &with_norms;
-    }
-  }
-  emulate(job);
-}
-
-Backend emulator() {
-  Backend b;
-  b.encode = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    int failed = 0;
-    emulate(cuda::make_encode(s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), n,
-                              &failed, map_table));
-    s.failed |= failed != 0;
-  };
-  b.fold = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    int failed = 0;
-    emulate(cuda::make_fold(s.roles[r].view(), first, static_cast<std::int64_t>(x.size()), x.data(), kScale,
-                            n, &failed, map_table));
-    s.failed |= failed != 0;
-  };
-  b.update = [](State& s, const Rule& rule, const Noise& n) {
-    int failed = 0;
-    const RoleArray<RoleView> roles{s.roles[0].view(), s.roles[1].view(), s.roles[2].view(),
-                                    s.roles[3].view()};
-    std::visit([&](const auto& r) { emulate_update(r, roles, n, &failed); }, rule);
-    s.failed |= failed != 0;
-  };
-  b.decode = [](State& s, std::size_t r) {
-    std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));
-    const cuda::Slot slot = cuda::make_slot(s.roles[r].view(), map_table, {});
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      x[i] = cuda::load_value(slot, static_cast<std::int64_t>(i));
-    }
     return x;
   };
   return b;
@@ -206,35 +145,35 @@ struct RoleMirror {
 Backend gpu() {
   Backend b;
   b.encode = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    int failed = 0;
+    bool storable = true;
     std::vector<float> copy = x;
-    const Mirror flag(&failed, sizeof failed), src(copy.data(), 4 * copy.size());
+    const Mirror flag(&storable, sizeof storable), src(copy.data(), 4 * copy.size());
     const RoleMirror role(s.roles[r]);
-    cuda::encode(role.view(), first, static_cast<std::int64_t>(x.size()), src.as<float>(), n, flag.as<int>(),
-                 nullptr);
+    cuda::encode(role.view(), first, std::ssize(x), src.as<float>(), n, flag.as<bool>(), nullptr);
     role.fetch();
     flag.fetch();
-    s.failed |= failed != 0;
+    s.failed |= !storable;
   };
   b.fold = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    int failed = 0;
+    FoldResult result;
     std::vector<float> copy = x;
-    const Mirror flag(&failed, sizeof failed), src(copy.data(), 4 * copy.size());
+    const Mirror out(&result, sizeof result), src(copy.data(), 4 * copy.size());
     const RoleMirror role(s.roles[r]);
-    cuda::fold(role.view(), first, static_cast<std::int64_t>(x.size()), src.as<float>(), kScale, n,
-               flag.as<int>(), nullptr);
+    cuda::fold(role.view(), first, std::ssize(x), src.as<float>(), fold_args(n), out.as<FoldResult>(),
+               nullptr);
     role.fetch();
-    flag.fetch();
-    s.failed |= failed != 0;
+    out.fetch();
+    s.failed |= !result.finite;
+    s.square_sum = result.square_sum;
   };
   b.update = [](State& s, const Rule& rule, const Noise& n) {
-    int failed = 0;
-    const Mirror flag(&failed, sizeof failed);
+    bool storable = true;
+    const Mirror flag(&storable, sizeof storable);
     const RoleMirror p(s.roles[0]), a(s.roles[1]), m(s.roles[2]), v(s.roles[3]);
-    cuda::update(rule, {p.view(), a.view(), m.view(), v.view()}, n, flag.as<int>(), nullptr);
+    cuda::update({rule, {{p.view(), a.view(), m.view(), v.view()}, n}, flag.as<bool>()}, nullptr);
     for (const RoleMirror* role : {&p, &a, &m, &v}) role->fetch();
     flag.fetch();
-    s.failed |= failed != 0;
+    s.failed |= !storable;
   };
   b.decode = [](State& s, std::size_t r) {
     std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));
@@ -390,24 +329,81 @@ void compare_ranges_and_failures(const Backend& expected, const Backend& tested)
   }
 }
 
-TEST(CudaEmulator, BytesAreTheCpus) {
+TEST(CudaEmulated, BytesAreTheCpus) {
   CpuDevice device(1);
-  compare(cpu_backend(device), emulator());
+  compare(backend_of(device), backend_of(*make_device("cuda-emulated", 1)));
 }
-TEST(CudaEmulator, RangesAndFailuresAreTheCpus) {
+TEST(CudaEmulated, RangesAndFailuresAreTheCpus) {
   CpuDevice device(1);
-  compare_ranges_and_failures(cpu_backend(device), emulator());
+  compare_ranges_and_failures(backend_of(device), backend_of(*make_device("cuda-emulated", 1)));
+}
+
+// Every format, whole and in parts: what is read, summed and emptied.
+TEST(CudaEmulated, ReadsSumsAndEmptiesAsTheCpu) {
+  CpuDevice cpu(1);
+  const auto emulated = make_device("cuda-emulated", 1);
+  for (const Format f : all_formats()) {
+    for (const std::int64_t n : {1, 127, 4096 + 77, 3 * 4096}) {
+      const Codec codec{f, is_packed(f) ? 128 : 0, kRn, kMoving};
+      Host host(codec, n);
+      const RoleView view = host.view();
+      cpu.encode(view, 0, n, values(n, 3, !is_signed(f.map)).data(), {1, 2, 3, 0});
+      const std::int64_t first = n > 4096 ? 4096 : 0, count = n - first,
+                         width = std::min<std::int64_t>(n, 50);
+      const std::vector<std::int32_t> rows = {static_cast<std::int32_t>(n / width - 1), 0, 0};
+      const auto read = [&](Device& device) {
+        std::vector<float> all(static_cast<std::size_t>(count)), some(static_cast<std::size_t>(3 * width));
+        std::vector<std::uint16_t> halves(static_cast<std::size_t>(count));
+        device.decode(view, first, count, all.data());
+        device.decode_bf16(view, first, count, halves.data());
+        device.decode_rows(view, width, rows.data(), 3, some.data());
+        return std::tuple(all, halves, some, square_sum(device, view, first, count));
+      };
+      EXPECT_EQ(read(cpu), read(*emulated)) << to_string(f) << " " << n;
+      emulated->clear(view);
+      EXPECT_EQ(square_sum(cpu, view, 0, n), 0.0) << to_string(f) << " " << n;
+    }
+  }
+}
+
+// Fibers take turns at barriers, in any order; threads that have ended are not waited for.
+TEST(CudaEmulated, BlocksMeetAtBarriers) {
+  constexpr unsigned kThreads = 96;
+  for (const unsigned block : {0U, 7U}) {
+    std::vector<int> before(kThreads), after(kThreads);
+    cuda_emulated::Block::run(
+        [&] {
+          const unsigned i = cuda_emulated::threadIdx.x;
+          EXPECT_EQ(cuda_emulated::blockIdx.x, block);
+          auto* shared = static_cast<int*>(cuda_emulated::Block::dynamic_shared());
+          shared[i] = static_cast<int>(i);
+          if (i % 3 == 2) return;
+          cuda_emulated::Block::barrier();
+          before[i] = shared[(i + 1) % kThreads];
+          cuda_emulated::Block::barrier();
+          shared[i] = -1;
+          cuda_emulated::Block::barrier();
+          after[i] = shared[(i + kThreads - 1) % kThreads];
+        },
+        block, kThreads, kThreads * sizeof(int));
+    for (unsigned i = 0; i < kThreads; ++i) {
+      if (i % 3 == 2) continue;
+      EXPECT_EQ(before[i], static_cast<int>((i + 1) % kThreads));
+      const unsigned left = (i + kThreads - 1) % kThreads;
+      EXPECT_EQ(after[i], left % 3 == 2 ? static_cast<int>(left) : -1);
+    }
+  }
 }
 
 TEST(GpuTest, BytesAreTheCpus) {
   if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
   CpuDevice device(1);
-  compare(cpu_backend(device), gpu());
+  compare(backend_of(device), gpu());
 }
 TEST(GpuTest, RangesAndFailuresAreTheCpus) {
   if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
   CpuDevice device(1);
-  compare_ranges_and_failures(cpu_backend(device), gpu());
+  compare_ranges_and_failures(backend_of(device), gpu());
 }
 
 }  // namespace

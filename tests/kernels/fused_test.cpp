@@ -1,12 +1,12 @@
 // The fused update gives the bits of the scalar tile loops, whatever happens to steps and values.
 #include "kernels/cpu/packed/fused.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <memory>
 
+#include "kernels/cpu.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"

@@ -1,12 +1,12 @@
 // The kernels of transformers against plain double-precision loops, and the same bits for any device.
 #include "kernels/sequence.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "tests/kernels/activations.h"
 
 namespace lpmm::kernels {

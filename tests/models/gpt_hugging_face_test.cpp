@@ -1,7 +1,6 @@
 // GPT-2 in Hugging Face's layout: what PyTorch computed with a small one (tests/golden/make_gpt2_tiny.py),
 // and the way there and back.
 #include "models/gpt_hugging_face.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"

@@ -1,5 +1,4 @@
 #include "theory/floors.h"
-#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cpu.h"
 #include "kernels/maps.h"
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"

@@ -1,6 +1,5 @@
 // Floors of logistic regression: the problem itself, and packed runs against the prediction.
 #include "theory/logistic.h"
-#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kernels/cpu.h"
 #include "theory/floors.h"
 
 namespace lpmm::theory {

@@ -1,8 +1,8 @@
 #include "theory/variance_study.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu.h"
 #include "lpmm/memory/spec.h"
 #include "theory/floors.h"
 

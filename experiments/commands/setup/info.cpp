@@ -1,5 +1,6 @@
 // `lpmm info`: what this build can do on this machine.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
@@ -90,8 +91,26 @@ void print_formats(const ordered_json& rows) {
   fmt::print("smallest and largest are in units of the block's step\n\n");
 }
 
+// The devices of the program, and CUDA's, which runs the packed kernels alone: nothing trains on it yet.
+ordered_json backends() {
+  ordered_json rows = ordered_json::array();
+  for (const std::string_view name : kDeviceNames) {
+    rows.push_back({{"name", name}, {"trains", true}, {"available", true}});
+  }
+  const char* why_not = kernels::cuda::unavailable();
+  ordered_json cuda = {{"name", "cuda"}, {"trains", false}, {"available", why_not == nullptr}};
+  if (why_not != nullptr) cuda["why_not"] = why_not;
+  rows.push_back(cuda);
+  return rows;
+}
+
+std::string backends_text() {
+  const char* why_not = kernels::cuda::unavailable();
+  return fmt::format("{}; cuda does not train yet ({})", fmt::join(kDeviceNames, ", "),
+                     why_not == nullptr ? "a device is there" : why_not);
+}
+
 int run_info(const InfoArguments& o) {
-  const char* no_cuda = kernels::cuda::unavailable();
   const std::string data = data_folder();
   ordered_json answer = {{"version", LPMM_VERSION},
                          {"compiler", fmt::format("{} {}", LPMM_COMPILER, __VERSION__)},
@@ -100,7 +119,7 @@ int run_info(const InfoArguments& o) {
                          {"available_memory_bytes", available_memory()},
                          {"simd", simd_levels()},
                          {"compute_library", kernels::cpu_library()},
-                         {"cuda", no_cuda == nullptr ? "available" : no_cuda},
+                         {"backends", backends_text()},
                          {"data_folder", data},
                          {"cifar10", has_cifar10(data)},
                          {"presets", presets()}};
@@ -112,6 +131,7 @@ int run_info(const InfoArguments& o) {
     return kDone;
   }
   answer["formats"] = formats;
+  answer["backends"] = backends();
   print_answer(answer, true);
   return kDone;
 }

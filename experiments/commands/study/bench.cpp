@@ -33,11 +33,11 @@ int run_train_speed(const TrainSpeedArguments& o) {
   const Setup setup(o.config.load());
   const RunConfig& config = setup.config;
   check_memory(make_plan(setup, *make_model(config.model)), available_memory());
-  CpuDevice device(config.train.threads);
-  const auto data = load_data(setup, device.host_pool());
+  const auto device = make_device(config.train.device, config.train.threads);
+  const auto data = load_data(setup, device->host_pool());
   Progress progress(o.json);
   const TrainSpeed speed =
-      bench_train(config, *data, device, o.steps, o.warm_up, progress.share_of("measuring steps"));
+      bench_train(config, *data, *device, o.steps, o.warm_up, progress.share_of("measuring steps"));
   const auto share = [&](double part) { return part / speed.seconds; };
   print_answer({{fmt::format("{}_per_second", data->unit()), speed.items_per_second},
                 {"step_milliseconds", 1e3 * speed.median_step_seconds},
@@ -48,7 +48,8 @@ int run_train_speed(const TrainSpeedArguments& o) {
                 {"steps", o.steps},
                 {"batch", config.train.batch},
                 {"microbatches", config.train.microbatches},
-                {"threads", device.host_threads()},
+                {"device", device->name()},
+                {"threads", device->host_threads()},
                 {"model", config.model.name},
                 {"preset", config.policy.preset},
                 {"compute", config.train.compute == Compute::kBf16 ? "bf16" : "fp32"}},

@@ -52,7 +52,7 @@ class CpuConvolution final : public Convolution {
   std::int64_t x_values() const { return shard_.batch * shard_.in_values(); }
   std::int64_t y_values() const { return shard_.batch * shard_.out_values(); }
 
-  // Scratch: fp32 weights, packed weights, partial weight gradients, then for each thread: x, y, library_.
+  // Scratch: fp32 weights, packed weights, partial weight gradients, then for each thread: x, y, library.
   std::int64_t packed_at() const { return aligned(4 * shape_.weights()); }
   std::int64_t partials_at() const {
     return packed_at() + aligned(std::max(library_.packed_forward_bytes(), library_.packed_backward_bytes()));
@@ -69,7 +69,7 @@ class CpuConvolution final : public Convolution {
     const std::int64_t x = thread_x() + thread * thread_bytes(), y = x + aligned(4 * x_values());
     return {floats_at(scratch, x), floats_at(scratch, y), bytes_at(scratch, y + aligned(4 * y_values()))};
   }
-  // Weights as the products see them: rounded to the compute type_.
+  // Weights as the products see them: rounded to the compute type.
   const float* rounded(const float* weights, void* scratch) const {
     if (!convert_) return weights;
     auto* copy = static_cast<float*>(scratch);

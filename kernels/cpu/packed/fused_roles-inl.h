@@ -131,6 +131,8 @@ struct Writer {
 template <class Of>
 struct Writer<Of, true> {
   static_assert(Of::kParts == 1);
+  // Codes without a zero may be -1 here, which packing makes the lowest: their `stored` is nobody's to read.
+  static_assert(Of::kRole != Role::kParameter || has_signed_codes(Of::kCoding));
   using Code = std::conditional_t<has_signed_codes(Of::kCoding), std::make_signed_t<typename Of::Code>,
                                   typename Of::Code>;
   Code* codes;

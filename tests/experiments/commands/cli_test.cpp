@@ -401,7 +401,7 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   const Outcome outcome = run_lpmm({"info", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json answer = outcome.json();
-  expect_keys(answer, {"version", "compiler", "simd", "compute_library", "cuda", "data_folder", "formats",
+  expect_keys(answer, {"version", "compiler", "simd", "compute_library", "backends", "data_folder", "formats",
                        "presets"});
   EXPECT_EQ(answer["formats"].size(), 15 + 3 * 2 + 2 * 4 + 3 + 1 + 1 + 2);
   EXPECT_EQ(answer["presets"].size(), 6);

@@ -1,5 +1,4 @@
 #include "lpmm/data/images.h"
-#include "kernels/pool.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -11,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "kernels/pool.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {

@@ -1,5 +1,4 @@
 #include "lpmm/memory/model_memory.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -12,6 +11,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "tests/lpmm/memory/drawn_values.h"
 

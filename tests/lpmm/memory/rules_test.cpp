@@ -1,7 +1,6 @@
 // The table of rules, and the rules whose step is not that of SGD or Adam
 // against closed forms.
 #include "lpmm/memory/rules.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +8,7 @@
 #include <cmath>
 #include <set>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/memory/roles.h"

@@ -1,6 +1,5 @@
 // Checkpoints: bytes that come back, damage that is found, other models that are refused, disks that fail.
 #include "lpmm/run/checkpoint.h"
-#include "kernels/cpu.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,6 +15,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"

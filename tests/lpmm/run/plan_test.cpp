@@ -1,11 +1,11 @@
 // The plan: exact to the byte where it counts bytes.
 #include "lpmm/run/plan.h"
-#include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
 #include "tests/lpmm/run/tiny_model.h"

@@ -141,6 +141,19 @@ TEST(Trainer, ThreadsDoNotChangeTheRun) {
   }
 }
 
+// Steps whose underflow is measured among them.
+TEST(Trainer, DevicesDoNotChangeTheRun) {
+  const Scratch scratch;
+  for (const std::string preset : {"lpmm", "lpmm-min", "lpmm-nano"}) {
+    for (const std::string device : {"cpu", "cuda-emulated"}) {
+      run(scratch / (preset + device), tiny_config({"train.device=" + device}, preset));
+    }
+    const std::string cpu = scratch / (preset + "cpu"), emulated = scratch / (preset + "cuda-emulated");
+    EXPECT_TRUE(story(cpu) == story(emulated)) << preset;
+    EXPECT_TRUE(model_bytes(cpu, 11) == model_bytes(emulated, 11)) << preset;
+  }
+}
+
 void expect_same_bytes_after_any_stop(const std::vector<std::string>& settings) {
   const Scratch scratch;
   const std::string whole = scratch / "whole";
@@ -155,9 +168,10 @@ void expect_same_bytes_after_any_stop(const std::vector<std::string>& settings) 
     fs::create_directories(part + "/checkpoints/.step_00000099.tmp/half");
     const std::string log = read_text(part + "/log.jsonl", 1 << 20);
     write_text(part + "/log.jsonl", log.substr(0, log.rfind("{\"type\"") + 20));  // the summary was cut off
-    std::vector<std::string> with_threads = settings;
-    with_threads.push_back(fmt::format("train.threads={}", 1 + stop % 3));
-    run(part, tiny_config(with_threads), true);
+    std::vector<std::string> elsewhere = settings;
+    elsewhere.push_back(fmt::format("train.threads={}", 1 + stop % 3));
+    if (stop % 4 == 0) elsewhere.push_back("train.device=cuda-emulated");
+    run(part, tiny_config(elsewhere), true);
     EXPECT_TRUE(story(part) == story(whole)) << "stopped after " << stop;
     EXPECT_TRUE(model_bytes(part, 11) == model_bytes(whole, 11)) << "stopped after " << stop;
     EXPECT_FALSE(fs::exists(part + "/checkpoints/.step_00000099.tmp"));

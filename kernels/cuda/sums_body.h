@@ -1,0 +1,115 @@
+// Sums of squares over a range, in the order of kernels/sums.h: thread block b sums piece b, and finish_sums
+// the pieces. Bodies as in update_body.h.
+#pragma once
+
+#include "kernels/cuda/update_body.h"
+#include "kernels/sums.h"
+
+namespace lpmm::kernels::cuda {
+
+// What is squared: kCount terms of each element. The first pass of a rule that needs norms; what is stored;
+// what a fold is about to store.
+template <class RuleType>
+struct NormTerms {
+  static constexpr int kCount = RuleType::kNorms;
+  RuleType rule;
+  RoleSlots roles;
+  LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
+    Elements<float> x = roles.load(element);
+    rule.terms(x, of);
+  }
+};
+struct StoredTerms {
+  static constexpr int kCount = 1;
+  Slot slot;
+  LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
+    of[0] = load_value(slot, element);
+  }
+};
+struct FoldedTerms {
+  static constexpr int kCount = 1;
+  FoldJob fold;
+  LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const { of[0] = fold.sum(element); }
+};
+
+template <class Terms>
+struct SumsJob {
+  Terms terms;
+  std::int64_t first = 0, end = 0;
+  double* sums = nullptr;  // [kCount][pieces]
+};
+inline constexpr int kSumPhases = 4;
+
+template <class Terms>
+std::int64_t units(const SumsJob<Terms>& job) {
+  return pieces_of(job.end - job.first);
+}
+template <class Terms>
+std::int64_t sum_bytes(const SumsJob<Terms>& job) {
+  return static_cast<std::int64_t>(sizeof(double)) * Terms::kCount * units(job);
+}
+// Shared memory in words: the lanes' sums in fp64, then the terms of the piece.
+template <class Terms>
+std::int64_t shared_words(const SumsJob<Terms>&) {
+  return std::int64_t{Terms::kCount} * (2 * kPieceGroups * kSumLanes + kPiece);
+}
+
+template <class Terms>
+LPMM_HD void run_phase(int phase, const SumsJob<Terms>& job, std::int64_t block, int thread, int threads,
+                       std::uint32_t* shared) {
+  constexpr int kCount = Terms::kCount;
+  constexpr int kLanesOfPiece = kPieceGroups * kSumLanes;
+  auto* lanes = reinterpret_cast<double*>(shared);  // [kCount][group][lane]
+  auto* terms = reinterpret_cast<float*>(shared + 2 * kLanesOfPiece * kCount);
+  const std::int64_t base = job.first + block * kPiece;
+  if (phase == 0) {
+    for (int i = thread; i < kPiece; i += threads) {
+      float of[kCount] = {};
+      if (base + i < job.end) job.terms(base + i, of);
+      for (int k = 0; k < kCount; ++k) terms[k * kPiece + i] = of[k];
+    }
+  } else if (phase == 1) {
+    for (int lane = thread; lane < kLanesOfPiece * kCount; lane += threads) {
+      const float* of_group = terms + lane / kSumLanes * kGroup;
+      double sum = 0;
+      for (int i = lane % kSumLanes; i < kGroup; i += kSumLanes) {
+        sum += static_cast<double>(of_group[i]) * static_cast<double>(of_group[i]);
+      }
+      lanes[lane] = sum;
+    }
+  } else if (phase == 2) {
+    for (int g = thread; g < kPieceGroups * kCount; g += threads) sum_of_lanes(lanes + g * kSumLanes);
+  } else if (thread < kCount) {
+    double groups[kPieceGroups];
+    for (int g = 0; g < kPieceGroups; ++g) groups[g] = lanes[(thread * kPieceGroups + g) * kSumLanes];
+    job.sums[thread * pieces_of(job.end - job.first) + block] = sum_as_tree(groups, kPieceGroups);
+  }
+}
+
+template <class Terms>
+LPMM_HD void finish_sums(const SumsJob<Terms>& job, double* sums) {
+  const std::int64_t pieces = pieces_of(job.end - job.first);
+  for (int k = 0; k < Terms::kCount; ++k) sums[k] = sum_as_tree(job.sums + k * pieces, pieces);
+}
+template <class RuleType>
+LPMM_HD void finish_norms(const SumsJob<NormTerms<RuleType>>& job, RuleType* with_norms) {
+  double sums[RuleType::kNorms];
+  finish_sums(job, sums);
+  *with_norms = job.terms.rule;
+  with_norms->take_norms(sums);
+}
+
+template <class RuleType>
+SumsJob<NormTerms<RuleType>> make_norms(const RuleType& rule, const RoleArray<RoleView>& roles,
+                                        TableOf table_of) {
+  return {{rule, make_slots(roles, {}, table_of)}, 0, roles[Role::kParameter].elements, nullptr};
+}
+inline SumsJob<StoredTerms> make_stored_sum(const RoleView& src, std::int64_t first, std::int64_t count,
+                                            TableOf table_of) {
+  return {{make_slot(src, table_of, {})}, first, first + count, nullptr};
+}
+inline SumsJob<FoldedTerms> make_folded_sum(const FoldJob& fold) {
+  return {{fold}, fold.first, fold.end, nullptr};
+}
+
+}  // namespace lpmm::kernels::cuda
