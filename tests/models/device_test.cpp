@@ -60,7 +60,8 @@ TEST_P(Devices, TrainToTheSameBytes) {
   write_text(scratch / "text.txt", words);
   const std::string text = fmt::format(fmt::runtime(kText), scratch / "text.txt");
   const std::string gpt =
-      "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n" + text;
+      "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n" +
+      text;
   for (const std::string& model : {std::string("[model]\nname = \"mlp\"\nhidden = [8]\n") + kImages,
                                    std::string("[model]\nname = \"resnet8\"\n") + kImages, gpt}) {
     for (const char* optimizer : {kAdamW, kSgd}) {
