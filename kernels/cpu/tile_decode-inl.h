@@ -40,7 +40,7 @@ inline constexpr PlaneBits<kWidth> kPlaneBits;
 // A plane's bits of the codes from `at` on, kDone places up, and 0 elsewhere.
 template <int kWidth, int kDone>
 HWY_INLINE VBytes plane_bits(const std::uint8_t* HWY_RESTRICT plane, int at) {
-  constexpr DBytes d;
+  const DBytes d;
   constexpr int kPlane = 16 * kWidth;  // bytes
   if constexpr (kPlane >= kByteLanes) {
     const VBytes bytes = hn::LoadU(d, plane + at % kPlane);
@@ -57,9 +57,10 @@ HWY_INLINE VBytes plane_bits(const std::uint8_t* HWY_RESTRICT plane, int at) {
       const auto half = hn::LoadU(hn::Half<DBytes>(), plane);
       bytes = hn::Combine(d, half, half);
     }
-    VBytes bit = hn::Load(d, kPlaneBits<kWidth>.bits + at), codes = hn::Zero(d);
+    VBytes codes = hn::Zero(d);
+    VBytes bit = hn::Load(d, kPlaneBits<kWidth>.bits + at);
     for (int i = 0; i < kWidth; ++i, bit = hn::Add(bit, bit)) {
-      const VBytes one = hn::Set(d, static_cast<std::uint8_t>(1 << (kDone + i)));
+      const VBytes one = hn::Set(DBytes(), static_cast<std::uint8_t>(1 << (kDone + i)));
       codes = hn::Or(codes, hn::IfThenElseZero(hn::TestBit(bytes, bit), one));
     }
     return codes;

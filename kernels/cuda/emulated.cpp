@@ -58,6 +58,5 @@ std::unique_ptr<Device> make_emulated_cuda(int threads) {
 
 // Files compiled with this one do not want them.
 #undef LPMM_CUDA_NAMESPACE
-#undef LPMM_DYNAMIC_SHARED
 #undef __global__
 #undef __syncthreads

@@ -15,11 +15,9 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define LPMM_CUDA_NAMESPACE cuda
-#define LPMM_DYNAMIC_SHARED(Type, name) extern __shared__ __align__(8) Type name[]
 #else
 #include "kernels/cuda/fibers.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
-#define LPMM_DYNAMIC_SHARED(Type, name) auto* const name = static_cast<Type*>(Block::dynamic_shared())
 #define __global__
 #define __syncthreads() Block::barrier()
 #endif
@@ -32,6 +30,12 @@ inline constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;  // of a launch
 
 #if defined(__CUDACC__)
 inline constexpr int kThreads = 256;
+
+// What a launch gives each block.
+__device__ inline void* dynamic_shared() {
+  extern __shared__ __align__(8) unsigned char memory[];
+  return memory;
+}
 
 inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
@@ -71,6 +75,10 @@ inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream stream) {
 }
 #else
 inline constexpr int kThreads = 64;  // of a block: results do not depend on it
+
+inline void* dynamic_shared() {
+  return Block::dynamic_shared();
+}
 
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,

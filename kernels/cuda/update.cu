@@ -69,7 +69,7 @@ MapTable device_table(Format format) {
 
 template <int kPhasesOfJob, class JobType>
 __global__ void run_job(JobType job) {
-  LPMM_DYNAMIC_SHARED(std::uint32_t, shared);
+  auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
   for (int phase = 0; phase < kPhasesOfJob; ++phase) {
     run_phase(phase, job, blockIdx.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), shared);
     __syncthreads();
