@@ -12,6 +12,7 @@
 
 #include "experiments/commands/shipped_configs.h"
 #include "experiments/plots/plot.h"
+#include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/policy.h"

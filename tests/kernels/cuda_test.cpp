@@ -16,6 +16,7 @@
 #include "kernels/cuda/fibers.h"
 #include "kernels/maps.h"
 #include "tests/kernels/every_rule.h"
+#include "tests/kernels/support.h"
 
 namespace lpmm::kernels {
 namespace {
