@@ -36,7 +36,7 @@ class FoldLoop {
 
  private:
   using Of = FusedRole<Role::kAccumulator, kCodec>;
-  static constexpr int kChunk = kCalls * kGroup;
+  static constexpr int kChunk = static_cast<int>(kPiece);
   static_assert(kChunk % kPiece == 0 && kPiece % Of::kBlock == 0);
 
   // False: nothing was written, for some sum is not storable.
