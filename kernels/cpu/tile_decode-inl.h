@@ -143,17 +143,6 @@ class Codes {
   alignas(64) std::conditional_t<kIsUnpacked, std::uint8_t[kGroup], None> bytes_;
 };
 
-// The entry of a vector that the low bits of an index name.
-HWY_INLINE VF entry_of(const float* entries, VI index) {
-#if HWY_TARGET <= HWY_AVX3
-  return VF{_mm512_permutexvar_ps(index.raw, hn::LoadU(DF(), entries).raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return VF{_mm256_permutevar8x32_ps(hn::LoadU(DF(), entries).raw, index.raw)};
-#else
-  return hn::GatherIndex(DF(), entries, hn::And(index, set(static_cast<std::int32_t>(kLanes - 1))));
-#endif
-}
-
 // Formats of few bits are looked up: by one permutation where a vector holds all entries, by two where it
 // holds half and the arithmetic is longer.
 constexpr bool is_looked_up(Coding coding, int bits) {
@@ -224,12 +213,12 @@ struct Decoder {
   HWY_INLINE VF looked_up(VI code) const {
     const float* entries = values;
     if constexpr (!kHasMapTable) entries = kEntries<kCoding, kBits>.values;
-    const VF low = entry_of(entries, code);
+    const VF low = Lookup8::of(entries, code);
     if constexpr (1 << kBits <= kLanes) {
       return low;
     } else {
       const VI top = hn::ShiftLeft<32 - kBits>(code);
-      return hn::IfNegativeThenElse(hn::BitCast(DF(), top), entry_of(entries + kLanes, code), low);
+      return hn::IfNegativeThenElse(hn::BitCast(DF(), top), Lookup8::of(entries + kLanes, code), low);
     }
   }
 };

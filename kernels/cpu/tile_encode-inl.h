@@ -38,29 +38,22 @@ struct Quotient {
   }
 };
 
-// Entries of a column of 8, twice over where lanes are 16, and of one of 32.
-struct Lookup8 {
-  template <class D>
-  static HWY_INLINE hn::Vec<D> of(D d, const hn::TFromD<D>* column, VI index) {
-    if constexpr (kLanes >= 8) {
-      return hn::TableLookupLanes(hn::Load(d, column), hn::IndicesFromVec(d, index));
-    } else {
-      return hn::GatherIndex(d, column, index);
-    }
-  }
-};
+// Entries of a column of 32.
 struct Lookup32 {
 #if HWY_TARGET <= HWY_AVX3
-  static HWY_INLINE VF of(DF d, const float* column, VI index) {
-    return VF{_mm512_permutex2var_ps(hn::Load(d, column).raw, index.raw, hn::Load(d, column + 16).raw)};
+  static HWY_INLINE VF of(const float* column, VI index) {
+    return VF{_mm512_permutex2var_ps(hn::Load(DF(), column).raw, index.raw, hn::Load(DF(), column + 16).raw)};
   }
-  static HWY_INLINE VI of(DI d, const std::int32_t* column, VI index) {
-    return VI{_mm512_permutex2var_epi32(hn::Load(d, column).raw, index.raw, hn::Load(d, column + 16).raw)};
+  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
+    return VI{
+        _mm512_permutex2var_epi32(hn::Load(DI(), column).raw, index.raw, hn::Load(DI(), column + 16).raw)};
   }
 #else
-  template <class D>
-  static HWY_INLINE hn::Vec<D> of(D d, const hn::TFromD<D>* column, VI index) {
-    return hn::GatherIndex(d, column, index);
+  static HWY_INLINE VF of(const float* column, VI index) {
+    return hn::GatherIndex(DF(), column, index);
+  }
+  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
+    return hn::GatherIndex(DI(), column, index);
   }
 #endif
 };
@@ -221,10 +214,10 @@ struct Encoder : ZoneColumns<kCoding> {
       const SoftsignCells& cells = limit == 7 ? kSoft4Cells : kSoft3Cells;
       each([&](int i) {
         const VI cell = truncate_to_int(hn::Mul(y[i], set(SoftsignCells::kPerUnit)));
-        const VF here = fused_multiply_add(Lookup8::of(DF(), cells.slope, cell), y[i],
-                                           Lookup8::of(DF(), cells.start, cell));
-        const VF next = fused_multiply_add(Lookup8::of(DF(), cells.next_slope, cell), y[i],
-                                           Lookup8::of(DF(), cells.next_start, cell));
+        const VF here =
+            fused_multiply_add(Lookup8::of(cells.slope, cell), y[i], Lookup8::of(cells.start, cell));
+        const VF next = fused_multiply_add(Lookup8::of(cells.next_slope, cell), y[i],
+                                           Lookup8::of(cells.next_start, cell));
         parts[i] = hn::Min(here, next);
       });
     } else {
@@ -249,7 +242,7 @@ struct Encoder : ZoneColumns<kCoding> {
     each([&](int i) {
       const VF line = hn::Add(hn::Mul(to_float(hn::BitCast(DI(), y[i])), set(this->slope)), set(this->start));
       z[i] = truncate_to_int(hn::Min(hn::Max(line, hn::Zero(DF())), set(kDynamicZones - 1.0F)));
-      const auto beyond = hn::Ge(y[i], Lookup8::of(DF(), this->next, z[i]));
+      const auto beyond = hn::Ge(y[i], Lookup8::of(this->next, z[i]));
       z[i] = hn::Sub(z[i], hn::BitCast(DI(), hn::VecFromMask(DF(), beyond)));
     });
     place_in_zones<Lookup8>(z, draw, y, code);
@@ -289,16 +282,15 @@ struct Encoder : ZoneColumns<kCoding> {
   HWY_INLINE void place_in_zones(const RowsI& z, const RowsI& draw, RowsF& y, RowsI& code) const {
     RowsF end;
     each([&](int i) {
-      y[i] = hn::Mul(hn::Sub(y[i], Lookup::of(DF(), this->first, z[i])), Lookup::of(DF(), this->scale, z[i]));
+      y[i] = hn::Mul(hn::Sub(y[i], Lookup::of(this->first, z[i])), Lookup::of(this->scale, z[i]));
     });
-    each([&](int i) { end[i] = Lookup::of(DF(), this->last, z[i]); });
+    each([&](int i) { end[i] = Lookup::of(this->last, z[i]); });
     each([&](int i) {
       y[i] = hn::Max(y[i], hn::Zero(DF()));
-      const VF beyond =
-          hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), Lookup::of(DF(), this->stretch, z[i])));
+      const VF beyond = hn::Add(end[i], hn::Mul(hn::Sub(y[i], end[i]), Lookup::of(this->stretch, z[i])));
       y[i] = hn::IfThenElse(hn::Gt(y[i], end[i]), beyond, y[i]);
     });
-    each([&](int i) { code[i] = hn::Add(Lookup::of(DI(), this->number, z[i]), round_parts(y[i], draw[i])); });
+    each([&](int i) { code[i] = hn::Add(Lookup::of(this->number, z[i]), round_parts(y[i], draw[i])); });
   }
 
   HWY_INLINE VI round_parts(VF parts, VI draw) const {

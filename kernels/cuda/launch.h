@@ -26,8 +26,6 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 using Stream = cuda::Stream;
 
-inline constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;  // of a launch
-
 #if defined(__CUDACC__)
 inline constexpr int kThreads = 256;
 
@@ -44,10 +42,8 @@ inline void check(cudaError_t error, const char* what) {
 }
 
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
-            Stream stream, const Parameters&... arguments) {
-  if (blocks == 0) return;
-  if (blocks > kMostBlocks) throw std::runtime_error("CUDA: a tensor of too many elements for one launch");
+void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
+           Stream stream, const Parameters&... arguments) {
   const auto bytes = static_cast<int>(shared_bytes);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory");
   kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(bytes), stream>>>(arguments...);
@@ -81,9 +77,8 @@ inline void* dynamic_shared() {
 }
 
 template <class... Parameters>
-void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
-            Stream /*stream*/, const Parameters&... arguments) {
-  if (blocks > kMostBlocks) throw std::runtime_error("CUDA: a tensor of too many elements for one launch");
+void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
+           Stream /*stream*/, const Parameters&... arguments) {
   for (std::int64_t block = blocks - 1; block >= 0; --block) {
     Block::run([&] { kernel(arguments...); }, static_cast<unsigned>(block), static_cast<unsigned>(threads),
                static_cast<std::size_t>(shared_bytes));
@@ -106,5 +101,14 @@ inline MapTable device_table(Format format) {
   return map_table(format);
 }
 #endif
+
+template <class... Parameters>
+void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
+            Stream stream, const Parameters&... arguments) {
+  constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
+  if (blocks == 0) return;
+  if (blocks > kMostBlocks) throw std::runtime_error("CUDA: a tensor of too many elements for one launch");
+  start(kernel, blocks, threads, shared_bytes, stream, arguments...);
+}
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -25,11 +25,10 @@ class FoldLoop {
   static std::int64_t run(const RoleView& view, std::int64_t first, std::int64_t count,
                           const float* contribution, const FoldArgs& args, double* square_sums) {
     Waiting<Of, kChunk> waiting;
-    const std::int64_t whole = count / kPiece * kPiece;
+    const std::int64_t whole = count / kChunk * kChunk;
     for (std::int64_t at = 0; at < whole; at += kChunk) {
-      const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));
-      double* sums = square_sums == nullptr ? nullptr : square_sums + at / kPiece;
-      if (!fold_chunk(view, first + at, elements, contribution + at, args, sums, waiting)) return at;
+      double* sums = square_sums == nullptr ? nullptr : square_sums + at / kChunk;
+      if (!fold_chunk(view, first + at, contribution + at, args, sums, waiting)) return at;
     }
     return whole;
   }
@@ -37,14 +36,14 @@ class FoldLoop {
  private:
   using Of = FusedRole<Role::kAccumulator, kCodec>;
   static constexpr int kChunk = static_cast<int>(kPiece);
-  static_assert(kChunk % kPiece == 0 && kPiece % Of::kBlock == 0);
+  static_assert(kChunk % Of::kBlock == 0);
 
   // False: nothing was written, for some sum is not storable.
-  static bool fold_chunk(const RoleView& view, std::int64_t at, int elements, const float* contribution,
+  static bool fold_chunk(const RoleView& view, std::int64_t at, const float* contribution,
                          const FoldArgs& args, double* sums, Waiting<Of, kChunk>& waiting) {
-    waiting.begin(view, args.noise, at, elements);
+    waiting.begin(view, args.noise, at, kChunk);
     const Number scale(args.scale);
-    for (int begin = 0; begin < elements; begin += kGroup) {
+    for (int begin = 0; begin < kChunk; begin += kGroup) {
       Lane<Of> lane(view, waiting.room, at, begin, 0, {});
 #pragma GCC unroll 4
       for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
@@ -54,16 +53,16 @@ class FoldLoop {
       }
       lane.keep_most(waiting.most + begin / Of::kPart);
     }
-    if (!waiting.is_storable(elements)) return false;
-    if (sums != nullptr) square_sums(waiting.room.values, elements, sums);
+    if (!waiting.is_storable(kChunk)) return false;
+    if (sums != nullptr) square_sums(waiting.room.values, kChunk, sums);
     if constexpr (Of::kIsPacked) {
       const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
       const auto next = [&](const Codec& codec, float largest, std::uint16_t old) {
         return in_momentum ? next_step(codec, largest, old) : next_accumulator_step(codec, largest, old);
       };
-      waiting.choose_steps(next, view, at, elements, [](int) {});
+      waiting.choose_steps(next, view, at, kChunk, [](int) {});
     }
-    waiting.store(view, at, elements);
+    waiting.store(view, at, kChunk);
     return true;
   }
 };

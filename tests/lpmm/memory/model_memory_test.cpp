@@ -119,6 +119,17 @@ TEST(ModelMemory, UpdatesAreCountedApartFromSteps) {
   EXPECT_EQ(bytes[0], bytes[1]);
 }
 
+// The room for its result is that of the step's folds.
+TEST(ModelMemory, RefusesAnInitialValueInAStep) {
+  CpuDevice device(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
+  initialize(memory);
+  memory.begin_step(1);
+  EXPECT_THROW(initialize(memory), UsageError);
+  memory.commit(0.01);
+  initialize(memory);
+}
+
 TEST(ModelMemory, AStepCanBeFailedFromOutside) {
   CpuDevice device(1);
   ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
