@@ -23,8 +23,13 @@ class CpuDevice : public Device {
   explicit CpuDevice(int threads = 0);
 
   std::string_view name() const override { return "cpu"; }
+  bool is_host() const override { return true; }
   DeviceMemory allocate(std::int64_t bytes) override;
   DeviceMemory allocate_shared(std::int64_t bytes) override { return allocate(bytes); }
+  void upload(void* to, const void* host, std::int64_t bytes) override;
+  void download(void* host, const void* from, std::int64_t bytes) override;
+  void copy(void* to, const void* from, std::int64_t bytes) override;
+  void fill_with_zeros(void* to, std::int64_t bytes) override;
   void synchronize() override {}
   Pool& host_pool() override { return pool(); }
   int host_threads() const override { return threads_; }
@@ -57,6 +62,10 @@ class CpuDevice : public Device {
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;
   void norm_statistics(const NormShape& shape, const void* x, float* mean, float* variance,
                        void* scratch) override;
+  void norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
+                    float* shift) override;
+  void norm_propose(const NormShape& shape, const float* mean, const float* variance, float* running_mean,
+                    float* running_variance, bool* finite) override;
   void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
                   const void* residual, bool relu, void* y) override;
   void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) override;
@@ -92,10 +101,12 @@ class CpuDevice : public Device {
                           void* scratch) override;
   void embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
                          std::int64_t rows, const float* tokens, const float* positions, void* y) override;
-  void sum_rows(Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
-                const std::int64_t* first, std::int64_t count, float* out) override;
+  void sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups, std::int64_t begin,
+                std::int64_t end, float* out) override;
   void softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
                     const std::int32_t* labels, SoftmaxRow* state) override;
+  void softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
+                      LossResult* result) override;
   void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
                         float scale, const float* log_sums, const std::int32_t* labels, float* logits,
                         void* gradient) override;

@@ -1,8 +1,9 @@
 // Where work runs and the memory it works on lives. Every kernel is a member of a device: declared in the
 // three headers below, implemented in the device's folder.
 //
-// Work is queued and done in order. What a call writes, later calls may read; the host may once it has
-// synchronized. The host is the only device today: it has done the work when the call returns.
+// Work is queued and done in order. What a call writes, later calls may read. All pointers that a kernel
+// takes are of the device's memory; the host reads and writes what is shared, once it has synchronized, and
+// copies the rest. The CPU has done the work when the call returns, and its memory is the host's.
 #pragma once
 
 #include <cstddef>
@@ -36,9 +37,17 @@ class Device : public kernels::PackedKernels,
   Device& operator=(const Device&) = delete;
 
   virtual std::string_view name() const = 0;
+  // Whether its memory is the host's own, so that nothing needs to be copied between them.
+  virtual bool is_host() const = 0;
   // Zeroed, 64-byte aligned; null where there is no memory. Shared memory the host reads and writes too.
   virtual DeviceMemory allocate(std::int64_t bytes) = 0;
   virtual DeviceMemory allocate_shared(std::int64_t bytes) = 0;
+  // Between the host and the device's memory, and within it. The host's bytes may be reused on return; a
+  // download waits for all work queued so far. Ranges may not overlap.
+  virtual void upload(void* to, const void* host, std::int64_t bytes) = 0;
+  virtual void download(void* host, const void* from, std::int64_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
+  virtual void fill_with_zeros(void* to, std::int64_t bytes) = 0;
   // Waits for all work queued so far.
   virtual void synchronize() = 0;
   // Threads of the host, for what is done there: reading, drawing, encoding of initial values. Sizes of

@@ -48,6 +48,15 @@ struct AttentionShape {
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 
+// ---- embedding -------------------------------------------------------------------------------------------
+// Rows of some x that belong to the same row of a matrix, for `count` rows of the matrix.
+struct RowGroups {
+  const std::int32_t* rows = nullptr;     // of x: rows[first[i]], ..., rows[first[i + 1] - 1] are group i
+  const std::int64_t* first = nullptr;    // count + 1
+  const std::int32_t* targets = nullptr;  // the matrix's row of each group, rising
+  std::int64_t count = 0;
+};
+
 // ---- loss ------------------------------------------------------------------------------------------------
 // What is known of one row's softmax after some chunks of its logits.
 struct SoftmaxRow {
@@ -99,16 +108,20 @@ class SequenceKernels {
   // y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
   virtual void embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
                                  std::int64_t rows, const float* tokens, const float* positions, void* y) = 0;
-  // out[i] = sum of rows[first[i]], ..., rows[first[i + 1] - 1] of x, in that order, for i < count.
-  virtual void sum_rows(Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
-                        const std::int64_t* first, std::int64_t count, float* out) = 0;
+  // out[e - begin] for the elements begin, ..., end - 1 of a matrix of rows of `width`: the sum of what
+  // `groups` has of its row, in that order; 0 where it has none.
+  virtual void sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups,
+                        std::int64_t begin, std::int64_t end, float* out) = 0;
 
   // ---- loss ----------------------------------------------------------------------------------------------
-  // Takes in the logits of columns first, ..., first + columns - 1, (rows, columns).
+  // Takes in the logits of columns first, ..., first + columns - 1, (rows, columns); `first` 0 starts anew.
   virtual void softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
                             const std::int32_t* labels, SoftmaxRow* state) = 0;
+  // After all columns: log of the sum of exp(logit) of each row, and the loss of all.
+  virtual void softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+                              float* log_sums, LossResult* result) = 0;
   // gradient <- scale * (softmax - one-hot), of scale * the sum of losses, in `type`; in fp32 it may be
-  // `logits`, which are overwritten. `log_sums` is log of the sum of exp(logit) of each row.
+  // `logits`, which are overwritten. `log_sums` are those of softmax_finish.
   virtual void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
                                 float scale, const float* log_sums, const std::int32_t* labels, float* logits,
                                 void* gradient) = 0;

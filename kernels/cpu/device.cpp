@@ -1,5 +1,7 @@
 #include <sys/mman.h>
 
+#include <cstring>
+
 #include "kernels/cpu.h"
 
 namespace lpmm::kernels {
@@ -20,6 +22,19 @@ DeviceMemory CpuDevice::allocate(std::int64_t bytes) {
 }
 void CpuDevice::release(std::byte* memory, std::int64_t bytes) noexcept {
   munmap(memory, static_cast<std::size_t>(bytes));
+}
+
+void CpuDevice::copy(void* to, const void* from, std::int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+void CpuDevice::upload(void* to, const void* host, std::int64_t bytes) {
+  copy(to, host, bytes);
+}
+void CpuDevice::download(void* host, const void* from, std::int64_t bytes) {
+  copy(host, from, bytes);
+}
+void CpuDevice::fill_with_zeros(void* to, std::int64_t bytes) {
+  if (bytes > 0) std::memset(to, 0, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace lpmm::kernels

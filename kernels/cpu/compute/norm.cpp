@@ -48,6 +48,26 @@ void CpuDevice::norm_statistics(const NormShape& s, const void* x, float* mean, 
   }
 }
 
+void CpuDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
+                             float* shift) {
+  for (int c = 0; c < channels; ++c) {
+    inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kNormEpsilon));
+    scale[c] *= inverse_deviation[c];
+    shift[c] -= mean[c] * scale[c];
+  }
+}
+
+void CpuDevice::norm_propose(const NormShape& s, const float* mean, const float* variance,
+                             float* running_mean, float* running_variance, bool* finite) {
+  const double rows = static_cast<double>(s.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
+  for (int c = 0; c < s.channels; ++c) {
+    running_mean[c] = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * mean[c]);
+    running_variance[c] = static_cast<float>((1 - kNormMomentum) * running_variance[c] +
+                                             kNormMomentum * unbiased * variance[c]);
+    if (!std::isfinite(running_mean[c]) || !std::isfinite(running_variance[c])) *finite = false;
+  }
+}
+
 void CpuDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
                            const void* residual, bool relu, void* y) {
   const std::int64_t row_bytes = s.channels * value_bytes(s.type);

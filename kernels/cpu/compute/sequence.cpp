@@ -2,6 +2,7 @@
 #include "kernels/cpu.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
@@ -98,13 +99,15 @@ void CpuDevice::embedding_forward(Compute type, std::int64_t width, std::int64_t
   });
 }
 
-void CpuDevice::sum_rows(Compute type, std::int64_t width, const void* x, const std::int32_t* rows,
-                         const std::int64_t* first, std::int64_t count, float* out) {
-  pool().for_each(count, [&](std::int64_t i, int) {
-    float* sum = out + i * width;
-    std::fill_n(sum, width, 0.0F);
-    for (std::int64_t j = first[i]; j < first[i + 1]; ++j) {
-      loops::add_row(type, width, bytes_at(x, rows[j] * width * value_bytes(type)), sum);
+void CpuDevice::sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups,
+                         std::int64_t begin, std::int64_t end, float* out) {
+  std::fill_n(out, end - begin, 0.0F);
+  pool().for_each(groups.count, [&](std::int64_t i, int) {
+    const std::int64_t row = groups.targets[i] * width;
+    const std::int64_t from = std::max(row, begin), to = std::min(row + width, end);
+    for (std::int64_t j = groups.first[i]; from < to && j < groups.first[i + 1]; ++j) {
+      const std::int64_t at = groups.rows[j] * width + from - row;
+      loops::add_row(type, to - from, bytes_at(x, at * value_bytes(type)), out + (from - begin));
     }
   });
 }
@@ -114,9 +117,21 @@ void CpuDevice::softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t
                              const std::int32_t* labels, SoftmaxRow* state) {
   for_shards(pool(), rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
+      if (first == 0) state[r] = {};
       loops::softmax_scan(first, columns, logits + r * columns, labels[r], state + r);
     }
   });
+}
+
+void CpuDevice::softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+                               float* log_sums, LossResult* result) {
+  *result = {};
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const double log_sum = state[r].maximum + std::log(state[r].sum);
+    log_sums[r] = static_cast<float>(log_sum);
+    result->sum += log_sum - state[r].target;
+    result->correct += state[r].best == labels[r] ? 1 : 0;
+  }
 }
 
 void CpuDevice::softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
