@@ -31,6 +31,7 @@ class CpuDevice : public Device {
   void copy(void* to, const void* from, std::int64_t bytes) override;
   void fill_with_zeros(void* to, std::int64_t bytes) override;
   void synchronize() override {}
+  Device& host() override { return *this; }
   Pool& host_pool() override { return pool(); }
   int host_threads() const override { return threads_; }
 

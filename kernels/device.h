@@ -50,8 +50,9 @@ class Device : public kernels::PackedKernels,
   virtual void fill_with_zeros(void* to, std::int64_t bytes) = 0;
   // Waits for all work queued so far.
   virtual void synchronize() = 0;
-  // Threads of the host, for what is done there: reading, drawing, encoding of initial values. Sizes of
-  // scratch memory are for so many.
+  // The host as a device: the CPU, which is its own. Sizes of scratch memory are for so many threads of it.
+  virtual Device& host() = 0;
+  // Threads of the host, for what is done there: reading data, drawing initial values.
   virtual Pool& host_pool() = 0;
   virtual int host_threads() const = 0;
 

@@ -108,7 +108,7 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
   const auto model = make_model(config.model);
   ModelMemory memory(model->tensors(), make_policy(kPlainPreset), config.optimizer, t.seed, microbatches,
                      device);
-  Buffers buffers(model->buffers());
+  Buffers buffers(model->buffers(), device);
   model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / microbatches, t.compute, device);
   Prefetcher prefetcher(data, {t.seed, t.batch, microbatches, config.data.augment}, 0, 0);

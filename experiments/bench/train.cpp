@@ -15,7 +15,7 @@ TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Device& 
   const auto& t = config.train;
   const auto model = make_model(config.model);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device);
-  Buffers buffers(model->buffers());
+  Buffers buffers(model->buffers(), device);
   model->initialize(memory, t.seed, {});
   const auto program = model->build(t.batch / t.microbatches, t.compute, device);
   Prefetcher prefetcher(data, {t.seed, t.batch, t.microbatches, config.data.augment}, 0, 0);

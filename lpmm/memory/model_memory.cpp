@@ -11,8 +11,8 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
-#include "lpmm/memory/fold_results.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/shared_results.h"
 
 namespace lpmm {
 namespace {
@@ -34,12 +34,14 @@ struct RunningOffset {
   }
 };
 
-// One fold of the step under way; its result lies in memory that the device writes.
+// One fold of the step under way; its result lies in memory that the device writes. Or a loss.
 struct Folded {
-  int tensor;
+  int tensor;  // -1: a loss
   std::int64_t first, count;
   bool has_square_sum;  // the last fold into the range
   const kernels::FoldResult* result;
+  const kernels::LossResult* loss;
+  bool is_finite() const { return loss != nullptr ? std::isfinite(loss->sum) : result->finite; }
 };
 
 // Counts one tensor; spec_of(role) is null where it has no such role.
@@ -73,7 +75,8 @@ struct ModelMemory::State {
     TensorInfo info;
     bool exempt = false;
     RoleArray<kernels::RoleView> view;
-    TensorStats step_stats, stats;  // of the step under way; since the last take
+    TensorStats* step_stats = nullptr;  // of the step under way, where they are wanted
+    TensorStats stats;                  // since the last take
   };
 
   State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Device& on)
@@ -82,7 +85,9 @@ struct ModelMemory::State {
         seed(run_seed),
         microbatches(k),
         device(on),
-        results(on) {}
+        results(on),
+        losses(on),
+        step_stats(on) {}
 
   std::vector<Tensor> tensors;
   Policy policy;
@@ -91,12 +96,14 @@ struct ModelMemory::State {
   int microbatches;
   Device& device;
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
-  FoldResults results;
+  SharedResults<kernels::FoldResult> results;
+  SharedResults<kernels::LossResult> losses;
+  SharedResults<TensorStats> step_stats;
   std::vector<Folded> folded;
   std::size_t looked_at = 0;  // of `folded`
 
   std::uint32_t step = 0;
-  bool stepping = false, want_stats = false, failed = false, broken = false;
+  bool stepping = false, failed = false, broken = false;
   std::string failure;
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
@@ -170,13 +177,14 @@ void ModelMemory::State::allocate_roles() {
   }
 }
 
-// Whether a fold failed, of those so far; the first one is named.
+// Whether a fold or a loss failed, of those so far; the first one is named.
 void ModelMemory::State::look_at_folds() {
   device.synchronize();
   for (; looked_at < folded.size() && !failed; ++looked_at) {
-    if (folded[looked_at].result->finite) continue;
+    const Folded& f = folded[looked_at];
+    if (f.is_finite()) continue;
     failed = true;
-    failure = tensors[static_cast<std::size_t>(folded[looked_at].tensor)].info.name;
+    failure = f.tensor < 0 ? "the loss" : tensors[static_cast<std::size_t>(f.tensor)].info.name;
   }
 }
 
@@ -300,8 +308,11 @@ void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const flo
     throw UsageError(fmt::format("tensor {}: an initial value in a step", info(tensor).name));
   state_->results.clear();
   bool* storable = &state_->results.next()->finite;
-  state_->device.encode(v, first, static_cast<std::int64_t>(values.size()), values.data(), noise, storable);
-  state_->device.synchronize();
+  Device& device = state_->device;
+  const auto count = std::ssize(values);
+  const DeviceMemory room = allocate(device, room_on(device, 4 * count), "initial values", "a smaller model");
+  device.encode(v, first, count, on_device(device, values.data(), count, room.get()), noise, storable);
+  device.synchronize();
   if (!*storable) {
     throw RunError(
         fmt::format("tensor {}: an initial value is NaN, infinite or above 2^120", info(tensor).name));
@@ -318,6 +329,14 @@ void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uin
   state_->device.decode_bf16(v, first, static_cast<std::int64_t>(out.size()), out.data());
 }
 
+void ModelMemory::read(int tensor, std::int64_t first, std::span<float> out) const {
+  Device& device = state_->device;
+  if (device.is_host()) return decode(tensor, first, out);
+  const DeviceMemory room = allocate(device, std::ssize(out) * 4, "decoded values", "a smaller model");
+  decode(tensor, first, {reinterpret_cast<float*>(room.get()), out.size()});
+  device.download(out.data(), room.get(), std::ssize(out) * 4);
+}
+
 void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   State& s = *state_;
   if (s.broken) {
@@ -331,13 +350,14 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   }
   s.step = step;
   s.stepping = true;
-  s.want_stats = want_stats;
   s.failed = false;
   s.failure.clear();
   s.results.clear();
+  s.losses.clear();
   s.folded.clear();
   s.looked_at = 0;
-  for (State::Tensor& t : s.tensors) t.step_stats = {};
+  s.step_stats.clear();
+  for (State::Tensor& t : s.tensors) t.step_stats = want_stats ? s.step_stats.next() : nullptr;
 }
 
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
@@ -359,10 +379,16 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   args.scale = static_cast<float>(fold_weight(s.policy, s.optimizer, s.updates + 1, s.microbatches));
   args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
   args.want_square_sum = want_sum;
-  if (s.want_stats) args.stats = &t.step_stats.role[Role::kAccumulator];
+  if (t.step_stats != nullptr) args.stats = &t.step_stats->role[Role::kAccumulator];
   kernels::FoldResult* result = s.results.next();
   s.device.fold(v, first, count, gradient.data(), args, result);
-  s.folded.push_back({tensor, first, count, want_sum && count > 0, result});
+  s.folded.push_back({tensor, first, count, want_sum && count > 0, result, nullptr});
+}
+
+kernels::LossResult* ModelMemory::next_loss() {
+  kernels::LossResult* loss = state_->losses.next();
+  state_->folded.push_back({-1, 0, 0, false, nullptr, loss});
+  return loss;
 }
 
 Noise ModelMemory::noise(std::uint32_t tensor, std::uint32_t stream) const {
@@ -401,7 +427,7 @@ StepReport ModelMemory::commit(double learning_rate) {
     if (is_frozen(i)) continue;
     const Rule rule = make_rule(s.optimizer, t.info, learning_rate, s.updates + 1, report.clip_factor,
                                 s.policy.error_feedback, s.last_learning_rate);
-    kernels::UpdateArgs args{t.view, s.noise(i, 0), s.want_stats ? &t.step_stats.role : nullptr};
+    kernels::UpdateArgs args{t.view, s.noise(i, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
     if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
     updates.push_back({rule, args, &s.results.next()->finite});
     updated.push_back(&t);
@@ -418,7 +444,8 @@ StepReport ModelMemory::commit(double learning_rate) {
                       "lower the learning rate, or clip gradients (optimizer.clip_norm)",
                       updated[i]->info.name, s.step));
     }
-    for (const Role r : kEveryRole) updated[i]->stats.role[r] += updated[i]->step_stats.role[r];
+    if (updated[i]->step_stats == nullptr) continue;
+    for (const Role r : kEveryRole) updated[i]->stats.role[r] += updated[i]->step_stats->role[r];
   }
   s.broken = false;
   s.last_learning_rate = learning_rate;

@@ -57,10 +57,12 @@ class ModelMemory {
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   Ledger ledger() const;             // activations, buffers and workspace are 0 here
 
-  // Initial values, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
+  // Initial values, the host's, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);
+  // `out` and, in fold(), `gradient` are memory of the device; the CPU's is the host's.
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
+  void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host
 
   // `step` >= 1 keys the noise and never repeats, failed steps included.
   void begin_step(std::uint32_t step, bool want_stats = false);
@@ -68,9 +70,11 @@ class ModelMemory {
   // last microbatch also yields the exact square sum of the range. After a failure nothing of it persists.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
             int contribution = 0, bool is_last = true);
+  // Room for the loss of a microbatch, which the step fails for where it is not finite; until the next step.
+  kernels::LossResult* next_loss();
   // Noise of the step under way, for other uses than rounding.
   Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
-  bool failed() const;  // waits for the folds so far
+  bool failed() const;  // waits for the work so far
   // Marks the step failed (a loss that is NaN, say).
   void fail(const std::string& why);
   // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.

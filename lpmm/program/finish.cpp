@@ -18,34 +18,33 @@ class ListProgram : public Program {
  public:
   explicit ListProgram(std::unique_ptr<ProgramPlan> plan) : plan_(std::move(plan)) {}
   std::int64_t activation_bytes() const override { return plan_->arena_bytes; }
-  std::int64_t workspace_bytes() const override { return plan_->workspace_bytes; }
+  std::int64_t workspace_bytes() const override {
+    return plan_->workspace_bytes + plan_->host_workspace_bytes;
+  }
   std::int64_t largest_transient_bytes() const override { return plan_->largest_transient_bytes; }
 
-  BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+  PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
     RunState run = begin(memory, &memory, buffers, &buffers, batch, microbatch);
+    run.loss = memory.next_loss();
     if (batch.count != plan_->batch) {
       throw std::logic_error(
           fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
     }
     for (const auto& op : plan_->ops) op->forward(run);
-    if (!std::isfinite(run.result.loss_sum)) {
-      memory.fail("the loss");
-      return run.result;
-    }
     for (const ProgramPlan::Event& event : plan_->after) {
       const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
       run.block = op.block;
       event.replay ? op.forward(run) : op.backward(run);
     }
-    return run.result;
+    return {run.loss, run.labels};
   }
 
   void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state) override {
-    static const Buffers kNone({});
+    const Buffers none({}, memory.device());
     Batch batch;
     batch.count = 1;
     batch.tokens.assign(tokens.begin(), tokens.end());
-    RunState run = begin(memory, nullptr, kNone, nullptr, batch, 0);
+    RunState run = begin(memory, nullptr, none, nullptr, batch, 0);
     run.inference = &state;
     for (const auto& op : plan_->ops) op->forward(run);
     state.position += static_cast<std::int64_t>(tokens.size());
@@ -54,7 +53,8 @@ class ListProgram : public Program {
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
     RunState run = begin(memory, nullptr, buffers, nullptr, batch, 0);
     for (const auto& op : plan_->ops) op->forward(run);
-    return run.result;
+    plan_->device->synchronize();
+    return PendingLoss{run.loss, run.labels}.read();
   }
 
  private:
@@ -73,8 +73,8 @@ class ListProgram : public Program {
             microbatch,
             arena_.get(),
             workspace_.get(),
-            reinterpret_cast<kernels::LossResult*>(loss_.get()),
-            {}};
+            host_workspace_.get(),
+            reinterpret_cast<kernels::LossResult*>(loss_.get())};
   }
   void allocate_all() {
     if (loss_ != nullptr) return;
@@ -82,18 +82,21 @@ class ListProgram : public Program {
     Device& device = *plan_->device;
     arena_.reset();  // of a try that found no memory
     workspace_.reset();
+    host_workspace_.reset();
     arena_ = allocate(device, plan_->arena_bytes, "activations", kAdvice);
     workspace_ = allocate(device, plan_->workspace_bytes, "the workspace", kAdvice);
+    host_workspace_ = allocate(device.host(), plan_->host_workspace_bytes, "the host's workspace", kAdvice);
     // oneDNN writes its machine code on first use and does not survive that there is no room for it. This is
     // more than any program was seen to want, and given back at once.
     constexpr std::int64_t kCode = 32 << 20;
-    allocate(device, kCode, "the machine code of kernels", "a higher limit on address space (ulimit -v)");
+    allocate(device.host(), kCode, "the machine code of kernels",
+             "a higher limit on address space (ulimit -v)");
     loss_ = device.allocate_shared(sizeof(kernels::LossResult));
     if (loss_ == nullptr) throw RunError("no memory for the loss");
   }
 
   std::unique_ptr<ProgramPlan> plan_;
-  DeviceMemory arena_, workspace_, loss_;
+  DeviceMemory arena_, workspace_, host_workspace_, loss_;
 };
 
 // Gives the values that only ops of their own block read a second slot, for their second life in backward.
@@ -163,6 +166,7 @@ void prepare_forward(ProgramPlan& plan) {
     plan.touch(op.saved, i);
     op.prepare(libraries);
     plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
+    plan.host_workspace_bytes = std::max(plan.host_workspace_bytes, op.host_workspace_bytes());
     plan.largest_transient_bytes = std::max(plan.largest_transient_bytes, op.transient_bytes());
   }
 }

@@ -41,8 +41,9 @@ struct RunState {
   int microbatch;
   std::byte* arena;
   std::byte* workspace;
+  std::byte* host_workspace;
   kernels::LossResult* loss;  // shared with the host
-  BatchResult result;
+  std::int64_t labels = 0;    // that the loss is of
   Inference* inference = nullptr;
   int block = -1;  // that is replayed or run backward
 };
@@ -58,6 +59,9 @@ class Op {
   virtual ~Op() = default;
   virtual void prepare(Libraries& /*libraries*/) {}  // before workspace_bytes
   virtual std::int64_t workspace_bytes() const { return 0; }
+  virtual std::int64_t host_workspace_bytes() const {
+    return 0;
+  }  // what the host writes and the device reads
   // The largest piece of a parameter or of its gradient that exists in fp32 at once.
   virtual std::int64_t transient_bytes() const { return 0; }
   // Whether backward leaves out the gradient of what has none: the program's input.

@@ -1,6 +1,7 @@
 #include "lpmm/program/program.h"
 
 #include "lpmm/base/error.h"
+#include "lpmm/memory/device_memory.h"
 
 namespace lpmm {
 
@@ -13,44 +14,50 @@ std::unique_ptr<Program> Model::build_inference(int /*length*/, Compute /*comput
   throw UsageError("this model reads images; only a model of text goes on with one");
 }
 
-Buffers::Buffers(std::vector<BufferInfo> infos) : infos_(std::move(infos)) {
-  offsets_.push_back(0);
+std::int64_t buffer_bytes(std::span<const BufferInfo> infos) {
+  std::int64_t bytes = 0;
+  for (const BufferInfo& info : infos) bytes += 4 * TensorInfo{info.name, info.shape}.elements();
+  return bytes;
+}
+
+Buffers::Buffers(std::vector<BufferInfo> infos, Device& device) : device_(device), infos_(std::move(infos)) {
+  constexpr const char* kAdvice = "a smaller model";
+  const std::int64_t bytes = buffer_bytes(infos_);
+  values_ = allocate(device, bytes, "statistics", kAdvice);
+  proposals_ = allocate(device, bytes, "proposals of statistics", kAdvice);
+  if (infos_.empty()) return;
+  finite_ = device.allocate_shared(std::ssize(infos_));
+  if (finite_ == nullptr) throw RunError("no memory for the results of statistics");
+  std::vector<float> initial;
   for (const BufferInfo& info : infos_) {
-    std::int64_t elements = 1;
-    for (const std::int64_t n : info.shape) elements *= n;
-    offsets_.push_back(offsets_.back() + elements);
-    values_.resize(static_cast<std::size_t>(offsets_.back()), info.initial);
+    offsets_.push_back(std::ssize(initial));
+    initial.resize(initial.size() + static_cast<std::size_t>(TensorInfo{info.name, info.shape}.elements()),
+                   info.initial);
   }
-  proposals_ = values_;
+  offsets_.push_back(std::ssize(initial));
+  device.upload(values_.get(), initial.data(), bytes);
+  begin();
 }
-
-namespace {
-
-template <class T>
-std::span<T> part(T* data, const std::vector<std::int64_t>& offsets, int buffer) {
+std::span<float> Buffers::part(const DeviceMemory& memory, int buffer) const {
   const auto b = static_cast<std::size_t>(buffer);
-  return {data + offsets[b], static_cast<std::size_t>(offsets[b + 1] - offsets[b])};
+  return {reinterpret_cast<float*>(memory.get()) + offsets_[b],
+          static_cast<std::size_t>(offsets_[b + 1] - offsets_[b])};
 }
-
-}  // namespace
-
-std::span<float> Buffers::value(int buffer) {
-  return part(values_.data(), offsets_, buffer);
-}
-std::span<const float> Buffers::value(int buffer) const {
-  return part(values_.data(), offsets_, buffer);
-}
-std::span<float> Buffers::proposal(int buffer) {
-  return part(proposals_.data(), offsets_, buffer);
-}
-std::int64_t Buffers::bytes() const {
-  return static_cast<std::int64_t>(4 * values_.size());
+bool* Buffers::finite(int buffer) const {
+  return reinterpret_cast<bool*>(finite_.get()) + buffer;
 }
 void Buffers::begin() {
-  proposals_ = values_;
+  device_.copy(proposals_.get(), values_.get(), buffer_bytes(infos_));
+  for (std::size_t b = 0; b < infos_.size(); ++b) *finite(static_cast<int>(b)) = true;
 }
 void Buffers::commit() {
-  values_ = proposals_;
+  device_.copy(values_.get(), proposals_.get(), buffer_bytes(infos_));
+}
+std::string Buffers::failed_proposal() const {
+  for (std::size_t b = 0; b < infos_.size(); ++b) {
+    if (!*finite(static_cast<int>(b))) return infos_[b].name;
+  }
+  return "";
 }
 
 }  // namespace lpmm

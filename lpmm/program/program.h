@@ -22,22 +22,29 @@ struct BufferInfo {
   float initial = 0;
 };
 
-// Values of all buffers; a step's proposals are kept apart until they are committed.
+// Of the values; the proposals, workspace of one step, take as many.
+std::int64_t buffer_bytes(std::span<const BufferInfo> infos);
+
+// Values of all buffers, in the device's memory; a step's proposals are kept apart until they are committed.
 class Buffers {
  public:
-  explicit Buffers(std::vector<BufferInfo> infos);
+  Buffers(std::vector<BufferInfo> infos, Device& device);
+  Device& device() const { return device_; }
   const std::vector<BufferInfo>& infos() const { return infos_; }
-  std::span<float> value(int buffer);
-  std::span<const float> value(int buffer) const;
-  std::span<float> proposal(int buffer);
-  std::int64_t bytes() const;  // of the values; the proposals, workspace of one step, take as many
-  void begin();                // proposals <- values
-  void commit();               // values <- proposals
+  std::span<float> value(int buffer) { return part(values_, buffer); }
+  std::span<const float> value(int buffer) const { return part(values_, buffer); }
+  std::span<float> proposal(int buffer) const { return part(proposals_, buffer); }
+  bool* finite(int buffer) const;       // becomes false where a proposal is not
+  void begin();                         // proposals <- values
+  void commit();                        // values <- proposals
+  std::string failed_proposal() const;  // the first that is not finite, or empty; once synchronized
 
  private:
+  std::span<float> part(const DeviceMemory& memory, int buffer) const;
+  Device& device_;
   std::vector<BufferInfo> infos_;
   std::vector<std::int64_t> offsets_;
-  std::vector<float> values_, proposals_;
+  DeviceMemory values_, proposals_, finite_;
 };
 
 struct BatchResult {
@@ -46,23 +53,31 @@ struct BatchResult {
   std::int64_t count = 0;  // of labels: images or tokens
 };
 
+// The same where a device is still to write it: once that is synchronized, and until the next step begins.
+struct PendingLoss {
+  const kernels::LossResult* result = nullptr;
+  std::int64_t count = 0;
+  BatchResult read() const { return {result->sum, result->correct, count}; }
+};
+
 // What generating text keeps between calls: the keys and values of every position so far.
 struct Inference {
-  std::int64_t position = 0;                  // of the next token
-  std::vector<std::vector<std::byte>> cache;  // one per attention op
-  bool all = false;                           // logits of every token, not of the last one alone
-  std::vector<float> logits;                  // (tokens or 1, vocabulary), of the last call
+  std::int64_t position = 0;        // of the next token
+  std::vector<DeviceMemory> cache;  // one per attention op
+  bool all = false;                 // logits of every token, not of the last one alone
+  std::vector<float> logits;        // (tokens or 1, vocabulary), of the last call
 };
 
 class Program {
  public:
   virtual ~Program() = default;
   virtual std::int64_t activation_bytes() const = 0;  // the arena
-  virtual std::int64_t workspace_bytes() const = 0;   // panels, packed weights, partial sums, library scratch
+  virtual std::int64_t workspace_bytes() const = 0;   // panels, packed weights, partial sums, library
+                                                      // scratch, and what of it the host has
   // The largest piece of a parameter or of its gradient that exists in fp32 at once; part of the workspace.
   virtual std::int64_t largest_transient_bytes() const = 0;
   // Forward and backward of one microbatch; gradients are folded into `memory` as they appear.
-  virtual BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
+  virtual PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
   // Forward with running statistics; batch.count <= the program's batch.
   virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) = 0;
   // The next tokens of one sequence, as many as the program was built for (build_inference).

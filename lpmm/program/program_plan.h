@@ -33,7 +33,7 @@ struct ProgramPlan {
   std::vector<std::unique_ptr<Op>> ops;
   std::vector<Event> after;
   std::map<int, int> uses;  // by tensor: ops that share it
-  std::int64_t arena_bytes = 0, workspace_bytes = 0, largest_transient_bytes = 0;
+  std::int64_t arena_bytes = 0, workspace_bytes = 0, host_workspace_bytes = 0, largest_transient_bytes = 0;
 
   int add_slot(std::int64_t bytes) {
     slots.push_back({bytes, -1, -1, 0});

@@ -20,13 +20,14 @@ bool loses(const Codec& codec) {
 
 // The distance between neighbouring values: of `int` the step, of a table about 2 / 2^bits of its range, of
 // bf16 2^-8 of a number of typical `size`.
-double code_size(const kernels::RoleView& v, std::int64_t count, double size) {
+double code_size(Device& device, const kernels::RoleView& v, std::int64_t count, double size) {
   if (v.codec.block == 0) return std::ldexp(size, -8);
-  const std::int64_t blocks = blocks_of(count, v.codec.block);
-  double steps = 0;
-  for (std::int64_t b = 0; b < blocks; ++b) steps += static_cast<double>(bf16_to_float(v.steps[b]));
+  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(count, v.codec.block)));
+  device.download(steps.data(), v.steps, 2 * std::ssize(steps));
+  double sum = 0;
+  for (const std::uint16_t step : steps) sum += static_cast<double>(bf16_to_float(step));
   const double code = v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits);
-  return code * steps / static_cast<double>(blocks);
+  return code * sum / static_cast<double>(steps.size());
 }
 
 void add(LostUpdates& total, double& lost, const std::string& name, double share, std::int64_t elements) {
@@ -63,11 +64,11 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     const kernels::RoleView v = memory.view(i, Role::kParameter);
     if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
-    memory.decode(i, 0, sample);
+    memory.read(i, 0, sample);
     double squares = 0;
     for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
     const double size = std::sqrt(squares / static_cast<double>(sample.size()));
-    const double code = code_size(v, static_cast<std::int64_t>(sample.size()), size);
+    const double code = code_size(memory.device(), v, static_cast<std::int64_t>(sample.size()), size);
     const double update = rule_row(memory.optimizer().rule).typical_move(learning_rate, size);
     const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
     add(total, lost, memory.info(i).name, share, v.elements);

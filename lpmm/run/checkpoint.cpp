@@ -13,6 +13,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/run/checkpoint_files.h"
 
 namespace lpmm {
@@ -65,11 +66,12 @@ Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
   return m;
 }
 
-std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts) {
+std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, Device& device) {
   std::vector<SafetensorsSource> sources;
   for (const StoredPart& part : parts) {
-    sources.push_back(
-        {part.name, part.dtype, part.shape, [bytes = part.bytes](const auto& sink) { sink(bytes); }});
+    sources.push_back({part.name, part.dtype, part.shape, [bytes = part.bytes, &device](const auto& sink) {
+                         download_pieces(device, bytes, sink);
+                       }});
   }
   return sources;
 }
@@ -116,7 +118,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
                       const Json& run) {
   // Parts serve loading too and so point to writable memory; nothing is written through them here.
   const std::vector<StoredPart> parts = parts_of(memory, const_cast<Buffers&>(buffers));
-  const std::vector<SafetensorsSource> sources = sources_of(parts);
+  const std::vector<SafetensorsSource> sources = sources_of(parts, memory.device());
   const Metadata metadata = metadata_of(model, memory);
   make_folder(folder);
   check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)));
@@ -225,7 +227,11 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
     }
     const SavedProgress saved = progress_of(opened.state, path);
     Json run = opened.state.at("run");
-    for (const StoredPart& part : parts) opened.file.read(*opened.file.find(part.name), 0, part.bytes);
+    for (const StoredPart& part : parts) {
+      const SafetensorsEntry& entry = *opened.file.find(part.name);
+      upload_pieces(memory.device(), part.bytes,
+                    [&](std::uint64_t first, auto piece) { opened.file.read(entry, first, piece); });
+    }
     memory.set_progress(static_cast<std::uint32_t>(saved.step), saved.updates, saved.rate);
     return run;
   } catch (const Json::exception& e) {

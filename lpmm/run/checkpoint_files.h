@@ -20,7 +20,7 @@ namespace lpmm {
 constexpr const char* kModelFile = "model.safetensors";
 constexpr const char* kStateFile = "state.json";
 
-// One tensor of the file and the memory it stands for.
+// One tensor of the file and the memory, a device's, that it stands for.
 struct StoredPart {
   std::string name, dtype;
   std::vector<std::int64_t> shape;

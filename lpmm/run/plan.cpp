@@ -25,14 +25,14 @@ Plan make_plan(const Setup& setup, const Model& model) {
   check_groups(config.optimizer, model.tensors());
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
-  const Buffers buffers(model.buffers());
-  plan.ledger.buffers = buffers.bytes();
+
+  plan.ledger.buffers = buffer_bytes(model.buffers());
   const auto device = make_device(config.train.device, config.train.threads);
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device);
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
-  plan.ledger.workspace = program->workspace_bytes() + buffers.bytes();  // a step's proposals
+  plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers;  // a step's proposals
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device->host_threads() * kThreadOverhead;
   const std::int64_t running =

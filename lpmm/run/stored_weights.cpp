@@ -113,7 +113,7 @@ void load_parameters(const std::string& path, ModelMemory& memory) {
       throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
                                  fmt::join(stored->shape, " x "), fmt::join(info.shape, " x ")));
     }
-    weights.read(*stored, memory.device(), [&](std::int64_t first, std::span<const float> values) {
+    weights.read(*stored, memory.device().host(), [&](std::int64_t first, std::span<const float> values) {
       memory.initialize(i, first, values);
     });
   }

@@ -21,7 +21,7 @@ struct StepOptions {
 
 struct StepResult {
   StepReport report;
-  Meter meter;  // of the microbatches that were computed
+  Meter meter;  // of all microbatches, where none failed
   // Of this step: waiting for batches, forward and backward, update.
   double data_seconds = 0, compute_seconds = 0, update_seconds = 0;
   double seconds() const { return data_seconds + compute_seconds + update_seconds; }

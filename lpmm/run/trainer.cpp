@@ -72,7 +72,7 @@ class Run {
         data_(load_data(setup, device_->host_pool())),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
                 config_.train.microbatches, *device_),
-        buffers_(model.buffers()),
+        buffers_(model.buffers(), *device_),
         examples_(config_.train.batch / config_.train.microbatches),
         program_(model.build(examples_, config_.train.compute, *device_)),
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
@@ -409,7 +409,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const auto device = make_device(config.train.device, config.train.threads);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, *device);
-  Buffers buffers(model.buffers());
+  Buffers buffers(model.buffers(), *device);
   load_checkpoint(checkpoint, config.model.name, memory, buffers);
   const auto data = load_data(setup, device->host_pool());
   const int examples = config.train.batch / config.train.microbatches;

@@ -101,7 +101,7 @@ TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
   batch.count = 1;
   batch.tokens.assign(text.begin(), text.end() - 1);
   batch.labels.assign(text.begin() + 1, text.end());
-  Buffers none({});
+  Buffers none({}, imported.device);
   imported.memory.begin_step(1);
   imported.model->build(1, Compute::kFp32, imported.device)->train(imported.memory, none, batch, 0);
   for (int t = 0; t < imported.memory.tensors(); ++t) {
@@ -122,7 +122,7 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
   const ModelConfig config = tiny_model();
   Imported imported(config);
   const std::string checkpoint =
-      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
+      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0);
   gpt_hugging_face().save(StoredWeights(checkpoint), config, path("hf"), imported.device);
   const SafetensorsFile first(kTiny), second(path("hf/model.safetensors"));
   ASSERT_EQ(first.entries().size(), second.entries().size());
@@ -229,7 +229,7 @@ TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
   const ModelConfig config = tiny_model();
   Imported imported(config);
   const std::string checkpoint =
-      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}), {{"x", 1}}, 0);
+      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0);
   const auto model = make_model(config);
   ModelMemory packed(model->tensors(), make_policy("lpmm"), {}, 1, 1, imported.device);
   load_parameters(checkpoint, packed);

@@ -120,7 +120,7 @@ int run_import(const ImportArguments& o) {
     config.data.text.tokenizer = tokenizer["kind"].get<std::string>();
   }
   const std::string checkpoint = save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory,
-                                                 Buffers(model->buffers()), state, 0);
+                                                 Buffers(model->buffers(), device), state, 0);
   write_text(out.config.string(), sealed_config(config));
   ordered_json answer = {{"checkpoint", checkpoint}, {"parameters", memory.ledger().parameters}};
   for (const auto& [key, value] : config.model.settings) {

@@ -56,7 +56,7 @@ LoadedModel::LoadedModel(const std::string& path, int threads)
       model(make_model(config.model)),
       memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,
              device) {
-  Buffers none(model->buffers());
+  Buffers none(model->buffers(), device);
   load_checkpoint(checkpoint, config.model.name, memory, none);
 }
 

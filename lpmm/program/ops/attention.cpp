@@ -4,6 +4,7 @@
 
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/program/ops/dropout.h"
 #include "lpmm/program/program_plan.h"
 
@@ -27,10 +28,16 @@ class AttentionOp : public Op {
     Device& device = run.memory.device();
     if (Inference* state = run.inference; state != nullptr) {
       if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
-      std::vector<std::byte>& cache = state->cache[index_];
-      cache.resize(static_cast<std::size_t>((state->position + shape_.length) * 2 * shape_.width() *
-                                            value_bytes(plan->compute)));
-      device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.data(), data(run, output),
+      if (state->position + shape_.length > longest_) {
+        throw RunError(fmt::format("{} tokens after {} others: the model has {} positions", shape_.length,
+                                   state->position, longest_));
+      }
+      DeviceMemory& cache = state->cache[index_];
+      if (cache == nullptr) {
+        cache = allocate(device, longest_ * 2 * shape_.width() * value_bytes(plan->compute),
+                         "keys and values", "a model of fewer positions");
+      }
+      device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.get(), data(run, output),
                               run.workspace);
       return;
     }

@@ -1,7 +1,5 @@
 #include "lpmm/program/ops/batch_norm.h"
 
-#include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 #include "kernels/compute.h"
@@ -13,9 +11,6 @@ namespace lpmm {
 using kernels::aligned;
 
 namespace {
-
-constexpr double kMomentum = 0.1;  // of running statistics
-constexpr double kEpsilon = 1e-5;
 
 class NormOp : public Op {
  public:
@@ -37,18 +32,17 @@ class NormOp : public Op {
     if (run.proposals != nullptr) {
       device.norm_statistics(shape_, data(run, inputs[0]), mean, variance,
                              pieces.take(plan->device->norm_scratch_bytes(shape_)));
-      propose(*run.proposals, mean, variance);
+      Buffers& buffers = *run.proposals;
+      // A later microbatch builds on the earlier one's proposal.
+      device.norm_propose(shape_, mean, variance, buffers.proposal(mean_).data(),
+                          buffers.proposal(variance_).data(), buffers.finite(mean_));
     } else {
-      std::copy_n(run.buffers.value(mean_).data(), n, mean);
-      std::copy_n(run.buffers.value(variance_).data(), n, variance);
+      device.copy(mean, run.buffers.value(mean_).data(), 4 * n);
+      device.copy(variance, run.buffers.value(variance_).data(), 4 * n);
     }
     run.memory.decode(weight_, 0, span_of(scale, n));
     run.memory.decode(bias_, 0, span_of(shift, n));
-    for (std::int64_t c = 0; c < n; ++c) {
-      variance[c] = static_cast<float>(1 / std::sqrt(variance[c] + kEpsilon));
-      scale[c] *= variance[c];
-      shift[c] -= mean[c] * scale[c];
-    }
+    device.norm_prepare(shape_.channels, mean, variance, scale, shift);
     device.norm_apply(shape_, data(run, inputs[0]), scale, shift,
                       inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
   }
@@ -81,16 +75,6 @@ class NormOp : public Op {
   }
 
  private:
-  // Running statistics take the unbiased variance; a later microbatch builds on the earlier one's proposal.
-  void propose(Buffers& buffers, const float* mean, const float* variance) const {
-    const double rows = static_cast<double>(shape_.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
-    const auto running_mean = buffers.proposal(mean_), running_variance = buffers.proposal(variance_);
-    for (std::size_t c = 0; c < running_mean.size(); ++c) {
-      running_mean[c] = static_cast<float>((1 - kMomentum) * running_mean[c] + kMomentum * mean[c]);
-      running_variance[c] =
-          static_cast<float>((1 - kMomentum) * running_variance[c] + kMomentum * unbiased * variance[c]);
-    }
-  }
   kernels::NormShape shape_;
   bool relu_;
   int weight_, bias_, mean_, variance_;

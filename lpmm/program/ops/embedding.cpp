@@ -8,6 +8,7 @@
 #include "kernels/compute.h"
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/program/panelled_weight.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -36,20 +37,25 @@ class EmbeddingOp : public Op {
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
+  std::int64_t host_workspace_bytes() const override {
+    return largest_layout([&](Pieces& p) { lay_out_ids(p); }, [&](Pieces& p) { lay_out_groups(p); });
+  }
   std::int64_t transient_bytes() const override {
     const std::int64_t places = has_positions() ? length_ * width_ : 0;
-    return 4 * std::max({panel_ * width_, places, window_rows() * width_, kWindow, position_floats()});
+    return 4 * std::max({panel_ * width_, places, kWindow, position_floats()});
   }
 
   void forward(RunState& run) const override {
-    Pieces pieces(run.workspace);
+    Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Forward f = lay_out_forward(pieces);
-    read_tokens(run, f.ids);
-    if (has_positions()) decode_positions(run, f);
+    const Ids host = lay_out_ids(host_pieces);
+    read_tokens(run, host.tokens);
     Device& device = run.memory.device();
+    const std::int32_t* ids = on_device(device, host.tokens, rows_, f.tokens);
+    if (has_positions()) decode_positions(run, host, f);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
-      device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, f.ids + first, n, f.rows);
+      device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, ids + first, n, f.rows);
       std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
       if (has_positions()) {
         device.embedding_forward(plan->compute, width_, length_, first, n, f.rows, f.positions, out);
@@ -60,45 +66,44 @@ class EmbeddingOp : public Op {
   }
 
   void backward(RunState& run) const override {
-    Pieces pieces(run.workspace);
+    Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Backward b = lay_out_backward(pieces);
-    if (has_positions()) fold_positions(run, b);
-    if (run.gradients->is_frozen(tokens_.tensor)) return;
-    // Token: its rows in order.
-    const auto token = [&](std::int64_t i) { return run.batch.tokens[static_cast<std::size_t>(b.order[i])]; };
-    std::iota(b.order, b.order + rows_, 0);
-    std::sort(b.order, b.order + rows_, [&](std::int32_t i, std::int32_t j) {
-      const std::int32_t a = run.batch.tokens[static_cast<std::size_t>(i)],
-                         c = run.batch.tokens[static_cast<std::size_t>(j)];
-      return a != c ? a < c : i < j;
-    });
-    std::int64_t groups = 0;
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      if (i == 0 || token(i) != token(i - 1)) b.first[groups++] = i;
-    }
-    b.first[groups] = rows_;
-    fold_groups(run, b, groups);
+    const Groups host = lay_out_groups(host_pieces);
+    if (has_positions()) fold_positions(run, host, b);
+    if (!run.gradients->is_frozen(tokens_.tensor)) fold_tokens(run, host, b);
   }
 
  private:
+  // What the host makes of a batch, and room for it where a device has memory of its own.
+  struct Ids {
+    std::int32_t *tokens, *positions;
+  };
+  struct Groups {
+    std::int32_t* rows;
+    std::int64_t* first;
+    std::int32_t* targets;
+  };
   struct Forward {
     float *rows, *positions;
-    std::int32_t *ids, *places;
+    std::byte *tokens, *places;
   };
   struct Backward {
-    float *rows, *range, *positions;
-    std::int32_t* order;
-    std::int64_t* first;
+    float *range, *positions;
+    std::byte *rows, *first, *targets;
   };
+  Ids lay_out_ids(Pieces& p) const { return {integers(p, rows_), integers(p, length_)}; }
+  Groups lay_out_groups(Pieces& p) const {
+    return {integers(p, rows_), reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1))), integers(p, rows_)};
+  }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.floats(panel_ * width_), p.floats(has_positions() ? length_ * width_ : 0), ids_room(p, rows_),
-            ids_room(p, length_)};
+    return {p.floats(panel_ * width_), p.floats(has_positions() ? length_ * width_ : 0),
+            p.take(room_on(*plan->device, 4 * rows_)), p.take(room_on(*plan->device, 4 * length_))};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {p.floats(window_rows() * width_), p.floats(kWindow), p.floats(position_floats()),
-            ids_room(p, rows_), reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1)))};
+    return {p.floats(kWindow), p.floats(position_floats()), p.take(room_on(*plan->device, 4 * rows_)),
+            p.take(room_on(*plan->device, 8 * (rows_ + 1))), p.take(room_on(*plan->device, 4 * rows_))};
   }
-  static std::int32_t* ids_room(Pieces& p, std::int64_t count) {
+  static std::int32_t* integers(Pieces& p, std::int64_t count) {
     return reinterpret_cast<std::int32_t*>(p.take(4 * count));
   }
 
@@ -115,29 +120,37 @@ class EmbeddingOp : public Op {
       ids[i] = token;
     }
   }
-  void decode_positions(const RunState& run, const Forward& f) const {
+  void decode_positions(const RunState& run, const Ids& host, const Forward& f) const {
     const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
     if (past + length_ > context_) {
       throw RunError(
           fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
     }
-    std::iota(f.places, f.places + length_, static_cast<std::int32_t>(past));
-    run.memory.device().decode_rows(run.memory.view(positions_, Role::kParameter), width_, f.places, length_,
-                                    f.positions);
+    std::iota(host.positions, host.positions + length_, static_cast<std::int32_t>(past));
+    Device& device = run.memory.device();
+    device.decode_rows(run.memory.view(positions_, Role::kParameter), width_,
+                       on_device(device, host.positions, length_, f.places), length_, f.positions);
+  }
+
+  kernels::RowGroups groups_on_device(Device& device, const Groups& host, std::int64_t count,
+                                      const Backward& b) const {
+    return {on_device(device, host.rows, rows_, b.rows), on_device(device, host.first, count + 1, b.first),
+            on_device(device, host.targets, count, b.targets), count};
   }
   // Position t: its rows in all sequences.
-  void fold_positions(RunState& run, const Backward& b) const {
+  void fold_positions(RunState& run, const Groups& host, const Backward& b) const {
     const std::int64_t sequences = rows_ / length_;
     for (std::int64_t t = 0; t < length_; ++t) {
-      b.first[t] = t * sequences;
+      host.first[t] = t * sequences;
+      host.targets[t] = static_cast<std::int32_t>(t);
       for (std::int64_t s = 0; s < sequences; ++s) {
-        b.order[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
+        host.rows[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
       }
     }
-    b.first[length_] = rows_;
-    run.memory.device().sum_rows(plan->compute, width_, gradient(run, output), b.order, b.first, length_,
-                                 b.positions);
-    std::fill(b.positions + length_ * width_, b.positions + position_floats(), 0.0F);
+    host.first[length_] = rows_;
+    Device& device = run.memory.device();
+    device.sum_rows(plan->compute, width_, gradient(run, output), groups_on_device(device, host, length_, b),
+                    0, position_floats(), b.positions);
     run.gradients->fold(positions_, 0, span_of(b.positions, position_floats()), run.microbatch);
   }
 
@@ -148,36 +161,46 @@ class EmbeddingOp : public Op {
     return std::min(tiles * kernels::kTile, context_ * width_);
   }
 
+  // Token: its rows in order.
+  void fold_tokens(RunState& run, const Groups& host, const Backward& b) const {
+    const auto token = [&](std::int32_t row) { return run.batch.tokens[static_cast<std::size_t>(row)]; };
+    std::iota(host.rows, host.rows + rows_, 0);
+    std::sort(host.rows, host.rows + rows_, [&](std::int32_t i, std::int32_t j) {
+      return token(i) != token(j) ? token(i) < token(j) : i < j;
+    });
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < rows_; ++i) {
+      if (i > 0 && token(host.rows[i]) == token(host.rows[i - 1])) continue;
+      host.targets[count] = token(host.rows[i]);
+      host.first[count++] = i;
+    }
+    host.first[count] = rows_;
+    fold_groups(run, host.targets, groups_on_device(run.memory.device(), host, count, b), b);
+  }
+
   // Groups are summed and folded by windows of the tensor: rows that share a block are always in one fold.
   static constexpr std::int64_t kWindow = 64 * kernels::kTile;
-  std::int64_t window_rows() const { return std::min(kWindow / width_ + 2, rows_); }
 
   // What no token touches adds 0, which changes no code of an accumulator. A momentum that gradients are
   // accumulated in is rounded there, without bias, where its block's step is chosen anew.
-  void fold_groups(RunState& run, const Backward& b, std::int64_t groups) const {
+  void fold_groups(RunState& run, const std::int32_t* targets, const kernels::RowGroups& groups,
+                   const Backward& b) const {
     const kernels::RoleView accumulator = run.memory.view(tokens_.tensor, Role::kAccumulator);
     const std::int64_t unit = std::max<std::int64_t>(kGroup, accumulator.codec.block);
-    const auto row_of = [&](std::int64_t group) {
-      return width_ * run.batch.tokens[static_cast<std::size_t>(b.order[b.first[group]])];
-    };
+    const auto row_of = [&](std::int64_t group) { return width_ * targets[group]; };
     std::int64_t done = 0;  // elements
-    for (std::int64_t i = 0; i < groups;) {
+    for (std::int64_t i = 0; i < groups.count;) {
       const std::int64_t start = std::max(done, row_of(i));
       const std::int64_t window_end = (start / kWindow + 1) * kWindow;
       std::int64_t last = i;
-      while (last + 1 < groups && row_of(last + 1) < window_end) ++last;
+      while (last + 1 < groups.count && row_of(last + 1) < window_end) ++last;
       const std::int64_t last_end = row_of(last) + width_;
       const std::int64_t begin = start / unit * unit;
       const std::int64_t end =
           std::min({window_end, (last_end + unit - 1) / unit * unit, accumulator.elements});
-      run.memory.device().sum_rows(plan->compute, width_, gradient(run, output), b.order, b.first + i,
-                                   last + 1 - i, b.rows);
-      std::fill_n(b.range, end - begin, 0.0F);
-      for (std::int64_t g = i; g <= last; ++g) {
-        const std::int64_t row = row_of(g), from = std::max(row, begin), to = std::min(row + width_, end);
-        std::copy(b.rows + (g - i) * width_ + (from - row), b.rows + (g - i) * width_ + (to - row),
-                  b.range + (from - begin));
-      }
+      run.memory.device().sum_rows(plan->compute, width_, gradient(run, output),
+                                   {groups.rows, groups.first + i, groups.targets + i, last + 1 - i}, begin,
+                                   end, b.range);
       run.gradients->fold(tokens_.tensor, begin, span_of(b.range, end - begin), run.microbatch,
                           plan->contribution(tokens_), tokens_.place == 0);
       done = end;

@@ -1,8 +1,7 @@
 #include "lpmm/program/ops/input.h"
 
-#include <cstring>
-
 #include "kernels/compute.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/program/program_plan.h"
 
 namespace lpmm {
@@ -11,12 +10,15 @@ namespace {
 class InputOp : public Op {
  public:
   explicit InputOp(std::int64_t values) : values_(values) {}
+  std::int64_t workspace_bytes() const override { return room_on(*plan->device, 4 * plan->batch * values_); }
   void forward(RunState& run) const override {
     const std::int64_t count = run.batch.count * values_, all = plan->batch * values_;
     std::byte* out = data(run, output);
-    run.memory.device().from_float(plan->compute, count, run.batch.images.data(), out);
+    Device& device = run.memory.device();
+    device.from_float(plan->compute, count, on_device(device, run.batch.images.data(), count, run.workspace),
+                      out);
     const std::int64_t b = kernels::value_bytes(plan->compute);
-    std::memset(out + count * b, 0, static_cast<std::size_t>((all - count) * b));
+    device.fill_with_zeros(out + count * b, (all - count) * b);
   }
   void backward(RunState& /*run*/) const override {}
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/sequence.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/program/panelled_weight.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -40,20 +41,13 @@ class TokenLossOp : public Op {
     Device& device = run.memory.device();
     const std::int64_t rows = run.batch.count * length_;
     check_labels(run.batch, rows, weight_.rows());
-    std::fill_n(f.state, rows, kernels::SoftmaxRow{});
+    const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows, f.labels);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
-      device.softmax_scan(rows, first, columns, f.logits, run.batch.labels.data(), f.state);
+      device.softmax_scan(rows, first, columns, f.logits, labels, f.state);
     });
-    auto* log_sums = reinterpret_cast<float*>(saved_data(run));
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const kernels::SoftmaxRow& s = f.state[r];
-      const double log_sum = s.maximum + std::log(s.sum);
-      log_sums[r] = static_cast<float>(log_sum);
-      run.result.loss_sum += log_sum - s.target;
-      run.result.correct += s.best == run.batch.labels[static_cast<std::size_t>(r)] ? 1 : 0;
-    }
-    run.result.count += rows;
+    device.softmax_finish(rows, f.state, labels, reinterpret_cast<float*>(saved_data(run)), run.loss);
+    run.labels = rows;
   }
 
   void backward(RunState& run) const override {
@@ -62,12 +56,13 @@ class TokenLossOp : public Op {
     Device& device = run.memory.device();
     const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
     const float scale = 1.0F / static_cast<float>(rows_);
+    const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows_, b.labels);
     PanelledWeight::Folder folder(weight_, run, b.gradient, plan->contribution(use_), use_.place == 0);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       const std::byte* x = data(run, inputs[0]);
       const std::byte* e = multiply(run, x, rows_, first, columns, b.panel, b.logits, b.matmul);
-      device.softmax_gradient(plan->compute, rows_, first, columns, scale, log_sums, run.batch.labels.data(),
-                              b.logits, b.logit_gradients);
+      device.softmax_gradient(plan->compute, rows_, first, columns, scale, log_sums, labels, b.logits,
+                              b.logit_gradients);
       device.matmul({.m = rows_,
                      .n = width_,
                      .k = columns,
@@ -103,14 +98,14 @@ class TokenLossOp : public Op {
     std::byte* panel;
     float* logits;
     kernels::SoftmaxRow* state;
-    std::byte* matmul;
+    std::byte *labels, *matmul;
   };
   struct Backward {
     std::byte* panel;
     float* logits;
     void* logit_gradients;
     float *dx, *gradient;
-    std::byte* matmul;
+    std::byte *labels, *matmul;
   };
   // Logits of all rows, or of the last one.
   void infer(RunState& run) const {
@@ -120,10 +115,12 @@ class TokenLossOp : public Op {
     const std::int64_t rows = state.all ? rows_ : 1, vocabulary = weight_.rows();
     const std::byte* x = data(run, inputs[0]) + (rows_ - rows) * width_ * value_bytes(plan->compute);
     state.logits.resize(static_cast<std::size_t>(rows * vocabulary));
+    std::vector<float> panel(static_cast<std::size_t>(rows * weight_.panel_rows()));
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, x, rows, first, columns, f.panel, f.logits, f.matmul);
+      run.memory.device().download(panel.data(), f.logits, 4 * rows * columns);
       for (std::int64_t r = 0; r < rows; ++r) {
-        std::copy_n(f.logits + r * columns, columns, state.logits.data() + r * vocabulary + first);
+        std::copy_n(panel.data() + r * columns, columns, state.logits.data() + r * vocabulary + first);
       }
     });
   }
@@ -133,7 +130,7 @@ class TokenLossOp : public Op {
     return {p.take(weight_.panel_bytes()), logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
                 p.take(rows_ * static_cast<std::int64_t>(sizeof(kernels::SoftmaxRow)))),
-            p.take(weight_.matmul_bytes(rows_, *plan->device))};
+            p.take(room_on(*plan->device, 4 * rows_)), p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
   Backward lay_out_backward(Pieces& p) const {
     std::byte* panel = p.take(weight_.panel_bytes());
@@ -144,6 +141,7 @@ class TokenLossOp : public Op {
             in_place ? logits : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows())),
             p.floats(rows_ * width_),
             p.floats(weight_.gradient_floats()),
+            p.take(room_on(*plan->device, 4 * rows_)),
             p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
   // logits <- x times rows first..first+columns-1 of the weight, which are returned.

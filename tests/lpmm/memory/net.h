@@ -24,7 +24,7 @@ struct Net {
     forward(builder);
     memory = std::make_unique<ModelMemory>(builder.tensors(), make_policy(preset), optimizer, 1, microbatches,
                                            device);
-    buffers = std::make_unique<Buffers>(builder.buffers());
+    buffers = std::make_unique<Buffers>(builder.buffers(), device);
     for (int t = 0; t < memory->tensors(); ++t) {
       std::mt19937 generator(static_cast<unsigned>(t) + 10);
       std::normal_distribution<float> normal;
@@ -48,7 +48,7 @@ struct Net {
   double run(const Batch& batch) {
     buffers->begin();
     memory->begin_step(++step);
-    const BatchResult result = program->train(*memory, *buffers, batch, 0);
+    const BatchResult result = program->train(*memory, *buffers, batch, 0).read();
     return result.loss_sum / static_cast<double>(result.count);
   }
   Floats gradient(int tensor) {

@@ -111,7 +111,8 @@ std::vector<Floats> short_run(Compute compute, int threads) {
     net.memory->begin_step(step);
     for (int m = 0; m < 2; ++m) {
       const Batch batch = random_batch(12, 192, 5, 10 * step + static_cast<unsigned>(m));
-      all.push_back({static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).loss_sum)});
+      all.push_back(
+          {static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).read().loss_sum)});
     }
     EXPECT_TRUE(net.memory->commit(0.1).applied);
     net.buffers->commit();
@@ -221,7 +222,7 @@ TEST(Program, NanLossFailsTheStepAndChangesNothing) {
     net.program->train(*net.memory, *net.buffers, batch, 0);
     EXPECT_FALSE(net.memory->failed());
     batch.images[100] = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_TRUE(std::isnan(net.program->train(*net.memory, *net.buffers, batch, 1).loss_sum));
+    EXPECT_TRUE(std::isnan(net.program->train(*net.memory, *net.buffers, batch, 1).read().loss_sum));
     EXPECT_TRUE(net.memory->failed());
     const StepReport report = net.memory->commit(0.1);
     EXPECT_FALSE(report.applied);

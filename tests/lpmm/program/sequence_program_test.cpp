@@ -347,7 +347,8 @@ std::vector<Floats> short_run(Shape shape, int threads) {
     net.memory->begin_step(step);
     for (int m = 0; m < 2; ++m) {
       const Batch batch = random_tokens(3, shape, step * 2 + static_cast<unsigned>(m));
-      all.push_back({static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).loss_sum)});
+      all.push_back(
+          {static_cast<float>(net.program->train(*net.memory, *net.buffers, batch, m).read().loss_sum)});
     }
     EXPECT_TRUE(net.memory->commit(0.01).applied);
   }
@@ -399,7 +400,8 @@ TEST(SequenceProgram, DropoutIsForTrainingAlone) {
   for (std::uint32_t step = 1; step <= 2; ++step) {
     dropping.memory->begin_step(step);
     for (int m = 0; m < 2; ++m) {
-      losses.push_back(dropping.program->train(*dropping.memory, *dropping.buffers, batch, m).loss_sum);
+      losses.push_back(
+          dropping.program->train(*dropping.memory, *dropping.buffers, batch, m).read().loss_sum);
     }
     dropping.memory->commit(0);
   }

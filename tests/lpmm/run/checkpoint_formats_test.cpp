@@ -22,7 +22,7 @@ OptimizerConfig usual_adamw() {
 struct OneWeight {
   CpuDevice device{1};
   ModelMemory memory;
-  Buffers buffers{{}};
+  Buffers buffers{{}, device};
 
   explicit OneWeight(const Policy& policy)
       : memory({{"weight", {7, kElements / 7}}}, policy, usual_adamw(), 5, 1, device) {

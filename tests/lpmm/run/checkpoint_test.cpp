@@ -36,7 +36,7 @@ const std::vector<BufferInfo> kBuffers = {{"bn.mean", {4}, 0.0F}, {"bn.variance"
 struct Trained {
   CpuDevice device{2};
   ModelMemory memory;
-  Buffers buffers{kBuffers};
+  Buffers buffers{kBuffers, device};
 
   explicit Trained(const std::string& preset, int steps = 3, std::vector<TensorInfo> tensors = kSaved,
                    RuleName rule = "adamw")

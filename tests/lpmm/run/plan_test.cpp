@@ -26,9 +26,8 @@ TEST(Plan, LedgerIsWhatTheMemoryTakes) {
                          "memory.override=[{pattern='head.bias', "
                          "parameter='int8:block64'}]"}});
       const Ledger planned = make_plan(config, model).ledger;
-      Buffers buffers(model.buffers());
       Ledger real = ModelMemory(model.tensors(), config.policy, config.optimizer, 1, 1, device).ledger();
-      real.buffers = buffers.bytes();
+      real.buffers = buffer_bytes(model.buffers());
       EXPECT_EQ(planned.parameters, real.parameters);
       EXPECT_EQ(planned.role_codes, real.role_codes);
       EXPECT_EQ(planned.role_steps, real.role_steps);

@@ -31,19 +31,20 @@ class TinyProgram : public Program {
   std::int64_t workspace_bytes() const override { return kTinyFeatures * kTinyClasses * 8; }
   std::int64_t largest_transient_bytes() const override { return kTinyFeatures * kTinyClasses * 4; }
 
-  BatchResult train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+  PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
     std::vector<float> weight_gradient(kTinyFeatures * kTinyClasses), bias_gradient(kTinyClasses);
     const BatchResult result = pass(memory, buffers, batch, &weight_gradient, &bias_gradient);
+    kernels::LossResult* loss = memory.next_loss();
+    *loss = {result.loss_sum, result.correct};
     for (std::size_t i = 0; i < kTinyFeatures; ++i) {
       float& mean = buffers.proposal(0)[i];
       mean = 0.9F * mean + 0.1F * last_features_[i];
     }
-    if (hooks_.poison_buffer && hooks_.poison_buffer())
-      buffers.proposal(0)[5] = std::numeric_limits<float>::infinity();
+    if (hooks_.poison_buffer && hooks_.poison_buffer()) *buffers.finite(0) = false;
     if (hooks_.poison && hooks_.poison()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
     memory.fold(1, 0, bias_gradient, microbatch);
     memory.fold(0, 0, weight_gradient, microbatch);
-    return result;
+    return {loss, result.count};
   }
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
     BatchResult result = pass(memory, buffers, batch, nullptr, nullptr);
