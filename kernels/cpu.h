@@ -22,8 +22,10 @@ class CpuDevice : public Device {
   // with the first work.
   explicit CpuDevice(int threads = 0);
 
-  std::string_view name() const override { return "cpu"; }
+  static constexpr std::string_view kName = "cpu";
+  std::string_view name() const override { return kName; }
   bool is_host() const override { return true; }
+  std::string compute_library() const override { return cpu_library(); }
   DeviceMemory allocate(std::int64_t bytes) override;
   DeviceMemory allocate_shared(std::int64_t bytes) override { return allocate(bytes); }
   void upload(void* to, const void* host, std::int64_t bytes) override;

@@ -1,55 +1,23 @@
-// What kernels/cuda.h declares, where CUDA is not built in.
+// The GPU, where CUDA is not built in.
 #include <stdexcept>
 
-#include "kernels/cuda.h"
+#include "kernels/cuda/gpu/gpu.h"
 
-namespace lpmm::kernels::cuda {
+namespace lpmm::kernels {
 namespace {
 
 constexpr const char* kWhy = "this lpmm was built without CUDA; build it where nvcc 12 or newer is found";
 
-[[noreturn]] void refuse() {
-  throw std::runtime_error(kWhy);
-}
-
 }  // namespace
 
-const char* unavailable() {
-  return kWhy;
+std::unique_ptr<Device> make_gpu(int) {
+  throw std::runtime_error(kWhy);
 }
-void* allocate(std::int64_t) {
-  refuse();
+bool gpu_is_there() {
+  return false;
 }
-void release(void*) noexcept {}
-void upload(void*, const void*, std::int64_t) {
-  refuse();
-}
-void download(void*, const void*, std::int64_t) {
-  refuse();
-}
-void encode(const RoleView&, std::int64_t, std::int64_t, const float*, const Noise&, bool*, Stream) {
-  refuse();
-}
-void decode(const RoleView&, std::int64_t, std::int64_t, float*, Stream) {
-  refuse();
-}
-void decode_bf16(const RoleView&, std::int64_t, std::int64_t, std::uint16_t*, Stream) {
-  refuse();
-}
-void decode_rows(const RoleView&, std::int64_t, const std::int32_t*, std::int64_t, float*, Stream) {
-  refuse();
-}
-void fold(const RoleView&, std::int64_t, std::int64_t, const float*, const FoldArgs&, FoldResult*, Stream) {
-  refuse();
-}
-void square_sum(const RoleView&, std::int64_t, std::int64_t, double*, Stream) {
-  refuse();
-}
-void clear(const RoleView&, Stream) {
-  refuse();
-}
-void update(const TensorUpdate&, Stream) {
-  refuse();
+BackendInfo gpu_backend() {
+  return {.name = kGpu, .why_not = kWhy};
 }
 
-}  // namespace lpmm::kernels::cuda
+}  // namespace lpmm::kernels

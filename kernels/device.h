@@ -9,7 +9,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/compute.h"
 #include "kernels/packed.h"
@@ -37,8 +40,10 @@ class Device : public kernels::PackedKernels,
   Device& operator=(const Device&) = delete;
 
   virtual std::string_view name() const = 0;
-  // Whether its memory is the host's own, so that nothing needs to be copied between them.
+  // Whether the host reads and writes its memory, so that nothing needs to be copied between them.
   virtual bool is_host() const = 0;
+  // What multiplies matrices and on what, for the record: results' last bits depend on it.
+  virtual std::string compute_library() const = 0;
   // Zeroed, 64-byte aligned; null where there is no memory. Shared memory the host reads and writes too.
   virtual DeviceMemory allocate(std::int64_t bytes) = 0;
   virtual DeviceMemory allocate_shared(std::int64_t bytes) = 0;
@@ -48,6 +53,9 @@ class Device : public kernels::PackedKernels,
   virtual void download(void* host, const void* from, std::int64_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
   virtual void fill_with_zeros(void* to, std::int64_t bytes) = 0;
+  // What of its memory is free, and what it takes of it for itself, about; nothing where that is the host's.
+  virtual std::optional<std::int64_t> available_memory() { return {}; }
+  virtual std::optional<std::int64_t> own_bytes() const { return {}; }
   // Waits for all work queued so far.
   virtual void synchronize() = 0;
   // The host as a device: the CPU, which is its own. Sizes of scratch memory are for so many threads of it.
@@ -62,10 +70,24 @@ class Device : public kernels::PackedKernels,
   virtual void release(std::byte* memory, std::int64_t bytes) noexcept = 0;
 };
 
-// The devices that a run may name.
-inline constexpr std::string_view kDeviceNames[] = {"cpu", "cuda-emulated"};
-// Threads of the host as in CpuDevice. Throws std::invalid_argument where there is no such device.
+// The devices that a run may name. "auto" is the first of the others that is there, "cuda" or "cpu".
+inline constexpr std::string_view kAutoDevice = "auto";
+inline constexpr std::string_view kDeviceNames[] = {kAutoDevice, "cpu", "cuda", "cuda-emulated"};
+// Threads of the host as in CpuDevice. Throws std::invalid_argument where there is no such device, and
+// std::runtime_error where this program has it not built in.
 std::unique_ptr<Device> make_device(std::string_view name, int threads);
+
+// A device by name, as this program and this machine have it.
+struct BackendInfo {
+  std::string_view name;
+  bool is_built = false;
+  std::string why_not = {};  // empty where it can be used
+  std::string device = {}, compute_capability = {};
+  std::int64_t memory_bytes = 0;  // of its own; 0: the host's
+  std::vector<std::string> libraries = {};
+  bool is_available() const { return why_not.empty(); }
+};
+std::vector<BackendInfo> backends();
 
 inline void ReleaseMemory::operator()(std::byte* memory) const {
   device->release(memory, bytes);

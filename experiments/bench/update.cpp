@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <limits>
-#include <memory>
-#include <new>
 #include <optional>
 
 #include <fmt/format.h>
 
-#include "kernels/cpu.h"
+#include "experiments/bench/ceilings.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
-#include "lpmm/base/process.h"
+#include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/panelled_weight.h"
@@ -24,47 +20,32 @@
 namespace lpmm {
 namespace {
 
-constexpr std::int64_t kCopyBytes = std::int64_t{2} << 30;
 constexpr int kRepetitions = 3;
 constexpr std::int64_t kFill = 1 << 18;  // elements made at once when a tensor is filled
 
 template <class Body>
-double seconds(const Body& body) {
+double seconds(Device& device, const Body& body) {
+  device.synchronize();
   const auto start = std::chrono::steady_clock::now();
   body();
+  device.synchronize();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-template <class T>
-using Buffer = std::unique_ptr<T[], decltype(&std::free)>;
-
-template <class T>
-Buffer<T> allocate(std::int64_t count) {
-  const auto bytes = (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64;
-  const std::int64_t available = available_memory();
-  auto* p = bytes > static_cast<std::size_t>(available)
-                ? nullptr
-                : static_cast<T*>(std::aligned_alloc(64, std::max<std::size_t>(bytes, 64)));
-  if (p == nullptr) {
-    throw RunError(fmt::format("bench: {} bytes are needed at once, {} are available; use fewer elements",
-                               bytes, available));
-  }
-  return {p, &std::free};
+DeviceMemory allocate(Device& device, std::int64_t bytes) {
+  return allocate(device, bytes, "a benchmark", "fewer elements (--elements)");
 }
 
 // One role of a tensor in memory of its own.
 struct OwnedRole {
-  Buffer<std::uint8_t> codes;
-  Buffer<std::uint16_t> steps;
+  DeviceMemory codes, steps;
   kernels::RoleView view;
 
-  OwnedRole(const Codec& codec, std::int64_t elements)
-      : codes(allocate<std::uint8_t>(code_bytes(codec.format, elements))),
-        steps(allocate<std::uint16_t>(blocks_of(elements, codec.block))),
-        view{codec, codes.get(), steps.get(), elements} {
-    std::memset(codes.get(), 0, static_cast<std::size_t>(code_bytes(codec.format, elements)));
-    std::memset(steps.get(), 0, static_cast<std::size_t>(step_bytes(codec, elements)));
-  }
+  OwnedRole(Device& device, const Codec& codec, std::int64_t elements)
+      : codes(allocate(device, code_bytes(codec.format, elements))),
+        steps(allocate(device, step_bytes(codec, elements))),
+        view{codec, reinterpret_cast<std::uint8_t*>(codes.get()),
+             reinterpret_cast<std::uint16_t*>(steps.get()), elements} {}
 };
 
 // Bell-shaped values from the project's own noise: twelve uniform numbers minus their mean. Variances, which
@@ -82,11 +63,12 @@ std::vector<float> sample(float scale, bool positive, std::uint32_t tensor) {
   return values;
 }
 
+// write(first, count, values) for all elements, kFill values at once.
 template <class Write>
-void fill(std::int64_t elements, const std::vector<float>& values, const Write& write) {
-  for (std::int64_t at = 0; at < elements; at += kFill) {
-    write(at, std::min(kFill, elements - at), values.data());
-  }
+void fill(Device& device, std::int64_t elements, const std::vector<float>& values, const Write& write) {
+  const DeviceMemory room = allocate(device, room_on(device, 4 * kFill));
+  const float* there = on_device(device, values.data(), kFill, room.get());
+  for (std::int64_t at = 0; at < elements; at += kFill) write(at, std::min(kFill, elements - at), there);
 }
 
 // Lets VmHWM start again from what is resident now.
@@ -110,50 +92,16 @@ OptimizerConfig optimizer_of(const std::string& name) {
 
 }  // namespace
 
-double run_copy_benchmark(int threads) {
-  Pool pool(threads);
-  const auto from = allocate<std::uint8_t>(kCopyBytes);
-  const auto to = allocate<std::uint8_t>(kCopyBytes);
-  const std::int64_t part = kCopyBytes / pool.threads();
-  const auto each_part = [&](auto&& body) {
-    pool.for_each(pool.threads(), [&](std::int64_t i, int) {
-      const std::int64_t at = i * part;
-      const std::int64_t end = i + 1 == pool.threads() ? kCopyBytes : at + part;
-      body(at, static_cast<std::size_t>(end - at));
-    });
-  };
-  each_part([&](std::int64_t at, std::size_t bytes) {
-    std::memset(from.get() + at, 1, bytes);
-    std::memset(to.get() + at, 2, bytes);
-  });
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < 5; ++i) {
-    best = std::min(best, seconds([&] {
-                      each_part([&](std::int64_t at, std::size_t bytes) {
-                        std::memcpy(to.get() + at, from.get() + at, bytes);
-                      });
-                    }));
-  }
-  return 2.0 * static_cast<double>(kCopyBytes) / best / 1e9;
-}
-
-double copy_bandwidth_in_child(int threads) {
-  const std::string text = output_of({own_program(), "bench", "copy", "--threads", std::to_string(threads)});
-  const double bandwidth = std::strtod(text.c_str(), nullptr);
-  if (!(bandwidth > 0)) throw RunError(fmt::format("bench: the copy benchmark printed '{}'", text));
-  return bandwidth;
-}
-
-UpdateBenchResult bench_update(const UpdateBenchOptions& options, const ProgressCall& progress) {
+UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device,
+                               const ProgressCall& progress) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
   const Rule rule = make_rule(optimizer, {"", {1, options.elements}}, optimizer.learning_rate, 1000, 1,
                               policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
-  CpuDevice device(options.threads);
   UpdateBenchResult result;
-  result.copy_gb_per_second = copy_bandwidth_in_child(device.host_threads());
+  result.copy_gb_per_second = copy_bandwidth(device) / 1e9;
 
   RoleArray<std::optional<OwnedRole>> tensors;
   kernels::UpdateArgs args;
@@ -163,7 +111,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
     if (!has_role(policy, optimizer, "", role)) continue;
     if (role != Role::kAccumulator) fp32_bytes += 8;
     const Spec& spec = policy.specs[role];
-    tensors[role].emplace(spec, n);
+    tensors[role].emplace(device, spec, n);
     args.roles[role] = tensors[role]->view;
     result.packed_bytes_per_element +=
         static_cast<double>(code_bytes(spec.format, n) + step_bytes(spec, n)) / static_cast<double>(n);
@@ -173,12 +121,12 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
       device.encode(role, at, count, values, {1, 0, 0, 0});
     };
   };
-  fill(n, sample(0.05F, false, 0), encode(args.roles[Role::kParameter]));
+  fill(device, n, sample(0.05F, false, 0), encode(args.roles[Role::kParameter]));
   std::uint32_t made = 0;
   for (const Role role : kEveryRole) {
     if (!is_state(role) || args.roles[role].codes == nullptr) continue;
     const bool is_signed = kRoleRows[role].is_signed;
-    fill(n, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made), encode(args.roles[role]));
+    fill(device, n, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made), encode(args.roles[role]));
   }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
   const kernels::RoleView& folded =
@@ -188,7 +136,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
   for (int i = 0; i < kRepetitions; ++i) {
     if (progress) progress(i, kRepetitions);
     args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
-    fill(n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
+    fill(device, n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::FoldArgs fold_args;
       fold_args.noise = args.noise;
       fold_args.noise.stream = fold_stream(policy, 0, 0);
@@ -197,7 +145,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
     const kernels::TensorUpdate tensor{rule, args};
     reset_peak();
     const std::int64_t before = rss_bytes();
-    best = std::min(best, seconds([&] { device.update({&tensor, 1}); }));
+    best = std::min(best, seconds(device, [&] { device.update({&tensor, 1}); }));
     result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
   }
   result.elements_per_second = static_cast<double>(n) / best;
@@ -205,46 +153,44 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, const Progress
   return result;
 }
 
-std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
-                                       const ProgressCall& progress) {
+std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements,
+                                       Device& device, const ProgressCall& progress) {
   if (elements <= 0) throw UsageError("bench codec: elements must be at least 1");
-  CpuDevice device(threads);
-  const double copy = copy_bandwidth_in_child(device.host_threads()) * 1e9;
-  const auto values = allocate<float>(elements);
+  const double copy = copy_bandwidth(device);
+  const DeviceMemory room = allocate(device, 4 * elements);
+  auto* const values = reinterpret_cast<float*>(room.get());
   std::vector<CodecBenchRow> rows;
   for (const Codec& codec : codecs) {
     if (progress) progress(std::ssize(rows), std::ssize(codecs));
     const std::vector<float> chunk = sample(0.01F, !is_signed(codec.format.map), 4);
-    fill(elements, chunk, [&](std::int64_t at, std::int64_t count, const float* from) {
-      std::copy_n(from, count, values.get() + at);
+    fill(device, elements, chunk, [&](std::int64_t at, std::int64_t count, const float* from) {
+      device.copy(values + at, from, 4 * count);
     });
-    const OwnedRole tensor(codec, elements);
+    const OwnedRole tensor(device, codec, elements);
     const double packed =
         static_cast<double>(code_bytes(codec.format, elements) + step_bytes(codec, elements)) /
         static_cast<double>(elements);
     const auto measure = [&](double bytes, const auto& body) {
       double best = std::numeric_limits<double>::infinity();
-      for (int i = 0; i < kRepetitions; ++i) best = std::min(best, seconds(body));
+      for (int i = 0; i < kRepetitions; ++i) best = std::min(best, seconds(device, body));
       const double rate = static_cast<double>(elements) / best;
       return CodecSpeed{rate, bytes * rate / copy};
     };
     CodecBenchRow row;
     row.codec = codec;
-    row.encode = measure(4 + packed, [&] {
-      device.encode(tensor.view, 0, elements, values.get(), {1, 0, 1, 0});
-    });
+    row.encode = measure(4 + packed, [&] { device.encode(tensor.view, 0, elements, values, {1, 0, 1, 0}); });
     row.fold = measure(4 + 2 * packed, [&] {
       kernels::FoldArgs args;
       args.scale = 1e-3F;
       args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, 1)};
-      device.fold(tensor.view, 0, elements, values.get(), args);
+      device.fold(tensor.view, 0, elements, values, args);
     });
-    row.decode = measure(4 + packed, [&] { device.decode(tensor.view, 0, elements, values.get()); });
+    row.decode = measure(4 + packed, [&] { device.decode(tensor.view, 0, elements, values); });
     // Panel after panel into the same room, as training reads a weight.
     row.decode_bf16 = measure(2 + packed, [&] {
       for (std::int64_t at = 0; at < elements; at += kPanel) {
         device.decode_bf16(tensor.view, at, std::min(kPanel, elements - at),
-                           reinterpret_cast<std::uint16_t*>(values.get()));
+                           reinterpret_cast<std::uint16_t*>(values));
       }
     });
     rows.push_back(row);

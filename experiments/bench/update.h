@@ -1,28 +1,20 @@
-// Benchmarks of the packed model memory, for `lpmm bench update`, `bench codec` and the hidden `bench copy`.
+// Benchmarks of the packed model memory, for `lpmm bench update` and `bench codec`.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/format.h"
 #include "lpmm/base/progress.h"
 
 namespace lpmm {
 
-// GB/s (1e9 bytes read plus written) of a plain copy of 2 GiB by `threads` threads, the best of five.
-// This is what `lpmm bench copy --threads T` prints, as one number.
-double run_copy_benchmark(int threads);
-
-// The same in a child process: runs this program again as `bench copy --threads T` and reads the number.
-// Throws RunError where the child cannot be started or prints none.
-double copy_bandwidth_in_child(int threads);
-
 struct UpdateBenchOptions {
   std::string optimizer;  // the name of a rule; one that has a momentum to set has 0.9
   std::string preset;     // its specs and, where it has that with this optimizer, its error feedback
   std::int64_t elements = 0;
-  int threads = 0;  // 0: all processors
 };
 struct UpdateBenchResult {
   double elements_per_second = 0;       // best of the repetitions
@@ -33,7 +25,8 @@ struct UpdateBenchResult {
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
 // optimizer or preset, or no elements.
-UpdateBenchResult bench_update(const UpdateBenchOptions& options, const ProgressCall& progress = {});
+UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device,
+                               const ProgressCall& progress = {});
 
 // One kernel over all elements, and the bytes that it reads and writes against those that a copy moves in the
 // same time.
@@ -47,7 +40,7 @@ struct CodecBenchRow {
   CodecSpeed decode_bf16;     // panel after panel into the same room, as training reads a weight
   CodecSpeed fold;            // of an fp32 contribution into what is stored, as the second microbatch does
 };
-std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements, int threads,
-                                       const ProgressCall& progress = {});
+std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements,
+                                       Device& device, const ProgressCall& progress = {});
 
 }  // namespace lpmm

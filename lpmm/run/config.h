@@ -33,7 +33,7 @@ struct RunConfig {
     int batch = 128, microbatches = 1;
     std::uint64_t seed = 1;
     Compute compute = Compute::kBf16;
-    std::string device = "cpu";
+    std::string device = "auto";
     int threads = 0;
     std::int64_t eval_every_epochs = 1;  // 0: only at the end
     int max_failed_steps = 20;           // in a row

@@ -7,6 +7,7 @@
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
 
 namespace lpmm {
@@ -35,8 +36,10 @@ Plan make_plan(const Setup& setup, const Model& model) {
   plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers;  // a step's proposals
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device->host_threads() * kThreadOverhead;
-  const std::int64_t running =
-      plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.data_bytes;
+  const std::int64_t computing = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace;
+  const std::optional<std::int64_t> own = device->own_bytes();
+  if (own) plan.device_bytes = computing + *own;
+  const std::int64_t running = (own ? 0 : computing) + plan.data_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
   const bool has_text = setup.text != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
   plan.needed_bytes = running + plan.overhead_bytes - (has_text ? setup.size.bytes : 0);
@@ -52,6 +55,19 @@ void check_memory(const Plan& plan, std::int64_t available) {
       format_bytes(plan.needed_bytes), format_bytes(plan.ledger.model_memory()),
       format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
       format_bytes(plan.data_bytes), format_bytes(available), format_bytes(plan.needed_bytes - available)));
+}
+
+void check_memory(const Plan& plan, Device& device) {
+  check_memory(plan, available_memory());
+  const std::optional<std::int64_t> available = device.available_memory();
+  if (!available || plan.device_bytes <= *available) return;
+  throw RunError(fmt::format(
+      "not enough memory on the device: the run takes {} (model {}, activations {}, workspace {}, rest {}), "
+      "{} are free, {} too few. Use a smaller preset, train.batch or model, or more train.microbatches",
+      format_bytes(plan.device_bytes), format_bytes(plan.ledger.model_memory()),
+      format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
+      format_bytes(device.own_bytes().value_or(0)), format_bytes(*available),
+      format_bytes(plan.device_bytes - *available)));
 }
 
 std::array<std::string, kMemoryParts> memory_parts() {
@@ -81,7 +97,8 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"largest_transient_bytes", plan.largest_transient_bytes},
           {"data_bytes", plan.data_bytes},
           {"overhead_bytes", plan.overhead_bytes},
-          {"peak_bytes", plan.peak_bytes}};
+          {"peak_bytes", plan.peak_bytes},
+          {"device_bytes", plan.device_bytes}};
 }
 
 }  // namespace lpmm

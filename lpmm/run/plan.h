@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "kernels/device.h"
 #include "lpmm/memory/ledger.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/setup.h"
@@ -18,6 +19,7 @@ struct Plan {
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads
   std::int64_t peak_bytes = 0;               // what the run adds to the RSS it starts with
   std::int64_t needed_bytes = 0;             // what it has yet to take: a text is in memory already
+  std::int64_t device_bytes = 0;             // of the device, where it has memory of its own; not of the peak
 };
 
 // Builds the program of `model`, which is that of setup.config.model, and adds up; allocates next to nothing.
@@ -25,6 +27,8 @@ Plan make_plan(const Setup& setup, const Model& model);
 
 // Throws RunError with the figures where what is needed does not fit into `available` bytes.
 void check_memory(const Plan& plan, std::int64_t available);
+// The same of this machine and of the device, which is opened.
+void check_memory(const Plan& plan, Device& device);
 
 // The parts of model memory as records name them: every role, "exempt", "buffers".
 inline constexpr std::size_t kMemoryParts = kRoles + 2;

@@ -57,7 +57,7 @@ Json system_record(std::int64_t from_step, const Device& device, std::int64_t rs
                  {"time", now_text()},
                  {"host", host_name()},
                  {"cpu", cpu_name()},
-                 {"computed_by", computed_by()},
+                 {"computed_by", computed_by(device)},
                  {"device", device.name()},
                  {"threads", device.host_threads()},
                  {"from_step", from_step},

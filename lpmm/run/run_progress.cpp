@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "kernels/compute.h"
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
@@ -35,23 +34,24 @@ Meter parse_meter(const Json& j) {
 
 }  // namespace
 
-Json computed_by() {
+Json computed_by(const Device& device) {
   return {{"version", LPMM_VERSION},
           {"rounding", kRoundingBits},
           {"simd", kernels::simd_level()},
-          {"compute_library", kernels::cpu_library()}};
+          {"compute_library", device.compute_library()}};
 }
 
-std::string change_of_machine(const Json& saved) {
+std::string change_of_machine(const Json& saved, const Device& device) {
   const auto before = saved.find("computed_by");
-  if (before == saved.end() || *before == computed_by()) return "";
+  if (before == saved.end() || *before == computed_by(device)) return "";
   return fmt::format("this run goes on with {}, it was begun with {}: from here on its bits are others",
-                     computed_by().dump(), before->dump());
+                     computed_by(device).dump(), before->dump());
 }
 
-Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t steps_per_epoch) {
+Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t steps_per_epoch,
+                const Device& device) {
   return {{"seed", config.train.seed},
-          {"computed_by", computed_by()},
+          {"computed_by", computed_by(device)},
           {"step", s.step},
           {"epoch", s.step / steps_per_epoch},
           {"index", s.step % steps_per_epoch},

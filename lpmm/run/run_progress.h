@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "kernels/device.h"
 #include "lpmm/files/json.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/run/config.h"
@@ -47,12 +48,13 @@ struct RunProgress {
 };
 
 // What a run's bits depend on besides its config.
-Json computed_by();
+Json computed_by(const Device& device);
 // A sentence where a checkpoint was computed by something else; empty where it was not.
-std::string change_of_machine(const Json& saved);
+std::string change_of_machine(const Json& saved, const Device& device);
 
 // With epoch and index, for readers of state.json.
-Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t steps_per_epoch);
+Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t steps_per_epoch,
+                const Device& device);
 // Throws RunError naming the checkpoint at `path` for what state_json() did not say for this run.
 RunProgress parse_state(const Json& saved, const RunConfig& config, std::int64_t steps_per_epoch,
                         const std::string& path);

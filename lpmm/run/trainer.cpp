@@ -49,6 +49,10 @@ Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffe
   return meter;
 }
 
+std::string device_text(const Device& device) {
+  return fmt::format("{}: {}, {} threads", device.name(), device.compute_library(), device.host_threads());
+}
+
 // Of a run that has nothing left to do.
 std::optional<TrainResult> finished_result(const RunFolder& folder, const RunConfig& config,
                                            std::int64_t steps) {
@@ -60,7 +64,7 @@ std::optional<TrainResult> finished_result(const RunFolder& folder, const RunCon
 class Run {
  public:
   Run(const Setup& setup, const Model& model, const RunFolder& folder, const Plan& plan,
-      const TrainOptions& options)
+      const TrainOptions& options, Device& device)
       : setup_(setup),
         text_(setup.text == nullptr ? Json() : text_json(*setup.text)),
         config_(setup.config),
@@ -68,13 +72,13 @@ class Run {
         plan_(plan),
         resume_(options.resume),
         progress_(options.quiet),
-        device_(make_device(config_.train.device, config_.train.threads)),
-        data_(load_data(setup, device_->host_pool())),
+        device_(device),
+        data_(load_data(setup, device_.host_pool())),
         memory_(model.tensors(), config_.policy, config_.optimizer, config_.train.seed,
-                config_.train.microbatches, *device_),
-        buffers_(model.buffers(), *device_),
+                config_.train.microbatches, device_),
+        buffers_(model.buffers(), device_),
         examples_(config_.train.batch / config_.train.microbatches),
-        program_(model.build(examples_, config_.train.compute, *device_)),
+        program_(model.build(examples_, config_.train.compute, device_)),
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
         steps_(steps_of(setup)) {}
 
@@ -104,7 +108,7 @@ class Run {
   const Plan& plan_;
   const bool resume_;
   Progress progress_;
-  std::unique_ptr<Device> device_;
+  Device& device_;
   std::shared_ptr<const DataSource> data_;
   ModelMemory memory_;
   Buffers buffers_;
@@ -134,8 +138,9 @@ void Run::start(const Model& model, bool config_changed) {
   } else {
     init = begin(model);
   }
+  progress_.say(fmt::format("training on {}", device_text(device_)));
   if (write_config) write(config_record(config_));
-  write(system_record(state_.step, *device_, setup_.rss_at_start, init));
+  write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   for (const std::string& warning :
        {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
@@ -161,7 +166,7 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
     throw UsageError(fmt::format("{}: was trained on another text than {} is now, or with another tokenizer",
                                  checkpoint, setup_.text->name()));
   }
-  if (const std::string change = change_of_machine(saved); !change.empty()) progress_.warn(change);
+  if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config) write_text(folder_.config, sealed_config(config_));
   log_->cut(state_.log_bytes, state_.log_crc32);
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(checkpoint).filename()}});
@@ -304,7 +309,7 @@ void Run::save() {
   log_->sync();
   state_.log_bytes = log_->bytes();
   state_.log_crc32 = log_->checksum();
-  Json saved = state_json(state_, config_, steps_per_epoch_);
+  Json saved = state_json(state_, config_, steps_per_epoch_, device_);
   if (setup_.text != nullptr) {
     saved["tokenizer"] = setup_.text->tokenizer()->describe();
     saved["text"] = text_;
@@ -395,9 +400,10 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   if (auto done = finished_result(folder, config, steps)) return *done;
 
   const Plan plan = make_plan(setup, model);
-  check_memory(plan, available_memory());
+  const auto device = make_device(config.train.device, config.train.threads);
+  check_memory(plan, *device);
   const MadeFolder made(folder.root);  // removed again where nothing comes into it
-  Run run(setup, model, folder, plan, options);
+  Run run(setup, model, folder, plan, options, *device);
   return run.go(model);
 }
 
@@ -405,8 +411,8 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
                     const ProgressCall& progress) {
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
-  check_memory(make_plan(Setup(config, setup), model), available_memory());
   const auto device = make_device(config.train.device, config.train.threads);
+  check_memory(make_plan(Setup(config, setup), model), *device);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, *device);
   Buffers buffers(model.buffers(), *device);

@@ -7,7 +7,7 @@
 #include "experiments/commands/arguments.h"
 #include "kernels/compute.h"
 #include "kernels/cpu.h"
-#include "kernels/cuda.h"
+#include "kernels/device.h"
 #include "kernels/maps.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
@@ -91,23 +91,27 @@ void print_formats(const ordered_json& rows) {
   fmt::print("smallest and largest are in units of the block's step\n\n");
 }
 
-// The devices of the program, and CUDA's, which runs the packed kernels alone: nothing trains on it yet.
-ordered_json backends() {
+ordered_json backend_rows() {
   ordered_json rows = ordered_json::array();
-  for (const std::string_view name : kDeviceNames) {
-    rows.push_back({{"name", name}, {"trains", true}, {"available", true}});
+  for (const BackendInfo& b : backends()) {
+    ordered_json row = {{"name", b.name}, {"compiled", b.is_built}, {"available", b.is_available()}};
+    if (!b.device.empty()) row["device"] = b.device;
+    if (!b.compute_capability.empty()) row["compute_capability"] = b.compute_capability;
+    if (b.memory_bytes > 0) row["memory_bytes"] = b.memory_bytes;
+    row["libraries"] = b.libraries;
+    if (!b.is_available()) row["why_not"] = b.why_not;
+    rows.push_back(row);
   }
-  const char* why_not = kernels::cuda::unavailable();
-  ordered_json cuda = {{"name", "cuda"}, {"trains", false}, {"available", why_not == nullptr}};
-  if (why_not != nullptr) cuda["why_not"] = why_not;
-  rows.push_back(cuda);
   return rows;
 }
 
 std::string backends_text() {
-  const char* why_not = kernels::cuda::unavailable();
-  return fmt::format("{}; cuda does not train yet ({})", fmt::join(kDeviceNames, ", "),
-                     why_not == nullptr ? "a device is there" : why_not);
+  std::vector<std::string> texts;
+  for (const BackendInfo& b : backends()) {
+    const std::string about = b.is_available() ? b.device : b.why_not;
+    texts.push_back(about.empty() ? std::string(b.name) : fmt::format("{} ({})", b.name, about));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 int run_info(const InfoArguments& o) {
@@ -131,7 +135,7 @@ int run_info(const InfoArguments& o) {
     return kDone;
   }
   answer["formats"] = formats;
-  answer["backends"] = backends();
+  answer["backends"] = backend_rows();
   print_answer(answer, true);
   return kDone;
 }

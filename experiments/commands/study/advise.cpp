@@ -30,8 +30,8 @@ std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o
   const Setup setup(plain);
   const auto model = make_model(setup.config.model);
   check_policy(config.policy, model->tensors());
-  check_memory(make_plan(setup, *model), available_memory());
   CpuDevice device(config.train.threads);
+  check_memory(make_plan(setup, *model), device);
   const auto data = load_data(setup, device.host_pool());
   Progress progress(o.json);
   RunConfig probed = setup.config;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "experiments/bench/ceilings.h"
 #include "experiments/bench/train.h"
 #include "experiments/bench/update.h"
 #include "experiments/commands/arguments.h"
@@ -32,18 +33,20 @@ struct TrainSpeedArguments {
 int run_train_speed(const TrainSpeedArguments& o) {
   const Setup setup(o.config.load());
   const RunConfig& config = setup.config;
-  check_memory(make_plan(setup, *make_model(config.model)), available_memory());
   const auto device = make_device(config.train.device, config.train.threads);
+  check_memory(make_plan(setup, *make_model(config.model)), *device);
   const auto data = load_data(setup, device->host_pool());
   Progress progress(o.json);
   const TrainSpeed speed =
       bench_train(config, *data, *device, o.steps, o.warm_up, progress.share_of("measuring steps"));
+  const double products = product_speed(*device);
   const auto share = [&](double part) { return part / speed.seconds; };
   print_answer({{fmt::format("{}_per_second", data->unit()), speed.items_per_second},
                 {"step_milliseconds", 1e3 * speed.median_step_seconds},
                 {"data_share", share(speed.data_seconds)},
                 {"compute_share", share(speed.compute_seconds)},
                 {"update_share", share(speed.update_seconds)},
+                {"product_gflops", products / 1e9},
                 {"peak_rss_bytes", peak_rss_bytes()},
                 {"steps", o.steps},
                 {"batch", config.train.batch},
@@ -73,6 +76,21 @@ void add_train(CLI::App& bench, Action& action) {
   on_selected(*command, action, o, run_train_speed);
 }
 
+// Where kernels are measured.
+struct DeviceArguments {
+  std::string name = "cpu";
+  int threads = 0;
+};
+void add_device_arguments(CLI::App& command, DeviceArguments& arguments) {
+  command
+      .add_option("--device", arguments.name,
+                  fmt::format("where to measure: {}", fmt::join(kDeviceNames, ", ")))
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kDeviceNames), std::end(kDeviceNames)))
+                  .description(""))
+      ->capture_default_str();
+  add_threads_option(command, arguments.threads);
+}
+
 // The kernels of packed memory on another instruction set than the best one here.
 std::vector<std::string> simd_names() {
   int count = 0;
@@ -90,6 +108,7 @@ void use_simd(const std::string& name) {
 
 struct UpdateArguments {
   UpdateBenchOptions bench;
+  DeviceArguments device;
   std::string simd;
   bool json = false;
 };
@@ -98,12 +117,14 @@ int run_update(const UpdateArguments& o) {
   const UpdateBenchOptions& options = o.bench;
   use_simd(o.simd);
   Progress progress(o.json);
-  const UpdateBenchResult result = bench_update(options, progress.share_of("measuring updates"));
+  const auto device = make_device(o.device.name, o.device.threads);
+  const UpdateBenchResult result = bench_update(options, *device, progress.share_of("measuring updates"));
   print_answer({{"elements_per_second", result.elements_per_second},
                 {"packed_bytes_per_element", result.packed_bytes_per_element},
                 {"copy_gb_per_second", result.copy_gb_per_second},
                 {"fp32_roofline_ratio", result.fp32_roofline_ratio},
                 {"peak_extra_bytes", result.peak_extra_bytes},
+                {"device", device->name()},
                 {"simd", kernels::simd_level()},
                 {"optimizer", options.optimizer},
                 {"preset", options.preset},
@@ -127,7 +148,7 @@ void add_update(CLI::App& bench, Action& action) {
   command->add_option("--elements", o->bench.elements, "parameters of the one tensor")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
-  add_threads_option(*command, o->bench.threads);
+  add_device_arguments(*command, o->device);
   add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
@@ -143,7 +164,7 @@ Example:
 struct CodecArguments {
   std::vector<std::string> specs;
   std::int64_t elements = std::int64_t{1} << 26;
-  int threads = 0;
+  DeviceArguments device;
   std::string simd;
   bool json = false;
 };
@@ -165,8 +186,9 @@ int run_codec(const CodecArguments& o) {
   use_simd(o.simd);
   ordered_json rows = ordered_json::array();
   Progress progress(o.json);
+  const auto device = make_device(o.device.name, o.device.threads);
   for (const CodecBenchRow& row :
-       bench_codec(specs, o.elements, o.threads, progress.share_of("measuring codecs"))) {
+       bench_codec(specs, o.elements, *device, progress.share_of("measuring codecs"))) {
     ordered_json speeds = {{"spec", to_string(row.codec)}};
     for (const auto& [name, speed] : columns) {
       speeds[fmt::format("{}_elements_per_second", name)] = (row.*speed).elements_per_second;
@@ -175,7 +197,11 @@ int run_codec(const CodecArguments& o) {
     rows.push_back(speeds);
   }
   if (o.json) {
-    print_answer({{"simd", kernels::simd_level()}, {"elements", o.elements}, {"rows", rows}}, true);
+    print_answer({{"device", device->name()},
+                  {"simd", kernels::simd_level()},
+                  {"elements", o.elements},
+                  {"rows", rows}},
+                 true);
     return kDone;
   }
   fmt::print("M elements per second, and bytes against those of a copy, with {}\n{:<24}",
@@ -203,7 +229,7 @@ void add_codec(CLI::App& bench, Action& action) {
   command->add_option("--elements", o->elements, "fp32 values to encode and decode")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
-  add_threads_option(*command, o->threads);
+  add_device_arguments(*command, o->device);
   add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
@@ -220,7 +246,7 @@ struct CopyArguments {
 };
 
 int run_copy(const CopyArguments& o) {
-  fmt::print("{}\n", run_copy_benchmark(o.threads));
+  fmt::print("{}\n", host_copy_bandwidth(o.threads) / 1e9);
   return kDone;
 }
 

@@ -334,7 +334,7 @@ TEST(Trainer, AStateSavedBeforeARoleWasKnownIsRead) {
   progress.step = 3;
   progress.increments.fill(7);
   progress.underflows.fill(5);
-  Json saved = state_json(progress, tiny_config(), 6);
+  Json saved = state_json(progress, tiny_config(), 6, CpuDevice(1));
   const auto parsed = [&] { return parse_state(saved, tiny_config(), 6, "checkpoints/step_00000003"); };
   for (const char* counts : {"increments", "underflows"}) saved[counts].erase(kRoles - 1);
   const Role last = kEveryRole.of[kRoles - 1];

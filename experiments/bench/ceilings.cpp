@@ -1,0 +1,98 @@
+#include "experiments/bench/ceilings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "kernels/cpu.h"
+#include "lpmm/base/error.h"
+#include "lpmm/base/process.h"
+#include "lpmm/memory/device_memory.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kCopyBytes = std::int64_t{2} << 30;
+constexpr const char* kAdvice = "a machine with more";
+
+template <class Body>
+double best_seconds(Device& device, const Body& body) {
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 5; ++i) {
+    device.synchronize();
+    const auto start = std::chrono::steady_clock::now();
+    body();
+    device.synchronize();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace
+
+double host_copy_bandwidth(int threads) {
+  CpuDevice device(threads);
+  const DeviceMemory from = allocate(device, kCopyBytes, "a copy", kAdvice);
+  const DeviceMemory to = allocate(device, kCopyBytes, "a copy", kAdvice);
+  const std::int64_t parts = device.host_threads(), part = kCopyBytes / parts;
+  const auto each_part = [&](auto&& body) {
+    device.host_pool().for_each(parts, [&](std::int64_t i, int) {
+      const std::int64_t at = i * part, end = i + 1 == parts ? kCopyBytes : at + part;
+      body(at, static_cast<std::size_t>(end - at));
+    });
+  };
+  each_part([&](std::int64_t at, std::size_t bytes) {
+    std::memset(from.get() + at, 1, bytes);
+    std::memset(to.get() + at, 2, bytes);
+  });
+  const double seconds = best_seconds(device, [&] {
+    each_part(
+        [&](std::int64_t at, std::size_t bytes) { std::memcpy(to.get() + at, from.get() + at, bytes); });
+  });
+  return 2.0 * static_cast<double>(kCopyBytes) / seconds;
+}
+
+double copy_bandwidth(Device& device) {
+  if (!device.own_bytes()) {
+    const std::string text =
+        output_of({own_program(), "bench", "copy", "--threads", std::to_string(device.host_threads())});
+    const double bandwidth = std::strtod(text.c_str(), nullptr) * 1e9;
+    if (!(bandwidth > 0)) throw RunError(fmt::format("bench: the copy benchmark printed '{}'", text));
+    return bandwidth;
+  }
+  const DeviceMemory from = allocate(device, kCopyBytes, "a copy", kAdvice);
+  const DeviceMemory to = allocate(device, kCopyBytes, "a copy", kAdvice);
+  const double seconds = best_seconds(device, [&] { device.copy(to.get(), from.get(), kCopyBytes); });
+  return 2.0 * static_cast<double>(kCopyBytes) / seconds;
+}
+
+double product_speed(Device& device) {
+  const std::int64_t n = device.own_bytes() ? 8192 : 1024;
+  const DeviceMemory a = allocate(device, 2 * n * n, "a product", kAdvice);
+  const DeviceMemory b = allocate(device, 2 * n * n, "a product", kAdvice);
+  const DeviceMemory c = allocate(device, 4 * n * n, "a product", kAdvice);
+  const DeviceMemory scratch =
+      allocate(device, device.matmul_scratch_bytes(Compute::kBf16, n, n), "a product", kAdvice);
+  const double seconds = best_seconds(device, [&] {
+    device.matmul({.m = n,
+                   .n = n,
+                   .k = n,
+                   .type = Compute::kBf16,
+                   .a = a.get(),
+                   .a_stride = n,
+                   .b = b.get(),
+                   .b_stride = n,
+                   .c = reinterpret_cast<float*>(c.get()),
+                   .c_stride = n},
+                  scratch.get());
+  });
+  const auto side = static_cast<double>(n);
+  return 2 * side * side * side / seconds;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,20 @@
+// What a device reaches at most, measured in the run that is to be judged: a plain copy and a plain product.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/device.h"
+
+namespace lpmm {
+
+// Bytes per second, read plus written, of a plain copy of 2 GiB, the best of five. On the host it is made in
+// a process of its own, `lpmm bench copy`; throws RunError where that cannot be started or prints none.
+double copy_bandwidth(Device& device);
+// What that process measures with so many threads.
+double host_copy_bandwidth(int threads);
+
+// Operations per second, a product and a sum being two, of a product of square matrices of bf16; the best of
+// five.
+double product_speed(Device& device);
+
+}  // namespace lpmm

@@ -1,0 +1,224 @@
+// Memory, waiting and products of a GPU; what it computes is in the other .cu files.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <optional>
+#include <set>
+
+#include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/gpu/gpu.h"
+#include "kernels/cuda/gpu/products.h"
+
+namespace lpmm::kernels {
+namespace cuda {
+namespace {
+
+constexpr int kOldest = 8;  // compute capability: bf16 needs 8.0
+
+__global__ void do_nothing() {}
+
+// Why no device can be used, or nothing. `device` is then the first one.
+std::string why_not(cudaDeviceProp* device) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    if (error == cudaErrorInsufficientDriver) {
+      int driver = 0;
+      cudaDriverGetVersion(&driver);
+      return driver == 0 ? "no NVIDIA driver is installed"
+                         : "the NVIDIA driver is older than the CUDA this was built with";
+    }
+    return error == cudaErrorNoDevice ? "there is no NVIDIA GPU" : cudaGetErrorString(error);
+  }
+  if (const cudaError_t error = cudaGetDeviceProperties(device, 0); error != cudaSuccess) {
+    return cudaGetErrorString(error);
+  }
+  const std::string version = std::to_string(device->major) + "." + std::to_string(device->minor);
+  if (device->major < kOldest) {
+    return std::string(device->name) + " has compute capability " + version + ", but bf16 needs 8.0";
+  }
+  cudaFuncAttributes attributes{};
+  if (cudaFuncGetAttributes(&attributes, do_nothing) != cudaSuccess) {
+    cudaGetLastError();
+    return "this lpmm was built for other GPUs than " + std::string(device->name) + " (compute capability " +
+           version + "); build it with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(device->major) +
+           std::to_string(device->minor);
+  }
+  return "";
+}
+
+// Memory of the host that the device copies from while the host goes on: two slots, taken in turn.
+class Staging {
+ public:
+  static constexpr std::int64_t kSlotBytes = 4 << 20;
+  Staging() {
+    for (Slot& slot : slots_) {
+      check(cudaHostAlloc(&slot.memory, kSlotBytes, cudaHostAllocDefault), "pinned memory");
+      check(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming), "event");
+    }
+  }
+  ~Staging() {
+    for (Slot& slot : slots_) {
+      cudaEventDestroy(slot.done);
+      cudaFreeHost(slot.memory);
+    }
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+  void upload(std::byte* to, const std::byte* host, std::int64_t bytes, Stream stream) {
+    for (std::int64_t at = 0; at < bytes; at += kSlotBytes) {
+      const auto piece = static_cast<std::size_t>(std::min(kSlotBytes, bytes - at));
+      Slot& slot = slots_[next_];
+      next_ = (next_ + 1) % slots_.size();
+      check(cudaEventSynchronize(slot.done), "earlier copy");
+      std::memcpy(slot.memory, host + at, piece);
+      check(cudaMemcpyAsync(to + at, slot.memory, piece, cudaMemcpyHostToDevice, stream),
+            "copy to the device");
+      check(cudaEventRecord(slot.done, stream), "event");
+    }
+  }
+
+ private:
+  struct Slot {
+    void* memory = nullptr;
+    cudaEvent_t done = nullptr;
+  };
+  std::array<Slot, 2> slots_;
+  std::size_t next_ = 0;
+};
+
+class Gpu final : public CudaDevice {
+ public:
+  using CudaDevice::CudaDevice;
+  ~Gpu() override {
+    products_.reset();
+    staging_.reset();
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  }
+  std::string_view name() const override { return kGpu; }
+  bool is_host() const override { return false; }
+
+  std::string compute_library() const override {
+    return is_open_ ? version_of(load_cublas()) + ", " + device_ : std::string(kGpu);
+  }
+  DeviceMemory allocate(std::int64_t bytes) override {
+    open();
+    void* memory = nullptr;
+    const cudaError_t error = cudaMalloc(&memory, static_cast<std::size_t>(bytes));
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      return {};
+    }
+    check(error, "allocation");
+    fill_with_zeros(memory, bytes);
+    return {static_cast<std::byte*>(memory), {this, bytes}};
+  }
+  DeviceMemory allocate_shared(std::int64_t bytes) override {
+    open();
+    void* memory = nullptr;
+    if (cudaHostAlloc(&memory, static_cast<std::size_t>(bytes), cudaHostAllocMapped) != cudaSuccess) {
+      cudaGetLastError();
+      return {};
+    }
+    std::memset(memory, 0, static_cast<std::size_t>(bytes));
+    shared_.insert(memory);
+    return {static_cast<std::byte*>(memory), {this, bytes}};
+  }
+  std::optional<std::int64_t> available_memory() override {
+    open();
+    std::size_t free = 0, all = 0;
+    check(cudaMemGetInfo(&free, &all), "free memory");
+    return static_cast<std::int64_t>(free);
+  }
+
+  // The context, code of kernels and libraries. Not measured yet: what others report for such cards.
+  std::optional<std::int64_t> own_bytes() const override { return std::int64_t{600'000'000}; }
+
+  void upload(void* to, const void* host, std::int64_t bytes) override {
+    if (bytes == 0) return;
+    staging_->upload(static_cast<std::byte*>(to), static_cast<const std::byte*>(host), bytes, stream());
+  }
+  void download(void* host, const void* from, std::int64_t bytes) override {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(host, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream()),
+          "copy to the host");
+    synchronize();
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) override {
+    if (bytes == 0) return;
+    check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream()),
+          "copy");
+  }
+  void fill_with_zeros(void* to, std::int64_t bytes) override { cuda::fill_with_zeros(to, bytes, stream()); }
+  void synchronize() override {
+    if (is_open_) check(cudaStreamSynchronize(stream()), "earlier work");
+  }
+
+  void matmul(const MatrixArgs& args, void* scratch) override {
+    open();
+    products_->multiply(args, scratch, stream());
+  }
+  std::int64_t matmul_scratch_bytes(Compute, std::int64_t, std::int64_t) const override {
+    return Products::kWorkspaceBytes;
+  }
+
+ private:
+  void release(std::byte* memory, std::int64_t) noexcept override {
+    cudaStreamSynchronize(stream());  // what is queued may still use it
+    shared_.erase(memory) > 0 ? cudaFreeHost(memory) : cudaFree(memory);
+  }
+  void open() {
+    if (is_open_) return;
+    cudaDeviceProp device{};
+    if (const std::string why = why_not(&device); !why.empty()) {
+      throw std::runtime_error("CUDA: " + why + "; train.device = \"cpu\" trains on the processor");
+    }
+    check(cudaSetDevice(0), "device");
+    if (stream_ == nullptr) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    staging_.emplace();
+    products_.emplace(load_cublas());
+    device_ = device.name;
+    is_open_ = true;
+  }
+
+  bool is_open_ = false;
+  std::string device_;
+  std::set<void*> shared_;
+  std::optional<Staging> staging_;
+  std::optional<Products> products_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+std::unique_ptr<Device> make_gpu(int threads) {
+  return std::make_unique<cuda::Gpu>(threads);
+}
+
+bool gpu_is_there() {
+  cudaDeviceProp device{};
+  return cuda::why_not(&device).empty();
+}
+
+BackendInfo gpu_backend() {
+  BackendInfo info{.name = kGpu, .is_built = true};
+  cudaDeviceProp device{};
+  info.why_not = cuda::why_not(&device);
+  if (device.major > 0) {
+    info.device = device.name;
+    info.compute_capability = std::to_string(device.major) + "." + std::to_string(device.minor);
+    info.memory_bytes = static_cast<std::int64_t>(device.totalGlobalMem);
+  }
+  int runtime = 0;
+  cudaRuntimeGetVersion(&runtime);
+  info.libraries.push_back("CUDA runtime " + std::to_string(runtime / 1000) + "." +
+                           std::to_string(runtime % 1000 / 10));
+  if (!info.is_available()) return info;
+  try {
+    info.libraries.push_back(cuda::version_of(cuda::load_cublas()));
+  } catch (const std::exception& e) {
+    info.why_not = e.what();
+  }
+  return info;
+}
+
+}  // namespace lpmm::kernels

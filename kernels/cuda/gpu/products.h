@@ -1,0 +1,68 @@
+// Matrix products by cuBLASLt. The library, half a gigabyte, is loaded when a device is opened, so that
+// programs start without it, fast, and on machines that do not have it.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kernels/compute.h"
+
+namespace lpmm::kernels::cuda {
+
+// What is used of the library.
+struct CublasLt {
+  decltype(&cublasLtCreate) create;
+  decltype(&cublasLtDestroy) destroy;
+  decltype(&cublasLtGetVersion) version;
+  decltype(&cublasLtGetStatusString) status_text;
+  decltype(&cublasLtMatrixLayoutCreate) create_layout;
+  decltype(&cublasLtMatrixLayoutDestroy) destroy_layout;
+  decltype(&cublasLtMatmulDescCreate) create_operation;
+  decltype(&cublasLtMatmulDescDestroy) destroy_operation;
+  decltype(&cublasLtMatmulDescSetAttribute) set_operation;
+  decltype(&cublasLtMatmulPreferenceCreate) create_preference;
+  decltype(&cublasLtMatmulPreferenceDestroy) destroy_preference;
+  decltype(&cublasLtMatmulPreferenceSetAttribute) set_preference;
+  decltype(&cublasLtMatmulAlgoGetHeuristic) find_algorithms;
+  decltype(&cublasLtMatmul) multiply;
+};
+// Throws std::runtime_error where the library is not found or lacks something.
+CublasLt load_cublas();
+std::string version_of(const CublasLt& library);  // "cuBLASLt 13.1.0"
+
+class Products {
+ public:
+  static constexpr std::int64_t kWorkspaceBytes = 32 << 20;
+
+  explicit Products(const CublasLt& library);
+  ~Products();
+  Products(const Products&) = delete;
+  Products& operator=(const Products&) = delete;
+
+  // As ComputeKernels::matmul. One shape has one algorithm: the same bits each time, on one kind of device.
+  void multiply(const MatrixArgs& args, void* workspace, CUstream_st* stream);
+
+ private:
+  // What an algorithm is chosen for: all but the addresses, of which only the alignment matters.
+  struct Shape {
+    bool transpose_a, transpose_b;
+    Compute type;
+    std::int64_t m, n, k, a_stride, b_stride, c_stride;
+    std::uint32_t a_alignment, b_alignment, c_alignment;
+    auto operator<=>(const Shape&) const = default;
+  };
+  struct Plan;
+  const Plan& plan_for(const Shape& shape);
+  void check(cublasStatus_t status, const char* what) const;
+
+  CublasLt library_;
+  cublasLtHandle_t handle_ = nullptr;
+  std::map<Shape, std::unique_ptr<Plan>> plans_;
+};
+
+}  // namespace lpmm::kernels::cuda
