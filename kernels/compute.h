@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/macros.h"
+
 namespace lpmm {
 
 enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
@@ -30,8 +32,8 @@ inline std::int64_t value_bytes(Compute type) {
 // ---- convolution -----------------------------------------------------------------------------------------
 struct ConvShape {
   int batch = 0, height = 0, width = 0, in = 0, out = 0, kernel = 3, stride = 1, pad = 1;
-  int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
-  int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
+  LPMM_HD int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
+  LPMM_HD int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
   std::int64_t in_values() const { return std::int64_t{1} * height * width * in; }  // of one image
   std::int64_t out_values() const { return std::int64_t{1} * out_height() * out_width() * out; }
   std::int64_t weights() const { return std::int64_t{1} * out * in * kernel * kernel; }
@@ -92,15 +94,15 @@ struct NormBackward {
 // ---- pooling and shortcut --------------------------------------------------------------------------------
 struct PoolShape {
   int batch = 0, height = 0, width = 0, channels = 0, kernel = 2, stride = 2;
-  int out_height() const { return (height - kernel) / stride + 1; }
-  int out_width() const { return (width - kernel) / stride + 1; }
+  LPMM_HD int out_height() const { return (height - kernel) / stride + 1; }
+  LPMM_HD int out_width() const { return (width - kernel) / stride + 1; }
 };
 
 // He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
 struct ShortcutShape {
   int batch = 0, height = 0, width = 0, in = 0, out = 0, stride = 2;
-  int out_height() const { return (height + stride - 1) / stride; }
-  int out_width() const { return (width + stride - 1) / stride; }
+  LPMM_HD int out_height() const { return (height + stride - 1) / stride; }
+  LPMM_HD int out_width() const { return (width + stride - 1) / stride; }
 };
 
 // ---- loss ------------------------------------------------------------------------------------------------

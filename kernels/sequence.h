@@ -43,8 +43,8 @@ struct Dropout {
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_width = 0;
   Compute type = Compute::kFp32;
-  std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
-  std::int64_t rows() const { return std::int64_t{1} * batch * length; }
+  LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
+  LPMM_HD std::int64_t rows() const { return std::int64_t{1} * batch * length; }
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 

@@ -1,4 +1,4 @@
-// A device that runs the CUDA kernels of packed memory on the host, thread by thread: slow, and the bytes are
+// A device that runs the CUDA kernels on the host, thread by thread: slow, and the bytes of packed memory are
 // those of the CPU. It shows what a GPU would compute where there is none.
 #pragma once
 

@@ -1,21 +1,18 @@
-// A thread block on the host: each of its threads is a fiber, which runs until a barrier, and they take turns
-// in a random order. A missing barrier, or an order that matters, gives wrong numbers.
+// A thread block on the host: each of its threads is a fiber, which runs until a barrier or a shuffle, and
+// they take turns in a random order. A missing barrier, or an order that matters, gives wrong numbers.
 #pragma once
 
-#include <ucontext.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <type_traits>
 #include <vector>
 
-#if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/common_interface_defs.h>
-#elif defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
+#if !defined(__x86_64__)
+#include <ucontext.h>
 #endif
 
 namespace lpmm::kernels::cuda_emulated {
@@ -24,132 +21,124 @@ struct Index {
   unsigned x = 0;
 };
 // As CUDA names them.
-inline thread_local Index threadIdx, blockIdx, blockDim;
+inline constinit thread_local Index threadIdx, blockIdx, blockDim, gridDim;
 
 // Tells a sanitizer of switches between stacks, where there is one. `is_thread`: the stack is a thread's own.
 struct Sanitizer {
-#if defined(__SANITIZE_ADDRESS__)
-  explicit Sanitizer(bool = false) {}
-  void about_to_switch(const void* stack, std::size_t size, const Sanitizer&, bool for_good) {
-    __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_stack, stack, size);
-  }
-  void arrived(const void** from, std::size_t* size) {
-    __sanitizer_finish_switch_fiber(fake_stack, from, size);
-    fake_stack = nullptr;
-  }
-  void* fake_stack = nullptr;
-#elif defined(__SANITIZE_THREAD__)
-  explicit Sanitizer(bool is_thread = false)
-      : is_own(!is_thread), fiber(is_thread ? __tsan_get_current_fiber() : __tsan_create_fiber(0)) {}
-  ~Sanitizer() {
-    if (is_own) __tsan_destroy_fiber(fiber);
-  }
+  explicit Sanitizer(bool is_thread = false);
+  ~Sanitizer();
   Sanitizer(const Sanitizer&) = delete;
   Sanitizer& operator=(const Sanitizer&) = delete;
-  static void about_to_switch(const void*, std::size_t, const Sanitizer& to, bool) {
-    __tsan_switch_to_fiber(to.fiber, 0);
-  }
-  static void arrived(const void**, std::size_t*) {}
-  bool is_own;
-  void* fiber;
+  void about_to_switch(const void* stack, std::size_t size, const Sanitizer& to);
+  void arrived(const void** from, std::size_t* size);
+
+ private:
+  void* state_ = nullptr;  // the fiber, or what its stack keeps elsewhere
+  bool is_thread_;
+};
+
+// Where a stack goes on.
+struct Context {
+#if defined(__x86_64__)
+  void* stack_pointer = nullptr;
 #else
-  explicit Sanitizer(bool = false) {}
-  static void about_to_switch(const void*, std::size_t, const Sanitizer&, bool) {}
-  static void arrived(const void**, std::size_t*) {}
+  ucontext_t saved{};
 #endif
+  void prepare(std::byte* stack, std::size_t size, void (*begin)());
+  void switch_to(Context& to);
 };
 
 class Block {
  public:
-  // Runs body() once as each of `threads` threads of block `index`.
+  static constexpr unsigned kWarp = 32;
+
+  // Runs body() once as each of `threads` threads of block `index`. Throws std::logic_error where threads
+  // wait for each other at different places.
   static void run(const std::function<void()>& body, unsigned index, unsigned threads,
                   std::size_t shared_bytes) {
     static thread_local Block block;
     block.run_all(body, index, threads, shared_bytes);
   }
+  // The same for a body in which no thread waits for another: without fibers, the last thread first.
+  template <class Body>
+  static void run_apart(const Body& body, unsigned index, unsigned threads) {
+    blockIdx.x = index;
+    blockDim.x = threads;
+    for (threadIdx.x = threads; threadIdx.x-- > 0;) body();
+  }
+
   // What __syncthreads does: returns when all threads that have not ended are here.
-  static void barrier() {
-    Fiber& self = *running()->fibers_[threadIdx.x];
-    self.state = State::kWaits;
-    running()->leave(self);
+  static void barrier() { wait(State::kAtBarrier); }
+  // What __syncwarp does, for all threads of the warp.
+  static void warp_barrier() { wait(State::kAtWarp); }
+  // The value that thread `lane` of the warp gives; all threads of the warp call.
+  template <class T>
+  static T exchange(T value, unsigned lane) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
+    // Two slots in turn: nobody writes the next but one before all have read this one.
+    Fiber& self = current();
+    self.turn ^= 1U;
+    std::memcpy(&self.sent[self.turn], &value, sizeof value);
+    warp_barrier();
+    const unsigned from = threadIdx.x / kWarp * kWarp + lane % kWarp;
+    std::memcpy(&value, &running()->fibers_[from < blockDim.x ? from : threadIdx.x]->sent[self.turn],
+                sizeof value);
+    return value;
   }
   static void* dynamic_shared() { return running()->shared_.data(); }
 
  private:
-  enum class State : std::uint8_t { kReady, kWaits, kEnded };
+  enum class State : std::uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
   struct Fiber {
     static constexpr std::size_t kStack = 256 << 10;
-    ucontext_t context{};
-    std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(kStack);
+    Context context;
+    std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStack);
     State state = State::kReady;
+    unsigned turn = 0;
+    std::uint64_t sent[2] = {};
     Sanitizer sanitizer;
   };
 
-  static Block*& running() {
-    static thread_local Block* block = nullptr;
-    return block;
-  }
-  static void begin() {
-    Block& block = *running();
-    Fiber& self = *block.fibers_[threadIdx.x];
-    self.sanitizer.arrived(&block.stack_, &block.size_);
-    (*block.body_)();
-    self.state = State::kEnded;
-    block.leave(self);
-  }
+  static Block*& running();
+  static Fiber& current();
+  static void wait(State state);
+  static void begin();
 
-  // Not inlined: getcontext may return twice, for all that the compiler knows.
-  __attribute__((noinline)) static void prepare(Fiber& f) {
-    f.state = State::kReady;
-    getcontext(&f.context);
-    f.context.uc_stack.ss_sp = f.stack.get();
-    f.context.uc_stack.ss_size = Fiber::kStack;
-    f.context.uc_link = nullptr;
-    makecontext(&f.context, begin, 0);
-  }
-
-  void run_all(const std::function<void()>& body, unsigned index, unsigned threads,
-               std::size_t shared_bytes) {
-    body_ = &body;
-    running() = this;
-    shared_.assign((shared_bytes + 7) / 8, 0xDEADBEEFDEADBEEFU);  // nothing may rely on what is there
-    blockIdx.x = index;
-    blockDim.x = threads;
-    while (fibers_.size() < threads) fibers_.push_back(std::make_unique<Fiber>());
-    std::vector<unsigned> order(threads);
-    for (unsigned i = 0; i < threads; ++i) {
-      order[i] = i;
-      prepare(*fibers_[i]);
-    }
-    while (!order.empty()) {
-      std::shuffle(order.begin(), order.end(), random_);
-      for (const unsigned i : order) enter(i);
-      std::erase_if(order, [&](unsigned i) { return fibers_[i]->state == State::kEnded; });
-      for (const unsigned i : order) fibers_[i]->state = State::kReady;
-    }
-  }
-
-  void enter(unsigned thread) {
-    Fiber& f = *fibers_[thread];
-    threadIdx.x = thread;
-    scheduler_.about_to_switch(f.stack.get(), Fiber::kStack, f.sanitizer, false);
-    swapcontext(&scheduler_context_, &f.context);
-    scheduler_.arrived(nullptr, nullptr);
-  }
-  void leave(Fiber& from) {
-    from.sanitizer.about_to_switch(stack_, size_, scheduler_, from.state == State::kEnded);
-    swapcontext(&from.context, &scheduler_context_);
-    from.sanitizer.arrived(&stack_, &size_);
-  }
+  void run_all(const std::function<void()>& body, unsigned index, unsigned threads, std::size_t shared_bytes);
+  bool release_warps(unsigned threads);
+  void release_barrier(std::vector<unsigned>& waiting);
+  void enter(unsigned thread);
+  void leave(Fiber& from);
 
   const std::function<void()>* body_ = nullptr;
-  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<std::unique_ptr<Fiber>> fibers_;  // they live on from block to block
   std::vector<std::uint64_t> shared_;
   std::mt19937 random_{1};
-  ucontext_t scheduler_context_{};
+  Context scheduler_context_;
   Sanitizer scheduler_{true};
   const void* stack_ = nullptr;  // the scheduler's
   std::size_t size_ = 0;
 };
+
+inline void __syncthreads() {
+  Block::barrier();
+}
+inline void __syncwarp() {
+  Block::warp_barrier();
+}
+// All lanes of a warp take part: masks are full ones.
+template <class T>
+T __shfl_sync(unsigned /*mask*/, T value, int lane) {
+  return Block::exchange(value, static_cast<unsigned>(lane));
+}
+template <class T>
+T __shfl_xor_sync(unsigned /*mask*/, T value, int lanes) {
+  return Block::exchange(value, threadIdx.x % Block::kWarp ^ static_cast<unsigned>(lanes));
+}
+template <class T>
+T __shfl_down_sync(unsigned /*mask*/, T value, int lanes) {
+  const unsigned lane = threadIdx.x % Block::kWarp, from = lane + static_cast<unsigned>(lanes);
+  return Block::exchange(value, from < Block::kWarp ? from : lane);
+}
 
 }  // namespace lpmm::kernels::cuda_emulated

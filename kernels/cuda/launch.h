@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
-#include <vector>
+#include <type_traits>
 
 #include "kernels/cuda.h"
 #include "kernels/maps.h"
@@ -19,7 +20,7 @@
 #include "kernels/cuda/fibers.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
 #define __global__
-#define __syncthreads() Block::barrier()
+#define __device__
 #endif
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
@@ -31,7 +32,7 @@ inline constexpr int kThreads = 256;
 
 // What a launch gives each block.
 __device__ inline void* dynamic_shared() {
-  extern __shared__ __align__(8) unsigned char memory[];
+  extern __shared__ __align__(16) unsigned char memory[];
   return memory;
 }
 
@@ -43,11 +44,17 @@ inline void check(cudaError_t error, const char* what) {
 
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
-           Stream stream, const Parameters&... arguments) {
+           Stream stream, const std::type_identity_t<Parameters>&... arguments) {
   const auto bytes = static_cast<int>(shared_bytes);
   check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory");
   kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(bytes), stream>>>(arguments...);
   check(cudaGetLastError(), "launch");
+}
+
+template <class... Parameters>
+void start_apart(void (*kernel)(Parameters...), std::int64_t blocks, int threads, Stream stream,
+                 const std::type_identity_t<Parameters>&... arguments) {
+  start(kernel, blocks, threads, 0, stream, arguments...);
 }
 
 // Room that one launch leaves for the next ones.
@@ -78,20 +85,31 @@ inline void* dynamic_shared() {
 
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
-           Stream /*stream*/, const Parameters&... arguments) {
+           Stream /*stream*/, const std::type_identity_t<Parameters>&... arguments) {
+  gridDim.x = static_cast<unsigned>(blocks);
   for (std::int64_t block = blocks - 1; block >= 0; --block) {
     Block::run([&] { kernel(arguments...); }, static_cast<unsigned>(block), static_cast<unsigned>(threads),
                static_cast<std::size_t>(shared_bytes));
   }
 }
+template <class... Parameters>
+void start_apart(void (*kernel)(Parameters...), std::int64_t blocks, int threads, Stream /*stream*/,
+                 const std::type_identity_t<Parameters>&... arguments) {
+  gridDim.x = static_cast<unsigned>(blocks);
+  for (std::int64_t block = blocks - 1; block >= 0; --block) {
+    Block::run_apart([&] { kernel(arguments...); }, static_cast<unsigned>(block),
+                     static_cast<unsigned>(threads));
+  }
+}
 
 class StreamMemory {
  public:
-  StreamMemory(std::int64_t bytes, Stream) : data_(static_cast<std::size_t>((bytes + 7) / 8)) {}
-  void* data() { return data_.data(); }
+  StreamMemory(std::int64_t bytes, Stream)
+      : data_(std::make_unique_for_overwrite<std::uint64_t[]>(static_cast<std::size_t>((bytes + 7) / 8))) {}
+  void* data() const { return data_.get(); }
 
  private:
-  std::vector<std::uint64_t> data_;
+  std::unique_ptr<std::uint64_t[]> data_;
 };
 
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream) {
@@ -102,13 +120,21 @@ inline MapTable device_table(Format format) {
 }
 #endif
 
+inline bool is_launched(std::int64_t blocks) {
+  constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
+  if (blocks > kMostBlocks) throw std::runtime_error("CUDA: a tensor of too many elements for one launch");
+  return blocks > 0;
+}
 template <class... Parameters>
 void launch(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
-            Stream stream, const Parameters&... arguments) {
-  constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;
-  if (blocks == 0) return;
-  if (blocks > kMostBlocks) throw std::runtime_error("CUDA: a tensor of too many elements for one launch");
-  start(kernel, blocks, threads, shared_bytes, stream, arguments...);
+            Stream stream, const std::type_identity_t<Parameters>&... arguments) {
+  if (is_launched(blocks)) start(kernel, blocks, threads, shared_bytes, stream, arguments...);
+}
+// For kernels in which no thread waits for another.
+template <class... Parameters>
+void launch_apart(void (*kernel)(Parameters...), std::int64_t blocks, int threads, Stream stream,
+                  const std::type_identity_t<Parameters>&... arguments) {
+  if (is_launched(blocks)) start_apart(kernel, blocks, threads, stream, arguments...);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

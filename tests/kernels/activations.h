@@ -1,4 +1,4 @@
-// What tests of the compute layer share: activations of either type, comparisons, finite differences.
+// What tests of the compute layer share: seeded values, comparisons, finite differences.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,11 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "kernels/cpu.h"
+#include "tests/kernels/device_array.h"
 
 namespace lpmm::kernels {
-
-using Floats = std::vector<float>;
 
 inline Floats random_floats(std::int64_t count, unsigned seed, float scale = 1) {
   std::mt19937 generator(seed);
@@ -28,42 +26,6 @@ inline Floats away_from_zero(Floats v) {
   for (float& x : v) x += x < 0 ? -0.1F : 0.1F;
   return v;
 }
-
-// Activations of either type, kept beside their fp32 values.
-class Cells {
- public:
-  Cells(Compute type, const Floats& values) : type_(type), bytes_(values.size() * 4) {
-    device().from_float(type, static_cast<std::int64_t>(values.size()), values.data(), bytes_.data());
-    count_ = static_cast<std::int64_t>(values.size());
-  }
-  Cells(Compute type, std::int64_t count) : Cells(type, Floats(static_cast<std::size_t>(count), 7.0F)) {}
-  void* data() { return bytes_.data(); }
-  Floats floats() const {
-    Floats v(static_cast<std::size_t>(count_));
-    device().to_float(type_, count_, bytes_.data(), v.data());
-    return v;
-  }
-  static Device& device() {
-    static CpuDevice d(2);
-    return d;
-  }
-
- private:
-  Compute type_;
-  std::vector<std::uint8_t> bytes_;
-  std::int64_t count_ = 0;
-};
-
-class Scratch {
- public:
-  explicit Scratch(std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes + 64)) {}
-  void* data() {
-    return reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(bytes_.data()) + 63) / 64 * 64);
-  }
-
- private:
-  std::vector<std::uint8_t> bytes_;
-};
 
 inline void expect_near(const Floats& got, const std::vector<double>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());

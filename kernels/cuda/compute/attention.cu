@@ -1,0 +1,119 @@
+// Attention, forward: a block has a tile of queries and goes over the keys before them.
+#include <cmath>
+
+#include "kernels/cuda/compute/attention_tile.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+namespace {
+
+struct Attention {
+  AttentionShape shape;   // of the queries
+  std::int64_t past = 0;  // positions before them
+  const void *queries, *keys;
+  int first_key, parts;  // which part of a row of `keys` the keys are, and of how many; values follow
+  Dropout drop;
+  float scale;
+  void* y;
+  float* log_sums;  // null where they are not wanted
+};
+
+// Takes the scores of one row into its maximum and sum; they become exp(score - maximum), 0 where not seen.
+// Returns what is to be multiplied with the results so far.
+template <class T>
+__device__ float take_scores(std::int64_t visible, float (&scores)[T::kColumns], float& maximum, float& sum) {
+  float most = maximum, part = 0;
+  for (int j = 0; j < T::kColumns; ++j) {
+    if (T::other(j) < visible && scores[j] > most) most = scores[j];
+  }
+  most = row_maximum(most);
+  const float correction = maximum == most ? 1.0F : std::exp(maximum - most);
+  for (int j = 0; j < T::kColumns; ++j) {
+    scores[j] = T::other(j) < visible ? std::exp(scores[j] - most) : 0.0F;
+    part += scores[j];
+  }
+  maximum = most;
+  sum = sum * correction + row_sum(part);
+  return correction;
+}
+
+template <class T>
+__global__ void attend(Attention a) {
+  auto* const q = static_cast<float*>(dynamic_shared());
+  float *const others = q + T::kFloats, *const probabilities = others + T::kFloats;
+  const AttentionShape& s = a.shape;
+  const TileOfBlock tile = TileOfBlock::mine<T>(s);
+  HeadRows keys = HeadRows::of(s, a.keys, tile.item, a.first_key, a.parts);
+  keys.rows += a.past;
+  HeadRows values = keys;
+  values.at += s.width();
+  const DropRow drop{a.drop, s.length};
+  load_tile<T>(HeadRows::of(s, a.queries, tile.item, 0, 3), tile.first, a.scale, q);
+  float maximum[T::kRows], sum[T::kRows];
+  typename T::Results results = {};
+  for (int i = 0; i < T::kRows; ++i) {
+    maximum[i] = -INFINITY;
+    sum[i] = 0;
+  }
+  const std::int64_t end = tile.first + T::kSide + a.past;
+  for (std::int64_t column = 0; column < end && column < keys.rows; column += T::kSide) {
+    __syncthreads();
+    load_tile<T>(keys, column, 1.0F, others);
+    __syncthreads();
+    typename T::Scores scores;
+    multiply<T>(q, others, scores);
+    for (int i = 0; i < T::kRows; ++i) {
+      const std::int64_t row = tile.first + T::row(i);
+      const float correction =
+          take_scores<T>(a.past + row + 1 - column, scores[i], maximum[i], sum[i]);
+      for (int k = 0; k < T::kValues; ++k) results[i][k] *= correction;
+      if (a.drop.threshold == 0) continue;
+      const PhiloxWords words = drop.words(tile.item * s.length + row, column + T::across());
+      for (int j = 0; j < T::kColumns; ++j) scores[i][j] *= drop.factor(words, column + T::other(j));
+    }
+    store_scores<T>(scores, probabilities);
+    __syncthreads();
+    load_tile<T>(values, column, 1.0F, others);
+    __syncthreads();
+    accumulate<T>(probabilities, others, results);
+  }
+  for (int i = 0; i < T::kRows; ++i) {
+    const std::int64_t row = tile.first + T::row(i);
+    for (int k = 0; k < T::kValues; ++k) results[i][k] *= 1.0F / sum[i];
+    if (a.log_sums == nullptr || T::across() != 0 || row >= s.length) continue;
+    a.log_sums[tile.item * s.length + row] = maximum[i] + std::log(sum[i]);
+  }
+  store_results<T>(results, HeadRows::of(s, a.y, tile.item, 0, 1), tile.first, a.y, false);
+}
+
+void run(const Attention& a, Stream stream) {
+  with_tile(a.shape.head_width, [&]<class T>(T) {
+    launch(attend<T>, tile_blocks<T>(a.shape), T::kThreads, 4 * (2 * T::kFloats + T::kScores), stream, a);
+  });
+}
+
+// Keys and values of new positions, which lie together.
+template <class Cell>
+struct NewKeys {
+  const Cell* qkv;
+  std::int64_t width;
+  LPMM_HD float operator()(const Place& at) const { return load(qkv + (3 * at.row + 1) * width + at.column); }
+};
+
+}  // namespace
+
+void CudaDevice::attention_forward(const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
+                                   float* log_sums, void*) {
+  run({s, 0, qkv, qkv, 1, 3, drop, score_scale(s), y, log_sums}, stream());
+}
+
+void CudaDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
+                                  void* y, void*) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), s.length, 2 * s.width(), NewKeys<Cell>{static_cast<const Cell*>(qkv), s.width()},
+               static_cast<Cell*>(cache) + past * 2 * s.width(), false);
+  });
+  run({s, past, qkv, cache, 0, 2, {}, score_scale(s), y, nullptr}, stream());
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

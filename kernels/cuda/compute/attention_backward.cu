@@ -1,0 +1,151 @@
+// Attention, backward: the gradient of queries by tiles of queries, those of keys and values by tiles of keys,
+// so that nothing is added from two blocks.
+//
+// With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
+// dk = ds^T q.
+#include <cmath>
+
+#include "kernels/cuda/compute/attention_tile.h"
+#include "kernels/cuda/compute/columns.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+namespace {
+
+struct AttentionGradient {
+  AttentionShape shape;
+  const void *qkv, *dy;
+  Dropout drop;
+  float scale;
+  const float *log_sums, *dots;  // (batch, heads, length)
+  void* dqkv;
+  bool accumulate;
+};
+
+__global__ void dot_rows(AttentionShape s, const void* y, const void* dy, float* dots) {
+  const std::int64_t line = row_of_warp();
+  if (line >= s.rows() * s.heads) return;
+  const std::int64_t item = line / s.length, row = line % s.length;
+  const HeadRows a = HeadRows::of(s, y, item, 0, 1), b = HeadRows::of(s, dy, item, 0, 1);
+  float sum = 0;
+  for (int c = lane_of_warp(); c < s.head_width; c += kWarp) sum += a.load(row, c) * b.load(row, c);
+  sum = warp_sum(sum);
+  if (lane_of_warp() == 0) dots[line] = sum;
+}
+
+// Of a tile and the others it is multiplied with.
+template <class T>
+struct Shared {
+  float *own, *own_partner, *others, *others_partner, *scores;
+  __device__ static Shared mine() {
+    auto* const base = static_cast<float*>(dynamic_shared());
+    return {base, base + T::kFloats, base + 2 * T::kFloats, base + 3 * T::kFloats, base + 4 * T::kFloats};
+  }
+  static std::int64_t bytes() { return 4 * (4 * T::kFloats + T::kScores); }
+};
+
+template <class T>
+__global__ void query_gradient(AttentionGradient a) {
+  const AttentionShape& s = a.shape;
+  const TileOfBlock tile = TileOfBlock::mine<T>(s);
+  const Shared<T> shared = Shared<T>::mine();
+  const HeadRows q = HeadRows::of(s, a.qkv, tile.item, 0, 3);
+  const DropRow drop{a.drop, s.length};
+  load_tile<T>(q, tile.first, a.scale, shared.own);
+  load_tile<T>(HeadRows::of(s, a.dy, tile.item, 0, 1), tile.first, 1.0F, shared.own_partner);
+  typename T::Results dq = {};
+  for (std::int64_t column = 0; column <= tile.first; column += T::kSide) {
+    __syncthreads();
+    load_tile<T>(HeadRows::of(s, a.qkv, tile.item, 1, 3), column, 1.0F, shared.others);
+    load_tile<T>(HeadRows::of(s, a.qkv, tile.item, 2, 3), column, 1.0F, shared.others_partner);
+    __syncthreads();
+    typename T::Scores scores, gradients;
+    multiply<T>(shared.own, shared.others, scores);
+    multiply<T>(shared.own_partner, shared.others_partner, gradients);
+    for (int i = 0; i < T::kRows; ++i) {
+      const std::int64_t row = tile.first + T::row(i), line = tile.item * s.length + row;
+      const bool is_there = row < s.length;
+      const float log_sum = is_there ? a.log_sums[line] : 0.0F, dot = is_there ? a.dots[line] : 0.0F;
+      PhiloxWords words = {};
+      if (a.drop.threshold != 0) words = drop.words(line, column + T::across());
+      for (int j = 0; j < T::kColumns; ++j) {
+        const std::int64_t key = column + T::other(j);
+        if (a.drop.threshold != 0) gradients[i][j] *= drop.factor(words, key);
+        const float p = is_there && key <= row ? std::exp(scores[i][j] - log_sum) : 0.0F;
+        scores[i][j] = p * (gradients[i][j] - dot);
+      }
+    }
+    store_scores<T>(scores, shared.scores);
+    __syncwarp();  // a row of scores is of one warp
+    accumulate<T>(shared.scores, shared.others, dq);
+  }
+  for (int i = 0; i < T::kRows; ++i) {
+    for (int k = 0; k < T::kValues; ++k) dq[i][k] *= a.scale;
+  }
+  store_results<T>(dq, q, tile.first, a.dqkv, a.accumulate);
+}
+
+// Rows of scores are keys here, columns queries.
+template <class T>
+__global__ void key_gradient(AttentionGradient a) {
+  const AttentionShape& s = a.shape;
+  const TileOfBlock tile = TileOfBlock::mine<T>(s);
+  const Shared<T> shared = Shared<T>::mine();
+  const HeadRows k = HeadRows::of(s, a.qkv, tile.item, 1, 3), v = HeadRows::of(s, a.qkv, tile.item, 2, 3);
+  const DropRow drop{a.drop, s.length};
+  load_tile<T>(k, tile.first, 1.0F, shared.own);
+  load_tile<T>(v, tile.first, 1.0F, shared.own_partner);
+  typename T::Results dk = {}, dv = {};
+  for (std::int64_t first = tile.first; first < s.length; first += T::kSide) {
+    __syncthreads();
+    load_tile<T>(HeadRows::of(s, a.qkv, tile.item, 0, 3), first, a.scale, shared.others);
+    load_tile<T>(HeadRows::of(s, a.dy, tile.item, 0, 1), first, 1.0F, shared.others_partner);
+    __syncthreads();
+    typename T::Scores scores, gradients;
+    multiply<T>(shared.own, shared.others, scores);
+    multiply<T>(shared.own_partner, shared.others_partner, gradients);
+    for (int j = 0; j < T::kColumns; ++j) {
+      const std::int64_t row = first + T::other(j), line = tile.item * s.length + row;
+      const bool is_there = row < s.length;
+      const float log_sum = is_there ? a.log_sums[line] : 0.0F, dot = is_there ? a.dots[line] : 0.0F;
+      for (int i = 0; i < T::kRows; ++i) {
+        const std::int64_t key = tile.first + T::row(i);
+        const bool is_seen = is_there && key <= row;
+        const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
+        const float factor = is_seen && a.drop.threshold != 0 ? drop.factor(drop.words(line, key), key) : 1.0F;
+        gradients[i][j] = p * (factor * gradients[i][j] - dot);
+        scores[i][j] = p * factor;
+      }
+    }
+    store_scores<T>(scores, shared.scores);
+    __syncwarp();  // a row of scores is of one warp
+    accumulate<T>(shared.scores, shared.others_partner, dv);
+    __syncwarp();
+    store_scores<T>(gradients, shared.scores);
+    __syncwarp();
+    accumulate<T>(shared.scores, shared.others, dk);
+  }
+  store_results<T>(dk, k, tile.first, a.dqkv, a.accumulate);
+  store_results<T>(dv, v, tile.first, a.dqkv, a.accumulate);
+}
+
+}  // namespace
+
+// Dots of y and its gradient.
+std::int64_t CudaDevice::attention_scratch_bytes(const AttentionShape& s) const {
+  return aligned(4 * s.rows() * s.heads);
+}
+
+void CudaDevice::attention_backward(const AttentionShape& s, const void* qkv, const Dropout& drop,
+                                    const void* y, const float* log_sums, const void* dy, void* dqkv,
+                                    bool accumulate, void* scratch) {
+  auto* const dots = static_cast<float*>(scratch);
+  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, y, dy, dots);
+  const AttentionGradient a{s, qkv, dy, drop, score_scale(s), log_sums, dots, dqkv, accumulate};
+  with_tile(s.head_width, [&]<class T>(T) {
+    launch(query_gradient<T>, tile_blocks<T>(s), T::kThreads, Shared<T>::bytes(), stream(), a);
+    launch(key_gradient<T>, tile_blocks<T>(s), T::kThreads, Shared<T>::bytes(), stream(), a);
+  });
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

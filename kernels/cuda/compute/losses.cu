@@ -1,0 +1,195 @@
+// Softmax cross-entropy: a warp a row; sums over rows by one block, in double, in a fixed tree.
+#include <cmath>
+
+#include "kernels/cuda/compute/columns.h"
+#include "kernels/cuda/compute/map.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+namespace {
+
+constexpr int kLossThreads = 1024;  // of the block that sums over rows
+
+// A maximum and the first column that holds it; all lanes get the warp's.
+template <class Number>
+struct Best {
+  Number maximum = -INFINITY;
+  std::int64_t column = -1;
+  __device__ void meet() {
+    for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
+      const Number other = __shfl_xor_sync(kAllLanes, maximum, lanes);
+      const std::int64_t at = __shfl_xor_sync(kAllLanes, column, lanes);
+      if (at >= 0 && (column < 0 || other > maximum || (other == maximum && at < column))) {
+        maximum = other;
+        column = at;
+      }
+    }
+  }
+};
+
+// ---- few classes, all in double --------------------------------------------------------------------------
+struct LossRow {
+  std::int64_t best;
+  double log_sum, mean;  // log_sum = log of the sum of exp(logit)
+};
+template <class Cell>
+__device__ LossRow look_at(int classes, const Cell* logits) {
+  Best<double> best;
+  double mean = 0, sum = 0;
+  for (int c = lane_of_warp(); c < classes; c += kWarp) {
+    const double v = load(logits + c);
+    mean += v / classes;
+    if (best.column < 0 || v > best.maximum) best = {v, c};
+  }
+  best.meet();
+  for (int c = lane_of_warp(); c < classes; c += kWarp) sum += std::exp(load(logits + c) - best.maximum);
+  return {best.column, best.maximum + std::log(warp_sum(sum)), warp_sum(mean)};
+}
+
+// Threads of a block as a tree; the first one writes.
+__device__ void finish_loss(double loss, std::int64_t correct, LossResult* result) {
+  auto* const sums = static_cast<double*>(dynamic_shared());
+  auto* const counts = reinterpret_cast<std::int64_t*>(sums + kLossThreads);
+  const int thread = static_cast<int>(threadIdx.x);
+  sums[thread] = loss;
+  counts[thread] = correct;
+  for (int half = kLossThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread >= half) continue;
+    sums[thread] += sums[thread + half];
+    counts[thread] += counts[thread + half];
+  }
+  if (thread != 0) return;
+  result->sum = sums[0];
+  result->correct = counts[0];
+}
+constexpr std::int64_t kLossShared = kLossThreads * (sizeof(double) + sizeof(std::int64_t));
+
+template <class Cell>
+__global__ void loss_of_rows(LossShape s, const Cell* logits, const std::int32_t* labels,
+                             LossResult* result) {
+  double loss = 0;
+  std::int64_t correct = 0;
+  for (std::int64_t i = threadIdx.x / kWarp; i < s.rows; i += kLossThreads / kWarp) {
+    const Cell* of_row = logits + i * s.classes;
+    const LossRow row = look_at(s.classes, of_row);
+    if (lane_of_warp() != 0) continue;
+    const double target = load(of_row + labels[i]);
+    loss += row.log_sum - (1 - s.smoothing) * target - s.smoothing * row.mean;
+    correct += row.best == labels[i] ? 1 : 0;
+  }
+  finish_loss(loss, correct, result);
+}
+
+template <class Cell>
+__global__ void loss_gradient(LossShape s, const Cell* logits, const std::int32_t* labels, Cell* dlogits) {
+  const std::int64_t i = row_of_warp();
+  if (i >= s.rows) return;
+  logits += i * s.classes;
+  dlogits += i * s.classes;
+  const LossRow row = look_at(s.classes, logits);
+  for (int c = lane_of_warp(); c < s.classes; c += kWarp) {
+    const double wanted = (c == labels[i] ? 1 - s.smoothing : 0) + s.smoothing / s.classes;
+    const double p = std::exp(load(logits + c) - row.log_sum);
+    store(dlogits + c, static_cast<float>((p - wanted) / static_cast<double>(s.rows)));
+  }
+}
+
+// ---- a vocabulary by chunks ------------------------------------------------------------------------------
+// exp(from - to), and 1 where both are infinite.
+LPMM_HD float decay(float from, float to) {
+  return from == to ? 1.0F : std::exp(from - to);
+}
+
+__global__ void scan_rows(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
+                          const std::int32_t* labels, SoftmaxRow* state) {
+  const std::int64_t row = row_of_warp();
+  if (row >= rows) return;
+  logits += row * columns;
+  Best<float> best;
+  float sum = 0;  // of exp(logit - maximum)
+  for (std::int64_t c = lane_of_warp(); c < columns; c += kWarp) {
+    const float x = logits[c];
+    if (x > best.maximum) {
+      sum = sum * std::exp(best.maximum - x) + 1.0F;
+      best = {x, c};
+    } else {
+      sum += std::exp(x - best.maximum);
+    }
+  }
+  const float mine = best.maximum;
+  best.meet();
+  const auto chunk = static_cast<double>(warp_sum(sum * decay(mine, best.maximum)));
+  if (lane_of_warp() != 0) return;
+  SoftmaxRow s = first == 0 ? SoftmaxRow{} : state[row];
+  if (best.maximum > s.maximum) {
+    s.best = static_cast<std::int32_t>(first + best.column);
+    s.sum = s.sum * static_cast<double>(decay(s.maximum, best.maximum)) + chunk;
+    s.maximum = best.maximum;
+  } else {
+    s.sum += chunk * static_cast<double>(decay(best.maximum, s.maximum));
+  }
+  const std::int64_t label = labels[row] - first;
+  if (label >= 0 && label < columns) s.target = logits[label];
+  state[row] = s;
+}
+
+__global__ void finish_rows(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+                            float* log_sums, LossResult* result) {
+  double loss = 0;
+  std::int64_t correct = 0;
+  for (std::int64_t r = threadIdx.x; r < rows; r += kLossThreads) {
+    const double log_sum = state[r].maximum + std::log(state[r].sum);
+    log_sums[r] = static_cast<float>(log_sum);
+    loss += log_sum - state[r].target;
+    correct += state[r].best == labels[r] ? 1 : 0;
+  }
+  finish_loss(loss, correct, result);
+}
+
+struct SoftmaxGradient {
+  std::int64_t first;
+  float scale;
+  const float* log_sums;
+  const std::int32_t* labels;
+  LPMM_HD float operator()(const Place& at, float logit) const {
+    const float p = product(scale, std::exp(logit - log_sums[at.row]));
+    return labels[at.row] == first + at.column ? p - scale : p;
+  }
+};
+
+}  // namespace
+
+void CudaDevice::softmax_loss(const LossShape& s, Compute type, const void* logits,
+                              const std::int32_t* labels, LossResult* result) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    launch(loss_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), s, static_cast<const Cell*>(logits),
+           labels, result);
+  });
+}
+void CudaDevice::softmax_loss_backward(const LossShape& s, Compute type, const void* logits,
+                                       const std::int32_t* labels, void* dlogits) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    launch(loss_gradient<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s,
+           static_cast<const Cell*>(logits), labels, static_cast<Cell*>(dlogits));
+  });
+}
+
+void CudaDevice::softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns,
+                              const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
+  launch(scan_rows, row_blocks(rows), kRowThreads, 0, stream(), rows, first, columns, logits, labels, state);
+}
+void CudaDevice::softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+                                float* log_sums, LossResult* result) {
+  launch(finish_rows, 1, kLossThreads, kLossShared, stream(), rows, state, labels, log_sums, result);
+}
+void CudaDevice::softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                                  float scale, const float* log_sums, const std::int32_t* labels,
+                                  float* logits, void* gradient) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), rows, columns, SoftmaxGradient{first, scale, log_sums, labels},
+               static_cast<Cell*>(gradient), false, static_cast<const float*>(logits));
+  });
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

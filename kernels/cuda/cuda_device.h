@@ -1,0 +1,105 @@
+// A CUDA device: its kernels. nvcc compiles them for a GPU, the host's compiler for the emulated device.
+//
+// Sums are trees whose shape depends on the sizes of the data alone: the same bits in every run, whatever
+// order threads and blocks run in. What differs between the two worlds is left open here: memory, waiting and
+// the matrix product.
+#pragma once
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/launch.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+class CudaDevice : public Device {
+ public:
+  // Threads of the host as in CpuDevice.
+  explicit CudaDevice(int threads) : host_(threads) {}
+  Pool& host_pool() override { return host_.host_pool(); }
+  int host_threads() const override { return host_.host_threads(); }
+
+  void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+              const Noise& noise, bool* storable = nullptr) override;
+  void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) override;
+  void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override;
+  void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
+                   float* dst) override;
+  void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
+            const FoldArgs& args, FoldResult* result = nullptr) override;
+  void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;
+  void clear(const RoleView& accumulator) override;
+  void update(std::span<const TensorUpdate> tensors) override;
+  void to_float(Compute type, std::int64_t count, const void* in, float* out) override;
+  void from_float(Compute type, std::int64_t count, const float* in, void* out) override;
+  void relu_forward(Compute type, std::int64_t count, const void* x, void* y) override;
+  void relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                     bool accumulate) override;
+  void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) override;
+  void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) override;
+  std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
+  void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
+                    bool relu, void* y) override;
+  const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
+                            const void* dy, bool relu, void* g, float* bias_gradient) override;
+  std::int64_t norm_scratch_bytes(const NormShape& shape) const override;
+  void norm_statistics(const NormShape& shape, const void* x, float* mean, float* variance,
+                       void* scratch) override;
+  void norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
+                    float* shift) override;
+  void norm_propose(const NormShape& shape, const float* mean, const float* variance, float* running_mean,
+                    float* running_variance, bool* finite) override;
+  void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
+                  const void* residual, bool relu, void* y) override;
+  void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) override;
+  void average_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) override;
+  void average_pool_backward(const PoolShape& shape, Compute type, const void* dy, void* dx,
+                             bool accumulate) override;
+  void max_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) override;
+  void max_pool_backward(const PoolShape& shape, Compute type, const void* x, const void* dy, void* dx,
+                         bool accumulate) override;
+  void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) override;
+  void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
+                         bool accumulate) override;
+  void softmax_loss(const LossShape& shape, Compute type, const void* logits, const std::int32_t* labels,
+                    LossResult* result) override;
+  void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
+                             const std::int32_t* labels, void* dlogits) override;
+  void layer_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
+                          void* y, float* mean, float* inverse_deviation) override;
+  std::int64_t layer_norm_scratch_bytes(const RowNormShape& shape) const override;
+  void layer_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) override;
+  void gelu_forward(Compute type, std::int64_t count, const void* x, void* y) override;
+  void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
+                     bool accumulate) override;
+  void dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
+               bool accumulate) override;
+  std::int64_t attention_scratch_bytes(const AttentionShape& shape) const override;
+  void attention_forward(const AttentionShape& shape, const void* qkv, const Dropout& drop, void* y,
+                         float* log_sums, void* scratch) override;
+  void attention_cached(const AttentionShape& shape, std::int64_t past, const void* qkv, void* cache, void* y,
+                        void* scratch) override;
+  void attention_backward(const AttentionShape& shape, const void* qkv, const Dropout& drop, const void* y,
+                          const float* log_sums, const void* dy, void* dqkv, bool accumulate,
+                          void* scratch) override;
+  void embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
+                         std::int64_t rows, const float* tokens, const float* positions, void* y) override;
+  void sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups, std::int64_t begin,
+                std::int64_t end, float* out) override;
+  void softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
+                    const std::int32_t* labels, SoftmaxRow* state) override;
+  void softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
+                      LossResult* result) override;
+  void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+                        float scale, const float* log_sums, const std::int32_t* labels, float* logits,
+                        void* gradient) override;
+
+ protected:
+  Stream stream() const { return stream_; }
+  CpuDevice& host() { return host_; }
+  const CpuDevice& host() const { return host_; }
+
+ private:
+  CpuDevice host_;
+  Stream stream_ = nullptr;
+};
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

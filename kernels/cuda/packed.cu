@@ -1,0 +1,35 @@
+// The kernels of packed memory as members of the device.
+#include "kernels/cuda/cuda_device.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+void CudaDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+                        const Noise& noise, bool* storable) {
+  LPMM_CUDA_NAMESPACE::encode(dst, first, count, src, noise, storable, stream());
+}
+void CudaDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
+  LPMM_CUDA_NAMESPACE::decode(src, first, count, dst, stream());
+}
+void CudaDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count,
+                             std::uint16_t* dst) {
+  LPMM_CUDA_NAMESPACE::decode_bf16(src, first, count, dst, stream());
+}
+void CudaDevice::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                             std::int64_t count, float* dst) {
+  LPMM_CUDA_NAMESPACE::decode_rows(src, width, rows, count, dst, stream());
+}
+void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
+                      const float* contribution, const FoldArgs& args, FoldResult* result) {
+  LPMM_CUDA_NAMESPACE::fold(accumulator, first, count, contribution, args, result, stream());
+}
+void CudaDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
+  LPMM_CUDA_NAMESPACE::square_sum(src, first, count, sum, stream());
+}
+void CudaDevice::clear(const RoleView& accumulator) {
+  LPMM_CUDA_NAMESPACE::clear(accumulator, stream());
+}
+void CudaDevice::update(std::span<const TensorUpdate> tensors) {
+  for (const TensorUpdate& tensor : tensors) LPMM_CUDA_NAMESPACE::update(tensor, stream());
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
