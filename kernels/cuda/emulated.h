@@ -1,15 +1,34 @@
 // A device that runs the CUDA kernels on the host, thread by thread: slow, and the bytes of packed memory are
-// those of the CPU. It shows what a GPU would compute where there is none.
+// those of the CPU. It shows what a GPU would compute where there is none. Matrix products are the CPU's.
 #pragma once
 
-#include <memory>
 #include <string_view>
 
-#include "kernels/cpu.h"
+#include "kernels/cuda/cuda_device.h"
 
 namespace lpmm::kernels {
 
-inline constexpr std::string_view kEmulatedCuda = "cuda-emulated";
-std::unique_ptr<Device> make_emulated_cuda(int threads);
+class EmulatedCuda : public cuda_emulated::CudaDevice {
+ public:
+  static constexpr std::string_view kName = "cuda-emulated";
+
+  using CudaDevice::CudaDevice;
+  std::string_view name() const override { return kName; }
+  bool is_host() const override { return false; }
+  std::string compute_library() const override { return "CUDA emulated, " + host_.compute_library(); }
+  DeviceMemory allocate(std::int64_t bytes) override;
+  DeviceMemory allocate_shared(std::int64_t bytes) override;
+  void upload(void* to, const void* from, std::int64_t bytes) override;
+  void download(void* to, const void* from, std::int64_t bytes) override;
+  void copy(void* to, const void* from, std::int64_t bytes) override;
+  void fill_with_zeros(void* to, std::int64_t bytes) override;
+  void synchronize() override {}
+
+  void matmul(const MatrixArgs& args, void* scratch) override;
+  std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const override;
+
+ private:
+  void release(std::byte* memory, std::int64_t bytes) noexcept override;
+};
 
 }  // namespace lpmm::kernels

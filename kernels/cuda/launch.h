@@ -18,9 +18,8 @@
 #define LPMM_CUDA_NAMESPACE cuda
 #else
 #include "kernels/cuda/fibers.h"
+#include "kernels/cuda/guarded.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
-#define __global__
-#define __device__
 #endif
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
@@ -86,6 +85,7 @@ inline void* dynamic_shared() {
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
            Stream /*stream*/, const std::type_identity_t<Parameters>&... arguments) {
+  const Unguarded now;
   gridDim.x = static_cast<unsigned>(blocks);
   for (std::int64_t block = blocks - 1; block >= 0; --block) {
     Block::run([&] { kernel(arguments...); }, static_cast<unsigned>(block), static_cast<unsigned>(threads),
@@ -95,6 +95,7 @@ void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std:
 template <class... Parameters>
 void start_apart(void (*kernel)(Parameters...), std::int64_t blocks, int threads, Stream /*stream*/,
                  const std::type_identity_t<Parameters>&... arguments) {
+  const Unguarded now;
   gridDim.x = static_cast<unsigned>(blocks);
   for (std::int64_t block = blocks - 1; block >= 0; --block) {
     Block::run_apart([&] { kernel(arguments...); }, static_cast<unsigned>(block),
@@ -113,6 +114,7 @@ class StreamMemory {
 };
 
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream) {
+  const Unguarded now;
   std::memset(memory, 0, static_cast<std::size_t>(bytes));
 }
 inline MapTable device_table(Format format) {

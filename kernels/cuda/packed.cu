@@ -1,4 +1,5 @@
 // The kernels of packed memory as members of the device.
+#include "kernels/cuda/counted.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
@@ -20,6 +21,9 @@ void CudaDevice::decode_rows(const RoleView& src, std::int64_t width, const std:
 }
 void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
                       const float* contribution, const FoldArgs& args, FoldResult* result) {
+  if (args.stats != nullptr) {
+    return fold_counted(*this, host_, accumulator, first, count, contribution, args, result);
+  }
   LPMM_CUDA_NAMESPACE::fold(accumulator, first, count, contribution, args, result, stream());
 }
 void CudaDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
@@ -29,7 +33,13 @@ void CudaDevice::clear(const RoleView& accumulator) {
   LPMM_CUDA_NAMESPACE::clear(accumulator, stream());
 }
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
-  for (const TensorUpdate& tensor : tensors) LPMM_CUDA_NAMESPACE::update(tensor, stream());
+  for (const TensorUpdate& tensor : tensors) {
+    if (tensor.args.stats != nullptr) {
+      update_counted(*this, host_, tensor);
+    } else {
+      LPMM_CUDA_NAMESPACE::update(tensor, stream());
+    }
+  }
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,0 +1,16 @@
+// Folds and updates whose changes are counted, for devices that count none: the CPU does them on copies of
+// what they touch, with the same bytes and counts. A few steps of a run are measured so.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/cpu.h"
+
+namespace lpmm::kernels {
+
+void fold_counted(Device& device, CpuDevice& host, const RoleView& accumulator, std::int64_t first,
+                  std::int64_t count, const float* contribution, const FoldArgs& args, FoldResult* result);
+void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor);
+
+}  // namespace lpmm::kernels
