@@ -1,15 +1,21 @@
-// Whole runs on the emulated GPU: the same checkpoint as on the CPU, whose products both take.
+// Whole trainings on the emulated GPU, whose every packed kernel is held against the CPU's: same bytes from
+// the same bytes and gradients. The rest, sums in another order, is held to the CPU's losses.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "kernels/cuda/emulated.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/config.h"
+#include "lpmm/run/setup.h"
+#include "lpmm/run/train_step.h"
 #include "lpmm/run/trainer.h"
 #include "tests/lpmm/scratch.h"
 
@@ -40,35 +46,153 @@ constexpr const char* kText = R"(
 constexpr const char* kAdamW = "[optimizer]\nrule = \"adamw\"\nlearning_rate = 0.01\nclip_norm = 1.0\n";
 constexpr const char* kSgd = "[optimizer]\nrule = \"sgd\"\nmomentum = 0.9\nlearning_rate = 0.05\n";
 
-class Devices : public testing::TestWithParam<std::string_view> {};
+// A role of a tensor as it was before a kernel, in memory of the CPU.
+class Before {
+ public:
+  Before(Device& device, CpuDevice& cpu, const kernels::RoleView& role)
+      : device_(device), there_(role), view_(role) {
+    if (role.codes == nullptr) return;
+    codes_ = cpu.allocate(codes());
+    steps_ = cpu.allocate(steps() + 1);
+    view_.codes = reinterpret_cast<std::uint8_t*>(codes_.get());
+    view_.steps = reinterpret_cast<std::uint16_t*>(steps_.get());
+    device.download(codes_.get(), role.codes, codes());
+    device.download(steps_.get(), role.steps, steps());
+  }
+  const kernels::RoleView& view() const { return view_; }
+  // Whether the device has made of it what the CPU has.
+  bool is_same() const {
+    if (view_.codes == nullptr) return true;
+    std::vector<std::byte> codes_now(static_cast<std::size_t>(codes())),
+        steps_now(static_cast<std::size_t>(steps()));
+    device_.download(codes_now.data(), there_.codes, codes());
+    device_.download(steps_now.data(), there_.steps, steps());
+    return std::memcmp(codes_now.data(), codes_.get(), codes_now.size()) == 0 &&
+           std::memcmp(steps_now.data(), steps_.get(), steps_now.size()) == 0;
+  }
 
-// What a run leaves: parameters and states.
-std::string bytes_of(const Scratch& scratch, const std::string& text, std::string_view preset,
-                     const std::string& device) {
-  const std::string out = scratch / device;
-  std::filesystem::remove_all(out);
-  const RunConfig config = parse_config(
-      text, "run.toml", {std::string(preset), "", {"train.threads=2", "train.device=" + device}});
-  train(config, *make_model(config.model), {out, false, true});
-  return read_text(out + "/checkpoints/step_00000003/model.safetensors", 1 << 28);
+ private:
+  std::int64_t codes() const { return code_bytes(view_.codec.format, view_.elements); }
+  std::int64_t steps() const { return step_bytes(view_.codec, view_.elements); }
+  Device& device_;
+  kernels::RoleView there_, view_;
+  DeviceMemory codes_, steps_;
+};
+
+// The emulated device, each of whose changes of packed memory is made by the CPU as well.
+class Checked final : public kernels::EmulatedCuda {
+ public:
+  using EmulatedCuda::EmulatedCuda;
+  int updates = 0, folds = 0;
+
+  void fold(const kernels::RoleView& accumulator, std::int64_t first, std::int64_t count,
+            const float* contribution, const kernels::FoldArgs& args, kernels::FoldResult* result) override {
+    Before before(*this, cpu_, accumulator);
+    std::vector<float> values(static_cast<std::size_t>(count));
+    download(values.data(), contribution, 4 * count);
+    kernels::FoldArgs uncounted = args;
+    uncounted.stats = nullptr;
+    kernels::FoldResult wanted;
+    cpu_.fold(before.view(), first, count, values.data(), uncounted, &wanted);
+    EmulatedCuda::fold(accumulator, first, count, contribution, args, result);
+    EXPECT_TRUE(before.is_same());
+    EXPECT_EQ(result->finite, wanted.finite);
+    EXPECT_EQ(result->square_sum, wanted.square_sum);
+    ++folds;
+  }
+  void square_sum(const kernels::RoleView& src, std::int64_t first, std::int64_t count,
+                  double* sum) override {
+    const Before before(*this, cpu_, src);
+    double wanted = 0;
+    cpu_.square_sum(before.view(), first, count, &wanted);
+    EmulatedCuda::square_sum(src, first, count, sum);
+    EXPECT_EQ(*sum, wanted);
+  }
+  void update(std::span<const kernels::TensorUpdate> tensors) override {
+    std::vector<RoleArray<std::unique_ptr<Before>>> before(tensors.size());
+    std::vector<kernels::TensorUpdate> wanted(tensors.begin(), tensors.end());
+    std::vector<char> storable(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      wanted[i].args.stats = nullptr;
+      wanted[i].storable = reinterpret_cast<bool*>(&storable[i]);
+      for (const Role r : kEveryRole) {
+        before[i][r] = std::make_unique<Before>(*this, cpu_, tensors[i].args.roles[r]);
+        wanted[i].args.roles[r] = before[i][r]->view();
+      }
+    }
+    cpu_.update(wanted);
+    EmulatedCuda::update(tensors);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      for (const Role r : kEveryRole) EXPECT_TRUE(before[i][r]->is_same()) << to_string(r);
+      EXPECT_EQ(*tensors[i].storable, storable[i] != 0);
+    }
+    ++updates;
+  }
+
+ private:
+  CpuDevice cpu_{1};
+};
+
+// The losses of the steps of a run.
+std::vector<double> losses_on(Device& device, const RunConfig& config) {
+  const Setup setup(config);
+  const auto model = make_model(config.model);
+  const auto data = load_data(setup, device.host_pool());
+  ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed,
+                     config.train.microbatches, device);
+  Buffers buffers(model->buffers(), device);
+  model->initialize(memory, config.train.seed, {});
+  const auto program =
+      model->build(config.train.batch / config.train.microbatches, config.train.compute, device);
+  Prefetcher batches(*data, {config.train.seed, config.train.batch, config.train.microbatches, false}, 0, 0);
+  std::vector<double> losses;
+  for (std::uint32_t step = 1; step <= config.train.steps; ++step) {
+    StepOptions options;
+    options.step = step;
+    options.learning_rate = config.optimizer.learning_rate;
+    options.want_stats = step == 2;
+    const StepResult done = train_step(*program, memory, buffers, batches, options);
+    EXPECT_TRUE(done.report.applied) << done.report.failed_tensor;
+    losses.push_back(done.meter.loss());
+  }
+  return losses;
 }
 
-TEST_P(Devices, TrainToTheSameBytes) {
-  const Scratch scratch;
-  std::string words;
-  for (int i = 0; i < 400; ++i) words += fmt::format("{} lines of text, ", i * i % 97);
-  write_text(scratch / "text.txt", words);
-  const std::string text = fmt::format(fmt::runtime(kText), scratch / "text.txt");
-  const std::string gpt =
-      "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n" +
-      text;
-  for (const std::string& model : {std::string("[model]\nname = \"mlp\"\nhidden = [8]\n") + kImages,
-                                   std::string("[model]\nname = \"resnet8\"\n") + kImages, gpt}) {
+class Runs : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string words;
+    for (int i = 0; i < 400; ++i) words += fmt::format("{} lines of text, ", i * i % 97);
+    write_text(scratch_ / "text.txt", words);
+  }
+  RunConfig config_of(const std::string& model, const std::string& optimizer, std::string_view preset,
+                      const std::string& device) const {
+    const bool reads_text = model.find("gpt") != std::string::npos;
+    const std::string data = reads_text ? fmt::format(fmt::runtime(kText), scratch_ / "text.txt") : kImages;
+    return parse_config(model + data + optimizer, "run.toml",
+                        {std::string(preset), "", {"train.threads=2", "train.device=" + device}});
+  }
+  Scratch scratch_;
+};
+class Devices : public Runs, public testing::WithParamInterface<std::string_view> {};
+
+constexpr const char* kMlp = "[model]\nname = \"mlp\"\nhidden = [8]\n";
+constexpr const char* kResNet = "[model]\nname = \"resnet8\"\n";
+constexpr const char* kGpt =
+    "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n";
+
+TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
+  for (const char* model : {kMlp, kResNet, kGpt}) {
     for (const char* optimizer : {kAdamW, kSgd}) {
-      const std::string config = model + optimizer;
-      EXPECT_TRUE(bytes_of(scratch, config, GetParam(), "cpu") ==
-                  bytes_of(scratch, config, GetParam(), "cuda-emulated"))
-          << config;
+      const RunConfig config = config_of(model, optimizer, GetParam(), "cuda-emulated");
+      CpuDevice cpu(2);
+      Checked emulated(2);
+      const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
+      EXPECT_EQ(emulated.updates, 3);
+      EXPECT_GE(emulated.folds, 3 * 2 * 4);
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model << optimizer << " step " << i + 1;
+      }
     }
   }
 }
@@ -77,6 +201,28 @@ INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::ValuesIn(preset_names()), []
   std::erase(name, '-');
   return name;
 });
+
+// A checkpoint of one device is where the other goes on, and a run that was stopped ends as it would have.
+TEST_F(Runs, RunsGoOnFromEachOthersCheckpoints) {
+  const auto bytes = [&](const std::string& out) {
+    return read_text(out + "/checkpoints/step_00000003/model.safetensors", 1 << 28);
+  };
+  for (const char* model : {kMlp, kGpt}) {
+    const auto run = [&](const std::string& out, const std::string& device, int steps, bool resume) {
+      RunConfig config = config_of(model, kAdamW, "lpmm", device);
+      config.train.steps = steps;
+      train(lpmm::Setup(config), *make_model(config.model), {out, resume, true});
+    };
+    const std::string whole = scratch_ / "whole", stopped = scratch_ / "stopped", moved = scratch_ / "moved";
+    for (const std::string& out : {whole, stopped, moved}) std::filesystem::remove_all(out);
+    run(whole, "cuda-emulated", 3, false);
+    run(stopped, "cuda-emulated", 2, false);
+    run(stopped, "cuda-emulated", 3, true);
+    EXPECT_TRUE(bytes(whole) == bytes(stopped)) << model;
+    run(moved, "cpu", 2, false);
+    EXPECT_NO_THROW(run(moved, "cuda-emulated", 3, true)) << model;
+  }
+}
 
 }  // namespace
 }  // namespace lpmm

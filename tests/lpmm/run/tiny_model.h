@@ -36,10 +36,11 @@ class TinyProgram : public Program {
     const BatchResult result = pass(memory, buffers, batch, &weight_gradient, &bias_gradient);
     kernels::LossResult* loss = memory.next_loss();
     *loss = {result.loss_sum, result.correct};
-    for (std::size_t i = 0; i < kTinyFeatures; ++i) {
-      float& mean = buffers.proposal(0)[i];
-      mean = 0.9F * mean + 0.1F * last_features_[i];
-    }
+    std::vector<float> means(kTinyFeatures);
+    float* proposal = buffers.proposal(0).data();
+    buffers.device().download(means.data(), proposal, 4 * kTinyFeatures);
+    for (std::size_t i = 0; i < kTinyFeatures; ++i) means[i] = 0.9F * means[i] + 0.1F * last_features_[i];
+    buffers.device().upload(proposal, means.data(), 4 * kTinyFeatures);
     if (hooks_.poison_buffer && hooks_.poison_buffer()) *buffers.finite(0) = false;
     if (hooks_.poison && hooks_.poison()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
     memory.fold(1, 0, bias_gradient, microbatch);
@@ -55,9 +56,11 @@ class TinyProgram : public Program {
  private:
   BatchResult pass(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
                    std::vector<float>* weight_gradient, std::vector<float>* bias_gradient) {
-    std::vector<float> weight(kTinyFeatures * kTinyClasses), bias(kTinyClasses), x(kTinyFeatures);
-    memory.decode(0, 0, weight);
-    memory.decode(1, 0, bias);
+    std::vector<float> weight(kTinyFeatures * kTinyClasses), bias(kTinyClasses), x(kTinyFeatures),
+        means(kTinyFeatures);
+    memory.read(0, 0, weight);
+    memory.read(1, 0, bias);
+    buffers.device().download(means.data(), buffers.value(0).data(), 4 * kTinyFeatures);
     BatchResult result;
     for (std::int64_t image = 0; image < batch.count; ++image) {
       const float* pixels = batch.images.data() + image * 32 * 32 * 3;
@@ -66,7 +69,7 @@ class TinyProgram : public Program {
         const auto at = [&](int r, int col) { return pixels[(r * 32 + col) * 3 + c]; };
         x[static_cast<std::size_t>(f)] =
             (at(row, column) + at(row, column + 1) + at(row + 1, column) + at(row + 1, column + 1)) / 4 -
-            0.01F * buffers.value(0)[static_cast<std::size_t>(f)];
+            0.01F * means[static_cast<std::size_t>(f)];
       }
       double logits[kTinyClasses], sum = 0;
       for (std::size_t k = 0; k < kTinyClasses; ++k) {
