@@ -14,6 +14,7 @@ class CudaDevice : public Device {
  public:
   // Threads of the host as in CpuDevice.
   explicit CudaDevice(int threads) : host_(threads) {}
+  CpuDevice& host() override { return host_; }
   Pool& host_pool() override { return host_.host_pool(); }
   int host_threads() const override { return host_.host_threads(); }
 
@@ -94,7 +95,6 @@ class CudaDevice : public Device {
 
  protected:
   Stream stream() const { return stream_; }
-  CpuDevice& host() { return host_; }
   const CpuDevice& host() const { return host_; }
 
  private:
