@@ -15,6 +15,7 @@ class CudaDevice : public Device {
   // Threads of the host as in CpuDevice.
   explicit CudaDevice(int threads) : host_(threads) {}
   CpuDevice& host() override { return host_; }
+  Stream stream() const { return stream_; }
   Pool& host_pool() override { return host_.host_pool(); }
   int host_threads() const override { return host_.host_threads(); }
 
@@ -94,12 +95,11 @@ class CudaDevice : public Device {
                         void* gradient) override;
 
  protected:
-  Stream stream() const { return stream_; }
   const CpuDevice& host() const { return host_; }
+  Stream stream_ = nullptr;  // a device that is opened later makes its own
 
  private:
   CpuDevice host_;
-  Stream stream_ = nullptr;
 };
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -24,6 +24,7 @@ class EmulatedCuda final : public cuda_emulated::CudaDevice {
   using CudaDevice::CudaDevice;
   std::string_view name() const override { return kEmulatedCuda; }
   bool is_host() const override { return true; }
+  std::string compute_library() const override { return host().compute_library(); }
   DeviceMemory allocate(std::int64_t bytes) override {
     return {host().allocate(bytes).release(), {this, bytes}};
   }
