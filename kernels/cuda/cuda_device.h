@@ -14,7 +14,8 @@ class CudaDevice : public Device {
  public:
   // Threads of the host as in CpuDevice.
   explicit CudaDevice(int threads) : host_(threads) {}
-  Device& host() override { return host_; }
+  CpuDevice& host() override { return host_; }
+  Stream stream() const { return stream_; }
   Pool& host_pool() override { return host_.host_pool(); }
   int host_threads() const override { return host_.host_threads(); }
 
@@ -94,9 +95,8 @@ class CudaDevice : public Device {
                         void* gradient) override;
 
  protected:
-  Stream stream() const { return stream_; }
   CpuDevice host_;
-  Stream stream_ = nullptr;
+  Stream stream_ = nullptr;  // a device that is opened later makes its own
 };
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
