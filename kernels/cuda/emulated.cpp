@@ -24,13 +24,15 @@ namespace lpmm::kernels {
 using cuda_emulated::Unguarded;
 
 DeviceMemory EmulatedCuda::allocate(std::int64_t bytes) {
-  return {cuda_emulated::allocate_guarded(bytes), {this, bytes}};
+  std::byte* memory = guards_ ? cuda_emulated::allocate_guarded(bytes) : host_.allocate(bytes).release();
+  return {memory, {this, bytes}};
 }
 DeviceMemory EmulatedCuda::allocate_shared(std::int64_t bytes) {
   return host_.allocate(bytes);
 }
 void EmulatedCuda::release(std::byte* memory, std::int64_t bytes) noexcept {
-  cuda_emulated::release_guarded(memory, bytes);
+  if (guards_) return cuda_emulated::release_guarded(memory, bytes);
+  const DeviceMemory as_the_hosts(memory, {&host_, bytes});
 }
 void EmulatedCuda::upload(void* to, const void* from, std::int64_t bytes) {
   copy(to, from, bytes);

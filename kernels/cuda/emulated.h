@@ -12,7 +12,8 @@ class EmulatedCuda : public cuda_emulated::CudaDevice {
  public:
   static constexpr std::string_view kName = "cuda-emulated";
 
-  using CudaDevice::CudaDevice;
+  // Guards close the device's memory to the host between kernels, which takes the system a while each time.
+  explicit EmulatedCuda(int threads, bool guards = true) : CudaDevice(threads), guards_(guards) {}
   std::string_view name() const override { return kName; }
   bool is_host() const override { return false; }
   std::string compute_library() const override { return "CUDA emulated, " + host_.compute_library(); }
@@ -29,6 +30,7 @@ class EmulatedCuda : public cuda_emulated::CudaDevice {
 
  private:
   void release(std::byte* memory, std::int64_t bytes) noexcept override;
+  bool guards_;
 };
 
 }  // namespace lpmm::kernels

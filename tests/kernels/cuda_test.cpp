@@ -1,20 +1,20 @@
-// The CUDA kernels against the CPU's, byte for byte: on fibers, and on a device where there is one (label
-// gpu).
-#include "kernels/cuda.h"
-
+// The CUDA kernels of packed memory against the CPU's, byte for byte: on fibers, and on a GPU where there is
+// one (label gpu).
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
-#include <functional>
-#include <numeric>
+#include <new>
 #include <random>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/cpu.h"
 #include "kernels/cuda/fibers.h"
 #include "kernels/maps.h"
+#include "lpmm/memory/spec.h"
+#include "tests/kernels/device_array.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
 
@@ -69,123 +69,84 @@ void expect_equal(const State& a, const State& b, const char* what) {
   }
 }
 
-// The three calls, on host pointers or on device pointers that mirror them.
-struct Backend {
-  std::function<void(State&, std::size_t role, std::int64_t first, const std::vector<float>&, const Noise&)>
-      encode, fold;
-  std::function<void(State&, const Rule&, const Noise&)> update;
-  std::function<std::vector<float>(State&, std::size_t role)> decode;
-};
 FoldArgs fold_args(const Noise& noise) {
   return {.scale = 0.5F, .noise = noise, .want_square_sum = true};
 }
 
-Backend backend_of(Device& device) {
-  Backend b;
-  b.encode = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    const auto count = static_cast<std::int64_t>(x.size());
-    s.failed |= !encode(device, s.roles[r].view(), first, count, x.data(), n);
-  };
-  b.fold = [&](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    const FoldResult result = fold(device, s.roles[r].view(), first, std::ssize(x), x.data(), fold_args(n));
-    s.failed |= !result.finite;
-    s.square_sum = result.square_sum;
-  };
-  b.update = [&](State& s, const Rule& rule, const Noise& n) {
-    s.failed |= !update(device, rule,
-                        {s.roles[0].view(), s.roles[1].view(), s.roles[2].view(), s.roles[3].view(), n});
-  };
-  b.decode = [&](State& s, std::size_t r) {
-    std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));
-    device.decode(s.roles[r].view(), 0, s.roles[r].elements, x.data());
-    return x;
-  };
-  return b;
-}
-
-// Device memory with the bytes of a host vector.
-class Mirror {
+// One role of a state in a device's memory; it goes back to the state when this ends.
+class There {
  public:
-  Mirror(void* host, std::size_t bytes) : host_(host), bytes_(static_cast<std::int64_t>(bytes)) {
-    if (bytes_ == 0) return;
-    device_ = cuda::allocate(bytes_);
-    cuda::upload(device_, host_, bytes_);
+  There(Device& device, Host& host) : host_(host), codes_(device, host.codes), steps_(device, host.steps) {}
+  ~There() {
+    host_.codes = codes_.values();
+    host_.steps = steps_.values();
   }
-  ~Mirror() {
-    if (device_ != nullptr) cuda::release(device_);
-  }
-  Mirror(const Mirror&) = delete;
-  Mirror& operator=(const Mirror&) = delete;
-  void fetch() const {
-    if (bytes_ != 0) cuda::download(host_, device_, bytes_);
-  }
-  template <class T>
-  T* as() const {
-    return static_cast<T*>(device_);
+  There(const There&) = delete;
+  There& operator=(const There&) = delete;
+  RoleView view() const {
+    if (host_.codes.empty()) return {};
+    return {host_.codec, codes_.data(), host_.steps.empty() ? nullptr : steps_.data(), host_.elements};
   }
 
  private:
-  void* host_;
-  std::int64_t bytes_;
-  void* device_ = nullptr;
+  Host& host_;
+  DeviceArray<std::uint8_t> codes_;
+  DeviceArray<std::uint16_t> steps_;
 };
-struct RoleMirror {
-  explicit RoleMirror(Host& h)
-      : host(h), codes(h.codes.data(), h.codes.size()), steps(h.steps.data(), 2 * h.steps.size()) {}
-  RoleView view() const {
-    return {host.codec, codes.as<std::uint8_t>(), steps.as<std::uint16_t>(), host.elements};
+// A result of a kernel.
+template <class Result>
+class Shared {
+ public:
+  explicit Shared(Device& device)
+      : device_(device),
+        memory_(device.allocate_shared(sizeof(Result))),
+        result_(new (memory_.get()) Result{}) {}
+  Result* get() { return result_; }
+  const Result& read() {
+    device_.synchronize();
+    return *result_;
   }
-  void fetch() const {
-    codes.fetch();
-    steps.fetch();
-  }
-  Host& host;
-  Mirror codes, steps;
+
+ private:
+  Device& device_;
+  DeviceMemory memory_;
+  Result* result_;
 };
 
-Backend gpu() {
-  Backend b;
-  b.encode = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    bool storable = true;
-    std::vector<float> copy = x;
-    const Mirror flag(&storable, sizeof storable), src(copy.data(), 4 * copy.size());
-    const RoleMirror role(s.roles[r]);
-    cuda::encode(role.view(), first, std::ssize(x), src.as<float>(), n, flag.as<bool>(), nullptr);
-    role.fetch();
-    flag.fetch();
-    s.failed |= !storable;
-  };
-  b.fold = [](State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) {
-    FoldResult result;
-    std::vector<float> copy = x;
-    const Mirror out(&result, sizeof result), src(copy.data(), 4 * copy.size());
-    const RoleMirror role(s.roles[r]);
-    cuda::fold(role.view(), first, std::ssize(x), src.as<float>(), fold_args(n), out.as<FoldResult>(),
-               nullptr);
-    role.fetch();
-    out.fetch();
-    s.failed |= !result.finite;
-    s.square_sum = result.square_sum;
-  };
-  b.update = [](State& s, const Rule& rule, const Noise& n) {
-    bool storable = true;
-    const Mirror flag(&storable, sizeof storable);
-    const RoleMirror p(s.roles[0]), a(s.roles[1]), m(s.roles[2]), v(s.roles[3]);
-    cuda::update({rule, {{p.view(), a.view(), m.view(), v.view()}, n}, flag.as<bool>()}, nullptr);
-    for (const RoleMirror* role : {&p, &a, &m, &v}) role->fetch();
-    flag.fetch();
-    s.failed |= !storable;
-  };
-  b.decode = [](State& s, std::size_t r) {
-    std::vector<float> x(static_cast<std::size_t>(s.roles[r].elements));
-    const Mirror dst(x.data(), 4 * x.size());
-    const RoleMirror role(s.roles[r]);
-    cuda::decode(role.view(), 0, s.roles[r].elements, dst.as<float>(), nullptr);
-    dst.fetch();
-    return x;
-  };
-  return b;
-}
+// The calls, from states of the host to states of the host.
+struct Backend {
+  Device& device;
+  void encode(State& s, std::size_t r, std::int64_t first, const std::vector<float>& x,
+              const Noise& n) const {
+    Shared<bool> storable(device);
+    const There role(device, s.roles[r]);
+    const DeviceArray<float> src(device, x);
+    device.encode(role.view(), first, std::ssize(x), src.data(), n, storable.get());
+    s.failed |= !storable.read();
+  }
+  void fold(State& s, std::size_t r, std::int64_t first, const std::vector<float>& x, const Noise& n) const {
+    Shared<FoldResult> result(device);
+    const There role(device, s.roles[r]);
+    const DeviceArray<float> src(device, x);
+    device.fold(role.view(), first, std::ssize(x), src.data(), fold_args(n), result.get());
+    s.failed |= !result.read().finite;
+    s.square_sum = result.read().square_sum;
+  }
+  void update(State& s, const Rule& rule, const Noise& n) const {
+    Shared<bool> storable(device);
+    const There p(device, s.roles[0]), a(device, s.roles[1]), m(device, s.roles[2]), v(device, s.roles[3]);
+    const TensorUpdate tensor{rule, {{p.view(), a.view(), m.view(), v.view()}, n}, storable.get()};
+    device.update({&tensor, 1});
+    s.failed |= !storable.read();
+  }
+  std::vector<float> decode(State& s, std::size_t r) const {
+    const std::int64_t n = s.roles[r].elements;
+    const There role(device, s.roles[r]);
+    const DeviceArray<float> x(device, std::vector<float>(static_cast<std::size_t>(n)));
+    device.decode(role.view(), 0, n, x.data());
+    return x.values();
+  }
+};
 
 // Normal values over many magnitudes, with zeros, an all-zero block and denormals among them.
 std::vector<float> values(std::int64_t count, unsigned seed, bool positive) {
@@ -330,40 +291,100 @@ void compare_ranges_and_failures(const Backend& expected, const Backend& tested)
   }
 }
 
-TEST(CudaEmulated, BytesAreTheCpus) {
-  CpuDevice device(1);
-  compare(backend_of(device), backend_of(*make_device("cuda-emulated", 1)));
+// Against the CPU: the emulated device, and a GPU where there is one.
+class PackedBytes : public DeviceTest {
+ protected:
+  CpuDevice cpu{1};
+};
+INSTANTIATE_TEST_SUITE_P(, PackedBytes, testing::Values("cuda-emulated"), name_of_device);
+INSTANTIATE_TEST_SUITE_P(Gpu, PackedBytes, testing::Values("cuda"), name_of_device);
+
+TEST_P(PackedBytes, AreTheCpus) {
+  compare({cpu}, {device()});
 }
-TEST(CudaEmulated, RangesAndFailuresAreTheCpus) {
-  CpuDevice device(1);
-  compare_ranges_and_failures(backend_of(device), backend_of(*make_device("cuda-emulated", 1)));
+TEST_P(PackedBytes, OfRangesAndFailuresAreTheCpus) {
+  compare_ranges_and_failures({cpu}, {device()});
 }
 
 // Every format, whole and in parts: what is read, summed and emptied.
-TEST(CudaEmulated, ReadsSumsAndEmptiesAsTheCpu) {
-  CpuDevice cpu(1);
-  const auto emulated = make_device("cuda-emulated", 1);
+TEST_P(PackedBytes, AreReadSummedAndEmptiedAsByTheCpu) {
   for (const Format f : all_formats()) {
     for (const std::int64_t n : {1, 127, 4096 + 77, 3 * 4096}) {
-      const Codec codec{f, is_packed(f) ? 128 : 0, kRn, kMoving};
-      Host host(codec, n);
-      const RoleView view = host.view();
-      cpu.encode(view, 0, n, values(n, 3, !is_signed(f.map)).data(), {1, 2, 3, 0});
+      Host host(Codec{f, is_packed(f) ? 128 : 0, kRn, kMoving}, n);
+      cpu.encode(host.view(), 0, n, values(n, 3, !is_signed(f.map)).data(), {1, 2, 3, 0});
       const std::int64_t first = n > 4096 ? 4096 : 0, count = n - first,
                          width = std::min<std::int64_t>(n, 50);
       const std::vector<std::int32_t> rows = {static_cast<std::int32_t>(n / width - 1), 0, 0};
-      const auto read = [&](Device& device) {
-        std::vector<float> all(static_cast<std::size_t>(count)), some(static_cast<std::size_t>(3 * width));
-        std::vector<std::uint16_t> halves(static_cast<std::size_t>(count));
-        device.decode(view, first, count, all.data());
-        device.decode_bf16(view, first, count, halves.data());
-        device.decode_rows(view, width, rows.data(), 3, some.data());
-        return std::tuple(all, halves, some, square_sum(device, view, first, count));
+      const auto read = [&](Device& on) {
+        const There role(on, host);
+        const auto size = static_cast<std::size_t>(count);
+        const DeviceArray<float> all(on, std::vector<float>(size)),
+            some(on, std::vector<float>(static_cast<std::size_t>(3 * width)));
+        const DeviceArray<std::uint16_t> halves(on, std::vector<std::uint16_t>(size));
+        const DeviceArray<std::int32_t> places(on, rows);
+        Shared<double> sum(on);
+        on.decode(role.view(), first, count, all.data());
+        on.decode_bf16(role.view(), first, count, halves.data());
+        on.decode_rows(role.view(), width, places.data(), 3, some.data());
+        on.square_sum(role.view(), first, count, sum.get());
+        return std::tuple(all.values(), halves.values(), some.values(), sum.read());
       };
-      EXPECT_EQ(read(cpu), read(*emulated)) << to_string(f) << " " << n;
-      emulated->clear(view);
-      EXPECT_EQ(square_sum(cpu, view, 0, n), 0.0) << to_string(f) << " " << n;
+      EXPECT_EQ(read(cpu), read(device())) << to_string(f) << " " << n;
+      {
+        const There role(device(), host);
+        device().clear(role.view());
+      }
+      Shared<double> sum(cpu);
+      cpu.square_sum(host.view(), 0, n, sum.get());
+      EXPECT_EQ(sum.read(), 0.0) << to_string(f) << " " << n;
     }
+  }
+}
+
+// Every format and rounding at 300 sizes each, up to some blocks and groups.
+TEST_P(PackedBytes, AreTheCpusAtEverySize) {
+  std::mt19937 random(5);
+  const std::vector<float> all = values(2000, 9, false);
+  for (const Format f : all_formats()) {
+    for (const Rounding rounding : {kSr, kQr, kRn}) {
+      if (f.map == Map::kFp32 && rounding != kRn) continue;
+      for (int i = 0; i < 300; ++i) {
+        const std::int64_t n = i < 150 ? i + 1 : 1 + static_cast<std::int64_t>(random() % 1500);
+        const int block = is_packed(f) ? 64 << (i % 4) : 0;
+        Host a(Codec{f, block, rounding, i % 2 == 0 ? kMoving : kSticky}, n), b = a;
+        const Noise noise{1, 2, static_cast<std::uint32_t>(i), 0};
+        for (auto& [on, host] : {std::pair<Device&, Host&>(cpu, a), std::pair<Device&, Host&>(device(), b)}) {
+          const There role(on, host);
+          const DeviceArray<float> src(on, std::vector<float>(all.begin(), all.begin() + n));
+          on.encode(role.view(), 0, n, src.data(), noise, nullptr);
+        }
+        ASSERT_TRUE(a.codes == b.codes && a.steps == b.steps) << to_string(a.codec) << " " << n;
+      }
+    }
+  }
+}
+
+// Elements beyond 2^32 of one tensor, most of which is never touched.
+TEST_P(PackedBytes, BeyondTheIndexesOf32Bits) {
+  constexpr std::int64_t kFirst = (std::int64_t{1} << 32) + 8 * 4096, kCount = 2 * 4096,
+                         kElements = kFirst + kCount + 4096;
+  const std::vector<float> x = values(kCount, 4, false);
+  for (const Codec& codec : {linear(4, 128, kSr, kMoving), table(Map::kSoftsign, 3, 256, kSr)}) {
+    std::vector<std::vector<float>> decoded;
+    for (Device* on : {static_cast<Device*>(&cpu), &device()}) {
+      const DeviceMemory codes = on->allocate(code_bytes(codec.format, kElements)),
+                         steps = on->allocate(step_bytes(codec, kElements));
+      if (codes == nullptr || steps == nullptr) GTEST_SKIP() << "no room for a tensor of 2^32 elements";
+      const RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.get()),
+                          reinterpret_cast<std::uint16_t*>(steps.get()), kElements};
+      const DeviceArray<float> src(*on, x), out(*on, x);
+      on->fold(view, kFirst, kCount, src.data(), fold_args({1, 2, 3, noise_stream(Role::kAccumulator, 1)}));
+      on->fold(view, kFirst, kCount, src.data(), fold_args({1, 2, 3, noise_stream(Role::kAccumulator, 2)}));
+      on->decode(view, kFirst, kCount, out.data());
+      decoded.push_back(out.values());
+    }
+    EXPECT_EQ(decoded[0], decoded[1]) << to_string(codec);
+    EXPECT_NE(decoded[0], std::vector<float>(kCount)) << to_string(codec);
   }
 }
 
@@ -394,17 +415,6 @@ TEST(CudaEmulated, BlocksMeetAtBarriers) {
       EXPECT_EQ(after[i], left % 3 == 2 ? static_cast<int>(left) : -1);
     }
   }
-}
-
-TEST(GpuTest, BytesAreTheCpus) {
-  if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
-  CpuDevice device(1);
-  compare(backend_of(device), gpu());
-}
-TEST(GpuTest, RangesAndFailuresAreTheCpus) {
-  if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
-  CpuDevice device(1);
-  compare_ranges_and_failures(backend_of(device), gpu());
 }
 
 }  // namespace

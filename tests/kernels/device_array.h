@@ -10,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <new>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -115,12 +114,11 @@ inline Floats rounded(Compute type, Floats values) {
 class DeviceTest : public testing::TestWithParam<std::string_view> {
  protected:
   void SetUp() override {
-    try {
-      std::unique_ptr<Device>& device = devices()[GetParam()];
-      if (device == nullptr) device = make_device(GetParam(), 2);
-    } catch (const std::exception& e) {
-      GTEST_SKIP() << e.what();
+    for (const BackendInfo& b : backends()) {
+      if (b.name == GetParam() && !b.is_available()) GTEST_SKIP() << b.why_not;
     }
+    std::unique_ptr<Device>& device = devices()[GetParam()];
+    if (device == nullptr) device = make_device(GetParam(), 2);
   }
   static Device& device() { return *devices()[GetParam()]; }
   template <class T>

@@ -82,7 +82,7 @@ class Before {
 // The emulated device, each of whose changes of packed memory is made by the CPU as well.
 class Checked final : public kernels::EmulatedCuda {
  public:
-  using EmulatedCuda::EmulatedCuda;
+  Checked() : EmulatedCuda(2, false) {}
   int updates = 0, folds = 0;
 
   void fold(const kernels::RoleView& accumulator, std::int64_t first, std::int64_t count,
@@ -186,7 +186,7 @@ TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
     for (const char* optimizer : {kAdamW, kSgd}) {
       const RunConfig config = config_of(model, optimizer, GetParam(), "cuda-emulated");
       CpuDevice cpu(2);
-      Checked emulated(2);
+      Checked emulated;
       const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
       EXPECT_EQ(emulated.updates, 3);
       EXPECT_GE(emulated.folds, 3 * 2 * 4);
@@ -207,7 +207,7 @@ TEST_F(Runs, RunsGoOnFromEachOthersCheckpoints) {
   const auto bytes = [&](const std::string& out) {
     return read_text(out + "/checkpoints/step_00000003/model.safetensors", 1 << 28);
   };
-  for (const char* model : {kMlp, kGpt}) {
+  for (const char* model : {kMlp, kResNet, kGpt}) {
     const auto run = [&](const std::string& out, const std::string& device, int steps, bool resume) {
       RunConfig config = config_of(model, kAdamW, "lpmm", device);
       config.train.steps = steps;
