@@ -1,4 +1,5 @@
-// The compute layer against plain double-precision loops, finite differences and closed forms.
+// The compute layer of every device against plain double-precision loops, finite differences and closed
+// forms.
 #include "kernels/cpu.h"
 
 #include <gtest/gtest.h>
@@ -15,6 +16,14 @@
 
 namespace lpmm::kernels {
 namespace {
+
+LPMM_DEVICE_SUITE(ConvolutionTest);
+LPMM_DEVICE_SUITE(MatmulTest);
+LPMM_DEVICE_SUITE(BiasTest);
+LPMM_DEVICE_SUITE(BatchNormTest);
+LPMM_DEVICE_SUITE(ElementsTest);
+LPMM_DEVICE_SUITE(PoolingTest);
+LPMM_DEVICE_SUITE(LossTest);
 
 // ---- convolution -----------------------------------------------------------------------------------------
 struct ConvReference {
@@ -50,61 +59,64 @@ ConvReference plain_convolution(const ConvShape& s, const Floats& x, const Float
   return r;
 }
 
-TEST(Convolution, EqualsPlainLoops) {
-  const ConvShape shapes[] = {{6, 8, 8, 16, 16, 3, 1, 1}, {4, 8, 8, 16, 32, 3, 2, 1},
-                              {5, 6, 6, 3, 16, 3, 1, 1},  {3, 7, 5, 5, 7, 3, 2, 1},
-                              {2, 5, 5, 8, 8, 1, 1, 0},   {1, 9, 9, 2, 3, 5, 2, 2}};
+TEST_P(ConvolutionTest, EqualsPlainLoops) {
+  // Of the last two, the emulated device cuts the images into chunks.
+  const ConvShape shapes[] = {
+      {6, 8, 8, 16, 16, 3, 1, 1}, {4, 8, 8, 16, 32, 3, 2, 1}, {5, 6, 6, 3, 16, 3, 1, 1},
+      {3, 7, 5, 5, 7, 3, 2, 1},   {2, 5, 5, 8, 8, 1, 1, 0},   {3, 6, 6, 4, 8, 1, 2, 0},
+      {1, 9, 9, 2, 3, 5, 2, 2},   {7, 12, 12, 4, 5, 3, 1, 1}, {5, 16, 16, 16, 8, 1, 1, 0}};
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
     // bf16: inputs are exact bf16 values; outputs are rounded once (relative 2^-8).
     const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;
     for (const ConvShape& s : shapes) {
-      const Floats x = Cells(type, random_floats(s.batch * s.in_values(), 1)).floats();
-      const Floats w = Cells(type, random_floats(s.weights(), 2)).floats();
-      const Floats dy = Cells(type, random_floats(s.batch * s.out_values(), 3)).floats();
+      const Floats x = rounded(type, random_floats(s.batch * s.in_values(), 1));
+      const Floats w = rounded(type, random_floats(s.weights(), 2));
+      const Floats dy = rounded(type, random_floats(s.batch * s.out_values(), 3));
       const ConvReference want = plain_convolution(s, x, w, dy);
-      const auto convolution = Cells::device().convolution(s, type);
-      Scratch scratch(convolution->scratch_bytes());
-      Cells cx(type, x), cdy(type, dy), cy(type, s.batch * s.out_values()), cdx(type, x);
-      convolution->forward(cx.data(), w.data(), cy.data(), scratch.data());
+      const auto convolution = device().convolution(s, type);
+      const auto room = scratch(convolution->scratch_bytes());
+      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, s.batch * s.out_values()),
+                  cdx = cells(type, x);
+      const auto weights = array(w), dw = zeros(w.size()), dw_alone = zeros(w.size());
+      convolution->forward(cx.data(), weights.data(), cy.data(), room.data());
       expect_near(cy.floats(), want.y, tolerance);
-      Floats dw(w.size());
-      convolution->backward(cx.data(), w.data(), cdy.data(), cdx.data(), false, dw.data(), scratch.data());
+      convolution->backward(cx.data(), weights.data(), cdy.data(), cdx.data(), false, dw.data(), room.data());
       expect_near(cdx.floats(), want.dx, tolerance);
-      expect_near(dw, want.dw, 1e-5);
+      expect_near(dw.values(), want.dw, 1e-5);
       // Added to what is there; and without an input gradient.
-      convolution->backward(cx.data(), w.data(), cdy.data(), cdx.data(), true, dw.data(), scratch.data());
+      convolution->backward(cx.data(), weights.data(), cdy.data(), cdx.data(), true, dw.data(), room.data());
       std::vector<double> twice = want.dx;
       for (double& v : twice) v *= 2;
       expect_near(cdx.floats(), twice, 2 * tolerance);
-      Floats dw_alone(w.size());
-      convolution->backward(cx.data(), w.data(), cdy.data(), nullptr, false, dw_alone.data(), scratch.data());
-      EXPECT_EQ(dw_alone, dw);
+      convolution->backward(cx.data(), weights.data(), cdy.data(), nullptr, false, dw_alone.data(),
+                            room.data());
+      EXPECT_EQ(dw_alone.values(), dw.values());
     }
   }
 }
 
-TEST(Convolution, GradientsByFiniteDifferences) {
+TEST_P(ConvolutionTest, GradientsByFiniteDifferences) {
   const ConvShape s{4, 6, 6, 8, 16, 3, 2, 1};
   const Floats x = random_floats(s.batch * s.in_values(), 1), w = random_floats(s.weights(), 2);
   const Floats r = random_floats(s.batch * s.out_values(), 3);
-  const auto convolution = Cells::device().convolution(s, Compute::kFp32);
-  Scratch scratch(convolution->scratch_bytes());
-  Floats y(r.size()), dx(x.size()), dw(w.size());
-  convolution->backward(x.data(), w.data(), r.data(), dx.data(), false, dw.data(), scratch.data());
-  expect_gradient(x, dx, 0.5F, 1e-4, [&](const Floats& v) {
-    convolution->forward(v.data(), w.data(), y.data(), scratch.data());
-    return dot(y, r);
-  });
-  expect_gradient(w, dw, 0.5F, 1e-4, [&](const Floats& v) {
-    convolution->forward(x.data(), v.data(), y.data(), scratch.data());
-    return dot(y, r);
-  });
+  const auto convolution = device().convolution(s, Compute::kFp32);
+  const auto room = scratch(convolution->scratch_bytes());
+  const auto y = zeros(r.size()), dx = zeros(x.size()), dw = zeros(w.size()), dy = array(r);
+  auto inputs = array(x), weights = array(w);
+  convolution->backward(inputs.data(), weights.data(), dy.data(), dx.data(), false, dw.data(), room.data());
+  const auto value = [&](DeviceArray<float>& of, const Floats& v) {
+    of.assign(v);
+    convolution->forward(inputs.data(), weights.data(), y.data(), room.data());
+    return dot(y.values(), r);
+  };
+  expect_gradient(x, dx.values(), 0.5F, 1e-4, [&](const Floats& v) { return value(inputs, v); });
+  inputs.assign(x);
+  expect_gradient(w, dw.values(), 0.5F, 1e-4, [&](const Floats& v) { return value(weights, v); });
 }
 
 // ---- matrix product --------------------------------------------------------------------------------------
 // kind: bits 0 and 1 transpose the factors, bit 2 accumulates.
-void expect_product(const std::int64_t (&size)[3], int kind, Compute type) {
-  Scratch scratch(Cells::device().matmul_scratch_bytes(type, size[0], size[1]));
+void expect_product(Device& device, const std::int64_t (&size)[3], int kind, Compute type) {
   MatrixArgs args{.transpose_a = (kind & 1) != 0,
                   .transpose_b = (kind & 2) != 0,
                   .m = size[0],
@@ -112,9 +124,8 @@ void expect_product(const std::int64_t (&size)[3], int kind, Compute type) {
                   .k = size[2],
                   .type = type,
                   .accumulate = (kind & 4) != 0};
-  Cells a_cells(type, random_floats(args.m * args.k, 1)), b_cells(type, random_floats(args.k * args.n, 2));
-  const Floats a = a_cells.floats(), b = b_cells.floats();
-  Floats c = random_floats(args.m * args.n, 3);
+  const Floats a = rounded(type, random_floats(args.m * args.k, 1)),
+               b = rounded(type, random_floats(args.k * args.n, 2)), c = random_floats(args.m * args.n, 3);
   std::vector<double> want(c.size());
   for (std::int64_t i = 0; i < args.m; ++i) {
     for (std::int64_t j = 0; j < args.n; ++j) {
@@ -126,63 +137,89 @@ void expect_product(const std::int64_t (&size)[3], int kind, Compute type) {
       want[static_cast<std::size_t>(i * args.n + j)] = sum;
     }
   }
+  const Cells a_cells(device, type, a), b_cells(device, type, b);
+  const DeviceArray<float> product(device, c);
   args.a = a_cells.data();
   args.a_stride = args.transpose_a ? args.m : args.k;
   args.b = b_cells.data();
   args.b_stride = args.transpose_b ? args.k : args.n;
-  args.c = c.data();
+  args.c = product.data();
   args.c_stride = args.n;
-  Cells::device().matmul(args, scratch.data());
-  expect_near(c, want, 1e-5);
+  const auto room = scratch_on(device, device.matmul_scratch_bytes(type, size[0], size[1]));
+  device.matmul(args, room.data());
+  expect_near(product.values(), want, 1e-5);
 }
 
-TEST(Matmul, EqualsPlainLoops) {
+TEST_P(MatmulTest, EqualsPlainLoops) {
   const std::int64_t sizes[][3] = {{3, 5, 7},       {70, 130, 33},  {300, 20, 64},   {16, 1100, 40},
                                    {130, 258, 513}, {40, 35, 1030}, {600, 300, 260}, {1, 1, 1}};
   for (const auto& size : sizes) {
-    for (int kind = 0; kind < 8; ++kind) expect_product(size, kind, Compute::kFp32);
+    for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, Compute::kFp32);
   }
 }
 
+const std::int64_t kBf16Sizes[][3] = {{70, 130, 33},  {300, 33, 64}, {40, 35, 1030},
+                                      {280, 300, 20}, {3, 5, 7},     {1, 1100, 40}};
+TEST_P(MatmulTest, OfBf16EqualsPlainLoops) {
+  for (const auto& size : kBf16Sizes) {
+    for (int kind = 0; kind < 8; ++kind) expect_product(device(), size, kind, Compute::kBf16);
+  }
+}
 // As on processors with bf16 instructions (others multiply the same in fp32), and as on those without.
-TEST(Matmul, OfBf16EqualsPlainLoops) {
+TEST(CpuMatmul, OfBf16WithAndWithoutItsInstructions) {
+  CpuDevice device(2);
   const bool saved = backend::multiplies_bf16();
-  const std::int64_t sizes[][3] = {{70, 130, 33},  {300, 33, 64}, {40, 35, 1030},
-                                   {280, 300, 20}, {3, 5, 7},     {1, 1100, 40}};
-  for (const bool multiplies : {false, true}) {
-    backend::multiplies_bf16() = multiplies;
-    for (const auto& size : sizes) {
-      for (int kind = 0; kind < 8; ++kind) expect_product(size, kind, Compute::kBf16);
-    }
+  backend::multiplies_bf16() = !saved;
+  for (const auto& size : kBf16Sizes) {
+    for (int kind = 0; kind < 8; ++kind) expect_product(device, size, kind, Compute::kBf16);
   }
   backend::multiplies_bf16() = saved;
 }
 
-TEST(Bias, ForwardAndBackward) {
+TEST_P(BiasTest, ForwardAndBackward) {
   constexpr std::int64_t kRows = 5, kColumns = 300;
   const Floats x = away_from_zero(random_floats(kRows * kColumns, 1));
   const Floats bias(kColumns, 0.0F), dy = random_floats(kRows * kColumns, 2);
+  auto in = array(x), b = array(bias);
+  const auto y = zeros(x.size()), g = zeros(x.size()), db = zeros(kColumns), gradient = array(dy);
   for (const bool relu : {false, true}) {
-    Floats y(x.size()), g(x.size()), db(kColumns);
-    Cells::device().bias_forward(Compute::kFp32, kRows, kColumns, x.data(), bias.data(), relu, y.data());
-    const void* dx = Cells::device().bias_backward(Compute::kFp32, kRows, kColumns, y.data(), dy.data(), relu,
-                                                   relu ? g.data() : nullptr, db.data());
-    if (!relu) {
-      ASSERT_EQ(dx, dy.data());
-      g = dy;
-    }
-    const auto value = [&](const Floats& v, const Floats& b) {
-      Floats out(x.size());
-      Cells::device().bias_forward(Compute::kFp32, kRows, kColumns, v.data(), b.data(), relu, out.data());
-      return dot(out, dy);
+    const auto value = [&](DeviceArray<float>& of, const Floats& v) {
+      of.assign(v);
+      device().bias_forward(Compute::kFp32, kRows, kColumns, in.data(), b.data(), relu, y.data());
+      return dot(y.values(), dy);
     };
-    expect_gradient(x, g, 0.05F, 1e-4, [&](const Floats& v) { return value(v, bias); });
-    expect_gradient(bias, db, 0.05F, 1e-4, [&](const Floats& b) { return value(x, b); });
+    value(in, x);
+    const void* dx = device().bias_backward(Compute::kFp32, kRows, kColumns, y.data(), gradient.data(), relu,
+                                            relu ? g.data() : nullptr, db.data());
+    ASSERT_EQ(dx, relu ? g.data() : gradient.data());
+    const Floats dbias = db.values(), dinputs = relu ? g.values() : dy;
+    expect_gradient(x, dinputs, 0.05F, 1e-4, [&](const Floats& v) { return value(in, v); });
+    in.assign(x);
+    expect_gradient(bias, dbias, 0.05F, 1e-4, [&](const Floats& v) { return value(b, v); });
+    b.assign(bias);
+  }
+}
+
+// Many rows, in either type, and columns that are no multiple of anything.
+TEST_P(BiasTest, GradientIsTheSumOfRows) {
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1500, 5}, {700, 70}}) {
+      const Floats y = rounded(type, random_floats(rows * columns, 1)),
+                   dy = rounded(type, random_floats(rows * columns, 2));
+      std::vector<double> want(static_cast<std::size_t>(columns));
+      for (std::size_t i = 0; i < y.size(); ++i) want[i % want.size()] += y[i] > 0 ? dy[i] : 0;
+      const Cells cy = cells(type, y), cdy = cells(type, dy), g = cells(type, rows * columns);
+      const auto db = zeros(want.size());
+      device().bias_backward(type, rows, columns, cy.data(), cdy.data(), true, g.data(), db.data());
+      expect_near(db.values(), want, 1e-5);
+      const Floats passed = g.floats();
+      for (std::size_t i = 0; i < y.size(); ++i) ASSERT_EQ(passed[i], y[i] > 0 ? dy[i] : 0.0F);
+    }
   }
 }
 
 // ---- batch norm ------------------------------------------------------------------------------------------
-TEST(BatchNorm, StatisticsInClosedForm) {
+TEST_P(BatchNormTest, StatisticsInClosedForm) {
   // Channel c holds offset + slope * row: mean offset + slope (rows-1)/2, variance slope^2 (rows^2-1)/12.
   for (const int channels : {3, 8, 16, 35, 64}) {
     const NormShape shape{5000, channels, Compute::kFp32};  // several shards, the last one partial
@@ -193,9 +230,10 @@ TEST(BatchNorm, StatisticsInClosedForm) {
       }
     }
     const auto n = static_cast<std::size_t>(channels);
-    Floats mean(n), variance(n);
-    Scratch scratch(Cells::device().norm_scratch_bytes(shape));
-    Cells::device().norm_statistics(shape, x.data(), mean.data(), variance.data(), scratch.data());
+    const auto in = array(x), means = zeros(n), variances = zeros(n);
+    const auto room = scratch(device().norm_scratch_bytes(shape));
+    device().norm_statistics(shape, in.data(), means.data(), variances.data(), room.data());
+    const Floats mean = means.values(), variance = variances.values();
     for (std::size_t c = 0; c < n; ++c) {
       const double slope = 0x1p-9 * static_cast<double>(c + 1);
       const double deviation = slope * 5000 / std::sqrt(12.0);
@@ -207,85 +245,187 @@ TEST(BatchNorm, StatisticsInClosedForm) {
   }
 }
 
-TEST(BatchNorm, GradientsByFiniteDifferences) {
+TEST_P(BatchNormTest, PreparesAndProposes) {
+  const NormShape shape{10, 300, Compute::kFp32};
+  const Floats mean = random_floats(300, 1), weight = random_floats(300, 2), bias = random_floats(300, 3),
+               old = random_floats(300, 4);
+  Floats variance = random_floats(300, 5);
+  for (float& v : variance) v *= v;
+  const auto means = array(mean), inverse = array(variance), scale = array(weight), shift = array(bias),
+             running_mean = array(old), running_variance = array(variance);
+  const DeviceArray<std::uint8_t> flag(device(), {1});
+  auto* const finite = reinterpret_cast<bool*>(flag.data());
+  device().norm_propose(shape, means.data(), inverse.data(), running_mean.data(), running_variance.data(),
+                        finite);
+  device().norm_prepare(300, means.data(), inverse.data(), scale.data(), shift.data());
+  std::vector<double> r, s, b, m, v;
+  for (std::size_t c = 0; c < 300; ++c) {
+    r.push_back(1 / std::sqrt(variance[c] + 1e-5));
+    s.push_back(weight[c] * r[c]);
+    b.push_back(bias[c] - mean[c] * s[c]);
+    m.push_back(0.9 * old[c] + 0.1 * mean[c]);
+    v.push_back(0.9 * variance[c] + 0.1 * variance[c] * 10 / 9);
+  }
+  expect_near(inverse.values(), r, 1e-7);
+  expect_near(scale.values(), s, 2e-7);
+  expect_near(shift.values(), b, 2e-7);
+  expect_near(running_mean.values(), m, 1e-7);
+  expect_near(running_variance.values(), v, 1e-7);
+  EXPECT_EQ(flag.values()[0], 1);
+  for (const float bad : {std::nanf(""), INFINITY}) {
+    Floats broken = mean;
+    broken[299] = bad;
+    auto on = array(broken);
+    DeviceArray<std::uint8_t> seen(device(), {1});
+    device().norm_propose(shape, on.data(), inverse.data(), running_mean.data(), running_variance.data(),
+                          reinterpret_cast<bool*>(seen.data()));
+    EXPECT_EQ(seen.values()[0], 0);
+  }
+}
+
+// One batch norm in fp32 whose inputs can be moved.
+struct NormCase {
+  NormShape shape;
+  Device& device;
+  DeviceArray<float> x, weight, bias, residual, mean, deviation, scale, shift, y;
+  DeviceArray<std::byte> room;
+
+  NormCase(Device& d, const NormShape& s, const Floats& vx, const Floats& vw, const Floats& vb,
+           const Floats& vr)
+      : shape(s),
+        device(d),
+        x(d, vx),
+        weight(d, vw),
+        bias(d, vb),
+        residual(d, vr),
+        mean(d, vw),
+        deviation(d, vw),
+        scale(d, vw),
+        shift(d, vw),
+        y(d, vx),
+        room(scratch_on(d, d.norm_scratch_bytes(s))) {}
+  Floats forward(bool adds) {
+    device.norm_statistics(shape, x.data(), mean.data(), deviation.data(), room.data());
+    device.copy(scale.data(), weight.data(), 4 * shape.channels);
+    device.copy(shift.data(), bias.data(), 4 * shape.channels);
+    device.norm_prepare(shape.channels, mean.data(), deviation.data(), scale.data(), shift.data());
+    device.norm_apply(shape, x.data(), scale.data(), shift.data(), adds ? residual.data() : nullptr, false,
+                      y.data());
+    return y.values();
+  }
+};
+
+TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
   for (const int channels : {3, 16, 40}) {
     for (int kind = 0; kind < 4; ++kind) {
       const bool relu = (kind & 1) != 0, residual = (kind & 2) != 0;
       const NormShape shape{60, channels, Compute::kFp32};
-      const auto n = static_cast<std::size_t>(channels);
       const std::int64_t count = shape.rows * channels;
-      const Floats x = random_floats(count, 1), dy = random_floats(count, 2);
+      const Floats x = random_floats(count, 1), dy = random_floats(count, 2),
+                   weight = random_floats(channels, 4), bias = random_floats(channels, 5);
       Floats res = random_floats(count, 3, 3.0F);
-      const Floats weight = random_floats(channels, 4), bias = random_floats(channels, 5);
-      Floats mean(n), deviation(n), y(x.size());
-      Scratch scratch(Cells::device().norm_scratch_bytes(shape));
-      const auto forward = [&](const Floats& vx, const Floats& vw, const Floats& vb, const Floats& vr) {
-        Cells::device().norm_statistics(shape, vx.data(), mean.data(), deviation.data(), scratch.data());
-        Floats scale(n), shift(n);
-        for (std::size_t c = 0; c < n; ++c) {
-          deviation[c] = 1 / std::sqrt(deviation[c] + 1e-5F);
-          scale[c] = vw[c] * deviation[c];
-          shift[c] = vb[c] - mean[c] * scale[c];
-        }
-        Cells::device().norm_apply(shape, vx.data(), scale.data(), shift.data(),
-                                   residual ? vr.data() : nullptr, false, y.data());
-        return y;
-      };
+      NormCase of(device(), shape, x, weight, bias, res);
       // Keep the sums before ReLU off its kink; without a residual, a small step must do.
-      const Floats before = forward(x, weight, bias, res);
+      const Floats before = of.forward(residual);
       if (residual) {
         for (std::size_t i = 0; i < res.size(); ++i) res[i] += before[i] < 0 ? -0.2F : 0.2F;
+        of.residual.assign(res);
       }
-      forward(x, weight, bias, res);
       // The gate of ReLU is held fixed, so that its kink does not blur the differences.
-      const Floats gate = y;
-      const auto value = [&](const Floats& vx, const Floats& vw, const Floats& vb, const Floats& vr) {
-        const Floats out = forward(vx, vw, vb, vr);
-        double sum = 0;
-        for (std::size_t i = 0; i < out.size(); ++i) {
-          if (!relu || gate[i] > 0) sum += 1.0 * out[i] * dy[i];
-        }
-        return sum;
-      };
-      Floats dx(x.size(), 0.5F), dres(x.size(), 0.25F), dw(n), db(n);
+      const Floats gate = of.forward(residual);
+      const auto gates = array(gate), gradient = array(dy), dw = zeros(weight.size()),
+                 db = zeros(weight.size());
+      auto dx = array(Floats(x.size(), 0.5F)), dres = array(Floats(x.size(), 0.25F));
       NormBackward args;
-      args.x = x.data();
-      args.y = gate.data();
-      args.dy = dy.data();
+      args.x = of.x.data();
+      args.y = gates.data();
+      args.dy = gradient.data();
       args.relu = relu;
-      args.mean = mean.data();
-      args.inverse_deviation = deviation.data();
-      args.weight = weight.data();
+      args.mean = of.mean.data();
+      args.inverse_deviation = of.deviation.data();
+      args.weight = of.weight.data();
       args.weight_gradient = dw.data();
       args.bias_gradient = db.data();
       args.dx = dx.data();
       args.dresidual = residual ? dres.data() : nullptr;
-      Cells::device().norm_backward(shape, args, scratch.data());
+      device().norm_backward(shape, args, of.room.data());
+      const Floats once = dx.values(), once_res = dres.values();
       args.accumulate = args.accumulate_residual = true;
-      Floats dx2 = dx, dres2 = dres;
-      args.dx = dx2.data();
-      if (residual) args.dresidual = dres2.data();
-      Cells::device().norm_backward(shape, args, scratch.data());
-      for (std::size_t i = 0; i < dx.size(); ++i) {
-        ASSERT_EQ(dx2[i], dx[i] + dx[i]);
-        ASSERT_EQ(dres2[i], residual ? dres[i] + dres[i] : 0.25F);
+      device().norm_backward(shape, args, of.room.data());
+      const Floats twice = dx.values(), twice_res = dres.values();
+      for (std::size_t i = 0; i < once.size(); ++i) {
+        ASSERT_EQ(twice[i], once[i] + once[i]);
+        ASSERT_EQ(twice_res[i], residual ? once_res[i] + once_res[i] : 0.25F);
       }
-      expect_gradient(x, dx, 0.02F, 2e-3, [&](const Floats& v) { return value(v, weight, bias, res); });
-      expect_gradient(weight, dw, 0.02F, 1e-3, [&](const Floats& v) { return value(x, v, bias, res); });
-      expect_gradient(bias, db, 0.02F, 1e-3, [&](const Floats& v) { return value(x, weight, v, res); });
-      if (residual) {
-        expect_gradient(res, dres, 0.02F, 1e-3, [&](const Floats& v) { return value(x, weight, bias, v); });
-      }
+      const auto expect = [&](DeviceArray<float>& input, const Floats& at, const Floats& got,
+                              double tolerance) {
+        expect_gradient(at, got, 0.02F, tolerance, [&](const Floats& v) {
+          input.assign(v);
+          const Floats out = of.forward(residual);
+          double sum = 0;
+          for (std::size_t i = 0; i < out.size(); ++i) {
+            if (!relu || gate[i] > 0) sum += 1.0 * out[i] * dy[i];
+          }
+          return sum;
+        });
+        input.assign(at);
+      };
+      expect(of.x, x, once, 2e-3);
+      expect(of.weight, weight, dw.values(), 1e-3);
+      expect(of.bias, bias, db.values(), 1e-3);
+      if (residual) expect(of.residual, res, once_res, 1e-3);
     }
   }
 }
 
-TEST(BatchNorm, ApplyRoundsOnceInBf16AndGatesOnPositive) {
+TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    const NormShape shape{1300, 20, type};
+    const Floats x = rounded(type, random_floats(shape.rows * 20, 1)),
+                 y = rounded(type, random_floats(shape.rows * 20, 2)),
+                 dy = rounded(type, random_floats(shape.rows * 20, 3)), weight = random_floats(20, 4);
+    const Cells cx = cells(type, x), cy = cells(type, y), cdy = cells(type, dy);
+    const auto w = array(weight), mean = zeros(20), inverse = zeros(20), dw = zeros(20), db = zeros(20),
+               unused = zeros(20), unused_too = zeros(20);
+    const auto room = scratch(device().norm_scratch_bytes(shape));
+    device().norm_statistics(shape, cx.data(), mean.data(), inverse.data(), room.data());
+    device().norm_prepare(20, mean.data(), inverse.data(), unused.data(), unused_too.data());
+    NormBackward args;
+    args.x = cx.data();
+    args.y = cy.data();
+    args.dy = args.dx = cdy.data();  // in place
+    args.relu = true;
+    args.mean = mean.data();
+    args.inverse_deviation = inverse.data();
+    args.weight = w.data();
+    args.weight_gradient = dw.data();
+    args.bias_gradient = db.data();
+    device().norm_backward(shape, args, room.data());
+    const Floats m = mean.values(), r = inverse.values();
+    std::vector<double> sum(20), sum_x(20), dx;
+    const auto g = [&](std::size_t i) { return y[i] > 0 ? 1.0 * dy[i] : 0.0; };
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      sum[i % 20] += g(i);
+      sum_x[i % 20] += g(i) * (1.0 * x[i] - m[i % 20]) * r[i % 20];
+    }
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::size_t c = i % 20;
+      const double normal = (1.0 * x[i] - m[c]) * r[c];
+      dx.push_back(weight[c] * r[c] * (g(i) - sum[c] / 1300 - normal * sum_x[c] / 1300));
+    }
+    expect_near(cdy.floats(), dx, type == Compute::kFp32 ? 2e-6 : 5e-3);
+    expect_near(dw.values(), sum_x, 1e-5);
+    expect_near(db.values(), sum, 1e-5);
+  }
+}
+
+TEST_P(BatchNormTest, ApplyRoundsOnceInBf16AndGatesOnPositive) {
   const NormShape shape{33, 16, Compute::kBf16};
-  const Floats x = Cells(Compute::kBf16, random_floats(33 * 16, 1)).floats();
+  const Floats x = rounded(Compute::kBf16, random_floats(33 * 16, 1));
   const Floats scale = random_floats(16, 2), shift = random_floats(16, 3);
-  Cells cx(Compute::kBf16, x), cy(Compute::kBf16, 33 * 16);
-  Cells::device().norm_apply(shape, cx.data(), scale.data(), shift.data(), nullptr, true, cy.data());
+  const Cells cx = cells(Compute::kBf16, x), cy = cells(Compute::kBf16, 33 * 16);
+  const auto factors = array(scale), offsets = array(shift);
+  device().norm_apply(shape, cx.data(), factors.data(), offsets.data(), nullptr, true, cy.data());
   const Floats y = cy.floats();
   for (std::size_t i = 0; i < x.size(); ++i) {
     const float v = x[i] * scale[i % 16] + shift[i % 16];
@@ -294,36 +434,44 @@ TEST(BatchNorm, ApplyRoundsOnceInBf16AndGatesOnPositive) {
 }
 
 // ---- element loops, pooling, shortcut --------------------------------------------------------------------
-TEST(ElementLoops, EveryBf16ValueAndTails) {
-  Device& device = Cells::device();
-  std::vector<std::uint16_t> all(65536), back(65536);
+TEST_P(ElementsTest, EveryBf16ValueAndTails) {
+  std::vector<std::uint16_t> all(65536);
   std::iota(all.begin(), all.end(), std::uint16_t{0});
-  Floats wide(65536);
-  device.to_float(Compute::kBf16, 65536, all.data(), wide.data());
-  device.from_float(Compute::kBf16, 65536, wide.data(), back.data());
+  const auto narrow = array(all), back = array(std::vector<std::uint16_t>(65536));
+  const auto wide = zeros(65536);
+  device().to_float(Compute::kBf16, 65536, narrow.data(), wide.data());
+  device().from_float(Compute::kBf16, 65536, wide.data(), back.data());
+  const Floats widened = wide.values();
+  const std::vector<std::uint16_t> again = back.values();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    ASSERT_EQ(float_bits(wide[i]), float_bits(bf16_to_float(all[i])));
-    ASSERT_EQ(back[i], float_to_bf16(wide[i]));
+    ASSERT_EQ(float_bits(widened[i]), float_bits(bf16_to_float(all[i])));
+    ASSERT_EQ(again[i], float_to_bf16(widened[i]));
   }
   const Floats odd = random_floats(1003, 9);  // not a multiple of the lanes; roundings of any kind
-  device.from_float(Compute::kBf16, 1003, odd.data(), back.data());
-  for (std::size_t i = 0; i < odd.size(); ++i) ASSERT_EQ(back[i], float_to_bf16(odd[i]));
-  Floats rounded = odd;
-  loops::round_bf16(1003, rounded.data());
-  for (std::size_t i = 0; i < odd.size(); ++i) ASSERT_EQ(rounded[i], bf16_to_float(float_to_bf16(odd[i])));
+  const auto in = array(odd);
+  const Cells out = cells(Compute::kBf16, 1003);
+  device().from_float(Compute::kBf16, 1003, in.data(), out.data());
+  EXPECT_EQ(out.floats(), rounded(Compute::kBf16, odd));
+}
+TEST(CpuElements, RoundsInPlace) {
+  const Floats odd = random_floats(1003, 9);
+  Floats in_place = odd;
+  loops::round_bf16(1003, in_place.data());
+  EXPECT_EQ(in_place, rounded(Compute::kBf16, odd));
 }
 
-TEST(ElementLoops, ReluKeepsNan) {
+TEST_P(ElementsTest, ReluKeepsNan) {
   const Floats x = {std::nanf(""), -1, 2, 0, 1, 2, 3, -4, std::nanf(""), -5};
-  Floats y(x.size());
-  Cells::device().relu_forward(Compute::kFp32, static_cast<std::int64_t>(x.size()), x.data(), y.data());
+  const auto in = array(x), out = zeros(x.size());
+  device().relu_forward(Compute::kFp32, static_cast<std::int64_t>(x.size()), in.data(), out.data());
+  const Floats y = out.values();
   EXPECT_TRUE(std::isnan(y[0]) && std::isnan(y[8]));
   EXPECT_EQ(y[1] + y[7] + y[9], 0);
   EXPECT_EQ(y[2], 2);
 }
 
-TEST(SmallOps, GradientsByFiniteDifferences) {
-  Device& device = Cells::device();
+TEST_P(PoolingTest, GradientsByFiniteDifferences) {
+  Device& on = device();
   constexpr Compute kType = Compute::kFp32;
   const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2};
   const ShortcutShape cut{2, 6, 6, 4, 10, 2};
@@ -334,33 +482,33 @@ TEST(SmallOps, GradientsByFiniteDifferences) {
     std::function<void(const float*, const float*, const float*, float*, bool)> backward;  // x, y, dy, dx
   };
   const Case cases[] = {
-      {"relu", 77, 77, [&](const float* x, float* y) { device.relu_forward(kType, 77, x, y); },
+      {"relu", 77, 77, [&](const float* x, float* y) { on.relu_forward(kType, 77, x, y); },
        [&](const float*, const float* y, const float* dy, float* dx, bool add) {
-         device.relu_backward(kType, 77, y, dy, dx, add);
+         on.relu_backward(kType, 77, y, dy, dx, add);
        }},
       {"average", 2 * 6 * 5 * 3, 2 * 2 * 2 * 3,
-       [&](const float* x, float* y) { device.average_pool_forward(average, kType, x, y); },
+       [&](const float* x, float* y) { on.average_pool_forward(average, kType, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         device.average_pool_backward(average, kType, dy, dx, add);
+         on.average_pool_backward(average, kType, dy, dx, add);
        }},
       {"maximum", 2 * 6 * 6 * 5, 2 * 3 * 3 * 5,
-       [&](const float* x, float* y) { device.max_pool_forward(maximum, kType, x, y); },
+       [&](const float* x, float* y) { on.max_pool_forward(maximum, kType, x, y); },
        [&](const float* x, const float*, const float* dy, float* dx, bool add) {
-         device.max_pool_backward(maximum, kType, x, dy, dx, add);
+         on.max_pool_backward(maximum, kType, x, dy, dx, add);
        }},
       {"shortcut", 2 * 6 * 6 * 4, 2 * 3 * 3 * 10,
-       [&](const float* x, float* y) { device.shortcut_forward(cut, kType, x, y); },
+       [&](const float* x, float* y) { on.shortcut_forward(cut, kType, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         device.shortcut_backward(cut, kType, dy, dx, add);
+         on.shortcut_backward(cut, kType, dy, dx, add);
        }},
-      {"copy", 50, 50, [&](const float* x, float* y) { device.copy_or_add(kType, 50, x, y, false); },
+      {"copy", 50, 50, [&](const float* x, float* y) { on.copy_or_add(kType, 50, x, y, false); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         device.copy_or_add(kType, 50, dy, dx, add);
+         on.copy_or_add(kType, 50, dy, dx, add);
        }},
-      {"add", 50, 50, [&](const float* x, float* y) { device.add(kType, 50, x, x, y); },
+      {"add", 50, 50, [&](const float* x, float* y) { on.add(kType, 50, x, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
-         device.copy_or_add(kType, 50, dy, dx, add);
-         device.copy_or_add(kType, 50, dy, dx, true);
+         on.copy_or_add(kType, 50, dy, dx, add);
+         on.copy_or_add(kType, 50, dy, dx, true);
        }},
   };
   for (const Case& c : cases) {
@@ -370,51 +518,132 @@ TEST(SmallOps, GradientsByFiniteDifferences) {
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = 0.25F * (static_cast<float>(i) - 20.5F);
     std::shuffle(x.begin(), x.end(), std::mt19937(5));
     const Floats r = random_floats(c.outputs, 6);
-    Floats y(r.size()), dx(x.size()), twice;
-    c.forward(x.data(), y.data());
-    c.backward(x.data(), y.data(), r.data(), dx.data(), false);
-    twice = dx;
-    c.backward(x.data(), y.data(), r.data(), twice.data(), true);
-    for (std::size_t i = 0; i < dx.size(); ++i) ASSERT_NEAR(twice[i], 2 * dx[i], 1e-5);
-    expect_gradient(x, dx, 0.06F, 3e-4, [&](const Floats& v) {
-      c.forward(v.data(), y.data());
-      return dot(y, r);
+    auto in = array(x);
+    const auto out = zeros(r.size()), dy = array(r), dx = zeros(x.size());
+    c.forward(in.data(), out.data());
+    c.backward(in.data(), out.data(), dy.data(), dx.data(), false);
+    const Floats once = dx.values();
+    c.backward(in.data(), out.data(), dy.data(), dx.data(), true);
+    const Floats twice = dx.values();
+    for (std::size_t i = 0; i < once.size(); ++i) ASSERT_NEAR(twice[i], 2 * once[i], 1e-5);
+    expect_gradient(x, once, 0.06F, 3e-4, [&](const Floats& v) {
+      in.assign(v);
+      c.forward(in.data(), out.data());
+      return dot(out.values(), r);
     });
   }
 }
 
-TEST(Shortcut, OptionASubsamplesAndCentresChannels) {
-  const ShortcutShape s{1, 4, 4, 2, 4, 2};
-  Floats x(32), y(16);
-  std::iota(x.begin(), x.end(), 1.0F);
-  Cells::device().shortcut_forward(s, Compute::kFp32, x.data(), y.data());
-  EXPECT_EQ(y, (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
+// Of equal values the first one has the gradient, in windows that overlap and in those that do not.
+TEST_P(PoolingTest, TiesGoToTheFirst) {
+  const PoolShape shape{1, 3, 3, 1, 2, 1};
+  const auto x = array(Floats(9, 1.0F)), dy = array(Floats{1, 2, 4, 8}), dx = zeros(9);
+  device().max_pool_backward(shape, Compute::kFp32, x.data(), dy.data(), dx.data(), false);
+  EXPECT_EQ(dx.values(), (Floats{1, 2, 0, 4, 8, 0, 0, 0, 0}));
 }
 
-LossResult loss_of(const LossShape& shape, Compute type, const void* logits, const std::int32_t* labels) {
-  LossResult result;
-  Cells::device().softmax_loss(shape, type, logits, labels, &result);
-  return result;
+TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
+  const ShortcutShape s{1, 4, 4, 2, 4, 2};
+  Floats x(32);
+  std::iota(x.begin(), x.end(), 1.0F);
+  const auto in = array(x), y = zeros(16);
+  device().shortcut_forward(s, Compute::kFp32, in.data(), y.data());
+  EXPECT_EQ(y.values(), (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
+}
+
+// What only moves or adds values gives the CPU's bytes.
+TEST_P(ElementsTest, BytesAreTheCpus) {
+  CpuDevice cpu(1);
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    constexpr std::int64_t kRows = 61, kColumns = 24, kCount = kRows * kColumns;
+    const Floats a = random_floats(kCount, 1), b = random_floats(kCount, 2),
+                 wide = random_floats(kColumns, 3);
+    const auto bytes = [&](Device& on, const auto& call) {
+      const Cells x(on, type, a), y(on, type, b), z(on, type, a);
+      const DeviceArray<float> floats(on, a), row(on, wide), more(on, wide);
+      call(on, x, y, z, floats.data(), row.data(), more.data());
+      return std::pair(z.bytes(), floats.values());
+    };
+    const auto same = [&](const char* what, const auto& call) {
+      EXPECT_EQ(bytes(cpu, call), bytes(device(), call)) << what;
+    };
+    using C = const Cells&;
+    same("to_float",
+         [&](Device& on, C x, C, C, float* f, float*, float*) { on.to_float(type, kCount, x.data(), f); });
+    same("from_float",
+         [&](Device& on, C, C, C z, float* f, float*, float*) { on.from_float(type, kCount, f, z.data()); });
+    same("odd places", [&](Device& on, C, C, C z, float* f, float*, float*) {
+      on.from_float(type, kCount - 3, f + 3, z.data());
+    });
+    same("add", [&](Device& on, C x, C y, C z, float*, float*, float*) {
+      on.add(type, kCount, x.data(), y.data(), z.data());
+    });
+    for (const bool more : {false, true}) {
+      same("copy_or_add", [&](Device& on, C x, C, C z, float*, float*, float*) {
+        on.copy_or_add(type, kCount, x.data(), z.data(), more);
+      });
+      same("relu_backward", [&](Device& on, C x, C y, C z, float*, float*, float*) {
+        on.relu_backward(type, kCount, x.data(), y.data(), z.data(), more);
+      });
+      same("dropout", [&](Device& on, C x, C, C z, float*, float*, float*) {
+        on.dropout(type, kCount, {{3, 1, 4, 13, 9}, 16384, 4.0F / 3}, x.data(), z.data(), more);
+      });
+      same("shortcut_backward", [&](Device& on, C, C y, C z, float*, float*, float*) {
+        on.shortcut_backward({1, 7, 10, 6, 13, 3}, type, y.data(), z.data(), more);
+      });
+      same("norm_apply", [&](Device& on, C x, C y, C z, float*, float* row, float* row2) {
+        on.norm_apply({kRows, kColumns, type}, x.data(), row, row2, more ? y.data() : nullptr, true,
+                      z.data());
+      });
+    }
+    same("shortcut", [&](Device& on, C x, C, C z, float*, float*, float*) {
+      on.shortcut_forward({1, 7, 10, 6, 13, 3}, type, x.data(), z.data());
+    });
+    same("max_pool", [&](Device& on, C x, C, C z, float*, float*, float*) {
+      on.max_pool_forward({1, 10, 9, 3, 3, 2}, type, x.data(), z.data());
+    });
+    same("bias", [&](Device& on, C, C, C z, float* f, float* row, float*) {
+      on.bias_forward(type, kRows, kColumns, f, row, true, z.data());
+    });
+    same("embedding", [&](Device& on, C, C, C z, float* f, float*, float*) {
+      on.embedding_forward(type, kColumns, 5, 3, 50, f, f + 7 * kColumns, z.data());
+    });
+  }
 }
 
 // ---- loss ------------------------------------------------------------------------------------------------
-TEST(Loss, ClosedForms) {
-  const std::int32_t labels[] = {3, 0};
+LossResult loss_of(Device& on, const LossShape& shape, Compute type, const Floats& logits,
+                   const std::vector<std::int32_t>& labels) {
+  const Cells cells(on, type, logits);
+  const DeviceArray<std::int32_t> wanted(on, labels);
+  const DeviceArray<LossResult> result(on, {{-1, -1}});
+  on.softmax_loss(shape, type, cells.data(), wanted.data(), result.data());
+  return result.values()[0];
+}
+Floats loss_gradient_of(Device& on, const LossShape& shape, Compute type, const Floats& logits,
+                        const std::vector<std::int32_t>& labels) {
+  const Cells cells(on, type, logits), gradient(on, type, logits);
+  const DeviceArray<std::int32_t> wanted(on, labels);
+  on.softmax_loss_backward(shape, type, cells.data(), wanted.data(), gradient.data());
+  return gradient.floats();
+}
+
+TEST_P(LossTest, ClosedForms) {
+  constexpr Compute kType = Compute::kFp32;
+  const std::vector<std::int32_t> labels = {3, 0};
   // Uniform logits: log C whatever the smoothing.
   for (const double smoothing : {0.0, 0.1}) {
-    const Floats flat(20, 4.0F);
-    EXPECT_NEAR(loss_of({2, 10, smoothing}, Compute::kFp32, flat.data(), labels).sum, 2 * std::log(10.0),
-                1e-12);
+    EXPECT_NEAR(loss_of(device(), {2, 10, smoothing}, kType, Floats(20, 4.0F), labels).sum,
+                2 * std::log(10.0), 1e-12);
   }
   // One logit a above the rest: log(C - 1 + e^a) - a (1 - s + s / C) for its label.
   Floats one(10, 0.0F);
   one[3] = 2.5F;
   for (const double s : {0.0, 0.1, 0.5}) {
-    const LossResult r = loss_of({1, 10, s}, Compute::kFp32, one.data(), labels);
+    const LossResult r = loss_of(device(), {1, 10, s}, kType, one, labels);
     EXPECT_NEAR(r.sum, std::log(9 + std::exp(2.5)) - 2.5 * (1 - s + s / 10), 1e-12);
     EXPECT_EQ(r.correct, 1);
-    Floats gradient(10);
-    Cells::device().softmax_loss_backward({1, 10, s}, Compute::kFp32, one.data(), labels, gradient.data());
+    const Floats gradient = loss_gradient_of(device(), {1, 10, s}, kType, one, labels);
     const double p = std::exp(2.5) / (9 + std::exp(2.5));
     EXPECT_NEAR(gradient[3], p - (1 - s) - s / 10, 1e-6);
     EXPECT_NEAR(gradient[0], (1 - p) / 9 - s / 10, 1e-6);
@@ -422,69 +651,100 @@ TEST(Loss, ClosedForms) {
   // Large logits do not overflow.
   Floats large(20, -3e38F);
   large[3] = 3e38F;
-  EXPECT_TRUE(std::isfinite(loss_of({1, 10, 0}, Compute::kFp32, large.data(), labels).sum));
+  EXPECT_TRUE(std::isfinite(loss_of(device(), {1, 10, 0}, kType, large, labels).sum));
+  EXPECT_TRUE(std::isnan(loss_of(device(), {1, 10, 0}, kType, Floats(10, std::nanf("")), labels).sum));
 }
 
-TEST(Loss, GradientByFiniteDifferences) {
-  const LossShape shape{6, 7, 0.1};
-  const std::int32_t labels[] = {0, 1, 2, 3, 6, 5};
-  const Floats x = random_floats(42, 1);
-  Floats dx(42);
-  Cells::device().softmax_loss_backward(shape, Compute::kFp32, x.data(), labels, dx.data());
-  expect_gradient(x, dx, 0.01F, 1e-4,
-                  [&](const Floats& v) { return loss_of(shape, Compute::kFp32, v.data(), labels).sum / 6; });
-}
-
-// ---- threads ---------------------------------------------------------------------------------------------
-TEST(Threads, SameBitsForOneTwoThree) {
-  const ConvShape s{12, 16, 16, 16, 32, 3, 2, 1};
+// More rows and classes than threads and lanes; ties count the first class.
+TEST_P(LossTest, SumsOverRowsAndClasses) {
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
-    Floats first_y, first_dx, first_dw, first_mean, first_product;
-    for (const int threads : {1, 2, 3}) {
-      CpuDevice device(threads);
-      const auto convolution = device.convolution(s, type);
-      Scratch scratch(convolution->scratch_bytes());
-      Cells x(type, random_floats(s.batch * s.in_values(), 1)),
-          dy(type, random_floats(s.batch * s.out_values(), 2));
-      const Floats w = random_floats(s.weights(), 3);
-      Cells y(type, s.batch * s.out_values()), dx(type, s.batch * s.in_values());
-      Floats dw(w.size());
-      convolution->forward(x.data(), w.data(), y.data(), scratch.data());
-      convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), scratch.data());
-      const NormShape norm{s.batch * 64, 32, type};
-      Scratch norm_scratch(device.norm_scratch_bytes(norm));
-      Floats mean(32), variance(32);
-      device.norm_statistics(norm, y.data(), mean.data(), variance.data(), norm_scratch.data());
-      mean.insert(mean.end(), variance.begin(), variance.end());
-      // As they lie, and packed.
-      Floats product(2 * 600 * 300);
-      Cells a(type, random_floats(600 * 50, 4)), b(type, random_floats(50 * 300, 5));
-      Scratch matmul_scratch(device.matmul_scratch_bytes(type, 600, 300));
-      for (const bool transpose : {false, true}) {
-        device.matmul({.transpose_a = transpose,
-                       .m = 600,
-                       .n = 300,
-                       .k = 50,
-                       .type = type,
-                       .a = a.data(),
-                       .a_stride = transpose ? 600 : 50,
-                       .b = b.data(),
-                       .b_stride = 300,
-                       .c = product.data() + (transpose ? 600 * 300 : 0),
-                       .c_stride = 300},
-                      matmul_scratch.data());
+    for (const int classes : {2, 10, 77}) {
+      const LossShape shape{75, classes, 0.1};
+      const Floats x = rounded(type, random_floats(75 * classes, 1, 0.05F));
+      std::vector<std::int32_t> labels;
+      double want = 0;
+      std::int64_t correct = 0;
+      for (int r = 0; r < 75; ++r) {
+        labels.push_back(r * 5 % classes);
+        const float* row = x.data() + r * classes;
+        double sum = 0, mean = 0;
+        for (int c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(row[c]));
+        for (int c = 0; c < classes; ++c) mean += 1.0 * row[c] / classes;
+        want += std::log(sum) - 0.9 * row[labels.back()] - 0.1 * mean;
+        correct += std::max_element(row, row + classes) - row == labels.back() ? 1 : 0;
       }
-      if (threads == 1) {
-        first_y = y.floats(), first_dx = dx.floats(), first_dw = dw, first_mean = mean,
-        first_product = product;
-      } else {
-        EXPECT_EQ(first_y, y.floats());
-        EXPECT_EQ(first_dx, dx.floats());
-        EXPECT_EQ(first_dw, dw);
-        EXPECT_EQ(first_mean, mean);
-        EXPECT_EQ(first_product, product);
-      }
+      const LossResult got = loss_of(device(), shape, type, x, labels);
+      EXPECT_NEAR(got.sum, want, 1e-11 * want);
+      EXPECT_EQ(got.correct, correct);
     }
+  }
+}
+
+TEST_P(LossTest, GradientByFiniteDifferences) {
+  const LossShape shape{6, 7, 0.1};
+  const std::vector<std::int32_t> labels = {0, 1, 2, 3, 6, 5};
+  const Floats x = random_floats(42, 1);
+  const Floats dx = loss_gradient_of(device(), shape, Compute::kFp32, x, labels);
+  expect_gradient(x, dx, 0.01F, 1e-4, [&](const Floats& v) {
+    return loss_of(device(), shape, Compute::kFp32, v, labels).sum / 6;
+  });
+}
+
+// ---- the same bits ---------------------------------------------------------------------------------------
+// What sums, of one seed.
+Floats sums_of(Device& device, Compute type) {
+  const ConvShape s{12, 16, 16, 16, 32, 3, 2, 1};
+  const auto convolution = device.convolution(s, type);
+  const auto room = scratch_on(device, convolution->scratch_bytes());
+  const Cells x(device, type, random_floats(s.batch * s.in_values(), 1)),
+      dy(device, type, random_floats(s.batch * s.out_values(), 2)), y(device, type, s.batch * s.out_values()),
+      dx(device, type, s.batch * s.in_values());
+  const DeviceArray<float> w(device, random_floats(s.weights(), 3)),
+      dw(device, random_floats(s.weights(), 3));
+  convolution->forward(x.data(), w.data(), y.data(), room.data());
+  convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), room.data());
+  const NormShape norm{s.batch * 64, 32, type};
+  const auto norm_room = scratch_on(device, device.norm_scratch_bytes(norm));
+  const DeviceArray<float> mean(device, Floats(32)), variance(device, Floats(32)), bias(device, Floats(32));
+  device.norm_statistics(norm, y.data(), mean.data(), variance.data(), norm_room.data());
+  device.bias_backward(type, norm.rows, 32, y.data(), dy.data(), false, nullptr, bias.data());
+  // As they lie, and packed.
+  const DeviceArray<float> product(device, Floats(2 * 600 * 300));
+  const Cells a(device, type, random_floats(600 * 50, 4)), b(device, type, random_floats(50 * 300, 5));
+  const auto matmul_room = scratch_on(device, device.matmul_scratch_bytes(type, 600, 300));
+  for (const bool transpose : {false, true}) {
+    device.matmul({.transpose_a = transpose,
+                   .m = 600,
+                   .n = 300,
+                   .k = 50,
+                   .type = type,
+                   .a = a.data(),
+                   .a_stride = transpose ? 600 : 50,
+                   .b = b.data(),
+                   .b_stride = 300,
+                   .c = product.data() + (transpose ? 600 * 300 : 0),
+                   .c_stride = 300},
+                  matmul_room.data());
+  }
+  Floats all = y.floats();
+  for (const Floats& more :
+       {dx.floats(), dw.values(), mean.values(), variance.values(), bias.values(), product.values()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  return all;
+}
+
+TEST(CpuThreads, SameBitsForOneTwoThree) {
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    CpuDevice one(1), two(2), three(3);
+    const Floats want = sums_of(one, type);
+    EXPECT_EQ(sums_of(two, type), want);
+    EXPECT_EQ(sums_of(three, type), want);
+  }
+}
+TEST_P(ElementsTest, SameBitsInTwoRuns) {
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    EXPECT_EQ(sums_of(device(), type), sums_of(device(), type));
   }
 }
 

@@ -64,8 +64,7 @@ __global__ void attend(Attention a) {
     multiply<T>(q, others, scores);
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i);
-      const float correction =
-          take_scores<T>(a.past + row + 1 - column, scores[i], maximum[i], sum[i]);
+      const float correction = take_scores<T>(a.past + row + 1 - column, scores[i], maximum[i], sum[i]);
       for (int k = 0; k < T::kValues; ++k) results[i][k] *= correction;
       if (a.drop.threshold == 0) continue;
       const PhiloxWords words = drop.words(tile.item * s.length + row, column + T::across());

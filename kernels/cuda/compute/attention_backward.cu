@@ -1,5 +1,5 @@
-// Attention, backward: the gradient of queries by tiles of queries, those of keys and values by tiles of keys,
-// so that nothing is added from two blocks.
+// Attention, backward: the gradient of queries by tiles of queries, those of keys and values by tiles of
+// keys, so that nothing is added from two blocks.
 //
 // With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
 // dk = ds^T q.
@@ -112,7 +112,8 @@ __global__ void key_gradient(AttentionGradient a) {
         const std::int64_t key = tile.first + T::row(i);
         const bool is_seen = is_there && key <= row;
         const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
-        const float factor = is_seen && a.drop.threshold != 0 ? drop.factor(drop.words(line, key), key) : 1.0F;
+        const float factor =
+            is_seen && a.drop.threshold != 0 ? drop.factor(drop.words(line, key), key) : 1.0F;
         gradients[i][j] = p * (factor * gradients[i][j] - dot);
         scores[i][j] = p * factor;
       }

@@ -1,5 +1,5 @@
-// Tiles of attention, after Dao et al. 2022, in fp32. A block works on a tile of rows that it owns, queries or
-// keys, and goes over tiles of others; the scores of both lie in shared memory. Thread (tx, ty) has rows
+// Tiles of attention, after Dao et al. 2022, in fp32. A block works on a tile of rows that it owns, queries
+// or keys, and goes over tiles of others; the scores of both lie in shared memory. Thread (tx, ty) has rows
 // 4 ty, ..., 4 ty + 3 of its own tile, and of the others rows tx, tx + 16, ...
 #pragma once
 
@@ -55,8 +55,8 @@ struct HeadRows {
   LPMM_HD static HeadRows of(const AttentionShape& s, const void* values, std::int64_t item, int part,
                              int parts) {
     const std::int64_t stride = parts * s.width(), sequence = item / s.heads, head = item % s.heads;
-    return {s.type,   values,      sequence * s.length * stride + part * s.width() + head * s.head_width,
-            stride,   s.length,    s.head_width};
+    return {s.type, values,   sequence * s.length * stride + part * s.width() + head * s.head_width,
+            stride, s.length, s.head_width};
   }
   LPMM_HD float load(std::int64_t row, int c) const { return load_any(type, values, at + row * stride + c); }
   LPMM_HD void store(void* to, std::int64_t row, int c, float v, bool accumulate) const {

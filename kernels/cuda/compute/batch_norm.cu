@@ -88,8 +88,8 @@ __global__ void propose(NormShape s, const float* mean, const float* variance, f
   const auto rows = static_cast<double>(s.rows);
   const double unbiased = rows > 1 ? rows / (rows - 1) : 1;
   const auto center = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * mean[c]);
-  const auto spread = static_cast<float>((1 - kNormMomentum) * running_variance[c] +
-                                         kNormMomentum * unbiased * variance[c]);
+  const auto spread =
+      static_cast<float>((1 - kNormMomentum) * running_variance[c] + kNormMomentum * unbiased * variance[c]);
   running_mean[c] = center;
   running_variance[c] = spread;
   if (!(std::abs(center) < INFINITY) || !(std::abs(spread) < INFINITY)) *finite = false;
@@ -133,7 +133,8 @@ struct StoreCoefficients {
     const double slope = weight * r * r * r * sums[1] / count;
     coefficients[c] = static_cast<float>(weight * r);
     coefficients[shape.channels + c] = static_cast<float>(-slope);
-    coefficients[2 * shape.channels + c] = static_cast<float>(slope * args.mean[c] - weight * r * sums[0] / count);
+    coefficients[2 * shape.channels + c] =
+        static_cast<float>(slope * args.mean[c] - weight * r * sums[0] / count);
     args.weight_gradient[c] = static_cast<float>(sums[1] * r);
     args.bias_gradient[c] = static_cast<float>(sums[0]);
   }
@@ -215,7 +216,8 @@ void CudaDevice::norm_apply(const NormShape& s, const void* x, const float* scal
 void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
   const std::int64_t shards = norm_shards(s), count = s.rows * s.channels;
-  auto* const coefficients = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(8 * 2 * shards * s.channels));
+  auto* const coefficients =
+      reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(8 * 2 * shards * s.channels));
   with_type(s.type, [&]<class Cell>(Cell*) {
     const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
     const auto* y = static_cast<const Cell*>(args.relu ? args.y : nullptr);
@@ -234,8 +236,8 @@ void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, voi
                                 args.accumulate_residual && args.dresidual != nullptr,
                                 coefficients,
                                 s.channels};
-    const bool is_vector = is_aligned(x) && is_aligned(y) && is_aligned(dy) && is_aligned(of.dx) &&
-                           is_aligned(of.dresidual);
+    const bool is_vector =
+        is_aligned(x) && is_aligned(y) && is_aligned(dy) && is_aligned(of.dx) && is_aligned(of.dresidual);
     launch_apart(apply_gradient<Cell>, map_blocks(count), kMapThreads, stream(), count, is_vector, of);
   });
 }

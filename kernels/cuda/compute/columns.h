@@ -92,8 +92,8 @@ void sum_columns(Stream stream, std::int64_t rows, std::int64_t columns, std::in
   const int strip = strip_columns(columns);
   const std::int64_t blocks = (rows + shard_rows - 1) / shard_rows * ((columns + strip - 1) / strip);
   launch(sum_strip<kTerms, Number, Terms, Finish>, blocks, kStripThreads,
-         static_cast<std::int64_t>(sizeof(Number)) * kTerms * kStripThreads, stream, rows, columns, shard_rows,
-         strip, terms, finish);
+         static_cast<std::int64_t>(sizeof(Number)) * kTerms * kStripThreads, stream, rows, columns,
+         shard_rows, strip, terms, finish);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

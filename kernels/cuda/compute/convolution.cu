@@ -131,7 +131,8 @@ class CudaConvolution final : public Convolution {
   }
   void load_weights(const float* weights, void* scratch) const;
   const void* columns(const void* x, std::int64_t first, std::int64_t images, void* scratch) const;
-  void data_gradient(const std::byte* dy, std::int64_t images, void* dx, bool accumulate, void* scratch) const;
+  void data_gradient(const std::byte* dy, std::int64_t images, void* dx, bool accumulate,
+                     void* scratch) const;
 
   CudaDevice& device_;
   Stream stream_;
@@ -153,9 +154,8 @@ const void* CudaConvolution::columns(const void* x, std::int64_t first, std::int
   if (is_pointwise_) return from;
   std::byte* to = at(scratch, columns_at());
   with_type(type_, [&]<class Cell>(Cell*) {
-    map_matrix(stream_, images * pixels_, depth_,
-               Columns<Cell>{shape_, reinterpret_cast<const Cell*>(from)}, reinterpret_cast<Cell*>(to),
-               false);
+    map_matrix(stream_, images * pixels_, depth_, Columns<Cell>{shape_, reinterpret_cast<const Cell*>(from)},
+               reinterpret_cast<Cell*>(to), false);
   });
   return to;
 }

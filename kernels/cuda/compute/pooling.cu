@@ -80,8 +80,8 @@ struct AverageGradient {
   const Cell* dy;
   LPMM_HD float operator()(const Place& at) const {
     const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
-    return sum_of_windows(
-        s, at.column, [&](const Pixel&, std::int64_t out) { return product(load(dy + out), share); });
+    return sum_of_windows(s, at.column,
+                          [&](const Pixel&, std::int64_t out) { return product(load(dy + out), share); });
   }
 };
 template <class Cell>
@@ -103,7 +103,8 @@ struct Shortcut {
     const Pixel out = Pixel::of(at.column, s.out_height(), s.out_width(), s.out);
     const std::int64_t channel = out.channel - (s.out - s.in) / 2;
     if (channel < 0 || channel >= s.in) return 0.0F;
-    return load(x + Pixel{out.image, out.y * s.stride, out.x * s.stride, channel}.index(s.height, s.width, s.in));
+    return load(x +
+                Pixel{out.image, out.y * s.stride, out.x * s.stride, channel}.index(s.height, s.width, s.in));
   }
 };
 template <class Cell>
