@@ -1,4 +1,4 @@
-// The kernels of transformers against plain double-precision loops, and the same bits for any device.
+// The kernels of transformers on every device, against plain double-precision loops.
 #include "kernels/sequence.h"
 
 #include <gtest/gtest.h>
@@ -12,15 +12,18 @@
 namespace lpmm::kernels {
 namespace {
 
+LPMM_DEVICE_SUITE(LayerNormTest);
+LPMM_DEVICE_SUITE(GeluTest);
+LPMM_DEVICE_SUITE(DropoutTest);
+LPMM_DEVICE_SUITE(AttentionTest);
+LPMM_DEVICE_SUITE(EmbeddingTest);
+LPMM_DEVICE_SUITE(ChunkedSoftmaxTest);
+
 using Doubles = std::vector<double>;
 constexpr Compute kTypes[] = {Compute::kFp32, Compute::kBf16};
 
 double tolerance_of(Compute type) {
   return type == Compute::kFp32 ? 2e-6 : 8e-3;
-}
-// As the type holds them.
-Floats rounded(Compute type, const Floats& x) {
-  return Cells(type, x).floats();
 }
 
 // ---- layer norm ------------------------------------------------------------------------------------------
@@ -58,35 +61,37 @@ LayerNormReference plain_layer_norm(std::int64_t rows, std::int64_t width, const
   return r;
 }
 
-TEST(LayerNorm, ForwardAndBackwardAreThoseOfPlainLoops) {
+TEST_P(LayerNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
   for (const Compute type : kTypes) {
     for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}}) {
       const RowNormShape shape{rows, width, type};
       const std::int64_t count = std::int64_t{1} * rows * width;
-      Floats x = rounded(type, random_floats(count, 1, 3));
+      Floats x = random_floats(count, 1, 3);
       for (float& v : x) v += 1;
       x = rounded(type, x);
       const Floats dy = rounded(type, random_floats(count, 2)), w = random_floats(width, 3),
                    b = random_floats(width, 4);
       const LayerNormReference want = plain_layer_norm(rows, width, x, w, b, dy);
-      Cells cx(type, x), cdy(type, dy), cy(type, count), cdx(type, Floats(x.size(), 2.0F));
-      Floats mean(static_cast<std::size_t>(rows)), inverse(mean), dw(w.size()), db(w.size());
-      Cells::device().layer_norm_forward(shape, cx.data(), w.data(), b.data(), cy.data(), mean.data(),
-                                         inverse.data());
+      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, count),
+                  cdx = cells(type, Floats(x.size(), 2.0F));
+      const auto weight = array(w), bias = array(b), mean = zeros(static_cast<std::size_t>(rows)),
+                 inverse = zeros(static_cast<std::size_t>(rows)), dw = zeros(w.size()), db = zeros(w.size());
+      device().layer_norm_forward(shape, cx.data(), weight.data(), bias.data(), cy.data(), mean.data(),
+                                  inverse.data());
       expect_near(cy.floats(), want.y, tolerance_of(type));
-      Scratch scratch(Cells::device().layer_norm_scratch_bytes(shape));
-      RowNormBackward args{cx.data(),  cdy.data(), w.data(),  mean.data(), inverse.data(),
-                           cdx.data(), false,      dw.data(), db.data()};
-      Cells::device().layer_norm_backward(shape, args, scratch.data());
+      const auto room = scratch(device().layer_norm_scratch_bytes(shape));
+      RowNormBackward args{cx.data(),  cdy.data(), weight.data(), mean.data(), inverse.data(),
+                           cdx.data(), false,      dw.data(),     db.data()};
+      device().layer_norm_backward(shape, args, room.data());
       // One value a row has no gradient but rounding.
       const double tolerance = width == 1 ? 1 : tolerance_of(type);
       if (width > 1) expect_near(cdx.floats(), want.dx, 4 * tolerance);
-      expect_near(dw, want.dweight, 1e-5);
-      expect_near(db, want.dbias, 1e-5);
+      expect_near(dw.values(), want.dweight, 1e-5);
+      expect_near(db.values(), want.dbias, 1e-5);
       // Added to what is there.
       const Floats once = cdx.floats();
       args.accumulate = true;
-      Cells::device().layer_norm_backward(shape, args, scratch.data());
+      device().layer_norm_backward(shape, args, room.data());
       Doubles twice;
       for (const float v : once) twice.push_back(2.0 * v);
       if (width > 1) expect_near(cdx.floats(), twice, 4 * tolerance);
@@ -99,18 +104,19 @@ double plain_gelu(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
-TEST(Gelu, ValuesAndSlopesOverTheWholeRange) {
+TEST_P(GeluTest, ValuesAndSlopesOverTheWholeRange) {
   Floats x;
   for (int i = -1300; i <= 1300; ++i) x.push_back(static_cast<float>(i) * 0.01F);
   for (const float far : {-1e30F, -200.0F, 200.0F, 1e12F}) x.push_back(far);
   for (const Compute type : kTypes) {
     const Floats values = rounded(type, x);
     const auto count = static_cast<std::int64_t>(values.size());
-    const Floats dy = rounded(type, random_floats(count, 5));
-    Cells cx(type, values), cy(type, count), cdy(type, dy), cdx(type, Floats(values.size(), 1.0F));
-    Cells::device().gelu_forward(type, count, cx.data(), cy.data());
-    Cells::device().gelu_backward(type, count, cx.data(), cdy.data(), cdx.data(), true);
-    const Floats y = cy.floats(), dx = cdx.floats();
+    const Floats gradient = rounded(type, random_floats(count, 5));
+    const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, gradient),
+                cdx = cells(type, Floats(values.size(), 1.0F));
+    device().gelu_forward(type, count, cx.data(), cy.data());
+    device().gelu_backward(type, count, cx.data(), cdy.data(), cdx.data(), true);
+    const Floats y = cy.floats(), dx = cdx.floats(), dy = gradient;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double v = values[i];
       ASSERT_NEAR(y[i], plain_gelu(v), (std::abs(plain_gelu(v)) + 1e-2) * tolerance_of(type)) << v;
@@ -121,33 +127,33 @@ TEST(Gelu, ValuesAndSlopesOverTheWholeRange) {
   }
 }
 
-TEST(Gelu, NanStaysNan) {
-  const float nan = std::nanf("");
-  float y = 0;
-  Cells::device().gelu_forward(Compute::kFp32, 1, &nan, &y);
-  EXPECT_TRUE(std::isnan(y));
+TEST_P(GeluTest, NanStaysNan) {
+  const auto x = array(Floats{std::nanf("")}), y = zeros(1), dx = zeros(1);
+  device().gelu_forward(Compute::kFp32, 1, x.data(), y.data());
+  device().gelu_backward(Compute::kFp32, 1, x.data(), x.data(), dx.data(), false);
+  EXPECT_TRUE(std::isnan(y.values()[0]) && std::isnan(dx.values()[0]));
 }
 
 // ---- dropout ---------------------------------------------------------------------------------------------
 // The share that is dropped, the mean, the same elements for the same noise, and each by its own draw.
-TEST(Dropout, DropsByTheDrawOfTheElement) {
+TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
   const std::int64_t count = 20001;
-  const Noise noise{3, 1, 4, 15};
+  const Dropout drop{{3, 1, 4, 15}, 16384, 4.0F / 3};
   const Floats x = random_floats(count, 15);
   for (const Compute type : kTypes) {
-    Cells cx(type, x), cy(type, Floats(x.size(), 0.0F));
-    const Floats held = cx.floats();
-    Cells::device().dropout(type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), false);
+    const Floats held = rounded(type, x);
+    const Cells cx = cells(type, x), cy = cells(type, Floats(x.size(), 0.0F));
+    device().dropout(type, count, drop, cx.data(), cy.data(), false);
     const Floats y = cy.floats();
     int dropped = 0;
     for (std::size_t i = 0; i < y.size(); ++i) {
-      const bool keeps = noise_draw(noise, static_cast<std::int64_t>(i)) >= 16384;
+      const bool keeps = noise_draw(drop.noise, static_cast<std::int64_t>(i)) >= 16384;
       ASSERT_NEAR(y[i], keeps ? held[i] * 4 / 3 : 0, std::abs(held[i]) * tolerance_of(type)) << i;
       dropped += keeps ? 0 : 1;
     }
     EXPECT_NEAR(dropped, 0.25 * static_cast<double>(count),
                 5 * std::sqrt(0.1875 * static_cast<double>(count)));
-    Cells::device().dropout(type, count, {noise, 16384, 4.0F / 3}, cx.data(), cy.data(), true);
+    device().dropout(type, count, drop, cx.data(), cy.data(), true);
     const Floats twice = cy.floats();
     for (std::size_t i = 0; i < y.size(); ++i)
       ASSERT_NEAR(twice[i], 2 * y[i], std::abs(y[i]) * 3 * tolerance_of(type));
@@ -207,13 +213,16 @@ Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Dropou
   return y;
 }
 
-TEST(Attention, ForwardAndBackwardAreThoseOfPlainLoops) {
+TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
   for (const Compute type : kTypes) {
-    // Lengths below, at and past one and two tiles of scores.
+    // Lengths below, at and past one and two tiles of scores, and every width of a tile.
     for (const AttentionShape shape : {AttentionShape{2, 1, 1, 4, type},
                                        {2, 9, 3, 5, type},
                                        {1, 128, 2, 16, type},
                                        {1, 129, 1, 8, type},
+                                       {1, 70, 1, 40, type},
+                                       {1, 70, 1, 100, type},
+                                       {1, 40, 1, 160, type},
                                        {2, 300, 2, 8, type}}) {
       const std::int64_t count = shape.rows() * shape.width();
       const Floats qkv = rounded(type, random_floats(3 * count, 6)),
@@ -221,165 +230,279 @@ TEST(Attention, ForwardAndBackwardAreThoseOfPlainLoops) {
       for (const Dropout& drop : {Dropout{}, Dropout{{3, 1, 4, 13}, 13107, 1.25F}}) {
         Doubles want_gradient;
         const Doubles want = plain_attention(shape, qkv, drop, dy, &want_gradient);
-        Cells cq(type, qkv), cy(type, count), cdy(type, dy), cd(type, 3 * count);
-        Floats log_sums(static_cast<std::size_t>(shape.rows() * shape.heads));
-        Scratch scratch(Cells::device().attention_scratch_bytes(shape));
-        Cells::device().attention_forward(shape, cq.data(), drop, cy.data(), log_sums.data(), scratch.data());
+        const Cells cq = cells(type, qkv), cy = cells(type, count), cdy = cells(type, dy),
+                    cd = cells(type, 3 * count);
+        const auto log_sums = zeros(static_cast<std::size_t>(shape.rows() * shape.heads));
+        const auto room = scratch(device().attention_scratch_bytes(shape));
+        device().attention_forward(shape, cq.data(), drop, cy.data(), log_sums.data(), room.data());
         expect_near(cy.floats(), want, tolerance_of(type));
-        Cells::device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(),
-                                           cd.data(), false, scratch.data());
-        expect_near(cd.floats(), want_gradient, 2 * tolerance_of(type));
+        device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(), cd.data(),
+                                    false, room.data());
+        const Floats once = cd.floats();
+        expect_near(once, want_gradient, 2 * tolerance_of(type));
+        if (shape.length > 100) continue;
+        device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(), cd.data(),
+                                    true, room.data());
+        Doubles twice;
+        for (const float v : once) twice.push_back(2.0 * v);
+        expect_near(cd.floats(), twice, 2 * tolerance_of(type));
       }
     }
   }
 }
 
-// Scores far apart: the online maximum must hold; and a row with one enormous score is that row's value.
-TEST(Attention, LargeScoresStayFinite) {
-  const AttentionShape shape{1, 200, 1, 4, Compute::kFp32};
-  Floats qkv(static_cast<std::size_t>(3 * shape.rows() * 4), 0.0F);
-  for (int t = 0; t < shape.length; ++t) {
-    qkv[static_cast<std::size_t>(12 * t)] = 300;                        // q
-    qkv[static_cast<std::size_t>(12 * t + 4)] = static_cast<float>(t);  // k grows with t: the last one wins
-    qkv[static_cast<std::size_t>(12 * t + 8)] = static_cast<float>(t);  // v
+// In pieces, after what is cached, as in one.
+TEST_P(AttentionTest, CachedIsTheWhole) {
+  for (const Compute type : kTypes) {
+    const AttentionShape whole{1, 150, 2, 24, type};
+    const Floats qkv = rounded(type, random_floats(3 * whole.rows() * whole.width(), 8));
+    const Cells all = cells(type, qkv), want = cells(type, whole.rows() * whole.width());
+    const auto log_sums = zeros(300);
+    const auto room = scratch(device().attention_scratch_bytes(whole));
+    device().attention_forward(whole, all.data(), {}, want.data(), log_sums.data(), room.data());
+    const Cells cache = cells(type, 2 * whole.rows() * whole.width());
+    Floats got;
+    std::int64_t past = 0;
+    for (const int length : {1, 70, 1, 65, 13}) {
+      AttentionShape part = whole;
+      part.length = length;
+      const auto from = qkv.begin() + 3 * past * whole.width();
+      const Cells rows = cells(type, Floats(from, from + 3 * length * whole.width())),
+                  y = cells(type, length * whole.width());
+      device().attention_cached(part, past, rows.data(), cache.data(), y.data(), room.data());
+      const Floats more = y.floats();
+      got.insert(got.end(), more.begin(), more.end());
+      past += length;
+    }
+    const Floats expected = want.floats();
+    expect_near(got, Doubles(expected.begin(), expected.end()), tolerance_of(type));
   }
-  Floats y(static_cast<std::size_t>(shape.rows() * 4)), log_sums(200);
-  Scratch scratch(Cells::device().attention_scratch_bytes(shape));
-  Cells::device().attention_forward(shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
+}
+
+// Scores far apart: the online maximum must hold; and a row with one enormous score is that row's value.
+TEST_P(AttentionTest, LargeScoresStayFinite) {
+  const AttentionShape shape{1, 200, 1, 4, Compute::kFp32};
+  Floats values(static_cast<std::size_t>(3 * shape.rows() * 4), 0.0F);
+  for (int t = 0; t < shape.length; ++t) {
+    values[static_cast<std::size_t>(12 * t)] = 300;  // q
+    values[static_cast<std::size_t>(12 * t + 4)] =
+        static_cast<float>(t);  // k grows with t: the last one wins
+    values[static_cast<std::size_t>(12 * t + 8)] = static_cast<float>(t);  // v
+  }
+  const auto qkv = array(values), out = zeros(static_cast<std::size_t>(shape.rows() * 4)), sums = zeros(200);
+  const auto room = scratch(device().attention_scratch_bytes(shape));
+  device().attention_forward(shape, qkv.data(), {}, out.data(), sums.data(), room.data());
+  const Floats y = out.values(), log_sums = sums.values();
   for (int t = 0; t < shape.length; ++t) {
     ASSERT_EQ(y[static_cast<std::size_t>(4 * t)], static_cast<float>(t));
     ASSERT_NEAR(log_sums[static_cast<std::size_t>(t)], 150.0 * t, 1e-3 * (t + 1));
   }
 }
 
-TEST(Attention, TheFutureChangesNothing) {
+TEST_P(AttentionTest, TheFutureChangesNothing) {
   const AttentionShape shape{1, 150, 2, 8, Compute::kFp32};
-  Floats qkv = random_floats(3 * shape.rows() * shape.width(), 8);
-  Floats y(static_cast<std::size_t>(shape.rows() * shape.width())), other(y), log_sums(300);
-  Scratch scratch(Cells::device().attention_scratch_bytes(shape));
-  Cells::device().attention_forward(shape, qkv.data(), {}, y.data(), log_sums.data(), scratch.data());
+  Floats values = random_floats(3 * shape.rows() * shape.width(), 8);
+  auto qkv = array(values);
+  const auto out = zeros(static_cast<std::size_t>(shape.rows() * shape.width())), log_sums = zeros(300);
+  const auto room = scratch(device().attention_scratch_bytes(shape));
+  device().attention_forward(shape, qkv.data(), {}, out.data(), log_sums.data(), room.data());
+  const Floats y = out.values();
   const auto cut = static_cast<std::size_t>(140 * shape.width());
-  for (std::size_t i = 3 * cut; i < qkv.size(); ++i) qkv[i] = -qkv[i];
-  Cells::device().attention_forward(shape, qkv.data(), {}, other.data(), log_sums.data(), scratch.data());
+  for (std::size_t i = 3 * cut; i < values.size(); ++i) values[i] = -values[i];
+  qkv.assign(values);
+  device().attention_forward(shape, qkv.data(), {}, out.data(), log_sums.data(), room.data());
+  const Floats other = out.values();
   EXPECT_TRUE(std::equal(y.begin(), y.begin() + static_cast<std::ptrdiff_t>(cut), other.begin()));
   EXPECT_NE(y, other);
 }
 
 // ---- embedding -------------------------------------------------------------------------------------------
-TEST(SumRows, AddsTheRowsOfEachGroupInOrder) {
+TEST_P(EmbeddingTest, SumsTheRowsOfEachGroupInOrder) {
   const std::int64_t width = 19;
   const Floats x = random_floats(6 * width, 9);
-  const std::vector<std::int32_t> rows = {4, 0, 0, 5};
-  const std::vector<std::int64_t> first = {0, 1, 1, 4};
+  const auto rows = array(std::vector<std::int32_t>{4, 0, 0, 5});
+  const auto first = array(std::vector<std::int64_t>{0, 1, 1, 4});
+  const auto targets = array(std::vector<std::int32_t>{1, 2, 5});
+  const RowGroups groups{rows.data(), first.data(), targets.data(), 3};
   for (const Compute type : kTypes) {
-    Cells cells(type, x);
-    const Floats held = cells.floats();
-    Floats out(static_cast<std::size_t>(3 * width), 9.0F);
-    Cells::device().sum_rows(type, width, cells.data(), rows.data(), first.data(), 3, out.data());
+    const Cells in = cells(type, x);
+    const Floats held = rounded(type, x);
+    Floats want(static_cast<std::size_t>(7 * width), 0.0F);
     for (std::size_t c = 0; c < static_cast<std::size_t>(width); ++c) {
       const auto at = [&](std::size_t row) { return held[row * static_cast<std::size_t>(width) + c]; };
-      ASSERT_EQ(out[c], at(4));
-      ASSERT_EQ(out[static_cast<std::size_t>(width) + c], 0.0F);
-      ASSERT_EQ(out[static_cast<std::size_t>(2 * width) + c], at(0) + at(0) + at(5));
+      want[static_cast<std::size_t>(width) + c] = at(4);
+      want[static_cast<std::size_t>(5 * width) + c] = at(0) + at(0) + at(5);
+    }
+    // The whole matrix, and parts that begin and end within rows.
+    for (const auto& [begin, end] : {std::pair<std::int64_t, std::int64_t>{0, 7 * width},
+                                     {width + 3, 5 * width + 4},
+                                     {2 * width, 5 * width},
+                                     {6 * width, 7 * width}}) {
+      const auto out = array(Floats(static_cast<std::size_t>(end - begin), 9.0F));
+      device().sum_rows(type, width, in.data(), groups, begin, end, out.data());
+      EXPECT_EQ(out.values(), Floats(want.begin() + begin, want.begin() + end)) << begin;
     }
   }
 }
 
 // ---- loss ------------------------------------------------------------------------------------------------
-TEST(ChunkedSoftmax, AnyChunksGiveTheLossAndItsGradient) {
-  const std::int64_t rows = 23, classes = 101;
-  const Floats logits = random_floats(rows * classes, 10, 5);
+struct Vocabulary {
+  std::int64_t rows = 23, classes = 101;
+  Floats logits = random_floats(rows * classes, 10, 5);
   std::vector<std::int32_t> labels;
-  for (std::int64_t r = 0; r < rows; ++r) labels.push_back(static_cast<std::int32_t>(r * 37 % classes));
-  for (const std::int64_t chunk : {1, 7, 16, 50, 100, 101}) {
-    std::vector<SoftmaxRow> state(static_cast<std::size_t>(rows));
-    const auto part = [&](std::int64_t first) {
-      Floats columns;
-      const std::int64_t n = std::min(chunk, classes - first);
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const auto at = logits.begin() + r * classes + first;
-        columns.insert(columns.end(), at, at + n);
-      }
-      return columns;
-    };
-    for (std::int64_t first = 0; first < classes; first += chunk) {
-      const Floats columns = part(first);
-      Cells::device().softmax_scan(rows, first, std::min(chunk, classes - first), columns.data(),
-                                   labels.data(), state.data());
-    }
-    Floats log_sums;
+  Vocabulary() {
+    for (std::int64_t r = 0; r < rows; ++r) labels.push_back(static_cast<std::int32_t>(r * 37 % classes));
+  }
+  Floats columns(std::int64_t first, std::int64_t count) const {
+    Floats part;
     for (std::int64_t r = 0; r < rows; ++r) {
-      const SoftmaxRow& s = state[static_cast<std::size_t>(r)];
-      const float* row = logits.data() + r * classes;
-      double sum = 0;
-      for (std::int64_t c = 0; c < classes; ++c) sum += std::exp(static_cast<double>(row[c]));
-      ASSERT_EQ(s.best, std::max_element(row, row + classes) - row);
-      ASSERT_EQ(s.target, row[labels[static_cast<std::size_t>(r)]]);
-      ASSERT_NEAR(s.maximum + std::log(s.sum), std::log(sum), 1e-5);
-      log_sums.push_back(static_cast<float>(s.maximum + std::log(s.sum)));
+      const auto at = logits.begin() + r * classes + first;
+      part.insert(part.end(), at, at + count);
     }
-    for (std::int64_t first = 0; first < classes; first += chunk) {
-      Floats columns = part(first), logits_again = columns;
-      const std::int64_t n = std::min(chunk, classes - first);
-      Cells narrow(Compute::kBf16, rows * n);
-      Cells::device().softmax_gradient(Compute::kFp32, rows, first, n, 0.25F, log_sums.data(), labels.data(),
-                                       columns.data(), columns.data());
-      Cells::device().softmax_gradient(Compute::kBf16, rows, first, n, 0.25F, log_sums.data(), labels.data(),
-                                       logits_again.data(), narrow.data());
-      ASSERT_EQ(narrow.floats(), Cells(Compute::kBf16, columns).floats());
-      for (std::int64_t r = 0; r < rows; ++r) {
-        for (std::int64_t c = 0; c < n; ++c) {
-          const auto i = static_cast<std::size_t>(r);
-          const double p = std::exp(
-              static_cast<double>(logits[static_cast<std::size_t>(r * classes + first + c)]) - log_sums[i]);
-          ASSERT_NEAR(columns[static_cast<std::size_t>(r * n + c)],
-                      0.25 * (p - (labels[i] == first + c ? 1 : 0)), 1e-6);
-        }
+    return part;
+  }
+};
+
+TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheLoss) {
+  const Vocabulary v;
+  const auto labels = array(v.labels);
+  const auto log_sums = zeros(static_cast<std::size_t>(v.rows));
+  for (const std::int64_t chunk : {1, 7, 16, 50, 100, 101}) {
+    // What an earlier loss left is forgotten.
+    const auto state = array(std::vector<SoftmaxRow>(static_cast<std::size_t>(v.rows), {9, 9, 9, 9}));
+    const auto result = array(std::vector<LossResult>{{-1, -1}});
+    for (std::int64_t first = 0; first < v.classes; first += chunk) {
+      const std::int64_t n = std::min(chunk, v.classes - first);
+      const auto columns = array(v.columns(first, n));
+      device().softmax_scan(v.rows, first, n, columns.data(), labels.data(), state.data());
+    }
+    device().softmax_finish(v.rows, state.data(), labels.data(), log_sums.data(), result.data());
+    const std::vector<SoftmaxRow> rows = state.values();
+    const Floats sums = log_sums.values();
+    double loss = 0;
+    std::int64_t correct = 0;
+    for (std::int64_t r = 0; r < v.rows; ++r) {
+      const SoftmaxRow& s = rows[static_cast<std::size_t>(r)];
+      const float* row = v.logits.data() + r * v.classes;
+      const std::int32_t label = v.labels[static_cast<std::size_t>(r)];
+      double sum = 0;
+      for (std::int64_t c = 0; c < v.classes; ++c) sum += std::exp(static_cast<double>(row[c]));
+      ASSERT_EQ(s.best, std::max_element(row, row + v.classes) - row);
+      ASSERT_EQ(s.target, row[label]);
+      ASSERT_NEAR(s.maximum + std::log(s.sum), std::log(sum), 1e-5);
+      ASSERT_NEAR(sums[static_cast<std::size_t>(r)], std::log(sum), 1e-5);
+      loss += std::log(sum) - row[label];
+      correct += s.best == label ? 1 : 0;
+    }
+    EXPECT_NEAR(result.values()[0].sum, loss, 1e-5 * loss);
+    EXPECT_EQ(result.values()[0].correct, correct);
+  }
+}
+
+TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
+  const Vocabulary v;
+  Floats sums;
+  for (std::int64_t r = 0; r < v.rows; ++r) {
+    double sum = 0;
+    for (std::int64_t c = 0; c < v.classes; ++c) {
+      sum += std::exp(static_cast<double>(v.logits[static_cast<std::size_t>(r * v.classes + c)]));
+    }
+    sums.push_back(static_cast<float>(std::log(sum)));
+  }
+  const auto labels = array(v.labels);
+  const auto log_sums = array(sums);
+  for (const std::int64_t chunk : {1, 7, 50, 101}) {
+    for (std::int64_t first = 0; first < v.classes; first += chunk) {
+      const std::int64_t n = std::min(chunk, v.classes - first);
+      const Floats logits = v.columns(first, n);
+      const auto columns = array(logits), again = array(logits);
+      const Cells narrow = cells(Compute::kBf16, v.rows * n);
+      device().softmax_gradient(Compute::kFp32, v.rows, first, n, 0.25F, log_sums.data(), labels.data(),
+                                columns.data(), columns.data());
+      device().softmax_gradient(Compute::kBf16, v.rows, first, n, 0.25F, log_sums.data(), labels.data(),
+                                again.data(), narrow.data());
+      const Floats gradient = columns.values();
+      ASSERT_EQ(narrow.floats(), rounded(Compute::kBf16, gradient));
+      for (std::int64_t i = 0; i < v.rows * n; ++i) {
+        const auto r = static_cast<std::size_t>(i / n);
+        const double p = std::exp(static_cast<double>(logits[static_cast<std::size_t>(i)]) - sums[r]);
+        const double wanted = v.labels[r] == first + i % n ? 1 : 0;
+        ASSERT_NEAR(gradient[static_cast<std::size_t>(i)], 0.25 * (p - wanted), 1e-6);
       }
     }
   }
 }
 
-TEST(ChunkedSoftmax, NanReachesTheSum) {
-  Floats logits(40, 1.0F);
-  logits[21] = std::nanf("");
-  const std::int32_t label = 0;
-  SoftmaxRow state;
-  Cells::device().softmax_scan(1, 0, 40, logits.data(), &label, &state);
-  EXPECT_TRUE(std::isnan(state.sum));
+// More rows than threads of the block that sums them.
+TEST_P(ChunkedSoftmaxTest, SumsManyRows) {
+  std::vector<SoftmaxRow> rows;
+  std::vector<std::int32_t> wanted;
+  double loss = 0;
+  for (int r = 0; r < 2500; ++r) {
+    const float most = 0.001F * static_cast<float>(r);
+    rows.push_back({most, 0.5F, 2.0, r % 7});
+    wanted.push_back(r % 3);
+    loss += static_cast<double>(most) + std::log(2.0) - 0.5;
+  }
+  const auto state = array(rows);
+  const auto labels = array(wanted);
+  const auto log_sums = zeros(rows.size());
+  const auto result = array(std::vector<LossResult>{{-1, -1}});
+  device().softmax_finish(2500, state.data(), labels.data(), log_sums.data(), result.data());
+  EXPECT_NEAR(result.values()[0].sum, loss, 1e-10 * loss);
+  EXPECT_EQ(result.values()[0].correct, 358);
 }
 
-TEST(Sequence, SameBitsForAnyThreads) {
-  const RowNormShape norm{900, 96, Compute::kBf16};
-  const AttentionShape attention{3, 140, 2, 48, Compute::kBf16};
+TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {
+  Floats values(40, 1.0F);
+  values[21] = std::nanf("");
+  const auto logits = array(values);
+  const auto label = array(std::vector<std::int32_t>{0});
+  const auto state = array(std::vector<SoftmaxRow>(1));
+  device().softmax_scan(1, 0, 40, logits.data(), label.data(), state.data());
+  EXPECT_TRUE(std::isnan(state.values()[0].sum));
+}
+
+// ---- the same bits ---------------------------------------------------------------------------------------
+// What sums, of one seed.
+Floats sums_of(Device& device) {
+  constexpr Compute kType = Compute::kBf16;
+  const RowNormShape norm{900, 96, kType};
+  const AttentionShape attention{3, 140, 2, 48, kType};
   const Dropout drop{{3, 1, 4, 13}, 6554, 1.1F};
-  std::vector<Floats> results;
-  for (const int threads : {1, 2, 3}) {
-    CpuDevice device(threads);
-    Cells x(Compute::kBf16, random_floats(900 * 96, 11)), dy(Compute::kBf16, random_floats(900 * 96, 12)),
-        dx(Compute::kBf16, 900 * 96), y(Compute::kBf16, 900 * 96);
-    const Floats w = random_floats(96, 13);
-    Floats mean(900), inverse(900), dw(96), db(96);
-    Scratch scratch(device.layer_norm_scratch_bytes(norm));
-    device.layer_norm_forward(norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
-    device.layer_norm_backward(
-        norm,
-        {x.data(), dy.data(), w.data(), mean.data(), inverse.data(), dx.data(), false, dw.data(), db.data()},
-        scratch.data());
-    Cells qkv(Compute::kBf16, random_floats(3 * 420 * 96, 14)), dqkv(Compute::kBf16, 3 * 420 * 96);
-    Floats log_sums(3 * 2 * 140);
-    Scratch room(device.attention_scratch_bytes(attention));
-    device.attention_forward(attention, qkv.data(), drop, y.data(), log_sums.data(), room.data());
-    device.attention_backward(attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
-                              false, room.data());
-    Floats all = dx.floats();
-    for (const Floats& more : {y.floats(), dqkv.floats(), log_sums, dw, db, mean}) {
-      all.insert(all.end(), more.begin(), more.end());
-    }
-    results.push_back(all);
+  const auto floats = [&](std::size_t count) { return DeviceArray<float>(device, Floats(count)); };
+  const Cells x(device, kType, random_floats(900 * 96, 11)), dy(device, kType, random_floats(900 * 96, 12)),
+      dx(device, kType, 900 * 96), y(device, kType, 900 * 96);
+  const DeviceArray<float> w(device, random_floats(96, 13));
+  const auto mean = floats(900), inverse = floats(900), dw = floats(96), db = floats(96);
+  const auto room = scratch_on(device, device.layer_norm_scratch_bytes(norm));
+  device.layer_norm_forward(norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
+  device.layer_norm_backward(
+      norm,
+      {x.data(), dy.data(), w.data(), mean.data(), inverse.data(), dx.data(), false, dw.data(), db.data()},
+      room.data());
+  const Cells qkv(device, kType, random_floats(3 * 420 * 96, 14)), dqkv(device, kType, 3 * 420 * 96);
+  const auto log_sums = floats(3 * 2 * 140);
+  const auto more_room = scratch_on(device, device.attention_scratch_bytes(attention));
+  device.attention_forward(attention, qkv.data(), drop, y.data(), log_sums.data(), more_room.data());
+  device.attention_backward(attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
+                            false, more_room.data());
+  Floats all = dx.floats();
+  for (const Floats& more :
+       {y.floats(), dqkv.floats(), log_sums.values(), dw.values(), db.values(), mean.values()}) {
+    all.insert(all.end(), more.begin(), more.end());
   }
-  EXPECT_EQ(results[0], results[1]);
-  EXPECT_EQ(results[0], results[2]);
+  return all;
+}
+
+TEST(CpuSequence, SameBitsForAnyThreads) {
+  CpuDevice one(1), two(2), three(3);
+  const Floats want = sums_of(one);
+  EXPECT_EQ(sums_of(two), want);
+  EXPECT_EQ(sums_of(three), want);
+}
+TEST_P(AttentionTest, SameBitsInTwoRuns) {
+  EXPECT_EQ(sums_of(device()), sums_of(device()));
 }
 
 }  // namespace
