@@ -96,7 +96,6 @@ class CudaDevice : public Device {
  protected:
   Stream stream() const { return stream_; }
   CpuDevice host_;
-  Stream stream_ = nullptr;
 };
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

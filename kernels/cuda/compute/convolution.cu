@@ -86,9 +86,8 @@ struct FromColumns {
 
 class CudaConvolution final : public Convolution {
  public:
-  CudaConvolution(CudaDevice& device, Stream stream, const ConvShape& s, Compute type)
+  CudaConvolution(CudaDevice& device, const ConvShape& s, Compute type)
       : device_(device),
-        stream_(stream),
         shape_(s),
         type_(type),
         // A window of one pixel is the pixel.
@@ -104,6 +103,7 @@ class CudaConvolution final : public Convolution {
                 float* weight_gradient, void* scratch) const override;
 
  private:
+  Stream stream() const { return device_.stream(); }
   // Scratch: weights or their gradient as rows, columns or their gradient, fp32 outputs, the products' own.
   std::int64_t columns_at() const { return aligned(4 * shape_.out * depth_); }
   std::int64_t output_at() const { return columns_at() + aligned(4 * chunk_ * pixels_ * depth_); }
@@ -135,7 +135,6 @@ class CudaConvolution final : public Convolution {
                      void* scratch) const;
 
   CudaDevice& device_;
-  Stream stream_;
   ConvShape shape_;
   Compute type_;
   bool is_pointwise_;
@@ -144,7 +143,7 @@ class CudaConvolution final : public Convolution {
 
 void CudaConvolution::load_weights(const float* weights, void* scratch) const {
   with_type(type_, [&]<class Cell>(Cell*) {
-    map_matrix(stream_, shape_.out, depth_, WeightRows{shape_, weights}, static_cast<Cell*>(scratch), false);
+    map_matrix(stream(), shape_.out, depth_, WeightRows{shape_, weights}, static_cast<Cell*>(scratch), false);
   });
 }
 // The rows of a chunk of images.
@@ -154,7 +153,7 @@ const void* CudaConvolution::columns(const void* x, std::int64_t first, std::int
   if (is_pointwise_) return from;
   std::byte* to = at(scratch, columns_at());
   with_type(type_, [&]<class Cell>(Cell*) {
-    map_matrix(stream_, images * pixels_, depth_, Columns<Cell>{shape_, reinterpret_cast<const Cell*>(from)},
+    map_matrix(stream(), images * pixels_, depth_, Columns<Cell>{shape_, reinterpret_cast<const Cell*>(from)},
                reinterpret_cast<Cell*>(to), false);
   });
   return to;
@@ -207,7 +206,7 @@ void CudaConvolution::backward(const void* x, const float* weights, const void* 
                     .accumulate = first > 0},
                    at(scratch, matmul_at()));
   });
-  map_matrix(stream_, shape_.out, taps_, FromWeightRows{shape_, depth_, rows}, weight_gradient, false);
+  map_matrix(stream(), shape_.out, taps_, FromWeightRows{shape_, depth_, rows}, weight_gradient, false);
 }
 
 void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, void* dx, bool accumulate,
@@ -231,9 +230,9 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
     auto* const to = static_cast<Cell*>(dx);
     const std::int64_t in_pixels = images * shape_.height * shape_.width;
     if (is_pointwise_) {
-      map(stream_, in_pixels * shape_.in, Same{}, to, accumulate, static_cast<const float*>(columns));
+      map(stream(), in_pixels * shape_.in, Same{}, to, accumulate, static_cast<const float*>(columns));
     } else {
-      map_matrix(stream_, in_pixels, shape_.in, FromColumns{shape_, depth_, columns}, to, accumulate);
+      map_matrix(stream(), in_pixels, shape_.in, FromColumns{shape_, depth_, columns}, to, accumulate);
     }
   });
 }
@@ -241,7 +240,7 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
 }  // namespace
 
 std::unique_ptr<Convolution> CudaDevice::convolution(const ConvShape& shape, Compute type) {
-  return std::make_unique<CudaConvolution>(*this, stream(), shape, type);
+  return std::make_unique<CudaConvolution>(*this, shape, type);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
