@@ -62,3 +62,5 @@ std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, st
 // Files compiled with this one do not want them.
 #undef __global__
 #undef __device__
+#undef __launch_bounds__
+#undef LPMM_UNROLL

@@ -16,6 +16,8 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define LPMM_CUDA_NAMESPACE cuda
+// Of a loop over an array that is to stay in registers.
+#define LPMM_UNROLL _Pragma("unroll")
 #else
 #include "kernels/cuda/fibers.h"
 #include "kernels/cuda/guarded.h"

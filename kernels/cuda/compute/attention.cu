@@ -23,11 +23,13 @@ struct Attention {
 template <class T>
 __device__ float take_scores(std::int64_t visible, float (&scores)[T::kColumns], float& maximum, float& sum) {
   float most = maximum, part = 0;
+  LPMM_UNROLL
   for (int j = 0; j < T::kColumns; ++j) {
     if (T::other(j) < visible && scores[j] > most) most = scores[j];
   }
   most = row_maximum(most);
   const float correction = maximum == most ? 1.0F : std::exp(maximum - most);
+  LPMM_UNROLL
   for (int j = 0; j < T::kColumns; ++j) {
     scores[j] = T::other(j) < visible ? std::exp(scores[j] - most) : 0.0F;
     part += scores[j];
@@ -38,7 +40,7 @@ __device__ float take_scores(std::int64_t visible, float (&scores)[T::kColumns],
 }
 
 template <class T>
-__global__ void attend(Attention a) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
   auto* const q = static_cast<float*>(dynamic_shared());
   float *const others = q + T::kFloats, *const probabilities = others + T::kFloats;
   const AttentionShape& s = a.shape;
@@ -51,6 +53,7 @@ __global__ void attend(Attention a) {
   load_tile<T>(HeadRows::of(s, a.queries, tile.item, 0, 3), tile.first, a.scale, q);
   float maximum[T::kRows], sum[T::kRows];
   typename T::Results results = {};
+  LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
     maximum[i] = -INFINITY;
     sum[i] = 0;
@@ -62,12 +65,15 @@ __global__ void attend(Attention a) {
     __syncthreads();
     typename T::Scores scores;
     multiply<T>(q, others, scores);
+    LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i);
       const float correction = take_scores<T>(a.past + row + 1 - column, scores[i], maximum[i], sum[i]);
+      LPMM_UNROLL
       for (int k = 0; k < T::kValues; ++k) results[i][k] *= correction;
       if (a.drop.threshold == 0) continue;
       const PhiloxWords words = drop.words(tile.item * s.length + row, column + T::across());
+      LPMM_UNROLL
       for (int j = 0; j < T::kColumns; ++j) scores[i][j] *= drop.factor(words, column + T::other(j));
     }
     store_scores<T>(scores, probabilities);
@@ -76,8 +82,10 @@ __global__ void attend(Attention a) {
     __syncthreads();
     accumulate<T>(probabilities, others, results);
   }
+  LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
     const std::int64_t row = tile.first + T::row(i);
+    LPMM_UNROLL
     for (int k = 0; k < T::kValues; ++k) results[i][k] *= 1.0F / sum[i];
     if (a.log_sums == nullptr || T::across() != 0 || row >= s.length) continue;
     a.log_sums[tile.item * s.length + row] = maximum[i] + std::log(sum[i]);

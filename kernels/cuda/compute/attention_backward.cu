@@ -45,7 +45,7 @@ struct Shared {
 };
 
 template <class T>
-__global__ void query_gradient(AttentionGradient a) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(AttentionGradient a) {
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s);
   const Shared<T> shared = Shared<T>::mine();
@@ -62,12 +62,14 @@ __global__ void query_gradient(AttentionGradient a) {
     typename T::Scores scores, gradients;
     multiply<T>(shared.own, shared.others, scores);
     multiply<T>(shared.own_partner, shared.others_partner, gradients);
+    LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i), line = tile.item * s.length + row;
       const bool is_there = row < s.length;
       const float log_sum = is_there ? a.log_sums[line] : 0.0F, dot = is_there ? a.dots[line] : 0.0F;
       PhiloxWords words = {};
       if (a.drop.threshold != 0) words = drop.words(line, column + T::across());
+      LPMM_UNROLL
       for (int j = 0; j < T::kColumns; ++j) {
         const std::int64_t key = column + T::other(j);
         if (a.drop.threshold != 0) gradients[i][j] *= drop.factor(words, key);
@@ -79,7 +81,9 @@ __global__ void query_gradient(AttentionGradient a) {
     __syncwarp();  // a row of scores is of one warp
     accumulate<T>(shared.scores, shared.others, dq);
   }
+  LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
+    LPMM_UNROLL
     for (int k = 0; k < T::kValues; ++k) dq[i][k] *= a.scale;
   }
   store_results<T>(dq, q, tile.first, a.dqkv, a.accumulate);
@@ -87,7 +91,7 @@ __global__ void query_gradient(AttentionGradient a) {
 
 // Rows of scores are keys here, columns queries.
 template <class T>
-__global__ void key_gradient(AttentionGradient a) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(AttentionGradient a) {
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s);
   const Shared<T> shared = Shared<T>::mine();
@@ -104,10 +108,12 @@ __global__ void key_gradient(AttentionGradient a) {
     typename T::Scores scores, gradients;
     multiply<T>(shared.own, shared.others, scores);
     multiply<T>(shared.own_partner, shared.others_partner, gradients);
+    LPMM_UNROLL
     for (int j = 0; j < T::kColumns; ++j) {
       const std::int64_t row = first + T::other(j), line = tile.item * s.length + row;
       const bool is_there = row < s.length;
       const float log_sum = is_there ? a.log_sums[line] : 0.0F, dot = is_there ? a.dots[line] : 0.0F;
+      LPMM_UNROLL
       for (int i = 0; i < T::kRows; ++i) {
         const std::int64_t key = tile.first + T::row(i);
         const bool is_seen = is_there && key <= row;

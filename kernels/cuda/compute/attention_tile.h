@@ -21,6 +21,7 @@ struct Tile {
   static constexpr int kPack = kValues < 4 ? kValues : 4;  // values side by side
   static constexpr int kStride = kWidth + 4, kScoreStride = kSide + 4;
   static constexpr int kThreads = kAcross * kSide / kRows;
+  static constexpr int kBlocks = kWidth <= 64 ? 2 : 1;  // that share a processor's registers
   static constexpr int kFloats = kSide * kStride, kScores = kSide * kScoreStride;
 
   using Scores = float[kRows][kColumns];
@@ -88,15 +89,22 @@ __device__ Pack<kCount> pack_at(const float* p) {
 // scores = own * others^T
 template <class T>
 __device__ void multiply(const float* own, const float* others, typename T::Scores& scores) {
+  LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
+    LPMM_UNROLL
     for (int j = 0; j < T::kColumns; ++j) scores[i][j] = 0;
   }
   for (int c = 0; c < T::kStride - 4; c += 4) {
     Pack<4> a[T::kRows], b[T::kColumns];
+    LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) a[i] = pack_at<4>(own + T::row(i) * T::kStride + c);
+    LPMM_UNROLL
     for (int j = 0; j < T::kColumns; ++j) b[j] = pack_at<4>(others + T::other(j) * T::kStride + c);
+    LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
+      LPMM_UNROLL
       for (int j = 0; j < T::kColumns; ++j) {
+        LPMM_UNROLL
         for (int k = 0; k < 4; ++k) scores[i][j] += a[i].v[k] * b[j].v[k];
       }
     }
@@ -107,11 +115,16 @@ template <class T>
 __device__ void accumulate(const float* scores, const float* others, typename T::Results& results) {
   for (int u = 0; u < T::kSide; u += 4) {
     Pack<4> p[T::kRows];
+    LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) p[i] = pack_at<4>(scores + T::row(i) * T::kScoreStride + u);
+    LPMM_UNROLL
     for (int k = 0; k < 4; ++k) {
+      LPMM_UNROLL
       for (int n = 0; n < T::kValues; n += T::kPack) {
         const auto b = pack_at<T::kPack>(others + (u + k) * T::kStride + T::value(n));
+        LPMM_UNROLL
         for (int i = 0; i < T::kRows; ++i) {
+          LPMM_UNROLL
           for (int m = 0; m < T::kPack; ++m) results[i][n + m] += p[i].v[k] * b.v[m];
         }
       }
@@ -120,15 +133,19 @@ __device__ void accumulate(const float* scores, const float* others, typename T:
 }
 template <class T>
 __device__ void store_scores(const typename T::Scores& of, float* scores) {
+  LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
+    LPMM_UNROLL
     for (int j = 0; j < T::kColumns; ++j) scores[T::row(i) * T::kScoreStride + T::other(j)] = of[i][j];
   }
 }
 template <class T>
 __device__ void store_results(const typename T::Results& results, const HeadRows& rows, std::int64_t first,
                               void* to, bool adds) {
+  LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
     if (first + T::row(i) >= rows.rows) continue;
+    LPMM_UNROLL
     for (int k = 0; k < T::kValues; ++k) {
       if (T::value(k) < rows.width) rows.store(to, first + T::row(i), T::value(k), results[i][k], adds);
     }
@@ -160,7 +177,10 @@ struct DropRow {
   // What a probability is multiplied by; columns 16 apart share their words.
   LPMM_HD float factor(const PhiloxWords& words, std::int64_t column) const {
     const auto draw = static_cast<unsigned>(column % kGroup) / 16;
-    return (words.x[draw / 2] >> (16 * (draw % 2)) & 0xFFFFU) >= drop.threshold ? drop.scale : 0.0F;
+    // Words by choice, not by index, which would put them into memory.
+    const std::uint32_t even = draw < 4 ? words.x[0] : words.x[2], odd = draw < 4 ? words.x[1] : words.x[3];
+    const std::uint32_t word = draw % 4 < 2 ? even : odd;
+    return (word >> (16 * (draw % 2)) & 0xFFFFU) >= drop.threshold ? drop.scale : 0.0F;
   }
 };
 
