@@ -4,6 +4,7 @@
 // What marks functions for nvcc.
 #define __global__
 #define __device__
+#define LPMM_UNROLL
 
 #include "kernels/cuda/compute/attention.cu"
 #include "kernels/cuda/compute/attention_backward.cu"
@@ -62,5 +63,6 @@ std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, st
 // Files compiled with this one do not want them.
 #undef __global__
 #undef __device__
+#undef LPMM_UNROLL
 #undef __launch_bounds__
 #undef LPMM_UNROLL
