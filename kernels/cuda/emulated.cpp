@@ -4,6 +4,7 @@
 // What marks functions for nvcc.
 #define __global__
 #define __device__
+#define __launch_bounds__(...)
 #define LPMM_UNROLL
 
 #include "kernels/cuda/compute/attention.cu"
@@ -63,6 +64,8 @@ std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, st
 // Files compiled with this one do not want them.
 #undef __global__
 #undef __device__
+#undef __launch_bounds__
 #undef LPMM_UNROLL
+#undef __launch_bounds__
 #undef __launch_bounds__
 #undef LPMM_UNROLL
