@@ -108,6 +108,14 @@ void Block::wait(State state) {
   running()->leave(self);
 }
 
+const OfLanes& Block::meet(std::uint64_t value) {
+  Fiber& self = current();
+  OfLanes& values = running()->meetings_[threadIdx.x / kWarp].values[self.meetings++ % 2];
+  values[threadIdx.x % kWarp] = value;
+  warp_barrier();
+  return values;
+}
+
 void Block::begin() {
   Block& block = *running();
   Fiber& self = current();
@@ -126,6 +134,7 @@ void Block::run_all(const std::function<void()>& body, unsigned index, unsigned 
   shared_.assign((shared_bytes + 7) / 8, 0xDEADBEEFDEADBEEFU);  // nothing may rely on what is there
   blockIdx.x = index;
   blockDim.x = threads;
+  meetings_.resize((threads + kWarp - 1) / kWarp);
   std::vector<unsigned> order(threads);
   for (unsigned i = 0; i < threads; ++i) {
     order[i] = i;
@@ -134,7 +143,7 @@ void Block::run_all(const std::function<void()>& body, unsigned index, unsigned 
       fibers_[i]->context.prepare(fibers_[i]->stack.get(), Fiber::kStack, begin);
     }
     fibers_[i]->state = State::kReady;
-    fibers_[i]->turn = 0;
+    fibers_[i]->meetings = 0;
   }
   std::shuffle(order.begin(), order.end(), random_);
   while (!order.empty()) {

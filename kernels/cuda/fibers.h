@@ -2,6 +2,7 @@
 // they take turns in a random order. A missing barrier, or an order that matters, gives wrong numbers.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -22,6 +23,9 @@ struct Index {
 };
 // As CUDA names them.
 inline constinit thread_local Index threadIdx, blockIdx, blockDim, gridDim;
+
+inline constexpr int kWarp = 32;
+using OfLanes = std::array<std::uint64_t, kWarp>;
 
 // Tells a sanitizer of switches between stacks, where there is one. `is_thread`: the stack is a thread's own.
 struct Sanitizer {
@@ -50,8 +54,6 @@ struct Context {
 
 class Block {
  public:
-  static constexpr unsigned kWarp = 32;
-
   // Runs body() once as each of `threads` threads of block `index`. Throws std::logic_error where threads
   // wait for each other at different places.
   static void run(const std::function<void()>& body, unsigned index, unsigned threads,
@@ -71,31 +73,34 @@ class Block {
   static void barrier() { wait(State::kAtBarrier); }
   // What __syncwarp does, for all threads of the warp.
   static void warp_barrier() { wait(State::kAtWarp); }
-  // The value that thread `lane` of the warp gives; all threads of the warp call.
+  // What lanes of a warp tell one another: returns when all of them are here, with the value of each. It is
+  // there until the lane's next meeting.
+  static const OfLanes& meet(std::uint64_t value);
+  // The value of one lane.
   template <class T>
   static T exchange(T value, unsigned lane) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(std::uint64_t));
-    // Two slots in turn: nobody writes the next but one before all have read this one.
-    Fiber& self = current();
-    self.turn ^= 1U;
-    std::memcpy(&self.sent[self.turn], &value, sizeof value);
-    warp_barrier();
-    const unsigned from = threadIdx.x / kWarp * kWarp + lane % kWarp;
-    std::memcpy(&value, &running()->fibers_[from < blockDim.x ? from : threadIdx.x]->sent[self.turn],
-                sizeof value);
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    bits = meet(bits)[lane % kWarp];
+    std::memcpy(&value, &bits, sizeof value);
     return value;
   }
   static void* dynamic_shared() { return running()->shared_.data(); }
 
  private:
   enum class State : std::uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
+  // Of one warp. A lane may be at the next meeting before another has read what this one was told, but not at
+  // the one after.
+  struct Meetings {
+    OfLanes values[2];
+  };
   struct Fiber {
     static constexpr std::size_t kStack = 256 << 10;
     Context context;
     std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStack);
     State state = State::kReady;
-    unsigned turn = 0;
-    std::uint64_t sent[2] = {};
+    unsigned meetings = 0;
     Sanitizer sanitizer;
   };
 
@@ -113,6 +118,7 @@ class Block {
   const std::function<void()>* body_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;  // they live on from block to block
   std::vector<std::uint64_t> shared_;
+  std::vector<Meetings> meetings_;
   std::mt19937 random_{1};
   Context scheduler_context_;
   Sanitizer scheduler_{true};
@@ -133,12 +139,12 @@ T __shfl_sync(unsigned /*mask*/, T value, int lane) {
 }
 template <class T>
 T __shfl_xor_sync(unsigned /*mask*/, T value, int lanes) {
-  return Block::exchange(value, threadIdx.x % Block::kWarp ^ static_cast<unsigned>(lanes));
+  return Block::exchange(value, threadIdx.x % kWarp ^ static_cast<unsigned>(lanes));
 }
 template <class T>
 T __shfl_down_sync(unsigned /*mask*/, T value, int lanes) {
-  const unsigned lane = threadIdx.x % Block::kWarp, from = lane + static_cast<unsigned>(lanes);
-  return Block::exchange(value, from < Block::kWarp ? from : lane);
+  const unsigned lane = threadIdx.x % kWarp, from = lane + static_cast<unsigned>(lanes);
+  return Block::exchange(value, from < kWarp ? from : lane);
 }
 
 }  // namespace lpmm::kernels::cuda_emulated

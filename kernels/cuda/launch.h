@@ -28,8 +28,10 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 using Stream = cuda::Stream;
 
+inline constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;  // of a warp
+
 #if defined(__CUDACC__)
-inline constexpr int kThreads = 256;
+inline constexpr int kThreads = 256, kWarp = 32;
 
 // What a launch gives each block.
 __device__ inline void* dynamic_shared() {

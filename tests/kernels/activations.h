@@ -38,10 +38,10 @@ inline void expect_near(const Floats& got, const std::vector<double>& want, doub
 
 // d(sum r * f(x)) / dx by central differences, at some elements, against `gradient`.
 inline void expect_gradient(Floats x, const Floats& gradient, float h, double tolerance,
-                            const std::function<double(const Floats&)>& weighted) {
+                            const std::function<double(const Floats&)>& weighted, std::size_t probes = 97) {
   double largest = 0;
   for (const float g : gradient) largest = std::max<double>(largest, std::abs(g));
-  const std::size_t stride = std::max<std::size_t>(1, x.size() / 97);
+  const std::size_t stride = std::max<std::size_t>(1, x.size() / probes);
   for (std::size_t i = 0; i < x.size(); i += stride) {
     const float keep = x[i];
     x[i] = keep + h;

@@ -359,15 +359,18 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
       }
       const auto expect = [&](DeviceArray<float>& input, const Floats& at, const Floats& got,
                               double tolerance) {
-        expect_gradient(at, got, 0.02F, tolerance, [&](const Floats& v) {
-          input.assign(v);
-          const Floats out = of.forward(residual);
-          double sum = 0;
-          for (std::size_t i = 0; i < out.size(); ++i) {
-            if (!relu || gate[i] > 0) sum += 1.0 * out[i] * dy[i];
-          }
-          return sum;
-        });
+        expect_gradient(
+            at, got, 0.02F, tolerance,
+            [&](const Floats& v) {
+              input.assign(v);
+              const Floats out = of.forward(residual);
+              double sum = 0;
+              for (std::size_t i = 0; i < out.size(); ++i) {
+                if (!relu || gate[i] > 0) sum += 1.0 * out[i] * dy[i];
+              }
+              return sum;
+            },
+            24);
         input.assign(at);
       };
       expect(of.x, x, once, 2e-3);

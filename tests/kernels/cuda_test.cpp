@@ -4,8 +4,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <random>
+#include <stdexcept>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -415,6 +417,44 @@ TEST(CudaEmulated, BlocksMeetAtBarriers) {
       EXPECT_EQ(after[i], left % 3 == 2 ? static_cast<int>(left) : -1);
     }
   }
+}
+
+// Lanes of a warp meet while other warps are elsewhere; who does not come is missed.
+TEST(CudaEmulated, WarpsMeet) {
+  using cuda_emulated::threadIdx;
+  constexpr int kThreads = 96;
+  std::vector<int> got(kThreads), sums(kThreads);
+  const auto run = [&](const std::function<void()>& body) {
+    cuda_emulated::Block::run(body, 0, kThreads, 0);
+  };
+  run([&] {
+    const int i = static_cast<int>(threadIdx.x);
+    int value = i;
+    for (int turn = 0; turn < 1 + i / 32; ++turn) {  // warps meet more or less often
+      value = cuda_emulated::__shfl_sync(~0U, value, (i + 1) % 32);
+    }
+    got[threadIdx.x] = value;
+    cuda_emulated::__syncthreads();
+    int sum = i;
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += cuda_emulated::__shfl_xor_sync(~0U, sum, lanes);
+    sums[threadIdx.x] = sum + 1000 * cuda_emulated::__shfl_down_sync(~0U, i, 1);
+  });
+  for (int i = 0; i < kThreads; ++i) {
+    const int warp = i / 32 * 32, lane = i % 32;
+    EXPECT_EQ(got[static_cast<std::size_t>(i)], warp + (lane + 1 + i / 32) % 32);
+    EXPECT_EQ(sums[static_cast<std::size_t>(i)],
+              32 * warp + 16 * 31 + 1000 * (warp + std::min(lane + 1, 31)));
+  }
+  EXPECT_THROW(run([&] {
+                 if (threadIdx.x % 32 != 5) cuda_emulated::__syncwarp();
+               }),
+               std::logic_error);
+  EXPECT_THROW(run([&] { threadIdx.x < 40 ? cuda_emulated::__syncwarp() : cuda_emulated::__syncthreads(); }),
+               std::logic_error);
+  run([&] { got[threadIdx.x] = -1; });  // goes on after that
+  EXPECT_EQ(got, std::vector<int>(kThreads, -1));
+  EXPECT_THROW(cuda_emulated::Block::run_apart([] { cuda_emulated::__syncthreads(); }, 0, 32),
+               std::logic_error);
 }
 
 }  // namespace

@@ -154,12 +154,12 @@ __device__ void store_results(const typename T::Results& results, const HeadRows
 
 // What the 16 threads of a row have together.
 __device__ inline float row_sum(float v) {
-  for (int lanes = 8; lanes > 0; lanes /= 2) v += __shfl_xor_sync(0xFFFFFFFFU, v, lanes);
+  for (int lanes = 8; lanes > 0; lanes /= 2) v += __shfl_xor_sync(kAllLanes, v, lanes);
   return v;
 }
 __device__ inline float row_maximum(float v) {
   for (int lanes = 8; lanes > 0; lanes /= 2) {
-    const float other = __shfl_xor_sync(0xFFFFFFFFU, v, lanes);
+    const float other = __shfl_xor_sync(kAllLanes, v, lanes);
     v = other > v ? other : v;
   }
   return v;

@@ -6,8 +6,7 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-inline constexpr int kStripThreads = 256, kWarp = 32;
-inline constexpr unsigned kAllLanes = 0xFFFFFFFFU;
+inline constexpr int kStripThreads = 256;
 
 // Lanes as a tree; each gets the sum.
 template <class Number>
