@@ -31,6 +31,11 @@ struct ReleaseMemory {
 };
 using DeviceMemory = std::unique_ptr<std::byte[], ReleaseMemory>;
 
+// Elements of a weight, and logits, that exist unpacked at once: enough to keep a device busy.
+struct PanelSizes {
+  std::int64_t weights = std::int64_t{1} << 20, logits = std::int64_t{1} << 22;
+};
+
 class Device : public kernels::PackedKernels,
                public kernels::ComputeKernels,
                public kernels::SequenceKernels {
@@ -44,6 +49,7 @@ class Device : public kernels::PackedKernels,
   virtual bool is_host() const = 0;
   // What multiplies matrices and on what, for the record: results' last bits depend on it.
   virtual std::string compute_library() const = 0;
+  virtual PanelSizes panel_sizes() const { return {}; }
   // Zeroed, 64-byte aligned; null where there is no memory. Shared memory the host reads and writes too.
   virtual DeviceMemory allocate(std::int64_t bytes) = 0;
   virtual DeviceMemory allocate_shared(std::int64_t bytes) = 0;

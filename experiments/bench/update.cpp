@@ -15,7 +15,6 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
-#include "lpmm/program/panelled_weight.h"
 
 namespace lpmm {
 namespace {
@@ -188,8 +187,9 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     row.decode = measure(4 + packed, [&] { device.decode(tensor.view, 0, elements, values); });
     // Panel after panel into the same room, as training reads a weight.
     row.decode_bf16 = measure(2 + packed, [&] {
-      for (std::int64_t at = 0; at < elements; at += kPanel) {
-        device.decode_bf16(tensor.view, at, std::min(kPanel, elements - at),
+      const std::int64_t panel = device.panel_sizes().weights;
+      for (std::int64_t at = 0; at < elements; at += panel) {
+        device.decode_bf16(tensor.view, at, std::min(panel, elements - at),
                            reinterpret_cast<std::uint16_t*>(values));
       }
     });

@@ -49,6 +49,9 @@ int ProgramBuilder::batch() const {
 Compute ProgramBuilder::compute() const {
   return plan_->compute;
 }
+PanelSizes ProgramBuilder::panel_sizes() const {
+  return plan_->device == nullptr ? PanelSizes{} : plan_->device->panel_sizes();
+}
 std::int64_t ProgramBuilder::rows(Value x) const {
   return std::int64_t{1} * plan_->batch * x.height * x.width;
 }

@@ -24,6 +24,7 @@ class ProgramBuilder {
   int batch() const;
   Compute compute() const;
   int inference() const { return inference_; }
+  PanelSizes panel_sizes() const;    // the device's
   std::int64_t rows(Value x) const;  // positions of all examples
   bool has_gradient(Value x) const;
 

@@ -9,20 +9,18 @@
 
 namespace lpmm {
 
-inline constexpr std::int64_t kPanel = std::int64_t{1} << 20;  // elements of a weight decoded at once
-
 // A weight (rows, width) that is decoded, to the compute type, by panels of rows only; its gradient exists in
 // fp32 likewise.
 class PanelledWeight {
  public:
-  // `most_rows` bounds a panel besides its own size.
+  // A panel has at most so many elements and rows.
   PanelledWeight(int tensor, Compute compute, std::int64_t rows, std::int64_t width,
-                 std::int64_t most_rows = kPanel)
+                 std::int64_t most_elements, std::int64_t most_rows)
       : tensor_(tensor),
         compute_(compute),
         rows_(rows),
         width_(width),
-        panel_rows_(even_rows(rows, std::max<std::int64_t>(1, std::min(kPanel / width, most_rows)))) {}
+        panel_rows_(even_rows(rows, std::max<std::int64_t>(1, std::min(most_elements / width, most_rows)))) {}
 
   // Room for one decoded panel, and for the gradient of one.
   std::int64_t panel_bytes() const {

@@ -24,13 +24,14 @@ namespace {
 class EmbeddingOp : public Op {
  public:
   // `positions` is a tensor, or -1.
-  EmbeddingOp(int batch, const EmbeddingShape& shape, TensorUse tokens, int positions)
+  EmbeddingOp(int batch, const EmbeddingShape& shape, TensorUse tokens, int positions, std::int64_t panel)
       : context_(shape.context),
         length_(shape.length),
         width_(shape.width),
         rows_(std::int64_t{1} * batch * shape.length),
         vocabulary_(shape.vocabulary),
-        panel_(std::clamp<std::int64_t>(kPanel / shape.width, 1, rows_)),
+        panel_(std::clamp<std::int64_t>(panel / shape.width, 1, rows_)),
+        window_(panel / 4),
         tokens_(tokens),
         positions_(positions) {}
 
@@ -42,7 +43,7 @@ class EmbeddingOp : public Op {
   }
   std::int64_t transient_bytes() const override {
     const std::int64_t places = has_positions() ? length_ * width_ : 0;
-    return 4 * std::max({panel_ * width_, places, kWindow, position_floats()});
+    return 4 * std::max({panel_ * width_, places, window_, position_floats()});
   }
 
   void forward(RunState& run) const override {
@@ -100,7 +101,7 @@ class EmbeddingOp : public Op {
             p.take(room_on(*plan->device, 4 * rows_)), p.take(room_on(*plan->device, 4 * length_))};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {p.floats(kWindow), p.floats(position_floats()), p.take(room_on(*plan->device, 4 * rows_)),
+    return {p.floats(window_), p.floats(position_floats()), p.take(room_on(*plan->device, 4 * rows_)),
             p.take(room_on(*plan->device, 8 * (rows_ + 1))), p.take(room_on(*plan->device, 4 * rows_))};
   }
   static std::int32_t* integers(Pieces& p, std::int64_t count) {
@@ -179,8 +180,6 @@ class EmbeddingOp : public Op {
   }
 
   // Groups are summed and folded by windows of the tensor: rows that share a block are always in one fold.
-  static constexpr std::int64_t kWindow = 64 * kernels::kTile;
-
   // What no token touches adds 0, which changes no code of an accumulator. A momentum that gradients are
   // accumulated in is rounded there, without bias, where its block's step is chosen anew.
   void fold_groups(RunState& run, const std::int32_t* targets, const kernels::RowGroups& groups,
@@ -191,7 +190,7 @@ class EmbeddingOp : public Op {
     std::int64_t done = 0;  // elements
     for (std::int64_t i = 0; i < groups.count;) {
       const std::int64_t start = std::max(done, row_of(i));
-      const std::int64_t window_end = (start / kWindow + 1) * kWindow;
+      const std::int64_t window_end = (start / window_ + 1) * window_;
       std::int64_t last = i;
       while (last + 1 < groups.count && row_of(last + 1) < window_end) ++last;
       const std::int64_t last_end = row_of(last) + width_;
@@ -208,7 +207,7 @@ class EmbeddingOp : public Op {
     }
   }
 
-  std::int64_t context_, length_, width_, rows_, vocabulary_, panel_;
+  std::int64_t context_, length_, width_, rows_, vocabulary_, panel_, window_;  // window_: elements
   TensorUse tokens_;
   int positions_;
 };
@@ -224,8 +223,8 @@ Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingSha
   }
   EmbeddingShape used = shape;
   if (b.inference() > 0) used.length = b.inference();
-  return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions), {},
-                  b.add_value(1, used.length, used.width), {});
+  return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions, b.panel_sizes().weights),
+                  {}, b.add_value(1, used.length, used.width), {});
 }
 
 }  // namespace lpmm

@@ -19,13 +19,13 @@ class LinearOp : public Op {
  public:
   // `bias` is a tensor, or -1 where there is none, and no ReLU.
   LinearOp(std::int64_t rows, Compute compute, std::int64_t inputs, std::int64_t outputs, bool relu,
-           int weight, int bias)
+           int weight, int bias, std::int64_t panel)
       : rows_(rows),
         compute_(compute),
         in_(inputs),
         out_(outputs),
         relu_(relu),
-        weight_(weight, compute, outputs, inputs),
+        weight_(weight, compute, outputs, inputs, panel, outputs),
         bias_(bias) {}
 
   std::int64_t workspace_bytes() const override {
@@ -153,7 +153,8 @@ Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, b
   const Value y = b.add_value(1, 1, outputs);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
-  return b.add_op(std::make_unique<LinearOp>(b.batch(), b.compute(), x.values(), outputs, relu, weight, bias),
+  return b.add_op(std::make_unique<LinearOp>(b.batch(), b.compute(), x.values(), outputs, relu, weight, bias,
+                                             b.panel_sizes().weights),
                   {x}, y, std::move(kept));
 }
 
@@ -161,9 +162,9 @@ Value projection(ProgramBuilder& b, const std::string& name, Value x, int output
                  bool bias) {
   const int weight = b.add_tensor(name + ".weight", {outputs, x.channels}, {InitialKind::kNormal, deviation});
   const int added = bias ? b.add_tensor(name + ".bias", {outputs}, {InitialKind::kConstant, 0}) : -1;
-  return b.add_op(
-      std::make_unique<LinearOp>(b.rows(x), b.compute(), x.channels, outputs, false, weight, added), {x},
-      b.add_value(x.height, x.width, outputs), {x.id});
+  return b.add_op(std::make_unique<LinearOp>(b.rows(x), b.compute(), x.channels, outputs, false, weight,
+                                             added, b.panel_sizes().weights),
+                  {x}, b.add_value(x.height, x.width, outputs), {x.id});
 }
 
 }  // namespace lpmm

@@ -18,16 +18,16 @@ namespace {
 // Cross-entropy of the next token, logits = x W^T. Logits exist one chunk of the
 // vocabulary at a time; backward computes them again.
 class TokenLossOp : public Op {
-  static constexpr std::int64_t kLogits = std::int64_t{1} << 22;  // of a chunk
  public:
   bool is_pure() const override { return false; }
   TokenLossOp(std::int64_t rows, Compute compute, std::int64_t length, std::int64_t width,
-              std::int64_t vocabulary, TensorUse weight)
+              std::int64_t vocabulary, TensorUse weight, const PanelSizes& sizes)
       : rows_(rows),
         length_(length),
         width_(width),
         use_(weight),
-        weight_(weight.tensor, compute, vocabulary, width, std::max<std::int64_t>(64, kLogits / rows)) {}
+        weight_(weight.tensor, compute, vocabulary, width, sizes.weights,
+                std::max<std::int64_t>(64, sizes.logits / rows)) {}
 
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
@@ -169,9 +169,9 @@ class TokenLossOp : public Op {
 
 void add_loss(ProgramBuilder& b, Value x, int tensor) {
   const std::int64_t vocabulary = b.tensors()[static_cast<std::size_t>(tensor)].shape[0];
-  b.add_op(
-      std::make_unique<TokenLossOp>(b.rows(x), b.compute(), x.width, x.channels, vocabulary, b.use(tensor)),
-      {x}, {}, {x.id}, 4 * b.rows(x));
+  b.add_op(std::make_unique<TokenLossOp>(b.rows(x), b.compute(), x.width, x.channels, vocabulary,
+                                         b.use(tensor), b.panel_sizes()),
+           {x}, {}, {x.id}, 4 * b.rows(x));
 }
 
 }  // namespace
