@@ -60,7 +60,7 @@ class GPT(nn.Module):
                 nn.init.normal_(p, std=0.02)
 
     def forward(self, tokens, labels):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
         logits = F.linear(self.last(self.blocks(x)), self.wte.weight)
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.view(-1))
 
@@ -73,38 +73,46 @@ def main():
     parser.add_argument("--length", type=int, default=256)
     parser.add_argument("--microbatches", type=int, default=1, help="a step")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--steps", type=int, default=5, help="measured, after one to warm up")
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
     size = CHARACTERS if args.characters else GPT2_124M
+    torch.set_default_device(args.device)
     model = GPT(size)
     matrices = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
                                   lr=6e-4, betas=(0.9, 0.95))
     shape = (args.sequences, args.length)
+    forward = torch.compile(model) if args.compile else model
+    kind = args.device.split(":")[0]
+    wait = torch.cuda.synchronize if kind == "cuda" else lambda: None
 
     def step():
         optimizer.zero_grad(set_to_none=True)
         for _ in range(args.microbatches):
             tokens, labels = torch.randint(size.vocabulary, shape), torch.randint(size.vocabulary, shape)
-            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not args.fp32):
-                loss = model(tokens, labels) / args.microbatches
+            with torch.autocast(kind, dtype=torch.bfloat16, enabled=not args.fp32):
+                loss = forward(tokens, labels) / args.microbatches
             loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
     step()
+    wait()
     start = time.perf_counter()
     for _ in range(args.steps):
         step()
+    wait()
     seconds = time.perf_counter() - start
     tokens = args.steps * args.microbatches * args.sequences * args.length
-    kind = "fp32" if args.fp32 else "bf16 autocast"
+    how = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else "")
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     print(f"PyTorch {torch.__version__}, {size.name}, {args.microbatches} x {args.sequences} x {args.length} tokens a "
-          f"step, {kind}, {args.threads} threads: {tokens / seconds:.1f} tokens/s, peak RSS {peak / 1e9:.2f} GB")
+          f"step, {how}, {args.device}, {args.threads} threads: {tokens / seconds:.1f} tokens/s, peak RSS {peak / 1e9:.2f} GB")
 
 
 if __name__ == "__main__":

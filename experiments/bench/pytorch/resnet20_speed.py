@@ -44,21 +44,28 @@ def main():
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--seconds", type=float, default=20, help="measured time, after two warm-up steps")
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
+    torch.set_default_device(args.device)
+    device_kind = args.device.split(":")[0]
+    wait = torch.cuda.synchronize if device_kind == "cuda" else lambda: None
     model = resnet(args.depth).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(args.batch, 3, 32, 32).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 10, (args.batch,))
+    forward = torch.compile(model) if args.compile else model
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=not args.fp32):
-            loss = F.cross_entropy(model(images).float(), labels)
+        with torch.autocast(device_kind, dtype=torch.bfloat16, enabled=not args.fp32):
+            loss = F.cross_entropy(forward(images).float(), labels)
         loss.backward()
         optimizer.step()
+        wait()
 
     step(), step()
     start, steps = time.perf_counter(), 0
@@ -66,8 +73,8 @@ def main():
         step()
         steps += 1
     seconds = time.perf_counter() - start
-    kind = "fp32" if args.fp32 else "bf16 autocast"
-    print(f"PyTorch {torch.__version__}, ResNet-{args.depth}, batch {args.batch}, {kind}, "
+    kind = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else "")
+    print(f"PyTorch {torch.__version__}, ResNet-{args.depth}, batch {args.batch}, {kind}, {args.device}, "
           f"{args.threads} threads: {steps * args.batch / seconds:.1f} images/s")
 
 

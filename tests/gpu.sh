@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# For a machine with an NVIDIA GPU, with no network: builds for its GPU, runs the GPU's tests and the sanitizers,
+# measures, and writes one JSON object, which grows part by part. Ten minutes on 16 cores. PyTorch is measured
+# beside where PYTHON (python3) has one for CUDA.
+# usage: [LPMM_DEPS_DIR=FOLDER] [PYTHON=python3] bash tests/gpu.sh --out FILE.json [--build FOLDER]
+#   LPMM_DEPS_DIR  holds the dependencies that are not installed (fmt, CLI11, toml++, nlohmann-json, Highway,
+#                  Eigen, utf8proc, GoogleTest)
+# Parts that do not fit into ten minutes are left out, and said to be.
+set -u -o pipefail
+cd "$(dirname "$0")/.."
+out='' build=build-gpu python=${PYTHON:-python3}
+while [ $# -gt 0 ]; do
+  case $1 in
+    --out) out=${2:?--out wants a file} && shift 2 ;;
+    --build) build=${2:?--build wants a folder} && shift 2 ;;
+    *) echo "usage: bash tests/gpu.sh --out FILE.json [--build FOLDER]" >&2 && exit 2 ;;
+  esac
+done
+[ -n "$out" ] || { echo "gpu.sh: name the file to write: --out FILE.json" >&2; exit 2; }
+command -v nvidia-smi >/dev/null || { echo "gpu.sh: there is no nvidia-smi, so no NVIDIA driver" >&2; exit 1; }
+card=$(nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv,noheader | head -1)
+[ -n "$card" ] || { echo "gpu.sh: nvidia-smi finds no GPU" >&2; exit 1; }
+architecture=$(cut -d, -f2 <<<"$card" | tr -d ' .')
+logs=$build/gpu-logs
+mkdir -p "$logs" || exit 1
+failed=0 fields=()
+
+# put NAME JSON: one more field; the file is replaced as a whole.
+put() {
+  fields+=("\"$1\": $2")
+  local text
+  text=$(printf ',\n %s' "${fields[@]}")
+  printf '{%s\n}\n' "${text:1}" >"$out.tmp" && mv "$out.tmp" "$out"
+}
+quoted() { printf '"%s"' "$(tr -d '\000-\037' <<<"$1" | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
+# part SECONDS NAME COMMAND...: runs it within its limit and the ten minutes; its output lies in $logs/NAME.txt.
+part() {
+  local limit=$1 name=$2 start=$SECONDS code=0
+  shift 2
+  [ $((600 - SECONDS)) -ge "$limit" ] || limit=$((600 - SECONDS))
+  if [ "$limit" -lt 5 ]; then
+    put "$name" '"left out: no time"'
+    return 1
+  fi
+  printf '== %s (%d s)\n' "$name" "$SECONDS"
+  timeout -k 5 "$limit" "$@" >"$logs/$name.txt" 2>&1 || code=$?
+  put "${name}_seconds" $((SECONDS - start))
+  [ $code -eq 0 ] && return 0
+  failed=$((failed + 1))
+  tail -3 "$logs/$name.txt"
+  put "${name}_failed" "$(quoted "exit code $code: $(tail -1 "$logs/$name.txt")")"
+  return 1
+}
+# measured SECONDS NAME COMMAND...: a command that prints one JSON object.
+measured() {
+  part "$@" && put "$2" "$(sed -n '/^{/,/^}/p' "$logs/$2.txt")"
+}
+# line SECONDS NAME COMMAND...: a command whose last line tells.
+line() {
+  part "$@" && put "$2" "$(quoted "$(tail -1 "$logs/$2.txt")")"
+}
+
+put card "$(quoted "$card")"
+put commit "$(quoted "$(git rev-parse HEAD 2>/dev/null || echo unknown)")"
+part 60 configure cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
+  -DLPMM_ONEDNN=OFF -DLPMM_DOWNLOAD=OFF -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON \
+  ${LPMM_DEPS_DIR:+-DLPMM_DEPS_DIR="$LPMM_DEPS_DIR"} || exit 1
+part 300 build cmake --build "$build" -j "$(nproc)" || exit 1
+lpmm=$build/lpmm
+measured 20 info "$lpmm" info --json
+part 90 tests ctest --test-dir "$build" -L gpu -j 4 --output-on-failure
+put tests "$(quoted "$(grep -E 'tests (passed|failed)' "$logs/tests.txt" | tail -1)")"
+
+mi=$((1 << 20))
+for run in adamw:lpmm-compact adamw:lpmm adamw:lpmm-min sgd:lpmm sgd:lpmm-compact adamw:fp32; do
+  optimizer=${run%:*} preset=${run#*:}
+  measured 40 "update_${optimizer}_${preset//-/_}" "$lpmm" bench update --device cuda --json --optimizer "$optimizer" \
+    --preset "$preset" --elements $((1024 * mi))
+done
+measured 30 codec "$lpmm" bench codec --device cuda --json --elements $((256 * mi)) --spec int8:block128 \
+  --spec int12:block256 --spec soft4:block128 --spec sqrt08:block128
+find kernels lpmm models -name '*.cpp' -exec cat {} + >"$logs/text" # a text of some size
+gpt2=("$lpmm" bench train experiments/configs/gpt2_124m.toml --device cuda --json --warm-up 3 --set data.path="$logs/text"
+  --set data.tokenizer=bytes --set data.length=1024 --set model.vocabulary=50257)
+measured 60 gpt2_k1 "${gpt2[@]}" --steps 20 --set train.batch=8
+measured 60 gpt2_k8 "${gpt2[@]}" --steps 4 --set train.batch=64 --set train.microbatches=8
+measured 40 resnet20 "$lpmm" bench train resnet20_cifar10 --device cuda --json --steps 200 --set data.set=drawn \
+  --set train.microbatches=1
+part 60 trains "$lpmm" train resnet8_drawn --device cuda --out "$logs/run" --set train.epochs=2
+
+if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  pytorch=experiments/bench/pytorch
+  for optimizer in adamw sgd; do
+    measured 40 "pytorch_update_$optimizer" "$python" $pytorch/update_speed.py --device cuda --optimizer "$optimizer" \
+      --elements $((1024 * mi))
+  done
+  line 90 pytorch_gpt2_k1 "$python" $pytorch/gpt2_speed.py --device cuda --compile --sequences 8 --length 1024 --steps 20
+  line 60 pytorch_resnet20 "$python" $pytorch/resnet20_speed.py --device cuda --compile --seconds 5
+else
+  put pytorch '"left out: no PyTorch for CUDA"'
+fi
+
+if command -v compute-sanitizer >/dev/null; then
+  small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*'
+  for tool in memcheck racecheck initcheck; do
+    part 60 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_tests" --gtest_filter="$small"
+  done
+else
+  put sanitizers '"left out: no compute-sanitizer"'
+fi
+put failed "$failed"
+printf '%d parts failed, %d s; %s holds the figures, %s the output\n' "$failed" "$SECONDS" "$out" "$logs"
+[ "$failed" -eq 0 ]
