@@ -66,6 +66,3 @@ std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, st
 #undef __device__
 #undef __launch_bounds__
 #undef LPMM_UNROLL
-#undef __launch_bounds__
-#undef __launch_bounds__
-#undef LPMM_UNROLL

@@ -1,6 +1,7 @@
 #include "kernels/cuda/fibers.h"
 
 #include <algorithm>
+#include <iterator>
 #include <stdexcept>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -147,20 +148,38 @@ void Block::run_all(const std::function<void()>& body, unsigned index, unsigned 
   }
   std::shuffle(order.begin(), order.end(), random_);
   while (!order.empty()) {
-    for (const unsigned i : order) {
-      if (fibers_[i]->state == State::kReady) enter(i);
-    }
-    if (release_warps(threads)) continue;
+    run_to_barrier(order, threads);
     std::erase_if(order, [&](unsigned i) { return fibers_[i]->state == State::kEnded; });
     release_barrier(order);
   }
   running() = nullptr;
 }
 
+// Half of the time all threads side by side, else warp after warp, each as far as it goes.
+void Block::run_to_barrier(const std::vector<unsigned>& order, unsigned threads) {
+  if (random_() % 2 == 0) return run_while_warps_meet(order, 0, threads);
+  std::vector<unsigned> firsts, lanes;
+  for (unsigned first = 0; first < threads; first += kWarp) firsts.push_back(first);
+  std::shuffle(firsts.begin(), firsts.end(), random_);
+  for (const unsigned first : firsts) {
+    lanes.clear();
+    std::copy_if(order.begin(), order.end(), std::back_inserter(lanes),
+                 [&](unsigned i) { return i / kWarp == first / kWarp; });
+    run_while_warps_meet(lanes, first, std::min(threads, first + kWarp));
+  }
+}
+void Block::run_while_warps_meet(const std::vector<unsigned>& order, unsigned first, unsigned end) {
+  do {
+    for (const unsigned i : order) {
+      if (fibers_[i]->state == State::kReady) enter(i);
+    }
+  } while (release_warps(first, end));
+}
+
 // Whether the threads of some warp have met.
-bool Block::release_warps(unsigned threads) {
+bool Block::release_warps(unsigned begin, unsigned threads) {
   bool any = false;
-  for (unsigned first = 0; first < threads; first += kWarp) {
+  for (unsigned first = begin; first < threads; first += kWarp) {
     const unsigned end = std::min(threads, first + kWarp);
     const auto at_warp = [&](unsigned i) { return fibers_[i]->state == State::kAtWarp; };
     unsigned i = first;

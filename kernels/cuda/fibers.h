@@ -110,7 +110,9 @@ class Block {
   static void begin();
 
   void run_all(const std::function<void()>& body, unsigned index, unsigned threads, std::size_t shared_bytes);
-  bool release_warps(unsigned threads);
+  void run_to_barrier(const std::vector<unsigned>& order, unsigned threads);
+  void run_while_warps_meet(const std::vector<unsigned>& order, unsigned first, unsigned end);
+  bool release_warps(unsigned begin, unsigned threads);
   void release_barrier(std::vector<unsigned>& waiting);
   void enter(unsigned thread);
   void leave(Fiber& from);

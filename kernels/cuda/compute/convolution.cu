@@ -47,19 +47,36 @@ struct FromWeightRows {
   }
 };
 
+// Eight channels of a pixel lie together in memory that is aligned.
+bool has_wide_pixels(const ConvShape& s, const void* pixels) {
+  return s.in % kVector == 0 && is_aligned(pixels);
+}
+
 // im2col: row (image, oy, ox), column a tap.
 template <class Cell>
 struct Columns {
   ConvShape s;
   const Cell* x;
-  LPMM_HD float operator()(const Place& at) const {
+  bool is_wide;
+  // Where the value of x is, or -1 outside of the image.
+  LPMM_HD std::int64_t source(const Place& at) const {
     const Tap tap = Tap::of(s, at.column);
-    if (tap.is_padding(s)) return 0.0F;
+    if (tap.is_padding(s)) return -1;
     const Place line = Place::of(at.row, s.out_width()), image = Place::of(line.row, s.out_height());
     const int y = static_cast<int>(image.column) * s.stride + tap.ky - s.pad;
     const int x_at = static_cast<int>(line.column) * s.stride + tap.kx - s.pad;
-    if (y < 0 || y >= s.height || x_at < 0 || x_at >= s.width) return 0.0F;
-    return load(x + ((image.row * s.height + y) * s.width + x_at) * s.in + tap.channel);
+    if (y < 0 || y >= s.height || x_at < 0 || x_at >= s.width) return -1;
+    return ((image.row * s.height + y) * s.width + x_at) * s.in + tap.channel;
+  }
+  LPMM_HD float operator()(const Place& at) const {
+    const std::int64_t from = source(at);
+    return from < 0 ? 0.0F : load(x + from);
+  }
+  LPMM_HD Values wide(const Place& at) const {
+    const std::int64_t from = source(at);
+    Values values = {};
+    if (from >= 0) load_vector(x + from, values.v);
+    return values;
   }
 };
 // col2im, which gathers: what the windows that hold an input pixel have for it, first positions first.
@@ -67,9 +84,11 @@ struct FromColumns {
   ConvShape s;
   std::int64_t depth;
   const float* columns;
-  LPMM_HD float operator()(const Place& at) const {  // (image y x, in)
+  bool is_wide;
+  // Calls body with where each window has its value.
+  template <class Body>
+  LPMM_HD void for_windows(const Place& at, const Body& body) const {  // (image y x, in)
     const Place line = Place::of(at.row, s.width), image = Place::of(line.row, s.height);
-    float sum = 0;
     for (int ky = 0; ky < s.kernel; ++ky) {
       const int y = static_cast<int>(image.column) + s.pad - ky, oy = y / s.stride;
       if (y < 0 || oy * s.stride != y || oy >= s.out_height()) continue;
@@ -77,10 +96,23 @@ struct FromColumns {
         const int x = static_cast<int>(line.column) + s.pad - kx, ox = x / s.stride;
         if (x < 0 || ox * s.stride != x || ox >= s.out_width()) continue;
         const std::int64_t pixel = (image.row * s.out_height() + oy) * s.out_width() + ox;
-        sum += columns[pixel * depth + std::int64_t{1} * (ky * s.kernel + kx) * s.in + at.column];
+        body(columns + pixel * depth + std::int64_t{1} * (ky * s.kernel + kx) * s.in + at.column);
       }
     }
+  }
+  LPMM_HD float operator()(const Place& at) const {
+    float sum = 0;
+    for_windows(at, [&](const float* from) { sum += *from; });
     return sum;
+  }
+  LPMM_HD Values wide(const Place& at) const {
+    Values sums = {};
+    for_windows(at, [&](const float* from) {
+      float values[kVector];
+      load_vector(from, values);
+      for (int i = 0; i < kVector; ++i) sums.v[i] += values[i];
+    });
+    return sums;
   }
 };
 
@@ -153,7 +185,8 @@ const void* CudaConvolution::columns(const void* x, std::int64_t first, std::int
   if (is_pointwise_) return from;
   std::byte* to = at(scratch, columns_at());
   with_type(type_, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), images * pixels_, depth_, Columns<Cell>{shape_, reinterpret_cast<const Cell*>(from)},
+    map_matrix(stream(), images * pixels_, depth_,
+               Columns<Cell>{shape_, reinterpret_cast<const Cell*>(from), has_wide_pixels(shape_, from)},
                reinterpret_cast<Cell*>(to), false);
   });
   return to;
@@ -232,7 +265,8 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
     if (is_pointwise_) {
       map(stream(), in_pixels * shape_.in, Same{}, to, accumulate, static_cast<const float*>(columns));
     } else {
-      map_matrix(stream(), in_pixels, shape_.in, FromColumns{shape_, depth_, columns}, to, accumulate);
+      map_matrix(stream(), in_pixels, shape_.in,
+                 FromColumns{shape_, depth_, columns, has_wide_pixels(shape_, to)}, to, accumulate);
     }
   });
 }

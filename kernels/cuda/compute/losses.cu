@@ -66,8 +66,8 @@ __device__ void finish_loss(double loss, std::int64_t correct, LossResult* resul
 constexpr std::int64_t kLossShared = kLossThreads * (sizeof(double) + sizeof(std::int64_t));
 
 template <class Cell>
-__global__ void loss_of_rows(LossShape s, const Cell* logits, const std::int32_t* labels,
-                             LossResult* result) {
+__global__ void __launch_bounds__(kLossThreads)
+    loss_of_rows(LossShape s, const Cell* logits, const std::int32_t* labels, LossResult* result) {
   double loss = 0;
   std::int64_t correct = 0;
   for (std::int64_t i = threadIdx.x / kWarp; i < s.rows; i += kLossThreads / kWarp) {
@@ -134,8 +134,9 @@ __global__ void scan_rows(std::int64_t rows, std::int64_t first, std::int64_t co
   state[row] = s;
 }
 
-__global__ void finish_rows(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
-                            float* log_sums, LossResult* result) {
+__global__ void __launch_bounds__(kLossThreads)
+    finish_rows(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
+                LossResult* result) {
   double loss = 0;
   std::int64_t correct = 0;
   for (std::int64_t r = threadIdx.x; r < rows; r += kLossThreads) {

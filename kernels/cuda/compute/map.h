@@ -1,6 +1,7 @@
 // Loops over elements: a thread takes a vector of eight, in accesses of 16 bytes where the memory is aligned.
 #pragma once
 
+#include <concepts>
 #include <type_traits>
 
 #include "kernels/codec.h"
@@ -122,6 +123,13 @@ struct Piece {
   }
 };
 
+// A body that makes all eight values of a place at once, where it can.
+template <class Body>
+concept Wide = requires(const Body& body, const Place& place) {
+  { body.is_wide } -> std::convertible_to<bool>;
+  { body.wide(place) } -> std::same_as<Values>;
+};
+
 // y[i] = (kAdds ? y[i] : 0) + body(x[i]...); a body may ask for the element's place first.
 template <bool kAdds, class Body, class Cell, class... In>
 __global__ void map_vectors(std::int64_t count, std::int64_t columns, bool is_vector, Body body, Cell* y,
@@ -133,6 +141,13 @@ __global__ void map_vectors(std::int64_t count, std::int64_t columns, bool is_ve
   if constexpr (kPlaced) place = Place::of(piece.first, columns);
   Values out = {};
   if constexpr (kAdds) out = piece.load(y);
+  if constexpr (Wide<Body>) {
+    if (body.is_wide && piece.is_vector) {
+      const Values more = body.wide(place);
+      for (int i = 0; i < kVector; ++i) out.v[i] = kAdds ? more.v[i] + out.v[i] : more.v[i];
+      return piece.store(y, out);
+    }
+  }
   const auto all = [&](const auto&... in) {
     for (int i = 0; i < kVector; ++i) {
       if (!piece.has(i)) break;
