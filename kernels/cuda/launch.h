@@ -54,7 +54,11 @@ void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std:
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory");
   }
   kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(bytes), stream>>>(arguments...);
-  check(cudaGetLastError(), "launch");
+  const cudaError_t error = cudaGetLastError();
+  if (error == cudaSuccess) return;
+  const char* name = "a kernel";
+  cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel));
+  check(error, name);
 }
 
 template <class... Parameters>

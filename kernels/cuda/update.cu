@@ -53,6 +53,7 @@ const DeviceTable* tables_here() {
       if (table.zones != nullptr) std::copy_n(table.zones, 2 * kZones, to.zones);
     }
     check(cudaMemcpyToSymbol(device_tables, host, sizeof host), "copy of the tables");
+    check(cudaDeviceSynchronize(), "copy of the tables");  // other streams do not wait for it
     void* found = nullptr;
     check(cudaGetSymbolAddress(&found, device_tables), "address of the tables");
     address = static_cast<const DeviceTable*>(found);

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/facts.h"
 #include "kernels/cuda/gpu/gpu.h"
 #include "kernels/cuda/gpu/products.h"
 
@@ -13,37 +14,30 @@ namespace lpmm::kernels {
 namespace cuda {
 namespace {
 
-constexpr int kOldest = 8;  // compute capability: bf16 needs 8.0
-
 __global__ void do_nothing() {}
 
-// Why no device can be used, or nothing. `device` is then the first one.
-std::string why_not(cudaDeviceProp* device) {
-  int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    if (error == cudaErrorInsufficientDriver) {
-      int driver = 0;
-      cudaDriverGetVersion(&driver);
-      return driver == 0 ? "no NVIDIA driver is installed"
-                         : "the NVIDIA driver is older than the CUDA this was built with";
-    }
-    return error == cudaErrorNoDevice ? "there is no NVIDIA GPU" : cudaGetErrorString(error);
-  }
-  if (const cudaError_t error = cudaGetDeviceProperties(device, 0); error != cudaSuccess) {
-    return cudaGetErrorString(error);
-  }
-  const std::string version = std::to_string(device->major) + "." + std::to_string(device->minor);
-  if (device->major < kOldest) {
-    return std::string(device->name) + " has compute capability " + version + ", but bf16 needs 8.0";
-  }
+// Of the first device, whose properties go to `device`.
+GpuFacts facts_of(cudaDeviceProp* device) {
+  GpuFacts facts;
+  const auto failed = [&](cudaError_t error) {
+    facts.asked = error == cudaErrorNoDevice             ? GpuFacts::Asked::kNone
+                  : error == cudaErrorInsufficientDriver ? GpuFacts::Asked::kOldDriver
+                                                         : GpuFacts::Asked::kFailed;
+    facts.error = cudaGetErrorString(error);
+    return facts;
+  };
+  int driver = 0, count = 0;
+  facts.has_driver = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) return failed(error);
+  if (const cudaError_t error = cudaGetDeviceProperties(device, 0); error != cudaSuccess)
+    return failed(error);
+  facts.name = device->name;
+  facts.major = device->major;
+  facts.minor = device->minor;
   cudaFuncAttributes attributes{};
-  if (cudaFuncGetAttributes(&attributes, do_nothing) != cudaSuccess) {
-    cudaGetLastError();
-    return "this lpmm was built for other GPUs than " + std::string(device->name) + " (compute capability " +
-           version + "); build it with -DCMAKE_CUDA_ARCHITECTURES=" + std::to_string(device->major) +
-           std::to_string(device->minor);
-  }
-  return "";
+  facts.has_code = cudaFuncGetAttributes(&attributes, do_nothing) == cudaSuccess;
+  cudaGetLastError();  // forgets that error
+  return facts;
 }
 
 // Memory of the host that the device copies from while the host goes on: two slots, taken in turn.
@@ -150,7 +144,8 @@ class Gpu final : public CudaDevice {
   }
   void fill_with_zeros(void* to, std::int64_t bytes) override { cuda::fill_with_zeros(to, bytes, stream()); }
   void synchronize() override {
-    if (is_open_) check(cudaStreamSynchronize(stream()), "earlier work");
+    if (is_open_)
+      check(cudaStreamSynchronize(stream()), "work on the device (CUDA_LAUNCH_BLOCKING=1 names it)");
   }
 
   void matmul(const MatrixArgs& args, void* scratch) override {
@@ -169,7 +164,7 @@ class Gpu final : public CudaDevice {
   void open() {
     if (is_open_) return;
     cudaDeviceProp device{};
-    if (const std::string why = why_not(&device); !why.empty()) {
+    if (const std::string why = why_no_gpu(facts_of(&device)); !why.empty()) {
       throw std::runtime_error("CUDA: " + why + "; train.device = \"cpu\" trains on the processor");
     }
     check(cudaSetDevice(0), "device");
@@ -196,13 +191,13 @@ std::unique_ptr<Device> make_gpu(int threads) {
 
 bool gpu_is_there() {
   cudaDeviceProp device{};
-  return cuda::why_not(&device).empty();
+  return why_no_gpu(cuda::facts_of(&device)).empty();
 }
 
 BackendInfo gpu_backend() {
   BackendInfo info{.name = kGpu, .is_built = true};
   cudaDeviceProp device{};
-  info.why_not = cuda::why_not(&device);
+  info.why_not = why_no_gpu(cuda::facts_of(&device));
   if (device.major > 0) {
     info.device = device.name;
     info.compute_capability = std::to_string(device.major) + "." + std::to_string(device.minor);
