@@ -8,9 +8,9 @@ namespace lpmm::kernels {
 struct GpuFacts {
   enum class Asked { kFound, kNone, kOldDriver, kFailed };
   Asked asked = Asked::kFound;  // kNone: no device; kFailed: `error` says why
-  std::string error;
+  std::string error = {};
   bool has_driver = true;
-  std::string name;          // of the device
+  std::string name = {};     // of the device
   int major = 0, minor = 0;  // its compute capability
   bool has_code = true;      // this program has kernels for it
 };

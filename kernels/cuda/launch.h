@@ -57,7 +57,9 @@ void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std:
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return;
   const char* name = "a kernel";
+#if CUDART_VERSION >= 12030
   cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel));
+#endif
   check(error, name);
 }
 
