@@ -142,7 +142,7 @@ class ComputeKernels {
   virtual void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
                             const float* bias, bool relu, void* y) = 0;
   // The gradient of x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] =
-  // sum over its rows, in row order.
+  // sum over its rows.
   virtual const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                                     const void* dy, bool relu, void* g, float* bias_gradient) = 0;
 

@@ -39,7 +39,7 @@ struct Dropout {
 
 // ---- attention -------------------------------------------------------------------------------------------
 // Causal self-attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile
-// at a time, forward and backward. Each head of each sequence is the work of one thread.
+// at a time, forward and backward.
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_width = 0;
   Compute type = Compute::kFp32;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <stdexcept>
 #include <vector>
 
 #include "kernels/cpu.h"
@@ -279,6 +280,12 @@ TEST_P(AttentionTest, CachedIsTheWhole) {
   }
 }
 
+TEST(CudaEmulated, RefusesHeadsThatAreTooWide) {
+  const auto device = make_device("cuda-emulated", 1);
+  EXPECT_NO_THROW(device->attention_scratch_bytes({1, 8, 1, 256, Compute::kFp32}));
+  EXPECT_THROW(device->attention_scratch_bytes({1, 8, 1, 257, Compute::kFp32}), std::invalid_argument);
+}
+
 // Scores far apart: the online maximum must hold; and a row with one enormous score is that row's value.
 TEST_P(AttentionTest, LargeScoresStayFinite) {
   const AttentionShape shape{1, 200, 1, 4, Compute::kFp32};
@@ -487,9 +494,25 @@ Floats sums_of(Device& device) {
   device.attention_forward(attention, qkv.data(), drop, y.data(), log_sums.data(), more_room.data());
   device.attention_backward(attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
                             false, more_room.data());
+  // Logits of 40 classes in two chunks.
+  const DeviceArray<float> logits(device, random_floats(900 * 20, 15));
+  const DeviceArray<std::int32_t> labels(device, std::vector<std::int32_t>(900, 7));
+  const DeviceArray<SoftmaxRow> state(device, std::vector<SoftmaxRow>(900));
+  const DeviceArray<LossResult> result(device, {{}, {}});
+  const auto row_sums = floats(900);
+  for (const std::int64_t first : {0, 20}) {
+    device.softmax_scan(900, first, 20, logits.data(), labels.data(), state.data());
+  }
+  device.softmax_finish(900, state.data(), labels.data(), row_sums.data(), result.data());
+  device.softmax_loss({900, 20, 0.1}, Compute::kFp32, logits.data(), labels.data(), result.data() + 1);
+  Floats losses = row_sums.values();
+  for (const LossResult& loss : result.values()) {
+    losses.push_back(static_cast<float>(loss.sum));
+    losses.push_back(static_cast<float>(loss.sum - losses.back()));  // the bits that are left
+  }
   Floats all = dx.floats();
   for (const Floats& more :
-       {y.floats(), dqkv.floats(), log_sums.values(), dw.values(), db.values(), mean.values()}) {
+       {losses, y.floats(), dqkv.floats(), log_sums.values(), dw.values(), db.values(), mean.values()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
