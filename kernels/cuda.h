@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "kernels/packed.h"
 
@@ -37,5 +38,6 @@ void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, c
 void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Stream stream);
 void clear(const RoleView& accumulator, Stream stream);
 void update(const TensorUpdate& tensor, Stream stream);
+void update(std::span<const TensorUpdate> tensors, Stream stream);
 
 }  // namespace lpmm::kernels::cuda

@@ -51,5 +51,8 @@ void clear(const RoleView&, Stream) {
 void update(const TensorUpdate&, Stream) {
   refuse();
 }
+void update(std::span<const TensorUpdate>, Stream) {
+  refuse();
+}
 
 }  // namespace lpmm::kernels::cuda

@@ -1,6 +1,7 @@
 // The CUDA kernels of packed memory on the host, as a device: all else the CPU does.
 #include "kernels/cuda/emulated.h"
 
+#include "kernels/cuda/fused.cu"
 #include "kernels/cuda/update.cu"
 
 namespace lpmm::kernels {
@@ -38,13 +39,9 @@ class EmulatedCuda final : public CpuDevice {
   }
   void clear(const RoleView& accumulator) override { cuda_emulated::clear(accumulator, nullptr); }
   void update(std::span<const TensorUpdate> tensors) override {
-    for (const TensorUpdate& tensor : tensors) {
-      if (tensor.args.stats != nullptr) {
-        CpuDevice::update({&tensor, 1});
-      } else {
-        cuda_emulated::update(tensor, nullptr);
-      }
-    }
+    const auto is_counted = [](const TensorUpdate& tensor) { return tensor.args.stats != nullptr; };
+    if (std::any_of(tensors.begin(), tensors.end(), is_counted)) return CpuDevice::update(tensors);
+    cuda_emulated::update(tensors, nullptr);
   }
 };
 
@@ -58,5 +55,8 @@ std::unique_ptr<Device> make_emulated_cuda(int threads) {
 
 // Files compiled with this one do not want them.
 #undef LPMM_CUDA_NAMESPACE
+#undef LPMM_DEVICE
+#undef LPMM_UNROLL
 #undef __global__
+#undef __launch_bounds__
 #undef __syncthreads

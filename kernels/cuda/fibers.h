@@ -1,15 +1,18 @@
-// A thread block on the host: each of its threads is a fiber, which runs until a barrier, and they take turns
-// in a random order. A missing barrier, or an order that matters, gives wrong numbers.
+// A thread block on the host: each of its threads is a fiber, which runs until a barrier or a meeting of its
+// warp, and they take turns in a random order. A missing barrier, or an order that matters, gives wrong
+// numbers.
 #pragma once
 
 #include <ucontext.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -25,6 +28,9 @@ struct Index {
 };
 // As CUDA names them.
 inline thread_local Index threadIdx, blockIdx, blockDim;
+
+inline constexpr int kWarp = 32;
+using OfLanes = std::array<std::uint64_t, kWarp>;
 
 // Tells a sanitizer of switches between stacks, where there is one. `is_thread`: the stack is a thread's own.
 struct Sanitizer {
@@ -73,15 +79,31 @@ class Block {
     self.state = State::kWaits;
     running()->leave(self);
   }
+  // What lanes of a warp tell one another: returns when all of them are here, with the value of each. It is
+  // there until the lane's next meeting.
+  static const OfLanes& meet(std::uint64_t value) {
+    Fiber& self = *running()->fibers_[threadIdx.x];
+    OfLanes& values = running()->meetings_[threadIdx.x / kWarp].values[self.meetings++ % 2];
+    values[threadIdx.x % kWarp] = value;
+    self.state = State::kMeets;
+    running()->leave(self);
+    return values;
+  }
   static void* dynamic_shared() { return running()->shared_.data(); }
 
  private:
-  enum class State : std::uint8_t { kReady, kWaits, kEnded };
+  enum class State : std::uint8_t { kReady, kWaits, kMeets, kEnded };
+  // Of one warp. A lane may be at the next meeting before another has read what this one was told, but not at
+  // the one after.
+  struct Meetings {
+    OfLanes values[2];
+  };
   struct Fiber {
     static constexpr std::size_t kStack = 256 << 10;
     ucontext_t context{};
     std::unique_ptr<std::byte[]> stack = std::make_unique<std::byte[]>(kStack);
     State state = State::kReady;
+    unsigned meetings = 0;
     Sanitizer sanitizer;
   };
 
@@ -101,6 +123,7 @@ class Block {
   // Not inlined: getcontext may return twice, for all that the compiler knows.
   __attribute__((noinline)) static void prepare(Fiber& f) {
     f.state = State::kReady;
+    f.meetings = 0;
     getcontext(&f.context);
     f.context.uc_stack.ss_sp = f.stack.get();
     f.context.uc_stack.ss_size = Fiber::kStack;
@@ -121,12 +144,33 @@ class Block {
       order[i] = i;
       prepare(*fibers_[i]);
     }
+    meetings_.assign((threads + kWarp - 1) / kWarp, Meetings());
     while (!order.empty()) {
       std::shuffle(order.begin(), order.end(), random_);
-      for (const unsigned i : order) enter(i);
+      for (const unsigned i : order) {
+        if (fibers_[i]->state == State::kReady) enter(i);
+      }
       std::erase_if(order, [&](unsigned i) { return fibers_[i]->state == State::kEnded; });
-      for (const unsigned i : order) fibers_[i]->state = State::kReady;
+      wake(order, threads);
     }
+  }
+  // Those at a barrier, or at a meeting of their warp, where all are.
+  void wake(const std::vector<unsigned>& waiting, unsigned threads) {
+    const auto state = [&](unsigned i) { return fibers_[i]->state; };
+    if (std::all_of(waiting.begin(), waiting.end(), [&](unsigned i) { return state(i) == State::kWaits; })) {
+      for (const unsigned i : waiting) fibers_[i]->state = State::kReady;
+      return;
+    }
+    bool woke = false;
+    for (unsigned first = 0; first < threads; first += kWarp) {
+      const unsigned end = std::min(first + kWarp, threads);
+      unsigned lanes = 0;
+      for (unsigned i = first; i < end; ++i) lanes += state(i) == State::kMeets ? 1 : 0;
+      if (lanes != end - first) continue;
+      for (unsigned i = first; i < end; ++i) fibers_[i]->state = State::kReady;
+      woke = true;
+    }
+    if (!woke) throw std::logic_error("threads of a block wait for one another in vain");
   }
 
   void enter(unsigned thread) {
@@ -145,6 +189,7 @@ class Block {
   const std::function<void()>* body_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<std::uint64_t> shared_;
+  std::vector<Meetings> meetings_;
   std::mt19937 random_{1};
   ucontext_t scheduler_context_{};
   Sanitizer scheduler_{true};

@@ -2,6 +2,7 @@
 // in the namespace cuda_emulated; the same kernels, the same launches.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,10 +16,15 @@
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define LPMM_CUDA_NAMESPACE cuda
+#define LPMM_DEVICE __device__ __forceinline__
+#define LPMM_UNROLL _Pragma("unroll")
 #else
 #include "kernels/cuda/fibers.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
+#define LPMM_DEVICE inline
+#define LPMM_UNROLL
 #define __global__
+#define __launch_bounds__(...)
 #define __syncthreads() Block::barrier()
 #endif
 
@@ -33,6 +39,44 @@ inline constexpr int kThreads = 256;
 __device__ inline void* dynamic_shared() {
   extern __shared__ __align__(8) unsigned char memory[];
   return memory;
+}
+
+// Hides from the compiler what is known of a value, so that what is computed from it is not kept in registers
+// from one turn of a loop to the next.
+template <class T>
+LPMM_DEVICE void forget(T& value) {
+  if constexpr (sizeof(T) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
+}
+// Tells the compiler that a pointer is one to global memory.
+template <class T>
+LPMM_DEVICE T* global(T* pointer) {
+  __builtin_assume(__isGlobal(pointer));
+  return pointer;
+}
+
+// What lanes of a warp tell one another; all of them are there.
+inline constexpr int kWarp = 32;
+inline constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;
+template <class T>
+LPMM_DEVICE T value_of_lane(T value, int lane) {
+  return __shfl_sync(kAllLanes, value, lane);
+}
+template <class T>
+LPMM_DEVICE T value_across(T value, int distance) {  // of lane ^ distance
+  return __shfl_xor_sync(kAllLanes, value, distance);
+}
+LPMM_DEVICE std::uint32_t lanes_where(bool condition) {
+  return __ballot_sync(kAllLanes, condition);
+}
+LPMM_DEVICE int number_of(std::uint32_t lanes) {
+  return __popc(lanes);
+}
+LPMM_DEVICE std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {  // what it was before
+  return atomicAdd(sum, value);
 }
 
 inline void check(cudaError_t error, const char* what) {
@@ -69,11 +113,48 @@ class StreamMemory {
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream stream) {
   check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "clearing");
 }
+// The host may forget `from` at once.
+inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Stream stream) {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy");
+}
+MapTable device_table(Format format);  // kernels/cuda/update.cu
 #else
 inline constexpr int kThreads = 64;  // of a block: results do not depend on it
 
 inline void* dynamic_shared() {
   return Block::dynamic_shared();
+}
+
+template <class T>
+void forget(T&) {}
+template <class T>
+T* global(T* pointer) {
+  return pointer;
+}
+template <class T>
+T value_of_lane(T value, int lane) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = Block::meet(bits)[static_cast<unsigned>(lane) % kWarp];
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T>
+T value_across(T value, int distance) {
+  return value_of_lane(value, static_cast<int>(threadIdx.x % kWarp) ^ distance);
+}
+inline std::uint32_t lanes_where(bool condition) {
+  const OfLanes& all = Block::meet(condition ? 1 : 0);
+  std::uint32_t lanes = 0;
+  for (int i = 0; i < kWarp; ++i) lanes |= static_cast<std::uint32_t>(all[static_cast<unsigned>(i)]) << i;
+  return lanes;
+}
+inline int number_of(std::uint32_t lanes) {
+  return std::popcount(lanes);
+}
+inline std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {
+  *sum += value;
+  return *sum - value;
 }
 
 template <class... Parameters>
@@ -96,6 +177,9 @@ class StreamMemory {
 
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream) {
   std::memset(memory, 0, static_cast<std::size_t>(bytes));
+}
+inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Stream) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 inline MapTable device_table(Format format) {
   return map_table(format);

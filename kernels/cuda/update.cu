@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <span>
 
+#include "kernels/cuda/fused.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/sums_body.h"
 #include "kernels/cuda/update_body.h"
@@ -58,12 +60,6 @@ const DeviceTable* tables_here() {
     address = static_cast<const DeviceTable*>(found);
   }
   return address;
-}
-MapTable device_table(Format format) {
-  const MapTable host = map_table(format);
-  if (host.values == nullptr) return {};
-  const DeviceTable* table = tables_here() + table_number(format);
-  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
 }
 #endif
 
@@ -160,9 +156,22 @@ void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, S
   run(job, stream);
 }
 
+void update_tensor(const TensorUpdate& tensor, Stream stream) {
+  if (tensor.args.stats != nullptr) throw std::logic_error("CUDA: an update counts no changes");
+  begin(tensor.storable, stream);
+  std::visit([&](const auto& rule) { update_rule(rule, tensor.args, tensor.storable, stream); }, tensor.rule);
+}
+
 }  // namespace
 
 #if defined(__CUDACC__)
+MapTable device_table(Format format) {
+  const MapTable host = map_table(format);
+  if (host.values == nullptr) return {};
+  const DeviceTable* table = tables_here() + table_number(format);
+  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
+}
+
 const char* unavailable() {
   int devices = 0;
   const cudaError_t error = cudaGetDeviceCount(&devices);
@@ -236,10 +245,12 @@ void clear(const RoleView& accumulator, Stream stream) {
   }
 }
 
+void update(std::span<const TensorUpdate> tensors, Stream stream) {
+  if (fast::update(tensors, stream)) return;
+  for (const TensorUpdate& tensor : tensors) update_tensor(tensor, stream);
+}
 void update(const TensorUpdate& tensor, Stream stream) {
-  if (tensor.args.stats != nullptr) throw std::logic_error("CUDA: an update counts no changes");
-  begin(tensor.storable, stream);
-  std::visit([&](const auto& rule) { update_rule(rule, tensor.args, tensor.storable, stream); }, tensor.rule);
+  update(std::span(&tensor, 1), stream);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
