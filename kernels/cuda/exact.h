@@ -11,6 +11,7 @@
 
 #include "kernels/codec.h"
 #include "kernels/macros.h"
+#include "kernels/rules/rule.h"
 
 namespace lpmm::kernels::cuda {
 
@@ -174,6 +175,34 @@ LPMM_HD Number sign(const Number& a) {
 // A product with 1 is cheaper than the question whether it is one.
 LPMM_HD Number scaled(const Number& x, float factor) {
   return Number(factor * x.v, x.range);
+}
+
+// A number of rules that seldom divide: quotients and roots are the compiler's.
+struct PlainNumber {
+  float v = 0;
+  PlainNumber() = default;
+  LPMM_HD explicit PlainNumber(float x, OperandRange* = nullptr) : v(x) {}
+};
+LPMM_HD PlainNumber operator+(PlainNumber a, PlainNumber b) {
+  return PlainNumber(a.v + b.v);
+}
+LPMM_HD PlainNumber operator-(PlainNumber a, PlainNumber b) {
+  return PlainNumber(a.v - b.v);
+}
+LPMM_HD PlainNumber operator*(PlainNumber a, PlainNumber b) {
+  return PlainNumber(a.v * b.v);
+}
+LPMM_HD PlainNumber operator/(PlainNumber a, PlainNumber b) {
+  return PlainNumber(a.v / b.v);
+}
+LPMM_HD PlainNumber square_root(PlainNumber a) {
+  return PlainNumber(lpmm::square_root(a.v));
+}
+LPMM_HD PlainNumber sign(PlainNumber a) {
+  return PlainNumber(lpmm::sign(a.v));
+}
+LPMM_HD PlainNumber scaled(PlainNumber x, float factor) {
+  return PlainNumber(factor * x.v);
 }
 
 }  // namespace lpmm::kernels::cuda

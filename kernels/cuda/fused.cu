@@ -19,7 +19,10 @@ using UpdateKernel = void (*)(UpdateTable<R>, std::uint32_t, std::uint32_t);
 
 template <class R, int kSet, bool kFeedback>
 UpdateKernel<R> kernel_of_scalars(const R& rule) {
-  return is_usual(rule) ? update_units<R, kSet, kFeedback, true> : update_units<R, kSet, kFeedback, false>;
+  if constexpr (kHasUsual<R>) {
+    if (!is_usual(rule)) return update_units<R, kSet, kFeedback, false>;
+  }
+  return update_units<R, kSet, kFeedback, true>;
 }
 template <class R, int kSet>
 UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {

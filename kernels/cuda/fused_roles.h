@@ -13,6 +13,7 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 inline constexpr int kRows = 8;     // of a thread
+inline constexpr int kPairs = 4;    // of rows, 4 apart: they share words where codes are short
 inline constexpr int kColumns = 4;  // threads of a group, elements of a row
 inline constexpr std::uint32_t kEachByte = 0x01010101U;
 
@@ -22,9 +23,16 @@ template <int kBits>
 struct Words {
   std::uint32_t word[kBits] = {};
 
-  LPMM_DEVICE void load(const std::uint8_t* codes, std::int64_t group, int column) {
-    const auto* from = global(reinterpret_cast<const std::uint32_t*>(codes + group * (16 * kBits)) + column);
-    LPMM_UNROLL for (int r = 0; r < kBits; ++r) word[r] = from[kColumns * r];
+  // What rows `pair` and pair + 4 take, where earlier pairs have not.
+  LPMM_DEVICE void load(const std::uint8_t* codes, std::int64_t group, int column, int pair) {
+    const auto* from =
+        global(reinterpret_cast<const std::uint32_t*>(codes + group * (16 * kBits)) + column);
+    LPMM_UNROLL for (int plane = 0; plane < kBits; plane += plane_width(kBits - plane)) {
+      const int width = plane_width(kBits - plane);
+      LPMM_UNROLL for (int r = pair; r < width; r += kPairs) {
+        word[plane + r] = from[kColumns * (plane + r)];
+      }
+    }
   }
   LPMM_DEVICE void store(std::uint8_t* codes, std::int64_t group, int column) const {
     auto* to = global(reinterpret_cast<std::uint32_t*>(codes + group * (16 * kBits)) + column);

@@ -49,30 +49,32 @@ inline constexpr std::uint16_t kMostStep = 0x6F80;  // 2^96
 
 // Scalars that rarely ask for arithmetic of their own; a loop is compiled without it too.
 template <class R>
-LPMM_HD bool is_usual(const R&) {
-  return true;
-}
+inline constexpr bool kHasUsual = false;
+template <>
+inline constexpr bool kHasUsual<Adam> = true;
+template <>
+inline constexpr bool kHasUsual<Sgd> = true;
 LPMM_HD bool is_usual(const Adam& rule) {
   return same(rule.coupled_decay, 0.0F);
 }
 LPMM_HD bool is_usual(const Sgd& rule) {
   return same(rule.nesterov, 0.0F);
 }
-template <bool kUsual, class R>
-LPMM_DEVICE R usual(const R& rule) {
+LPMM_DEVICE Adam usual(Adam rule) {
+  rule.coupled_decay = 0.0F;
   return rule;
 }
-template <>
-LPMM_DEVICE Adam usual<true, Adam>(const Adam& rule) {
-  Adam usual = rule;
-  usual.coupled_decay = 0.0F;
-  return usual;
+LPMM_DEVICE Sgd usual(Sgd rule) {
+  rule.nesterov = 0.0F;
+  return rule;
 }
-template <>
-LPMM_DEVICE Sgd usual<true, Sgd>(const Sgd& rule) {
-  Sgd usual = rule;
-  usual.nesterov = 0.0F;
-  return usual;
+template <bool kUsual, class R>
+LPMM_DEVICE R known(const R& rule) {
+  if constexpr (kUsual && kHasUsual<R>) {
+    return usual(rule);
+  } else {
+    return rule;
+  }
 }
 
 // A role in one thread.
@@ -117,13 +119,11 @@ struct RoleState {
   }
   LPMM_DEVICE void store(std::uint8_t* to, std::int64_t group, int column) {
     if constexpr (!Of::kIsAtOnce) {
-      LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
-        const typename Of::Writer writer(bf16_to_float(next[part]));
-        LPMM_UNROLL for (int j = part * kRows / Of::kParts; j < (part + 1) * kRows / Of::kParts; ++j) {
-          float x[kColumns];
-          LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = values[kColumns * j + i];
-          encode(writer, x, j);
-        }
+      const typename Of::Writer first(bf16_to_float(next[0])), last(bf16_to_float(next[Of::kParts - 1]));
+      LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+        float x[kColumns];
+        LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = values[kColumns * j + i];
+        encode(Of::part_of(j) == 0 ? first : last, x, j);
       }
     }
     words.store(to, group, column);
@@ -139,6 +139,8 @@ class UnitUpdate {
   using A = Of<Role::kAccumulator>;
   using M = Of<Role::kMomentum>;
   using V = Of<Role::kVariance>;
+  // Without a variance there are no roots to track.
+  using Num = std::conditional_t<V::kIsThere, cuda::Number, cuda::PlainNumber>;
   static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
 
  public:
@@ -154,7 +156,7 @@ class UnitUpdate {
 
   LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::int64_t group, int lane, const float* tables)
       : job_(job),
-        rule_(usual<kUsual>(job.rule)),
+        rule_(known<kUsual>(job.rule)),
         group_(group + lane / kColumns),
         lane_(lane),
         column_(lane % kColumns),
@@ -200,8 +202,8 @@ class UnitUpdate {
   template <class Of>
   struct Input {
     Words<Of::kBits> words;
-    LPMM_DEVICE Input(const RoleState<Of>& role, std::int64_t group, int column) {
-      words.load(role.codes, group, column);
+    LPMM_DEVICE void load(const RoleState<Of>& role, std::int64_t group, int column, int pair) {
+      words.load(role.codes, group, column, pair);
     }
     LPMM_DEVICE void read(const RoleState<Of>& role, const float* table, int j, float (&x)[kColumns]) const {
       const typename Of::Reader reader(bf16_to_float(role.step[Of::part_of(j)]), table);
@@ -211,7 +213,7 @@ class UnitUpdate {
   };
   struct NoInput {
     template <class Role>
-    LPMM_DEVICE NoInput(const Role&, std::int64_t, int) {}
+    LPMM_DEVICE void load(const Role&, std::int64_t, int, int) {}
     template <class Role>
     LPMM_DEVICE void read(const Role&, const float*, int, float (&x)[kColumns]) const {
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = 0.0F;
@@ -219,47 +221,60 @@ class UnitUpdate {
   };
   template <class Of>
   using InputOf = std::conditional_t<Of::kIsThere, Input<Of>, NoInput>;
+  struct Inputs {
+    InputOf<P> p;
+    InputOf<A> a;
+    InputOf<M> m;
+    InputOf<V> v;
+  };
 
   // From what is stored to the largest magnitudes of what will be.
   LPMM_DEVICE void pass(cuda::OperandRange& range) {
-    const InputOf<P> p(p_, group_, column_);
-    const InputOf<A> a(a_, group_, column_);
-    const InputOf<M> m(m_, group_, column_);
-    const InputOf<V> v(v_, group_, column_);
     p_.restart();
     m_.restart();
     v_.restart();
     const typename P::Writer p_writer(bf16_to_float(p_.next[0]));
-    const typename P::Reader p_reader(bf16_to_float(p_.next[0]), nullptr);
     const typename V::Writer v_writer(bf16_to_float(v_.next[0]));
-    float in_p[kColumns], in_a[kColumns], in_m[kColumns], in_v[kColumns];
-    LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-      p.read(p_, nullptr, j, in_p);
-      a.read(a_, tables_, j, in_a);
-      m.read(m_, tables_ + kSoftEntries, j, in_m);
-      v.read(v_, nullptr, j, in_v);
-      Elements<cuda::Number> x[kColumns];
-      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
-        x[i][Role::kParameter] = cuda::Number(in_p[i], &range);
-        x[i][Role::kAccumulator] = cuda::Number(in_a[i], &range);
-        x[i][Role::kMomentum] = cuda::Number(in_m[i], &range);
-        x[i][Role::kVariance] = cuda::Number(in_v[i], &range);
-        rule_(x[i]);
-        in_p[i] = x[i][Role::kParameter].v;
+    Inputs in;
+    LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
+      const int pair = n / 2, j = pair + n % 2 * kPairs;
+      if (n % 2 == 0) {
+        begin_reading();
+        in.p.load(p_, group_, column_, pair);
+        in.a.load(a_, group_, column_, pair);
+        in.m.load(m_, group_, column_, pair);
+        in.v.load(v_, group_, column_, pair);
       }
-      p_.finish(in_p, j);
-      const auto stored = p_.encode(p_writer, in_p, j);
-      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
-        if constexpr (kFeedback) rule_.feed_back(cuda::Number(in_p[i] - p_reader.value(stored, i)), x[i]);
-        in_m[i] = x[i][Role::kMomentum].v;
-        in_v[i] = x[i][Role::kVariance].v;
-      }
-      m_.finish(in_m, j);
-      if constexpr (V::kIsThere) {
-        v_.finish(in_v, j);
-        if constexpr (V::kIsAtOnce) v_.encode(v_writer, in_v, j);
-      }
+      update_row(in, j, range, p_writer, v_writer);
     }
+  }
+  LPMM_DEVICE void update_row(const Inputs& in, int j, cuda::OperandRange& range,
+                              const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
+    float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
+    in.p.read(p_, nullptr, j, p);
+    in.a.read(a_, tables_, j, a);
+    in.m.read(m_, tables_ + kSoftEntries, j, m);
+    in.v.read(v_, nullptr, j, v);
+    Elements<Num> x[kColumns];
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+      x[i][Role::kParameter] = Num(p[i], &range);
+      x[i][Role::kAccumulator] = Num(a[i], &range);
+      x[i][Role::kMomentum] = Num(m[i], &range);
+      x[i][Role::kVariance] = Num(v[i], &range);
+      rule_(x[i]);
+      p[i] = x[i][Role::kParameter].v;
+    }
+    p_.finish(p, j);
+    const auto stored = p_.encode(p_writer, p, j);
+    const typename P::Reader p_reader(bf16_to_float(p_.next[0]), nullptr);
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+      if constexpr (kFeedback) rule_.feed_back(Num(p[i] - p_reader.value(stored, i)), x[i]);
+      m[i] = x[i][Role::kMomentum].v;
+      v[i] = x[i][Role::kVariance].v;
+    }
+    m_.finish(m, j);
+    if constexpr (V::kIsThere) v_.finish(v, j);
+    if constexpr (V::kIsThere && V::kIsAtOnce) v_.encode(v_writer, v, j);
   }
 
   // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.

@@ -51,6 +51,10 @@ LPMM_DEVICE void forget(T& value) {
     asm volatile("" : "+r"(value));
   }
 }
+// Memory is read after this point only.
+LPMM_DEVICE void begin_reading() {
+  asm volatile("" ::: "memory");
+}
 // Tells the compiler that a pointer is one to global memory.
 template <class T>
 LPMM_DEVICE T* global(T* pointer) {
@@ -127,6 +131,7 @@ inline void* dynamic_shared() {
 
 template <class T>
 void forget(T&) {}
+inline void begin_reading() {}
 template <class T>
 T* global(T* pointer) {
   return pointer;
