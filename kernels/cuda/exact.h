@@ -77,6 +77,17 @@ LPMM_HD std::uint32_t add_then_max(std::uint32_t a, std::uint32_t b, std::uint32
 #endif
 }
 
+// Of a finite value.
+LPMM_HD std::uint16_t nearest_bf16(float x) {
+#if defined(__CUDA_ARCH__)
+  std::uint16_t half;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(half) : "f"(x));
+  return half;
+#else
+  return float_to_bf16(x);
+#endif
+}
+
 // A value just made, rounded away from the nearest by less than one unit, for about half of all x.
 inline float misrounded(double exact, float x, bool up) {
   const auto nearest = static_cast<float>(exact);
@@ -108,10 +119,9 @@ LPMM_HD float approximate_inverse_root(float x) {
 // ---- sequences -------------------------------------------------------------------------------------------
 // The limits of what follows; tests/kernels/cuda_exact_test.cpp tries all mantissas of roots and the hardest
 // quotients.
-inline constexpr std::uint32_t kLeastRoot = 0x0D000000U;         // of the radicand, 2^-101; 0 is fine too
-inline constexpr std::uint32_t kLeastNumerator = 0x17800000U;    // 2^-80; 0 is fine too
+inline constexpr std::uint32_t kLeastOperand = 0x0D000000U;  // of roots and numerators, 2^-101; 0 is fine too
 inline constexpr std::uint32_t kLeastDenominator = 0x21800000U;  // 2^-60
-inline constexpr std::uint32_t kMostDenominator = 0x53800000U;   // 2^40
+inline constexpr std::uint32_t kMostDenominator = 0x4B800000U;   // 2^24
 
 // 1 / x for 2^-120 <= x <= 2^120.
 LPMM_HD float exact_reciprocal(float x) {
@@ -133,10 +143,9 @@ LPMM_HD float exact_root(float x) {
 
 // What the operands of a thread have been, less 1 or the least so that 0 counts as large.
 struct OperandRange {
-  std::uint32_t least_root = ~0U, least_numerator = ~0U, most_denominator = 0;
+  std::uint32_t least = ~0U, most_denominator = 0;
   LPMM_HD bool is_exact() const {
-    return least_root >= kLeastRoot - 1 && least_numerator >= kLeastNumerator - 1 &&
-           most_denominator <= kMostDenominator - kLeastDenominator;
+    return least >= kLeastOperand - 1 && most_denominator <= kMostDenominator - kLeastDenominator;
   }
 };
 
@@ -161,12 +170,12 @@ LPMM_HD Number operator*(const Number& a, const Number& b) {
 }
 LPMM_HD Number operator/(const Number& a, const Number& b) {
   OperandRange& range = *a.range;
-  range.least_numerator = add_then_min(abs_bits(a.v), ~0U, range.least_numerator);
+  range.least = add_then_min(abs_bits(a.v), ~0U, range.least);
   range.most_denominator = add_then_max(float_bits(b.v), 0U - kLeastDenominator, range.most_denominator);
   return Number(exact_quotient(a.v, b.v), a.range);
 }
 LPMM_HD Number square_root(const Number& a) {
-  a.range->least_root = add_then_min(float_bits(a.v), ~0U, a.range->least_root);
+  a.range->least = add_then_min(float_bits(a.v), ~0U, a.range->least);
   return Number(exact_root(a.v), a.range);
 }
 LPMM_HD Number sign(const Number& a) {

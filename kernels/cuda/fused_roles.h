@@ -9,6 +9,7 @@
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/cuda/exact.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/sums.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -17,6 +18,13 @@ inline constexpr int kPairs = 4;    // of rows, 4 apart: they share words where 
 inline constexpr int kColumns = 4;  // threads of a group, elements of a row
 inline constexpr std::uint32_t kEachByte = 0x01010101U;
 
+// What a warp takes: 8 groups.
+inline constexpr std::int64_t kUnit = kPiece;
+inline constexpr int kUnitGroups = static_cast<int>(kUnit / kGroup);
+static_assert(kUnitGroups * kColumns == kWarp);
+
+inline constexpr int kFusedThreads = 128;
+
 // ---- codes -----------------------------------------------------------------------------------------------
 // The codes of a thread as they lie in memory.
 template <int kBits>
@@ -24,9 +32,9 @@ struct Words {
   std::uint32_t word[kBits] = {};
 
   // What rows `pair` and pair + 4 take, where earlier pairs have not.
-  LPMM_DEVICE void load(const std::uint8_t* codes, std::int64_t group, int column, int pair) {
+  LPMM_DEVICE void load(const std::uint8_t* codes, std::uint32_t group, int column, int pair) {
     const auto* from =
-        global(reinterpret_cast<const std::uint32_t*>(codes + group * (16 * kBits)) + column);
+        global(reinterpret_cast<const std::uint32_t*>(codes + std::int64_t{group} * (16 * kBits)) + column);
     LPMM_UNROLL for (int plane = 0; plane < kBits; plane += plane_width(kBits - plane)) {
       const int width = plane_width(kBits - plane);
       LPMM_UNROLL for (int r = pair; r < width; r += kPairs) {
@@ -34,8 +42,8 @@ struct Words {
       }
     }
   }
-  LPMM_DEVICE void store(std::uint8_t* codes, std::int64_t group, int column) const {
-    auto* to = global(reinterpret_cast<std::uint32_t*>(codes + group * (16 * kBits)) + column);
+  LPMM_DEVICE void store(std::uint8_t* codes, std::uint32_t group, int column) const {
+    auto* to = global(reinterpret_cast<std::uint32_t*>(codes + std::int64_t{group} * (16 * kBits)) + column);
     LPMM_UNROLL for (int r = 0; r < kBits; ++r) to[kColumns * r] = word[r];
   }
   // The four codes of row j, their bits from kFrom on, at most 8 of them, as bytes.
@@ -76,6 +84,9 @@ struct ThreadLine {
     return slope * static_cast<std::uint32_t>(16 * j + i) + start;
   }
 };
+
+// Steps above this one are left: what is added to codes below would not be finite.
+inline constexpr float kMostStep = 0x1p96F;
 
 // ---- values of codes -------------------------------------------------------------------------------------
 // read(words, j) makes a row, value(row, i) the value of its element i, given the step of the block. A code
@@ -132,7 +143,14 @@ struct Decoder<Coding::kSquareRoot, kBits> {
   }
 };
 
-// By a table in shared memory, in the order of the codes' patterns.
+// Room for a table of a softsign format in shared memory, and what is in it, by the patterns of codes.
+inline constexpr int kSoftEntries = 16;
+LPMM_DEVICE float softsign_value(int pattern, int bits) {
+  const int limit = code_limit(bits), code = sign_extend(static_cast<std::uint32_t>(pattern), bits);
+  const int held = code < -limit ? -limit : code;
+  return static_cast<float>(held) / static_cast<float>(2 * limit - (held < 0 ? -held : held));
+}
+// By such a table.
 template <int kBits>
 struct Decoder<Coding::kSoftsign, kBits> {
   static_assert(kBits <= 4);
@@ -245,7 +263,7 @@ struct Stored {
   static constexpr int kBlock = kCodec.block;
   // Blocks smaller than a group share it.
   static constexpr int kParts = kBlock != 0 && kBlock < kGroup ? kGroup / kBlock : 1;
-  static constexpr int kGroups = kBlock > kGroup ? kBlock / kGroup : 1;  // of a block
+  static constexpr std::uint32_t kGroups = kBlock > kGroup ? kBlock / kGroup : 1;  // of a block
   // A sticky step is known before the largest value is: its codes are made at once, and once more where it
   // turns out that the step moves.
   static constexpr bool kIsAtOnce = kCodec.step_mode == StepMode::kSticky;
@@ -255,10 +273,10 @@ struct Stored {
 };
 
 // The largest magnitude of a block, whose groups are neighbours in the warp.
-template <int kGroups>
+template <std::uint32_t kGroups>
 LPMM_DEVICE float largest_of_block(float most) {
   std::uint32_t bits = float_bits(most);
-  LPMM_UNROLL for (int distance = 1; distance < kColumns * kGroups; distance *= 2) {
+  LPMM_UNROLL for (int distance = 1; distance < kColumns * static_cast<int>(kGroups); distance *= 2) {
     const std::uint32_t other = value_across(bits, distance);
     bits = other > bits ? other : bits;
   }

@@ -9,12 +9,6 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-inline constexpr std::int64_t kUnit = kPiece;
-inline constexpr int kUnitGroups = static_cast<int>(kUnit / kGroup);
-static_assert(kUnitGroups * kColumns == kWarp);
-
-inline constexpr int kFusedThreads = 128;
-
 // The tensors of one launch, units counted through all of them.
 template <class R>
 struct UpdateTable {
@@ -35,17 +29,6 @@ LPMM_DEVICE int tensor_of(const UpdateTable<R>& table, std::uint32_t unit, int l
   }
   return at;
 }
-
-// Rooms for tables of softsign formats in shared memory.
-inline constexpr int kSoftEntries = 16;
-LPMM_DEVICE float softsign_value(int pattern, int bits) {
-  const int limit = code_limit(bits), code = sign_extend(static_cast<std::uint32_t>(pattern), bits);
-  const int held = code < -limit ? -limit : code;
-  return static_cast<float>(held) / static_cast<float>(2 * limit - (held < 0 ? -held : held));
-}
-
-// Steps above this one are left: what is added to codes below would not be finite.
-inline constexpr std::uint16_t kMostStep = 0x6F80;  // 2^96
 
 // Scalars that rarely ask for arithmetic of their own; a loop is compiled without it too.
 template <class R>
@@ -82,16 +65,17 @@ template <class Of>
 struct RoleState {
   static constexpr int kWaiting = Of::kIsThere && !Of::kIsAtOnce ? kRows * kColumns : 1;
   const std::uint8_t* codes = nullptr;
-  std::uint16_t step[Of::kParts] = {}, next[Of::kParts] = {};  // of what is there, and of what will be
+  float step[Of::kParts] = {}, next[Of::kParts] = {};  // of what is there, and of what will be
   ThreadLine line = {};
   float most[Of::kParts] = {};  // magnitude
   float values[kWaiting];       // until their step is known
   Words<Of::kIsThere ? Of::kBits : 1> words;
 
-  LPMM_DEVICE void begin(const cuda::Slot& slot, std::int64_t group) {
+  LPMM_DEVICE void begin(const cuda::Slot& slot, std::uint32_t group) {
     codes = slot.codes;
     LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
-      step[part] = next[part] = global(slot.steps)[group * Of::kParts / Of::kGroups + part];
+      step[part] = next[part] =
+          bf16_to_float(global(slot.steps)[group * Of::kParts / Of::kGroups + static_cast<unsigned>(part)]);
     }
   }
   LPMM_DEVICE void restart() {
@@ -117,9 +101,9 @@ struct RoleState {
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) places[i] = writer.place(x[i], line(j, i));
     return set_row<Of::kCoding>(words, j, places);
   }
-  LPMM_DEVICE void store(std::uint8_t* to, std::int64_t group, int column) {
+  LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column) {
     if constexpr (!Of::kIsAtOnce) {
-      const typename Of::Writer first(bf16_to_float(next[0])), last(bf16_to_float(next[Of::kParts - 1]));
+      const typename Of::Writer first(next[0]), last(next[Of::kParts - 1]);
       LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
         float x[kColumns];
         LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = values[kColumns * j + i];
@@ -146,6 +130,9 @@ class UnitUpdate {
  public:
   static constexpr int kTables =
       (A::kCoding == Coding::kSoftsign ? 1 : 0) + (M::kCoding == Coding::kSoftsign ? 1 : 0);
+  // Of threads, on a multiprocessor: 128 registers for each thread, or 168 where more values are kept.
+  static constexpr int kBlocks = V::kIsThere && (kFeedback || !V::kIsAtOnce) ? 3 : 4;
+
   // By the first threads of a block.
   LPMM_DEVICE static void make_tables(float* tables, int thread) {
     if constexpr (kTables == 0) return;
@@ -154,10 +141,10 @@ class UnitUpdate {
     }
   }
 
-  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::int64_t group, int lane, const float* tables)
+  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const float* tables)
       : job_(job),
         rule_(known<kUsual>(job.rule)),
-        group_(group + lane / kColumns),
+        group_(group + static_cast<std::uint32_t>(lane / kColumns)),
         lane_(lane),
         column_(lane % kColumns),
         tables_(tables) {}
@@ -187,8 +174,12 @@ class UnitUpdate {
     if constexpr (A::kIsThere) a_.begin(at[Role::kAccumulator], group_);
     m_.begin(at[Role::kMomentum], group_);
     if constexpr (V::kIsThere) v_.begin(at[Role::kVariance], group_);
+    has_fine_steps_ = fmaxf(fmaxf(p_.step[0], a_.step[0]),
+                            fmaxf(fmaxf(m_.step[0], m_.step[M::kParts - 1]), v_.step[0])) <= kMostStep;
+    const auto bf16 = [](float step) { return static_cast<std::uint16_t>(float_bits(step) >> 16); };
+    step_of_column_ = bf16(of_column(p_.step[0], m_.step[0], m_.step[M::kParts - 1], v_.step[0]));
     // Each column makes the line of the role of its number.
-    const NoiseLine line = noise_line(at.of[column_].noise, static_cast<std::uint32_t>(group_));
+    const NoiseLine line = noise_line(at.of[column_].noise, group_);
     const auto take = [&](ThreadLine& of, Role role) {
       const int from = lane_ - column_ + static_cast<int>(role);
       of.slope = value_of_lane(line.slope, from);
@@ -202,18 +193,18 @@ class UnitUpdate {
   template <class Of>
   struct Input {
     Words<Of::kBits> words;
-    LPMM_DEVICE void load(const RoleState<Of>& role, std::int64_t group, int column, int pair) {
+    LPMM_DEVICE void load(const RoleState<Of>& role, std::uint32_t group, int column, int pair) {
       words.load(role.codes, group, column, pair);
     }
     LPMM_DEVICE void read(const RoleState<Of>& role, const float* table, int j, float (&x)[kColumns]) const {
-      const typename Of::Reader reader(bf16_to_float(role.step[Of::part_of(j)]), table);
+      const typename Of::Reader reader(role.step[Of::part_of(j)], table);
       const auto row = reader.read(words, j);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
     }
   };
   struct NoInput {
     template <class Role>
-    LPMM_DEVICE void load(const Role&, std::int64_t, int, int) {}
+    LPMM_DEVICE void load(const Role&, std::uint32_t, int, int) {}
     template <class Role>
     LPMM_DEVICE void read(const Role&, const float*, int, float (&x)[kColumns]) const {
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = 0.0F;
@@ -233,8 +224,8 @@ class UnitUpdate {
     p_.restart();
     m_.restart();
     v_.restart();
-    const typename P::Writer p_writer(bf16_to_float(p_.next[0]));
-    const typename V::Writer v_writer(bf16_to_float(v_.next[0]));
+    const typename P::Writer p_writer(p_.next[0]);
+    const typename V::Writer v_writer(v_.next[0]);
     Inputs in;
     LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
       const int pair = n / 2, j = pair + n % 2 * kPairs;
@@ -266,7 +257,7 @@ class UnitUpdate {
     }
     p_.finish(p, j);
     const auto stored = p_.encode(p_writer, p, j);
-    const typename P::Reader p_reader(bf16_to_float(p_.next[0]), nullptr);
+    const typename P::Reader p_reader(p_.next[0], nullptr);
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
       if constexpr (kFeedback) rule_.feed_back(Num(p[i] - p_reader.value(stored, i)), x[i]);
       m[i] = x[i][Role::kMomentum].v;
@@ -295,36 +286,29 @@ class UnitUpdate {
     const StepMode mode =
         of_column(kMode(P::kIsAtOnce), kMode(M::kIsAtOnce), kMode(M::kIsAtOnce), kMode(V::kIsAtOnce));
     next_of_column_ = next_step(limit, mode, of_column(p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]),
-                                of_column(p_.step[0], m_.step[0], m_.step[kLast], v_.step[0]));
+                                step_of_column_);
     const int first = lane_ - column_;
     const auto of_role = [&](int column) {
-      return static_cast<std::uint16_t>(value_of_lane(std::uint32_t{next_of_column_}, first + column));
+      return bf16_to_float(
+          static_cast<std::uint16_t>(value_of_lane(std::uint32_t{next_of_column_}, first + column)));
     };
-    const std::uint16_t p_next = of_role(0);
-    bool moves = p_next != p_.next[0];
+    const float p_next = of_role(0);
+    bool moves = !same(p_next, p_.next[0]);
     p_.next[0] = p_next;
     m_.next[0] = of_role(2);
     if constexpr (M::kParts == 2) m_.next[1] = of_role(1);
     if constexpr (V::kIsThere) {
-      const std::uint16_t v_next = of_role(3);
-      moves = moves || (V::kIsAtOnce && v_next != v_.next[0]);
+      const float v_next = of_role(3);
+      moves = moves || (V::kIsAtOnce && !same(v_next, v_.next[0]));
       v_.next[0] = v_next;
     }
     return moves;
   }
   LPMM_DEVICE bool is_fine() const {
-    std::uint16_t most_step = p_.step[0];
-    const auto raise = [&](std::uint16_t step) { most_step = step > most_step ? step : most_step; };
-    raise(a_.step[0]);
-    raise(v_.step[0]);
-    raise(p_.next[0]);
     std::uint32_t most = float_bits(p_.most[0]);
-    LPMM_UNROLL for (int part = 0; part < M::kParts; ++part) {
-      raise(m_.step[part]);
-      most = float_bits(m_.most[part]) > most ? float_bits(m_.most[part]) : most;
-    }
+    LPMM_UNROLL for (const float part : m_.most) most = float_bits(part) > most ? float_bits(part) : most;
     most = float_bits(v_.most[0]) > most ? float_bits(v_.most[0]) : most;
-    return most_step <= kMostStep && is_storable(most);
+    return has_fine_steps_ && p_.next[0] <= kMostStep && is_storable(most);
   }
 
   LPMM_DEVICE void store() {
@@ -335,28 +319,29 @@ class UnitUpdate {
     // Each column writes the step of its role; that of the accumulator empties it.
     const bool is_second = M::kParts == 2 && column_ == 1;
     if (!is_second && !of_column(true, true, A::kIsThere, V::kIsThere)) return;
-    const int groups = of_column(P::kGroups, M::kGroups, A::kGroups, V::kGroups);
+    const std::uint32_t groups = of_column(P::kGroups, M::kGroups, A::kGroups, V::kGroups);
     if (group_ % groups != 0) return;
     std::uint16_t* steps = at.of[is_second ? static_cast<int>(Role::kMomentum) : column_].steps;
     const bool is_of_parts = M::kParts == 2 && (column_ == 1 || column_ == 2);
-    const std::int64_t block = is_of_parts ? 2 * group_ + (is_second ? 1 : 0) : group_ / groups;
+    const std::uint32_t block = is_of_parts ? 2 * group_ + (is_second ? 1 : 0) : group_ / groups;
     steps[block] = A::kIsThere && column_ == 1 ? std::uint16_t{0} : next_of_column_;
   }
 
   const cuda::UpdateJob<R>& job_;
   const R rule_;
-  std::int64_t group_;
+  std::uint32_t group_;
   const int lane_, column_;
   const float* tables_;
   RoleState<P> p_;
   RoleState<A> a_;
   RoleState<M> m_;
   RoleState<V> v_;
-  std::uint16_t next_of_column_ = 0;
+  std::uint16_t step_of_column_ = 0, next_of_column_ = 0;
+  bool has_fine_steps_ = true;
 };
 
 template <class R, int kSet, bool kFeedback, bool kUsual>
-__global__ void __launch_bounds__(kFusedThreads, 4)
+__global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, kUsual>::kBlocks)
     update_units(UpdateTable<R> table, std::uint32_t first, std::uint32_t end) {
   using Update = UnitUpdate<R, kSet, kFeedback, kUsual>;
   auto* const tables = static_cast<float*>(dynamic_shared());
@@ -367,9 +352,9 @@ __global__ void __launch_bounds__(kFusedThreads, 4)
   if (unit >= end) return;  // all lanes
   const int tensor = tensor_of(table, unit, lane);
   const cuda::UpdateJob<R>& job = table.jobs[tensor];
-  const std::int64_t of_tensor = unit - table.first_units[tensor];
-  const bool is_whole = (of_tensor + 1) * kUnit <= job.end;
-  if (is_whole && Update(job, of_tensor * kUnitGroups, lane, tables).run()) return;
+  const std::uint32_t of_tensor = unit - table.first_units[tensor];
+  const bool is_whole = (std::int64_t{of_tensor} + 1) * kUnit <= job.end;
+  if (is_whole && Update(job, of_tensor * std::uint32_t{kUnitGroups}, lane, tables).run()) return;
   if (lane == 0) table.left[1 + add_to(table.left, 1)] = unit;
 }
 
