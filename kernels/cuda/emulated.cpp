@@ -2,6 +2,7 @@
 #include "kernels/cuda/emulated.h"
 
 #include "kernels/cuda/fused.cu"
+#include "kernels/cuda/fused_fold.cu"
 #include "kernels/cuda/update.cu"
 
 namespace lpmm::kernels {

@@ -1,6 +1,9 @@
 // The fast folds and reads. Compiled by nvcc, and by the host's compiler for the emulated device.
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
+#include <type_traits>
+#include <utility>
 
 #include "kernels/cuda/fused.h"
 #include "kernels/cuda/fused_fold.h"
@@ -11,8 +14,12 @@ namespace {
 // What presets fold into and read most, once each: parameters, accumulators, a momentum with gradients.
 inline constexpr Codec kFolded[] = {fused::packed(Map::kLinear, 8), fused::packed(Map::kSoftsign, 4),
                                     fused::packed(Map::kSoftsign, 3), fused::packed(Map::kLinear, 5, 64)};
-inline constexpr Codec kRead[] = {fused::packed(Map::kLinear, 12, 256), kFolded[0],
-                                  fused::packed(Map::kLinear, 7), kFolded[1], kFolded[2], kFolded[3]};
+inline constexpr Codec kRead[] = {fused::packed(Map::kLinear, 12, 256),
+                                  kFolded[0],
+                                  fused::packed(Map::kLinear, 7),
+                                  kFolded[1],
+                                  kFolded[2],
+                                  kFolded[3]};
 
 template <int kN, class Body>
 void each_number(const Body& body) {
@@ -24,6 +31,46 @@ void each_number(const Body& body) {
 
 bool is_aligned(const void* pointer, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
+}
+
+__global__ void begin_fold(std::uint32_t* left, bool* finite) {
+  *left = 0;
+  if (finite != nullptr) *finite = true;
+}
+
+// The units that are left, by all threads of a block.
+__global__ void fold_left(FoldUnits fold, std::uint32_t blocks) {
+  auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const cuda::SumsJob<cuda::FoldedTerms> sums = {{fold.job}, fold.job.first, fold.job.end, fold.sums};
+  for (std::uint32_t i = blockIdx.x; i < fold.left[0]; i += blocks) {
+    const std::uint32_t unit = fold.left[1 + i];
+    for (int phase = 0; fold.sums != nullptr && phase < cuda::kSumPhases; ++phase) {
+      run_phase(phase, sums, unit, thread, threads, shared);
+      __syncthreads();
+    }
+    for (int phase = 0; phase < cuda::kPhases; ++phase) {
+      run_phase(phase, fold.job, unit, thread, threads, shared);
+      __syncthreads();
+    }
+  }
+}
+
+// Each block a subtree of the tree over `count` sums.
+inline constexpr int kSumsOfBlock = 1024;
+__global__ void sum_subtrees(const double* sums, std::int64_t count, double* to) {
+  auto* const shared = static_cast<double*>(dynamic_shared());
+  const std::int64_t first = std::int64_t{blockIdx.x} * kSumsOfBlock;
+  const int here = count - first < kSumsOfBlock ? static_cast<int>(count - first) : kSumsOfBlock;
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (int i = thread; i < here; i += threads) shared[i] = sums[first + i];
+  __syncthreads();
+  for (int width = 1; width < here; width *= 2) {
+    for (int i = 2 * width * thread; i + width < here; i += 2 * width * threads)
+      shared[i] += shared[i + width];
+    __syncthreads();
+  }
+  if (thread == 0) to[blockIdx.x] = shared[0];
 }
 
 using FoldKernel = void (*)(FoldUnits, std::uint32_t);
@@ -56,7 +103,8 @@ void sum_pieces(const double* sums, std::int64_t count, double* room, double* to
   while (true) {
     const std::int64_t blocks = (count + kSumsOfBlock - 1) / kSumsOfBlock;
     double* const level = blocks == 1 ? to : room;
-    launch(sum_subtrees, blocks, kThreads, std::int64_t{kSumsOfBlock * sizeof(double)}, stream, sums, count, level);
+    launch(sum_subtrees, blocks, kThreads, std::int64_t{kSumsOfBlock * sizeof(double)}, stream, sums, count,
+           level);
     if (blocks == 1) return;
     sums = level;
     room = level + blocks;
@@ -70,8 +118,8 @@ bool read(const RoleView& src, std::int64_t first, std::int64_t count, To* dst, 
   if (kernel == nullptr || first % kGroup != 0 || !is_aligned(dst, kColumns * sizeof(To))) return false;
   constexpr std::int64_t kGroupsOfBlock = kFusedThreads / kColumns;
   const ReadArgs args = {cuda::make_slot(src, device_table, {}), first, first + count};
-  launch(kernel, (groups_of(count) + kGroupsOfBlock - 1) / kGroupsOfBlock, kFusedThreads, kTableBytes, stream, args,
-         dst);
+  launch(kernel, (groups_of(count) + kGroupsOfBlock - 1) / kGroupsOfBlock, kFusedThreads, kTableBytes, stream,
+         args, dst);
   return true;
 }
 
@@ -90,17 +138,17 @@ bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, c
   const std::int64_t sums = wants_sum ? units + units / (kSumsOfBlock - 1) + 2 : 0;
   StreamMemory room(8 * sums + 4 * (1 + units), stream);
   auto* const of_pieces = static_cast<double*>(room.data());
-  const FoldUnits fold = {cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite,
-                                          device_table),
-                          wants_sum ? of_pieces : nullptr, reinterpret_cast<std::uint32_t*>(of_pieces + sums)};
+  const FoldUnits fold = {
+      cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table),
+      wants_sum ? of_pieces : nullptr, reinterpret_cast<std::uint32_t*>(of_pieces + sums)};
   launch(begin_fold, 1, 1, 0, stream, fold.left, finite);
   constexpr std::int64_t kUnitsOfBlock = kFusedThreads / kWarp;
   launch(kernel, (units + kUnitsOfBlock - 1) / kUnitsOfBlock, kFusedThreads, kTableBytes, stream, fold,
          static_cast<std::uint32_t>(units));
   constexpr std::int64_t kMostBlocksOfLeft = 256;
   const auto blocks = static_cast<std::uint32_t>(std::min(units, kMostBlocksOfLeft));
-  const std::int64_t shared = 4 * std::max(cuda::shared_words(fold.job),
-                                           cuda::shared_words(cuda::make_folded_sum(fold.job)));
+  const std::int64_t shared =
+      4 * std::max(cuda::shared_words(fold.job), cuda::shared_words(cuda::make_folded_sum(fold.job)));
   launch(fold_left, blocks, kThreads, shared, stream, fold, blocks);
   if (wants_sum) sum_pieces(of_pieces, units, of_pieces + units, &result->square_sum, stream);
   return true;

@@ -91,7 +91,7 @@ class UnitFold {
     }
     words.store(slot_.codes, group_, column_);
     if (column_ != 0 || group_ % Of::kGroups != 0) return;
-    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) *step_of(part) = next[part];
+    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) * step_of(part) = next[part];
   }
 
   // In the order of kernels/sums.h: rows, the tree of lanes, the tree of groups.
@@ -101,11 +101,12 @@ class UnitFold {
       const auto x = static_cast<double>(values_[e]);
       lanes[e % kColumns] = std::fma(x, x, lanes[e % kColumns]);  // the product is exact
     }
-    for (const int distance : {2, 1}) {
+    LPMM_UNROLL for (int distance = kColumns / 2; distance > 0; distance /= 2) {
       LPMM_UNROLL for (double& lane : lanes) lane += value_across(lane, distance);
     }
     double sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
-    for (int distance = kColumns; distance < kWarp; distance *= 2) sum += value_across(sum, distance);
+    LPMM_UNROLL for (int distance = kColumns; distance < kWarp; distance *= 2) sum +=
+        value_across(sum, distance);
     return sum;
   }
 
@@ -130,46 +131,6 @@ __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold, std:
   const bool is_whole = fold.job.first + (std::int64_t{unit} + 1) * kUnit <= fold.job.end;
   if (is_whole && UnitFold<Of, kWantsSum>(fold, unit, lane).run(fold, unit, table)) return;
   if (lane == 0) fold.left[1 + add_to(fold.left, 1)] = unit;
-}
-
-__global__ void begin_fold(std::uint32_t* left, bool* finite) {
-  *left = 0;
-  if (finite != nullptr) *finite = true;
-}
-
-// The units that are left, by all threads of a block.
-__global__ void fold_left(FoldUnits fold, std::uint32_t blocks) {
-  auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  cuda::SumsJob<cuda::FoldedTerms> sums = cuda::make_folded_sum(fold.job);
-  sums.sums = fold.sums;
-  for (std::uint32_t i = blockIdx.x; i < fold.left[0]; i += blocks) {
-    const std::uint32_t unit = fold.left[1 + i];
-    for (int phase = 0; fold.sums != nullptr && phase < cuda::kSumPhases; ++phase) {
-      run_phase(phase, sums, unit, thread, threads, shared);
-      __syncthreads();
-    }
-    for (int phase = 0; phase < cuda::kPhases; ++phase) {
-      run_phase(phase, fold.job, unit, thread, threads, shared);
-      __syncthreads();
-    }
-  }
-}
-
-// Each block a subtree of the tree over `count` sums.
-inline constexpr int kSumsOfBlock = 1024;
-__global__ void sum_subtrees(const double* sums, std::int64_t count, double* to) {
-  auto* const shared = static_cast<double*>(dynamic_shared());
-  const std::int64_t first = std::int64_t{blockIdx.x} * kSumsOfBlock;
-  const int here = count - first < kSumsOfBlock ? static_cast<int>(count - first) : kSumsOfBlock;
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  for (int i = thread; i < here; i += threads) shared[i] = sums[first + i];
-  __syncthreads();
-  for (int width = 1; width < here; width *= 2) {
-    for (int i = 2 * width * thread; i + width < here; i += 2 * width * threads) shared[i] += shared[i + width];
-    __syncthreads();
-  }
-  if (thread == 0) to[blockIdx.x] = shared[0];
 }
 
 // ---- reads -----------------------------------------------------------------------------------------------
@@ -202,7 +163,8 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
     if (thread < kSoftEntries) table[thread] = softsign_value(thread, Of::kBits);
     __syncthreads();
   }
-  const std::int64_t from = std::int64_t{blockIdx.x * (blockDim.x / kColumns) + threadIdx.x / kColumns} * kGroup;
+  const std::int64_t from =
+      std::int64_t{blockIdx.x * (blockDim.x / kColumns) + threadIdx.x / kColumns} * kGroup;
   const std::int64_t rest = args.end - args.first - from;
   if (rest <= 0) return;
   const auto group = static_cast<std::uint32_t>((args.first + from) / kGroup);

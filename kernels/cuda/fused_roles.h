@@ -161,7 +161,8 @@ struct Decoder<Coding::kSoftsign, kBits> {
   LPMM_DEVICE static Row read(const Words<kBits>& words, int j) { return words.row(j) << 2; }
   LPMM_DEVICE float value(Row places, int i) const {
     const std::uint32_t place = cuda::permute_bytes(places, 0, 0x4440U | static_cast<std::uint32_t>(i));
-    return *reinterpret_cast<const float*>(reinterpret_cast<const char*>(table) + place) * step;
+    const float entry = *reinterpret_cast<const float*>(reinterpret_cast<const char*>(table) + place);
+    return cuda::multiply_add(entry, step, 0.0F);  // of a step of 0 that makes no -0
   }
 };
 

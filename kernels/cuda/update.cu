@@ -207,10 +207,12 @@ void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const f
 }
 
 void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream) {
+  if (fast::decode(src, first, count, dst, stream)) return;
   for_each_element(count, DecodeTo{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
 void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst,
                  Stream stream) {
+  if (fast::decode_bf16(src, first, count, dst, stream)) return;
   for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
 void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
@@ -222,6 +224,7 @@ void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* ro
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
           const FoldArgs& args, FoldResult* result, Stream stream) {
   if (args.stats != nullptr) throw std::logic_error("CUDA: a fold counts no changes");
+  if (fast::fold(accumulator, first, count, contribution, args, result, stream)) return;
   bool* finite = result == nullptr ? nullptr : &result->finite;
   begin(finite, stream);
   const FoldJob job =
