@@ -58,6 +58,7 @@ std::unique_ptr<Device> make_emulated_cuda(int threads) {
 #undef LPMM_CUDA_NAMESPACE
 #undef LPMM_DEVICE
 #undef LPMM_UNROLL
+#undef LPMM_ROLLED
 #undef __global__
 #undef __launch_bounds__
 #undef __syncthreads

@@ -19,6 +19,7 @@ struct FoldUnits {
   cuda::FoldJob job;
   double* sums;         // of each piece; null: not wanted
   std::uint32_t* left;  // how many units are left, then which
+  Given given = {};
 };
 
 template <class Of, bool kWantsSum>
@@ -31,8 +32,8 @@ class UnitFold {
         column_(lane % kColumns) {}
 
   // False: nothing was written.
-  LPMM_DEVICE bool run(const FoldUnits& fold, std::uint32_t unit, const float* table) {
-    add(fold, table);
+  LPMM_DEVICE bool run(const FoldUnits& fold, std::uint32_t unit, const Given& given) {
+    add(fold, given);
     bool is_fine = true;
     std::uint16_t next[Of::kParts];
     LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
@@ -44,7 +45,7 @@ class UnitFold {
       is_fine = is_fine && is_storable(float_bits(most)) && bf16_to_float(step_[part]) <= kMostStep;
     }
     if (lanes_where(!is_fine) != 0) return false;
-    store(next);
+    store(next, given);
     if constexpr (kWantsSum) {
       const double sum = sum_of_unit();
       if (column_ == 0 && group_ % kUnitGroups == 0) fold.sums[unit] = sum;
@@ -57,14 +58,14 @@ class UnitFold {
     return global(slot_.steps) + (group_ * Of::kParts / Of::kGroups + static_cast<unsigned>(part));
   }
 
-  LPMM_DEVICE void add(const FoldUnits& fold, const float* table) {
+  LPMM_DEVICE void add(const FoldUnits& fold, const Given& given) {
     const std::int64_t first = std::int64_t{group_} * kGroup + kColumns * column_ - fold.job.first;
     const auto* contribution = global(fold.job.contribution) + first;
     Words<Of::kBits> words;
     LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(slot_.codes, group_, column_, pair);
     LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) step_[part] = *step_of(part);
     LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-      const typename Of::Reader reader(bf16_to_float(step_[Of::part_of(j)]), table);
+      const typename Of::Reader reader(bf16_to_float(step_[Of::part_of(j)]), given);
       const auto row = reader.read(words, j);
       const auto addend = *reinterpret_cast<const FourFloats*>(contribution + kSumLanes * j);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
@@ -76,11 +77,12 @@ class UnitFold {
     }
   }
 
-  LPMM_DEVICE void store(const std::uint16_t (&next)[Of::kParts]) {
+  LPMM_DEVICE void store(const std::uint16_t (&next)[Of::kParts], const Given& given) {
     const NoiseLine line = noise_line(slot_.noise, group_);
     const ThreadLine draws = {line.slope,
                               line.start + line.slope * static_cast<std::uint32_t>(kColumns * column_)};
-    const typename Of::Writer first(bf16_to_float(next[0])), last(bf16_to_float(next[Of::kParts - 1]));
+    const typename Of::Writer first(bf16_to_float(next[0]), given),
+        last(bf16_to_float(next[Of::kParts - 1]), given);
     Words<Of::kBits> words;
     LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
       std::uint32_t places[kColumns];
@@ -128,8 +130,10 @@ __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold, std:
   }
   const std::uint32_t unit = blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
   if (unit >= units) return;  // all lanes
+  Given given = fold.given;
+  given.table = table;
   const bool is_whole = fold.job.first + (std::int64_t{unit} + 1) * kUnit <= fold.job.end;
-  if (is_whole && UnitFold<Of, kWantsSum>(fold, unit, lane).run(fold, unit, table)) return;
+  if (is_whole && UnitFold<Of, kWantsSum>(fold, unit, lane).run(fold, unit, given)) return;
   if (lane == 0) fold.left[1 + add_to(fold.left, 1)] = unit;
 }
 
@@ -152,6 +156,7 @@ LPMM_DEVICE void write_one(float x, std::uint16_t* to) {
 struct ReadArgs {
   cuda::Slot slot;
   std::int64_t first, end;
+  Given given = {};
 };
 
 // A thread for each column of a group from `first` on, which is a group's first.
@@ -177,7 +182,7 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
   }
   To* const to = global(dst) + from + kColumns * column;
   if (rest < kGroup || most_step > kMostStep) {
-    for (int e = 0; e < kRows * kColumns; ++e) {
+    LPMM_ROLLED for (int e = 0; e < kRows * kColumns; ++e) {
       const int at = kSumLanes * (e / kColumns) + e % kColumns;
       if (kColumns * column + at < rest) {
         write_one(load_value(args.slot, args.first + from + kColumns * column + at), to + at);
@@ -185,10 +190,12 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
     }
     return;
   }
+  Given given = args.given;
+  given.table = table;
   Words<Of::kBits> words;
   LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(args.slot.codes, group, column, pair);
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-    const typename Of::Reader reader(step[Of::part_of(j)], table);
+    const typename Of::Reader reader(step[Of::part_of(j)], given);
     const auto row = reader.read(words, j);
     float x[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);

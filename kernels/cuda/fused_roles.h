@@ -89,6 +89,13 @@ struct ThreadLine {
 inline constexpr float kMostStep = 0x1p96F;
 
 // ---- values of codes -------------------------------------------------------------------------------------
+// Constants in bytes, and a table where a format has one. They come as a kernel's parameters: registers hold
+// what the compiler does not know, and instructions would load what it knows, each time.
+struct Given {
+  std::uint32_t at_2_15 = 0x47000000U, at_2_23 = 0x4B000000U;  // the bits of 2^15 and 2^23
+  const float* table = nullptr;
+};
+
 // read(words, j) makes a row, value(row, i) the value of its element i, given the step of the block. A code
 // is put under the exponent of a power of two that is taken off again, exactly, in the product with the step.
 template <Coding kCoding, int kBits>
@@ -102,11 +109,15 @@ struct Decoder<Coding::kLinear, kBits> {
   static constexpr std::uint32_t kSign = (1U << ((kBits - 1) % 8)) * kEachByte;
   static constexpr float kAbove = kIsWide ? 0x1p23F : 0x1p15F;
   float step, above;
+  std::uint32_t exponent;
   struct Row {
     std::uint32_t low, high;
   };
 
-  LPMM_DEVICE Decoder(float s, const float*) : step(s), above(-(kAbove + (1 << (kBits - 1))) * s) {}
+  LPMM_DEVICE Decoder(float s, const Given& given)
+      : step(s),
+        above(-(kAbove + (1 << (kBits - 1))) * s),
+        exponent(kIsWide ? given.at_2_23 : given.at_2_15) {}
   LPMM_DEVICE static Row row_of(std::uint32_t low, std::uint32_t high) {
     if constexpr (!kIsWide) return {low ^ kSign, 0};
     high ^= kSign;
@@ -120,10 +131,9 @@ struct Decoder<Coding::kLinear, kBits> {
   LPMM_DEVICE float value(const Row& row, int i) const {
     std::uint32_t bits = 0;
     if constexpr (kIsWide) {
-      bits =
-          cuda::permute_bytes(i < 2 ? row.low : row.high, float_bits(kAbove), i % 2 == 0 ? 0x7410 : 0x7432);
+      bits = cuda::permute_bytes(i < 2 ? row.low : row.high, exponent, i % 2 == 0 ? 0x7410 : 0x7432);
     } else {
-      bits = cuda::permute_bytes(row.low, float_bits(kAbove), 0x7604U | static_cast<std::uint32_t>(i) << 4);
+      bits = cuda::permute_bytes(row.low, exponent, 0x7604U | static_cast<std::uint32_t>(i) << 4);
     }
     return cuda::multiply_add(bits_float(bits), step, above);
   }
@@ -132,12 +142,13 @@ struct Decoder<Coding::kLinear, kBits> {
 template <int kBits>
 struct Decoder<Coding::kSquareRoot, kBits> {
   float unit;
+  std::uint32_t exponent;
   using Row = std::uint32_t;
-  LPMM_DEVICE Decoder(float s, const float*) : unit(s * (1.0F / (1 << (2 * kBits)))) {}
+  LPMM_DEVICE Decoder(float s, const Given& given)
+      : unit(s * (1.0F / (1 << (2 * kBits)))), exponent(given.at_2_23) {}
   LPMM_DEVICE static Row read(const Words<kBits>& words, int j) { return words.row(j); }
   LPMM_DEVICE float value(Row row, int i) const {
-    const std::uint32_t bits =
-        cuda::permute_bytes(row, float_bits(0x1p23F), 0x7650U | static_cast<std::uint32_t>(i));
+    const std::uint32_t bits = cuda::permute_bytes(row, exponent, 0x7650U | static_cast<std::uint32_t>(i));
     const float k = bits_float(bits) - (0x1p23F - 1.0F);
     return k * k * unit;
   }
@@ -157,7 +168,7 @@ struct Decoder<Coding::kSoftsign, kBits> {
   float step;
   const float* table;
   using Row = std::uint32_t;
-  LPMM_DEVICE Decoder(float s, const float* t) : step(s), table(t) {}
+  LPMM_DEVICE Decoder(float s, const Given& given) : step(s), table(given.table) {}
   LPMM_DEVICE static Row read(const Words<kBits>& words, int j) { return words.row(j) << 2; }
   LPMM_DEVICE float value(Row places, int i) const {
     const std::uint32_t place = cuda::permute_bytes(places, 0, 0x4440U | static_cast<std::uint32_t>(i));
@@ -176,14 +187,14 @@ LPMM_DEVICE float divisor(float step) {
 // the block, 0 included: of zeros that makes codes of 0. What lies above a code in the byte is not defined.
 template <Coding kCoding, int kBits>
 struct Encoder {
-  LPMM_DEVICE explicit Encoder(float) {}
+  LPMM_DEVICE Encoder(float, const Given&) {}
 };
 
 template <int kBits>
 struct Encoder<Coding::kLinear, kBits> {
   static constexpr int kAt = 2;
   float part, inverse;  // 2^-16 of a step
-  LPMM_DEVICE explicit Encoder(float step)
+  LPMM_DEVICE Encoder(float step, const Given&)
       : part(step * 0x1p-16F), inverse(cuda::exact_reciprocal(divisor(step) * 0x1p-16F)) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float q = x * inverse;
@@ -198,19 +209,21 @@ struct Encoder<Coding::kSquareRoot, kBits> {
   static constexpr int kAt = 0;
   static constexpr float kUnit = 1.0F / (1 << (2 * kBits));
   float unit, inverse_root;
-  LPMM_DEVICE explicit Encoder(float step)
+  std::uint32_t exponent;
+  LPMM_DEVICE Encoder(float step, const Given& given)
       : unit(step * kUnit),
-        inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kUnit))) {}
+        inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kUnit))),
+        exponent(given.at_2_23) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float above = cuda::floor_above_2_23(cuda::exact_root(x) * inverse_root);
     const float k = above - 0x1p23F, upper = above - (0x1p23F - 1.0F);
     const float rest = cuda::multiply_add(upper * upper, unit, -x);
     // draw + 1/2
-    const float drawn = bits_float(cuda::permute_bytes(draw, float_bits(0x1p23F), 0x7432)) - (0x1p23F - 0.5F);
+    const float drawn = bits_float(cuda::permute_bytes(draw, exponent, 0x7432)) - (0x1p23F - 0.5F);
     const float u = drawn * unit;
     const bool is_below = u * cuda::multiply_add(k, 0x1p-15F, 0x1p-16F) < rest;
     const std::uint32_t code = float_bits(above) - (is_below ? 1U : 0U);
-    return code > float_bits(0x1p23F) ? code : float_bits(0x1p23F);
+    return code > exponent ? code : exponent;
   }
 };
 
@@ -222,7 +235,7 @@ struct Encoder<Coding::kSoftsign, kBits> {
   static constexpr int kLimit = (1 << (kBits - 1)) - 1;
   static constexpr float kToInt = 0x1.8p23F;  // a sum with it is an integer in the low bits
   float inverse;
-  LPMM_DEVICE explicit Encoder(float step) : inverse(cuda::exact_reciprocal(divisor(step))) {}
+  LPMM_DEVICE Encoder(float step, const Given&) : inverse(cuda::exact_reciprocal(divisor(step))) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float y = fabsf(x) * inverse;
     float parts = 0;

@@ -16,6 +16,7 @@ struct UpdateTable {
   const std::uint32_t* first_units;  // of each tensor
   std::int32_t tensors, stride;      // a power of 32; 32 of it are all tensors
   std::uint32_t* left;               // how many units are left, then which
+  Given given = {};
 };
 
 // The tensor of a unit, found by all lanes at once.
@@ -101,9 +102,9 @@ struct RoleState {
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) places[i] = writer.place(x[i], line(j, i));
     return set_row<Of::kCoding>(words, j, places);
   }
-  LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column) {
+  LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column, const Given& given) {
     if constexpr (!Of::kIsAtOnce) {
-      const typename Of::Writer first(next[0]), last(next[Of::kParts - 1]);
+      const typename Of::Writer first(next[0], given), last(next[Of::kParts - 1], given);
       LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
         float x[kColumns];
         LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = values[kColumns * j + i];
@@ -141,13 +142,13 @@ class UnitUpdate {
     }
   }
 
-  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const float* tables)
+  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const Given& given)
       : job_(job),
         rule_(known<kUsual>(job.rule)),
         group_(group + static_cast<std::uint32_t>(lane / kColumns)),
         lane_(lane),
         column_(lane % kColumns),
-        tables_(tables) {}
+        given_(given) {}
 
   // False: nothing was written.
   LPMM_DEVICE bool run() {
@@ -196,8 +197,8 @@ class UnitUpdate {
     LPMM_DEVICE void load(const RoleState<Of>& role, std::uint32_t group, int column, int pair) {
       words.load(role.codes, group, column, pair);
     }
-    LPMM_DEVICE void read(const RoleState<Of>& role, const float* table, int j, float (&x)[kColumns]) const {
-      const typename Of::Reader reader(role.step[Of::part_of(j)], table);
+    LPMM_DEVICE void read(const RoleState<Of>& role, const Given& given, int j, float (&x)[kColumns]) const {
+      const typename Of::Reader reader(role.step[Of::part_of(j)], given);
       const auto row = reader.read(words, j);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
     }
@@ -206,7 +207,7 @@ class UnitUpdate {
     template <class Role>
     LPMM_DEVICE void load(const Role&, std::uint32_t, int, int) {}
     template <class Role>
-    LPMM_DEVICE void read(const Role&, const float*, int, float (&x)[kColumns]) const {
+    LPMM_DEVICE void read(const Role&, const Given&, int, float (&x)[kColumns]) const {
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = 0.0F;
     }
   };
@@ -224,8 +225,8 @@ class UnitUpdate {
     p_.restart();
     m_.restart();
     v_.restart();
-    const typename P::Writer p_writer(p_.next[0]);
-    const typename V::Writer v_writer(v_.next[0]);
+    const typename P::Writer p_writer(p_.next[0], given_);
+    const typename V::Writer v_writer(v_.next[0], given_);
     Inputs in;
     LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
       const int pair = n / 2, j = pair + n % 2 * kPairs;
@@ -242,10 +243,12 @@ class UnitUpdate {
   LPMM_DEVICE void update_row(const Inputs& in, int j, cuda::OperandRange& range,
                               const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
     float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
-    in.p.read(p_, nullptr, j, p);
-    in.a.read(a_, tables_, j, a);
-    in.m.read(m_, tables_ + kSoftEntries, j, m);
-    in.v.read(v_, nullptr, j, v);
+    Given of_momentum = given_;
+    of_momentum.table = given_.table + kSoftEntries;
+    in.p.read(p_, given_, j, p);
+    in.a.read(a_, given_, j, a);
+    in.m.read(m_, of_momentum, j, m);
+    in.v.read(v_, given_, j, v);
     Elements<Num> x[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
       x[i][Role::kParameter] = Num(p[i], &range);
@@ -257,7 +260,7 @@ class UnitUpdate {
     }
     p_.finish(p, j);
     const auto stored = p_.encode(p_writer, p, j);
-    const typename P::Reader p_reader(p_.next[0], nullptr);
+    const typename P::Reader p_reader(p_.next[0], given_);
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
       if constexpr (kFeedback) rule_.feed_back(Num(p[i] - p_reader.value(stored, i)), x[i]);
       m[i] = x[i][Role::kMomentum].v;
@@ -313,9 +316,9 @@ class UnitUpdate {
 
   LPMM_DEVICE void store() {
     const RoleArray<cuda::Slot>& at = job_.roles.at;
-    p_.store(at[Role::kParameter].codes, group_, column_);
-    m_.store(at[Role::kMomentum].codes, group_, column_);
-    if constexpr (V::kIsThere) v_.store(at[Role::kVariance].codes, group_, column_);
+    p_.store(at[Role::kParameter].codes, group_, column_, given_);
+    m_.store(at[Role::kMomentum].codes, group_, column_, given_);
+    if constexpr (V::kIsThere) v_.store(at[Role::kVariance].codes, group_, column_, given_);
     // Each column writes the step of its role; that of the accumulator empties it.
     const bool is_second = M::kParts == 2 && column_ == 1;
     if (!is_second && !of_column(true, true, A::kIsThere, V::kIsThere)) return;
@@ -331,7 +334,7 @@ class UnitUpdate {
   const R rule_;
   std::uint32_t group_;
   const int lane_, column_;
-  const float* tables_;
+  const Given given_;
   RoleState<P> p_;
   RoleState<A> a_;
   RoleState<M> m_;
@@ -350,11 +353,13 @@ __global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, 
   if constexpr (Update::kTables != 0) __syncthreads();
   const std::uint32_t unit = first + blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
   if (unit >= end) return;  // all lanes
+  Given given = table.given;
+  given.table = tables;
   const int tensor = tensor_of(table, unit, lane);
   const cuda::UpdateJob<R>& job = table.jobs[tensor];
   const std::uint32_t of_tensor = unit - table.first_units[tensor];
   const bool is_whole = (std::int64_t{of_tensor} + 1) * kUnit <= job.end;
-  if (is_whole && Update(job, of_tensor * std::uint32_t{kUnitGroups}, lane, tables).run()) return;
+  if (is_whole && Update(job, of_tensor * std::uint32_t{kUnitGroups}, lane, given).run()) return;
   if (lane == 0) table.left[1 + add_to(table.left, 1)] = unit;
 }
 

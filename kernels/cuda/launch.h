@@ -18,11 +18,13 @@
 #define LPMM_CUDA_NAMESPACE cuda
 #define LPMM_DEVICE __device__ __forceinline__
 #define LPMM_UNROLL _Pragma("unroll")
+#define LPMM_ROLLED _Pragma("unroll 1")
 #else
 #include "kernels/cuda/fibers.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
 #define LPMM_DEVICE inline
 #define LPMM_UNROLL
+#define LPMM_ROLLED
 #define __global__
 #define __launch_bounds__(...)
 #define __syncthreads() Block::barrier()

@@ -116,7 +116,7 @@ void expect_codes_of_the_specification() {
   std::mt19937 random(kBits);
   std::int64_t wrong = 0;
   for (const float step : {0x1.02p-7F, 0x1.FEp-30F, 0x1p-100F, 1.0F, 0x1.76p80F}) {
-    const Encoder<coding_of(kMap), kBits> encoder(step);
+    const Encoder<coding_of(kMap), kBits> encoder(step, {});
     const float most = map_limit(kFormat) * step;
     const auto check = [&](float x) {
       if (!(std::fabs(x) <= most)) return;
@@ -162,7 +162,7 @@ TEST(CudaExact, CodesAreThoseOfTheSpecification) {
 
 // Every magnitude that a step of 1 holds, in strides; the draws matter less than the position.
 TEST(CudaExact, SoftsignPositionsAreThoseOfTheSpecification) {
-  const cuda_emulated::Encoder<Coding::kSoftsign, 4> encoder(1.0F);
+  const cuda_emulated::Encoder<Coding::kSoftsign, 4> encoder(1.0F, {});
   std::int64_t wrong = 0;
   for (std::uint32_t bits = 0; bits <= 0x3F800000U; bits += 257) {
     const std::uint32_t draw = bits * 0x9E3779B9U;
