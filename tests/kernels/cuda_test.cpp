@@ -9,10 +9,12 @@
 #include <functional>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <tuple>
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu/packed/fused.h"
 #include "kernels/cuda/fibers.h"
 #include "kernels/maps.h"
 #include "tests/kernels/every_rule.h"
@@ -230,6 +232,15 @@ std::vector<Case> cases() {
   };
 }
 
+// Those that the fast kernels are for (tests/kernels/cuda_fused_test.cpp has them on fibers).
+Case preset(const char* name, std::size_t set) {
+  const fused::Codecs& of = fused::kCodecs[set];
+  return {name, {of[Role::kParameter], of[Role::kAccumulator], of[Role::kMomentum], of[Role::kVariance]}};
+}
+std::vector<Case> presets() {
+  return {preset("lpmm", 2), preset("lpmm-compact", 3), preset("lpmm-min", 4), preset("lpmm-nano", 5)};
+}
+
 State make_state(const Case& c, std::int64_t elements, bool momentum, bool variance) {
   State s;
   s.roles[0] = Host(c.codecs[0], elements);
@@ -240,7 +251,7 @@ State make_state(const Case& c, std::int64_t elements, bool momentum, bool varia
 }
 
 // Encodes, folds twice, updates, three steps long, on both backends.
-void compare(const Backend& expected, const Backend& tested) {
+void compare(const Backend& expected, const Backend& tested, const std::vector<Case>& of) {
   const Sgd sgd{.learning_rate = 0.05F,
                 .momentum = 0.9F,
                 .coupled_decay = 1e-3F,
@@ -266,7 +277,7 @@ void compare(const Backend& expected, const Backend& tested) {
   accumulating.nesterov = 0;
   std::vector<Kind> kinds = {{sgd}, {plain}, {adam}, {fed_sgd}, {fed_adam}, {accumulating, true}};
   for (const Rule& rule : every_rule()) kinds.push_back({rule});
-  for (const Case& c : cases()) {
+  for (const Case& c : of) {
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
       for (const auto& [rule, in_momentum] : kinds) {
         const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
@@ -332,7 +343,7 @@ void compare_ranges_and_failures(const Backend& expected, const Backend& tested)
 
 TEST(CudaEmulated, BytesAreTheCpus) {
   CpuDevice device(1);
-  compare(backend_of(device), backend_of(*make_device("cuda-emulated", 1)));
+  compare(backend_of(device), backend_of(*make_device("cuda-emulated", 1)), cases());
 }
 TEST(CudaEmulated, RangesAndFailuresAreTheCpus) {
   CpuDevice device(1);
@@ -396,10 +407,47 @@ TEST(CudaEmulated, BlocksMeetAtBarriers) {
   }
 }
 
+// Lanes of a warp meet as often as they like, whatever other warps do.
+TEST(CudaEmulated, LanesMeet) {
+  constexpr unsigned kThreads = 96;
+  std::vector<std::uint64_t> sums(kThreads);
+  cuda_emulated::Block::run(
+      [&] {
+        const unsigned i = cuda_emulated::threadIdx.x, warp = i / 32;
+        for (unsigned turn = 0; turn <= 3 * warp; ++turn) {
+          const cuda_emulated::OfLanes& all = cuda_emulated::Block::meet(1000 * turn + i);
+          sums[i] += std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+        }
+        cuda_emulated::Block::barrier();
+        EXPECT_EQ(sums[i], sums[(i % 32 + 1) % 32 + 32 * warp]);
+      },
+      0, kThreads, 0);
+  for (unsigned i = 0; i < kThreads; ++i) {
+    const std::uint64_t turns = 3 * (i / 32) + 1, first = i / 32 * 32;
+    EXPECT_EQ(sums[i], turns * (32 * first + 31 * 16) + 32 * 1000 * (turns * (turns - 1) / 2)) << i;
+  }
+}
+// A lane that does not come is waited for in vain: on a device that is not defined.
+TEST(CudaEmulated, AMissingLaneIsNoticed) {
+  const auto but_one = [] {
+    if (cuda_emulated::threadIdx.x != 40) cuda_emulated::Block::meet(0);
+  };
+  EXPECT_THROW(cuda_emulated::Block::run(but_one, 0, 64, 0), std::logic_error);
+  const auto barrier_or_meeting = [] {
+    if (cuda_emulated::threadIdx.x == 3) {
+      cuda_emulated::Block::barrier();
+    } else {
+      cuda_emulated::Block::meet(0);
+    }
+  };
+  EXPECT_THROW(cuda_emulated::Block::run(barrier_or_meeting, 0, 64, 0), std::logic_error);
+}
+
 TEST(GpuTest, BytesAreTheCpus) {
   if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
   CpuDevice device(1);
-  compare(backend_of(device), gpu());
+  compare(backend_of(device), gpu(), cases());
+  compare(backend_of(device), gpu(), presets());
 }
 TEST(GpuTest, RangesAndFailuresAreTheCpus) {
   if (const char* why = cuda::unavailable()) GTEST_SKIP() << why;
