@@ -159,6 +159,15 @@ struct ReadArgs {
   Given given = {};
 };
 
+// Four elements of every 16, `rest` of all.
+template <class To>
+LPMM_DEVICE void read_slowly(const ReadArgs& args, std::int64_t from, std::int64_t rest, To* to) {
+  LPMM_ROLLED for (int e = 0; e < kRows * kColumns; ++e) {
+    const int at = kSumLanes * (e / kColumns) + e % kColumns;
+    if (at < rest) write_one(load_value(args.slot, args.first + from + at), to + at);
+  }
+}
+
 // A thread for each column of a group from `first` on, which is a group's first.
 template <class Of, class To>
 __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* dst) {
@@ -172,6 +181,9 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
       std::int64_t{blockIdx.x * (blockDim.x / kColumns) + threadIdx.x / kColumns} * kGroup;
   const std::int64_t rest = args.end - args.first - from;
   if (rest <= 0) return;
+  const std::int64_t at = from + kColumns * column;
+  // The steps of a group that ends early may not all be there.
+  if (rest < kGroup) return read_slowly(args, at, rest - kColumns * column, dst + at);
   const auto group = static_cast<std::uint32_t>((args.first + from) / kGroup);
   float step[Of::kParts];
   float most_step = 0;
@@ -180,16 +192,7 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
         global(args.slot.steps)[group * Of::kParts / Of::kGroups + static_cast<unsigned>(part)]);
     most_step = fmaxf(most_step, step[part]);
   }
-  To* const to = global(dst) + from + kColumns * column;
-  if (rest < kGroup || most_step > kMostStep) {
-    LPMM_ROLLED for (int e = 0; e < kRows * kColumns; ++e) {
-      const int at = kSumLanes * (e / kColumns) + e % kColumns;
-      if (kColumns * column + at < rest) {
-        write_one(load_value(args.slot, args.first + from + kColumns * column + at), to + at);
-      }
-    }
-    return;
-  }
+  if (most_step > kMostStep) return read_slowly(args, at, kGroup, dst + at);
   Given given = args.given;
   given.table = table;
   Words<Of::kBits> words;
@@ -199,7 +202,7 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
     const auto row = reader.read(words, j);
     float x[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
-    write_four(x, to + kSumLanes * j);
+    write_four(x, global(dst) + (at + kSumLanes * j));
   }
 }
 
