@@ -91,14 +91,16 @@ LPMM_HD std::uint16_t covering_step(float largest, float map_limit) {
 }
 
 // The step of a block of parameters or states whose largest magnitude is `largest`, given its old step.
-LPMM_HD std::uint16_t next_step(const Codec& c, float largest, std::uint16_t old_step) {
+LPMM_HD std::uint16_t next_step(float limit, StepMode mode, float largest, std::uint16_t old_step) {
   if (largest == 0.0F) return 0;
   if (largest > kMaxMagnitude) largest = kMaxMagnitude;
-  const float limit = map_limit(c.format);
-  if (c.step_mode == StepMode::kMoving) return covering_step(largest, limit);
+  if (mode == StepMode::kMoving) return covering_step(largest, limit);
   const float range = bf16_to_float(old_step) * limit;
   if (largest <= range && largest >= kStickySlack * range) return old_step;
   return covering_step(largest * kStickyRoom, limit);
+}
+LPMM_HD std::uint16_t next_step(const Codec& c, float largest, std::uint16_t old_step) {
+  return next_step(map_limit(c.format), c.step_mode, largest, old_step);
 }
 
 // The step of an accumulator block: chosen by the first fold (old_step 0), then only grown, to what covers

@@ -19,5 +19,8 @@ bool gpu_is_there() {
 BackendInfo gpu_backend() {
   return {.name = kGpu, .why_not = kWhy};
 }
+void update(std::span<const TensorUpdate>, Stream) {
+  refuse();
+}
 
 }  // namespace lpmm::kernels

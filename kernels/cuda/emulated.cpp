@@ -6,6 +6,7 @@
 #define __device__
 #define __launch_bounds__(...)
 #define LPMM_UNROLL
+#define LPMM_ROLLED
 
 #include "kernels/cuda/compute/attention.cu"
 #include "kernels/cuda/compute/attention_backward.cu"
@@ -16,6 +17,8 @@
 #include "kernels/cuda/compute/losses.cu"
 #include "kernels/cuda/compute/pooling.cu"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/fused.cu"
+#include "kernels/cuda/fused_fold.cu"
 // Before packed.cu, which calls what it defines.
 #include "kernels/cuda/update.cu"
 
@@ -66,3 +69,4 @@ std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, st
 #undef __device__
 #undef __launch_bounds__
 #undef LPMM_UNROLL
+#undef LPMM_ROLLED

@@ -2,6 +2,7 @@
 // in the namespace cuda_emulated; the same kernels, the same launches.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,23 +11,27 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/cuda.h"
 #include "kernels/maps.h"
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
 #define LPMM_CUDA_NAMESPACE cuda
-// Of a loop over an array that is to stay in registers.
+#define LPMM_DEVICE __device__ __forceinline__
+// Of a loop over an array that is to stay in registers; of one whose code would not fit.
 #define LPMM_UNROLL _Pragma("unroll")
+#define LPMM_ROLLED _Pragma("unroll 1")
 #else
 #include "kernels/cuda/fibers.h"
 #include "kernels/cuda/guarded.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
+#define LPMM_DEVICE inline
 #endif
+
+struct CUstream_st;  // the CUDA runtime's cudaStream_t is a pointer to it
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-using Stream = cuda::Stream;
+using Stream = CUstream_st*;  // null: the default stream
 
 inline constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;  // of a warp
 
@@ -37,6 +42,46 @@ inline constexpr int kThreads = 256, kWarp = 32;
 __device__ inline void* dynamic_shared() {
   extern __shared__ __align__(16) unsigned char memory[];
   return memory;
+}
+
+// Hides from the compiler what is known of a value, so that what is computed from it is not kept in registers
+// from one turn of a loop to the next.
+template <class T>
+LPMM_DEVICE void forget(T& value) {
+  if constexpr (sizeof(T) == 8) {
+    asm volatile("" : "+l"(value));
+  } else {
+    asm volatile("" : "+r"(value));
+  }
+}
+// Memory is read after this point only.
+LPMM_DEVICE void begin_reading() {
+  asm volatile("" ::: "memory");
+}
+// Tells the compiler that a pointer is one to global memory.
+template <class T>
+LPMM_DEVICE T* global(T* pointer) {
+  __builtin_assume(__isGlobal(pointer));
+  return pointer;
+}
+
+// What lanes of a warp tell one another; all of them are there.
+template <class T>
+LPMM_DEVICE T value_of_lane(T value, int lane) {
+  return __shfl_sync(kAllLanes, value, lane);
+}
+template <class T>
+LPMM_DEVICE T value_across(T value, int distance) {  // of lane ^ distance
+  return __shfl_xor_sync(kAllLanes, value, distance);
+}
+LPMM_DEVICE std::uint32_t lanes_where(bool condition) {
+  return __ballot_sync(kAllLanes, condition);
+}
+LPMM_DEVICE int number_of(std::uint32_t lanes) {
+  return __popc(lanes);
+}
+LPMM_DEVICE std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {  // what it was before
+  return atomicAdd(sum, value);
 }
 
 inline void check(cudaError_t error, const char* what) {
@@ -88,11 +133,49 @@ class StreamMemory {
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream stream) {
   check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "clearing");
 }
+// The host may forget `from` at once.
+inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Stream stream) {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy");
+}
+MapTable device_table(Format format);  // kernels/cuda/update.cu
 #else
 inline constexpr int kThreads = 64;  // of a block: results do not depend on it
 
 inline void* dynamic_shared() {
   return Block::dynamic_shared();
+}
+
+template <class T>
+void forget(T&) {}
+inline void begin_reading() {}
+template <class T>
+T* global(T* pointer) {
+  return pointer;
+}
+template <class T>
+T value_of_lane(T value, int lane) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = Block::meet(bits)[static_cast<unsigned>(lane) % kWarp];
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T>
+T value_across(T value, int distance) {
+  return value_of_lane(value, static_cast<int>(threadIdx.x % kWarp) ^ distance);
+}
+inline std::uint32_t lanes_where(bool condition) {
+  const OfLanes& all = Block::meet(condition ? 1 : 0);
+  std::uint32_t lanes = 0;
+  for (int i = 0; i < kWarp; ++i) lanes |= static_cast<std::uint32_t>(all[static_cast<unsigned>(i)]) << i;
+  return lanes;
+}
+inline int number_of(std::uint32_t lanes) {
+  return std::popcount(lanes);
+}
+inline std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {
+  *sum += value;
+  return *sum - value;
 }
 
 template <class... Parameters>
@@ -129,6 +212,9 @@ class StreamMemory {
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream) {
   const Unguarded now;
   std::memset(memory, 0, static_cast<std::size_t>(bytes));
+}
+inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Stream) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 inline MapTable device_table(Format format) {
   return map_table(format);

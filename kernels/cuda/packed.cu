@@ -1,6 +1,9 @@
 // The kernels of packed memory as members of the device.
+#include <vector>
+
 #include "kernels/cuda/counted.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/update.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -33,13 +36,15 @@ void CudaDevice::clear(const RoleView& accumulator) {
   LPMM_CUDA_NAMESPACE::clear(accumulator, stream());
 }
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
+  std::vector<TensorUpdate> uncounted;
   for (const TensorUpdate& tensor : tensors) {
     if (tensor.args.stats != nullptr) {
       update_counted(*this, host_, tensor);
     } else {
-      LPMM_CUDA_NAMESPACE::update(tensor, stream());
+      uncounted.push_back(tensor);
     }
   }
+  if (!uncounted.empty()) LPMM_CUDA_NAMESPACE::update(uncounted, stream());
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <span>
 
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/fused.h"
 #include "kernels/cuda/sums_body.h"
+#include "kernels/cuda/update.h"
 #include "kernels/cuda/update_body.h"
 #include "kernels/maps.h"
 
@@ -59,12 +61,6 @@ const DeviceTable* tables_here() {
     address = static_cast<const DeviceTable*>(found);
   }
   return address;
-}
-MapTable device_table(Format format) {
-  const MapTable host = map_table(format);
-  if (host.values == nullptr) return {};
-  const DeviceTable* table = tables_here() + table_number(format);
-  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
 }
 #endif
 
@@ -161,34 +157,20 @@ void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, S
   run(job, stream);
 }
 
+void update_tensor(const TensorUpdate& tensor, Stream stream) {
+  if (tensor.args.stats != nullptr) throw std::logic_error("CUDA: an update counts no changes");
+  begin(tensor.storable, stream);
+  std::visit([&](const auto& rule) { update_rule(rule, tensor.args, tensor.storable, stream); }, tensor.rule);
+}
+
 }  // namespace
 
 #if defined(__CUDACC__)
-const char* unavailable() {
-  int devices = 0;
-  const cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error != cudaSuccess) return cudaGetErrorString(error);
-  return devices == 0 ? "no CUDA device" : nullptr;
-}
-
-void* allocate(std::int64_t bytes) {
-  void* memory = nullptr;
-  check(cudaMalloc(&memory, static_cast<std::size_t>(bytes)), "allocation");
-  check(cudaMemset(memory, 0, static_cast<std::size_t>(bytes)), "clearing");
-  return memory;
-}
-void release(void* memory) noexcept {
-  cudaFree(memory);
-}
-void upload(void* device, const void* host, std::int64_t bytes) {
-  check(cudaDeviceSynchronize(), "earlier work");
-  check(cudaMemcpy(device, host, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice),
-        "copy to the device");
-}
-void download(void* host, const void* device, std::int64_t bytes) {
-  check(cudaDeviceSynchronize(), "earlier work");
-  check(cudaMemcpy(host, device, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost),
-        "copy to the host");
+MapTable device_table(Format format) {
+  const MapTable host = map_table(format);
+  if (host.values == nullptr) return {};
+  const DeviceTable* table = tables_here() + table_number(format);
+  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
 }
 #endif
 
@@ -199,10 +181,12 @@ void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const f
 }
 
 void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream) {
+  if (fast::decode(src, first, count, dst, stream)) return;
   for_each_element(count, DecodeTo{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
 void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst,
                  Stream stream) {
+  if (fast::decode_bf16(src, first, count, dst, stream)) return;
   for_each_element(count, DecodeToBf16{cuda::make_slot(src, device_table, {}), first, dst}, stream);
 }
 void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
@@ -214,6 +198,7 @@ void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* ro
 void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
           const FoldArgs& args, FoldResult* result, Stream stream) {
   if (args.stats != nullptr) throw std::logic_error("CUDA: a fold counts no changes");
+  if (fast::fold(accumulator, first, count, contribution, args, result, stream)) return;
   bool* finite = result == nullptr ? nullptr : &result->finite;
   begin(finite, stream);
   const FoldJob job =
@@ -237,10 +222,8 @@ void clear(const RoleView& accumulator, Stream stream) {
   }
 }
 
-void update(const TensorUpdate& tensor, Stream stream) {
-  if (tensor.args.stats != nullptr) throw std::logic_error("CUDA: an update counts no changes");
-  begin(tensor.storable, stream);
-  std::visit([&](const auto& rule) { update_rule(rule, tensor.args, tensor.storable, stream); }, tensor.rule);
+void update(std::span<const TensorUpdate> tensors, Stream stream) {
+  if (fast::update(tensors, stream)) return;
+  for (const TensorUpdate& tensor : tensors) update_tensor(tensor, stream);
 }
-
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "kernels/codec.h"
-#include "kernels/cuda.h"
+#include "kernels/packed.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels::cuda {

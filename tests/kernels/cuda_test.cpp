@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu/packed/fused.h"
 #include "kernels/cuda/fibers.h"
 #include "kernels/maps.h"
 #include "lpmm/memory/spec.h"
@@ -193,6 +194,15 @@ std::vector<Case> cases() {
   };
 }
 
+// Those that the fast kernels are for.
+Case preset(const char* name, std::size_t set) {
+  const fused::Codecs& of = fused::kCodecs[set];
+  return {name, {of[Role::kParameter], of[Role::kAccumulator], of[Role::kMomentum], of[Role::kVariance]}};
+}
+std::vector<Case> presets() {
+  return {preset("lpmm", 2), preset("lpmm-compact", 3), preset("lpmm-min", 4), preset("lpmm-nano", 5)};
+}
+
 State make_state(const Case& c, std::int64_t elements, bool momentum, bool variance) {
   State s;
   s.roles[0] = Host(c.codecs[0], elements);
@@ -203,7 +213,7 @@ State make_state(const Case& c, std::int64_t elements, bool momentum, bool varia
 }
 
 // Encodes, folds twice, updates, three steps long, on both backends.
-void compare(const Backend& expected, const Backend& tested) {
+void compare(const Backend& expected, const Backend& tested, const std::vector<Case>& of) {
   const Sgd sgd{.learning_rate = 0.05F,
                 .momentum = 0.9F,
                 .coupled_decay = 1e-3F,
@@ -229,7 +239,7 @@ void compare(const Backend& expected, const Backend& tested) {
   accumulating.nesterov = 0;
   std::vector<Kind> kinds = {{sgd}, {plain}, {adam}, {fed_sgd}, {fed_adam}, {accumulating, true}};
   for (const Rule& rule : every_rule()) kinds.push_back({rule});
-  for (const Case& c : cases()) {
+  for (const Case& c : of) {
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
       for (const auto& [rule, in_momentum] : kinds) {
         const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
@@ -302,7 +312,8 @@ INSTANTIATE_TEST_SUITE_P(, PackedBytes, testing::Values("cuda-emulated"), name_o
 INSTANTIATE_TEST_SUITE_P(Gpu, PackedBytes, testing::Values("cuda"), name_of_device);
 
 TEST_P(PackedBytes, AreTheCpus) {
-  compare({cpu}, {device()});
+  compare({cpu}, {device()}, cases());
+  compare({cpu}, {device()}, presets());
 }
 TEST_P(PackedBytes, OfRangesAndFailuresAreTheCpus) {
   compare_ranges_and_failures({cpu}, {device()});

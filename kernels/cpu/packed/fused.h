@@ -4,6 +4,7 @@
 // same.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/packed.h"
@@ -63,5 +64,49 @@ constexpr bool serves(const Codec& compiled, const Codec& codec) {
          compiled.step_mode == codec.step_mode;
 }
 
+// Rules of one arithmetic share their loops (kernels/rules/rule.h).
+template <class R>
+struct ArithmeticOf {
+  using Type = R;
+};
+template <class R>
+requires requires {
+  typename R::Arithmetic;
+}
+struct ArithmeticOf<R> {
+  using Type = typename R::Arithmetic;
+};
+
+template <class R>
+constexpr bool keeps(Role role) {
+  return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
+}
+template <class R, int kSet>
+constexpr Codecs codecs_of() {
+  Codecs codecs = kCodecs[kSet];
+  for (const Role role : kEveryRole) {
+    if (is_state(role) && !keeps<R>(role)) codecs[role] = kNone;
+  }
+  return codecs;
+}
+// Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
+// leaves out the rule must not have.
+template <class R>
+constexpr bool takes(const Codecs& codecs) {
+  for (const Role role : R::kStates) {
+    if (is_none(codecs[role])) return false;
+  }
+  return !is_none(codecs[Role::kAccumulator]) || requires {
+    &R::accumulated_weight;
+  };
+}
+inline bool serves(const Codecs& compiled, const RoleArray<RoleView>& roles) {
+  for (const Role role : kEveryRole) {
+    const bool is_there = roles[role].codes != nullptr;
+    if (is_there == is_none(compiled[role])) return false;
+    if (is_there && !serves(compiled[role], roles[role].codec)) return false;
+  }
+  return true;
+}
 }  // namespace fused
 }  // namespace lpmm::kernels

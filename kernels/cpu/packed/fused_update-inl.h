@@ -196,62 +196,18 @@ class UpdateLoop {
   }
 };
 
-// Rules of one arithmetic share their loops (kernels/rules/rule.h).
-template <class R>
-struct ArithmeticOf {
-  using Type = R;
-};
-template <class R>
-requires requires {
-  typename R::Arithmetic;
-}
-struct ArithmeticOf<R> {
-  using Type = typename R::Arithmetic;
-};
-
-template <class R>
-constexpr bool keeps(Role role) {
-  return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
-}
-template <class R, int kSet>
-constexpr fused::Codecs codecs_of() {
-  fused::Codecs codecs = fused::kCodecs[kSet];
-  for (const Role role : kEveryRole) {
-    if (is_state(role) && !keeps<R>(role)) codecs[role] = fused::kNone;
-  }
-  return codecs;
-}
-// Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
-// leaves out the rule must not have.
-template <class R>
-constexpr bool takes(const fused::Codecs& codecs) {
-  for (const Role role : R::kStates) {
-    if (fused::is_none(codecs[role])) return false;
-  }
-  return !fused::is_none(codecs[Role::kAccumulator]) || requires {
-    &R::accumulated_weight;
-  };
-}
-inline bool serves(const fused::Codecs& compiled, const RoleArray<RoleView>& roles) {
-  for (const Role role : kEveryRole) {
-    const bool is_there = roles[role].codes != nullptr;
-    if (is_there == fused::is_none(compiled[role])) return false;
-    if (is_there && !fused::serves(compiled[role], roles[role].codec)) return false;
-  }
-  return true;
-}
 template <class R, fused::Codecs kCodecs>
 std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
-  return UpdateLoop<typename ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
+  return UpdateLoop<typename fused::ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
 }
 // The loop compiled for a tensor's codecs; null: there is none.
 template <class R>
 FusedUpdate<R> fused_update(const RoleArray<RoleView>& roles) {
   FusedUpdate<R> found = nullptr;
   each_codec_set([&](auto set) {
-    constexpr fused::Codecs kCodecs = codecs_of<R, set>();
-    if constexpr (takes<R>(kCodecs)) {
-      if (serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
+    constexpr fused::Codecs kCodecs = fused::codecs_of<R, set>();
+    if constexpr (fused::takes<R>(kCodecs)) {
+      if (fused::serves(kCodecs, roles)) found = run_fused<R, kCodecs>;
     }
   });
   return found;

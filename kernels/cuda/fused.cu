@@ -1,0 +1,166 @@
+// The fast kernels of packed memory. Compiled by nvcc, and by the host's compiler for the emulated device.
+#include "kernels/cuda/fused.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <numeric>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "kernels/cuda/fused_update.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
+namespace {
+
+template <class R>
+using UpdateKernel = void (*)(UpdateTable<R>, std::uint32_t, std::uint32_t);
+
+template <class R, int kSet, bool kFeedback>
+UpdateKernel<R> kernel_of_scalars(const R& rule) {
+  if constexpr (kHasUsual<R>) {
+    if (!is_usual(rule)) return update_units<R, kSet, kFeedback, false>;
+  }
+  return update_units<R, kSet, kFeedback, true>;
+}
+template <class R, int kSet>
+UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
+  constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
+  constexpr Codec kParameter = kCodecs[Role::kParameter];
+  if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs)) {
+    if (!fused::serves(kCodecs, roles)) return nullptr;
+    if constexpr (FeedsBack<R>) {
+      if (!same(rule.feedback, 0.0F)) return kernel_of_scalars<R, kSet, true>(rule);
+    }
+    return kernel_of_scalars<R, kSet, false>(rule);
+  }
+  return nullptr;
+}
+// Null: there is none.
+template <class R, int... kSet>
+UpdateKernel<R> find_kernel(const R& rule, const RoleArray<RoleView>& roles,
+                            std::integer_sequence<int, kSet...>) {
+  UpdateKernel<R> found = nullptr;
+  ((found = found == nullptr ? kernel_of_set<R, kSet>(rule, roles) : found), ...);
+  return found;
+}
+
+__global__ void set_flags(bool* const* flags, std::int32_t count) {
+  const auto i = static_cast<std::int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count && flags[i] != nullptr) *flags[i] = true;
+}
+
+// The tensors of rules of one arithmetic.
+template <class R>
+class Update {
+ public:
+  void add(const R& rule, const TensorUpdate& tensor) {
+    const auto kernel =
+        find_kernel(rule, tensor.args.roles, std::make_integer_sequence<int, fused::kCodecSets>());
+    tensors_.push_back({kernel, rule, &tensor});
+    is_fast_ = is_fast_ || kernel != nullptr;
+  }
+  bool is_fast() const { return is_fast_; }
+
+  void run(Stream stream) {
+    if (tensors_.empty()) return;
+    // Tensors of one kernel side by side; those without one first.
+    std::stable_sort(tensors_.begin(), tensors_.end(), [](const Tensor& a, const Tensor& b) {
+      return std::less<UpdateKernel<R>>()(a.kernel, b.kernel);
+    });
+    for (const Tensor& tensor : tensors_) list(tensor);
+    first_units_.push_back(units_);
+    const std::int64_t sizes[] = {padded(jobs_), padded(first_units_), padded(flags_),
+                                  padded(left_) + std::int64_t{4} * units_};
+    StreamMemory room(std::accumulate(std::begin(sizes), std::end(sizes), std::int64_t{0}), stream);
+    auto* at = static_cast<std::byte*>(room.data());
+    const auto copied = [&]<class T>(const std::vector<T>& from, std::int64_t size) {
+      copy_to_device(at, from.data(), static_cast<std::int64_t>(sizeof(T) * from.size()), stream);
+      return reinterpret_cast<T*>(std::exchange(at, at + size));
+    };
+    UpdateTable<R> table = {};
+    table.jobs = copied(jobs_, sizes[0]);
+    table.first_units = copied(first_units_, sizes[1]);
+    table.tensors = static_cast<std::int32_t>(jobs_.size());
+    for (table.stride = 1; table.stride * kWarp < table.tensors;) table.stride *= kWarp;
+    bool* const* flags = copied(flags_, sizes[2]);
+    left_[0] = static_cast<std::uint32_t>(left_.size() - 1);
+    table.left = copied(left_, sizes[3]);
+    launch_all(table, flags, stream);
+  }
+
+ private:
+  struct Tensor {
+    UpdateKernel<R> kernel;
+    R rule;
+    const TensorUpdate* update;
+  };
+  template <class T>
+  static std::int64_t padded(const std::vector<T>& of) {
+    return static_cast<std::int64_t>(sizeof(T) * of.size() + 15) / 16 * 16;
+  }
+  void list(const Tensor& tensor) {
+    const UpdateArgs& args = tensor.update->args;
+    jobs_.push_back(
+        cuda::make_update(tensor.rule, args.roles, args.noise, tensor.update->storable, device_table));
+    flags_.push_back(tensor.update->storable);
+    first_units_.push_back(units_);
+    const auto units = static_cast<std::uint32_t>(cuda::units(jobs_.back()));
+    for (std::uint32_t i = 0; tensor.kernel == nullptr && i < units; ++i) left_.push_back(units_ + i);
+    units_ += units;
+    shared_bytes_ = std::max(shared_bytes_, 4 * cuda::shared_words(jobs_.back()));
+  }
+
+  void launch_all(const UpdateTable<R>& table, bool* const* flags, Stream stream) {
+    const auto tensors = static_cast<std::int64_t>(tensors_.size());
+    launch(set_flags, (tensors + kThreads - 1) / kThreads, kThreads, 0, stream, flags, table.tensors);
+    constexpr int kUnitsOfBlock = kFusedThreads / kWarp;
+    for (std::size_t i = 0, end = 0; i < tensors_.size(); i = end) {
+      for (end = i; end < tensors_.size() && tensors_[end].kernel == tensors_[i].kernel;) ++end;
+      const std::uint32_t first = first_units_[i], last = first_units_[end];
+      if (tensors_[i].kernel == nullptr) continue;
+      launch(tensors_[i].kernel, (last - first + kUnitsOfBlock - 1) / kUnitsOfBlock, kFusedThreads,
+             std::int64_t{2 * kSoftEntries * sizeof(float)}, stream, table, first, last);
+    }
+    const std::uint32_t blocks = std::min(units_, kMostBlocksOfLeft);
+    launch(update_left<R>, blocks, kThreads, shared_bytes_, stream, table, blocks);
+  }
+
+  static constexpr std::uint32_t kMostBlocksOfLeft = 1024;
+  std::vector<Tensor> tensors_;
+  bool is_fast_ = false;
+  std::vector<cuda::UpdateJob<R>> jobs_;
+  std::vector<bool*> flags_;
+  std::vector<std::uint32_t> first_units_, left_ = {0};
+  std::uint32_t units_ = 0;
+  std::int64_t shared_bytes_ = 0;
+};
+
+// An update for each arithmetic.
+struct Updates {
+  Update<Sgd> sgd;
+  Update<Adam> adam;
+  Update<Lion> lion;
+  bool add(const Sgd& rule, const TensorUpdate& tensor) { return sgd.add(rule, tensor), true; }
+  bool add(const Adam& rule, const TensorUpdate& tensor) { return adam.add(rule, tensor), true; }
+  bool add(const Lion& rule, const TensorUpdate& tensor) { return lion.add(rule, tensor), true; }
+  bool add(const Lamb&, const TensorUpdate&) { return false; }  // takes a pass for its norms first
+};
+
+}  // namespace
+
+bool update(std::span<const TensorUpdate> tensors, Stream stream) {
+  Updates updates;
+  for (const TensorUpdate& tensor : tensors) {
+    if (tensor.args.stats != nullptr) return false;
+    if (!std::visit([&](const auto& rule) { return updates.add(rule, tensor); }, tensor.rule)) return false;
+  }
+  if (!updates.sgd.is_fast() && !updates.adam.is_fast() && !updates.lion.is_fast()) return false;
+  updates.sgd.run(stream);
+  updates.adam.run(stream);
+  updates.lion.run(stream);
+  return true;
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast

@@ -1,0 +1,23 @@
+// Fast kernels for the codecs of the presets (kernels/cpu/packed/fused.h), with the bytes of the general
+// ones. Each returns false where it has none for a call, and has done nothing then.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/cuda/launch.h"
+#include "kernels/packed.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
+
+// All tensors in three launches; those without a fast kernel are updated in the last one. No statistics.
+bool update(std::span<const TensorUpdate> tensors, Stream stream);
+
+// Without statistics. The square sum's tree is summed by blocks.
+bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
+          const FoldArgs& args, FoldResult* result, Stream stream);
+bool decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream);
+bool decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst,
+                 Stream stream);
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast

@@ -1,0 +1,381 @@
+// The update of whole units in one pass, in registers: decode, rule, maxima, steps, draws and encode. A warp
+// takes a unit of 1024 elements of one tensor, 8 groups and a thread for each column of one. What this cannot
+// do - units that end early, values that are not storable, operands out of the range of kernels/cuda/exact.h
+// - it leaves as it is, in a list, to the bodies of kernels/cuda/update_body.h. The bits are the same.
+#pragma once
+
+#include "kernels/cuda/fused_roles.h"
+#include "kernels/cuda/update_body.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+// The tensors of one launch, units counted through all of them.
+template <class R>
+struct UpdateTable {
+  const cuda::UpdateJob<R>* jobs;
+  const std::uint32_t* first_units;  // of each tensor
+  std::int32_t tensors, stride;      // a power of 32; 32 of it are all tensors
+  std::uint32_t* left;               // how many units are left, then which
+  Given given = {};
+};
+
+// The tensor of a unit, found by all lanes at once.
+template <class R>
+LPMM_DEVICE int tensor_of(const UpdateTable<R>& table, std::uint32_t unit, int lane) {
+  int at = 0;
+  for (int stride = table.stride; stride > 0; stride /= kWarp) {
+    const int tensor = at + lane * stride;
+    const bool begins = tensor < table.tensors && table.first_units[tensor] <= unit;
+    at += (number_of(lanes_where(begins)) - 1) * stride;
+  }
+  return at;
+}
+
+// Scalars that rarely ask for arithmetic of their own; a loop is compiled without it too.
+template <class R>
+inline constexpr bool kHasUsual = false;
+template <>
+inline constexpr bool kHasUsual<Adam> = true;
+template <>
+inline constexpr bool kHasUsual<Sgd> = true;
+LPMM_HD bool is_usual(const Adam& rule) {
+  return same(rule.coupled_decay, 0.0F);
+}
+LPMM_HD bool is_usual(const Sgd& rule) {
+  return same(rule.nesterov, 0.0F);
+}
+LPMM_DEVICE Adam usual(Adam rule) {
+  rule.coupled_decay = 0.0F;
+  return rule;
+}
+LPMM_DEVICE Sgd usual(Sgd rule) {
+  rule.nesterov = 0.0F;
+  return rule;
+}
+template <bool kUsual, class R>
+LPMM_DEVICE R known(const R& rule) {
+  if constexpr (kUsual && kHasUsual<R>) {
+    return usual(rule);
+  } else {
+    return rule;
+  }
+}
+
+// A role in one thread.
+template <class Of>
+struct RoleState {
+  static constexpr int kWaiting = Of::kIsThere && !Of::kIsAtOnce ? kRows * kColumns : 1;
+  const std::uint8_t* codes = nullptr;
+  float step[Of::kParts] = {}, next[Of::kParts] = {};  // of what is there, and of what will be
+  ThreadLine line = {};
+  float most[Of::kParts] = {};  // magnitude
+  float values[kWaiting];       // until their step is known
+  Words<Of::kIsThere ? Of::kBits : 1> words;
+
+  LPMM_DEVICE void begin(const cuda::Slot& slot, std::uint32_t group) {
+    codes = slot.codes;
+    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
+      step[part] = next[part] =
+          bf16_to_float(global(slot.steps)[group * Of::kParts / Of::kGroups + static_cast<unsigned>(part)]);
+    }
+  }
+  LPMM_DEVICE void restart() {
+    words = {};
+    LPMM_UNROLL for (float& part : most) part = 0.0F;
+  }
+  // Takes the new values of row j.
+  LPMM_DEVICE void finish(const float (&x)[kColumns], int j) {
+    float& largest = most[Of::part_of(j)];
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+      if constexpr (is_signed(Of::kCodec.format.map)) {
+        largest = cuda::larger_magnitude(largest, x[i]);
+      } else {  // of a negative value the bits are larger than any that is storable
+        const std::uint32_t bits = float_bits(x[i]), before = float_bits(largest);
+        largest = bits_float(bits > before ? bits : before);
+      }
+      if constexpr (!Of::kIsAtOnce) values[kColumns * j + i] = x[i];
+    }
+  }
+  LPMM_DEVICE typename Of::Reader::Row encode(const typename Of::Writer& writer, const float (&x)[kColumns],
+                                              int j) {
+    std::uint32_t places[kColumns];
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) places[i] = writer.place(x[i], line(j, i));
+    return set_row<Of::kCoding>(words, j, places);
+  }
+  LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column, const Given& given) {
+    if constexpr (!Of::kIsAtOnce) {
+      const typename Of::Writer first(next[0], given), last(next[Of::kParts - 1], given);
+      LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+        float x[kColumns];
+        LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = values[kColumns * j + i];
+        encode(Of::part_of(j) == 0 ? first : last, x, j);
+      }
+    }
+    words.store(to, group, column);
+  }
+};
+
+template <class R, int kSet, bool kFeedback, bool kUsual>
+class UnitUpdate {
+  static constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
+  template <Role kRole>
+  using Of = Stored<kCodecs[kRole]>;
+  using P = Of<Role::kParameter>;
+  using A = Of<Role::kAccumulator>;
+  using M = Of<Role::kMomentum>;
+  using V = Of<Role::kVariance>;
+  // Without a variance there are no roots to track.
+  using Num = std::conditional_t<V::kIsThere, cuda::Number, cuda::PlainNumber>;
+  static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
+
+ public:
+  static constexpr int kTables =
+      (A::kCoding == Coding::kSoftsign ? 1 : 0) + (M::kCoding == Coding::kSoftsign ? 1 : 0);
+  // Of threads, on a multiprocessor: 128 registers for each thread, or 168 where more values are kept.
+  static constexpr int kBlocks = V::kIsThere && (kFeedback || !V::kIsAtOnce) ? 3 : 4;
+
+  // By the first threads of a block.
+  LPMM_DEVICE static void make_tables(float* tables, int thread) {
+    if constexpr (kTables == 0) return;
+    if (thread < 2 * kSoftEntries) {
+      tables[thread] = softsign_value(thread % kSoftEntries, thread < kSoftEntries ? A::kBits : M::kBits);
+    }
+  }
+
+  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const Given& given)
+      : job_(job),
+        rule_(known<kUsual>(job.rule)),
+        group_(group + static_cast<std::uint32_t>(lane / kColumns)),
+        lane_(lane),
+        column_(lane % kColumns),
+        given_(given) {}
+
+  // False: nothing was written.
+  LPMM_DEVICE bool run() {
+    begin();
+    for (bool moves = true; moves;) {
+      cuda::OperandRange range;
+      forget(group_);
+      forget(p_.line.start);
+      forget(m_.line.start);
+      forget(v_.line.start);
+      pass(range);
+      moves = choose_steps();
+      if (lanes_where(!range.is_exact() || !is_fine()) != 0) return false;
+      moves = lanes_where(moves) != 0;
+    }
+    store();
+    return true;
+  }
+
+ private:
+  LPMM_DEVICE void begin() {
+    const RoleArray<cuda::Slot>& at = job_.roles.at;
+    p_.begin(at[Role::kParameter], group_);
+    if constexpr (A::kIsThere) a_.begin(at[Role::kAccumulator], group_);
+    m_.begin(at[Role::kMomentum], group_);
+    if constexpr (V::kIsThere) v_.begin(at[Role::kVariance], group_);
+    has_fine_steps_ = fmaxf(fmaxf(p_.step[0], a_.step[0]),
+                            fmaxf(fmaxf(m_.step[0], m_.step[M::kParts - 1]), v_.step[0])) <= kMostStep;
+    const auto bf16 = [](float step) { return static_cast<std::uint16_t>(float_bits(step) >> 16); };
+    step_of_column_ = bf16(of_column(p_.step[0], m_.step[0], m_.step[M::kParts - 1], v_.step[0]));
+    // Each column makes the line of the role of its number.
+    const NoiseLine line = noise_line(at.of[column_].noise, group_);
+    const auto take = [&](ThreadLine& of, Role role) {
+      const int from = lane_ - column_ + static_cast<int>(role);
+      of.slope = value_of_lane(line.slope, from);
+      of.start = value_of_lane(line.start, from) + of.slope * static_cast<std::uint32_t>(kColumns * column_);
+    };
+    take(p_.line, Role::kParameter);
+    take(m_.line, Role::kMomentum);
+    if constexpr (V::kIsThere) take(v_.line, Role::kVariance);
+  }
+
+  template <class Of>
+  struct Input {
+    Words<Of::kBits> words;
+    LPMM_DEVICE void load(const RoleState<Of>& role, std::uint32_t group, int column, int pair) {
+      words.load(role.codes, group, column, pair);
+    }
+    LPMM_DEVICE void read(const RoleState<Of>& role, const Given& given, int j, float (&x)[kColumns]) const {
+      const typename Of::Reader reader(role.step[Of::part_of(j)], given);
+      const auto row = reader.read(words, j);
+      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
+    }
+  };
+  struct NoInput {
+    template <class Role>
+    LPMM_DEVICE void load(const Role&, std::uint32_t, int, int) {}
+    template <class Role>
+    LPMM_DEVICE void read(const Role&, const Given&, int, float (&x)[kColumns]) const {
+      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = 0.0F;
+    }
+  };
+  template <class Of>
+  using InputOf = std::conditional_t<Of::kIsThere, Input<Of>, NoInput>;
+  struct Inputs {
+    InputOf<P> p;
+    InputOf<A> a;
+    InputOf<M> m;
+    InputOf<V> v;
+  };
+
+  // From what is stored to the largest magnitudes of what will be.
+  LPMM_DEVICE void pass(cuda::OperandRange& range) {
+    p_.restart();
+    m_.restart();
+    v_.restart();
+    const typename P::Writer p_writer(p_.next[0], given_);
+    const typename V::Writer v_writer(v_.next[0], given_);
+    Inputs in;
+    LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
+      const int pair = n / 2, j = pair + n % 2 * kPairs;
+      if (n % 2 == 0) {
+        begin_reading();
+        in.p.load(p_, group_, column_, pair);
+        in.a.load(a_, group_, column_, pair);
+        in.m.load(m_, group_, column_, pair);
+        in.v.load(v_, group_, column_, pair);
+      }
+      update_row(in, j, range, p_writer, v_writer);
+    }
+  }
+  LPMM_DEVICE void update_row(const Inputs& in, int j, cuda::OperandRange& range,
+                              const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
+    float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
+    Given of_momentum = given_;
+    of_momentum.table = given_.table + kSoftEntries;
+    in.p.read(p_, given_, j, p);
+    in.a.read(a_, given_, j, a);
+    in.m.read(m_, of_momentum, j, m);
+    in.v.read(v_, given_, j, v);
+    Elements<Num> x[kColumns];
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+      x[i][Role::kParameter] = Num(p[i], &range);
+      x[i][Role::kAccumulator] = Num(a[i], &range);
+      x[i][Role::kMomentum] = Num(m[i], &range);
+      x[i][Role::kVariance] = Num(v[i], &range);
+      rule_(x[i]);
+      p[i] = x[i][Role::kParameter].v;
+    }
+    p_.finish(p, j);
+    const auto stored = p_.encode(p_writer, p, j);
+    const typename P::Reader p_reader(p_.next[0], given_);
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+      if constexpr (kFeedback) rule_.feed_back(Num(p[i] - p_reader.value(stored, i)), x[i]);
+      m[i] = x[i][Role::kMomentum].v;
+      v[i] = x[i][Role::kVariance].v;
+    }
+    m_.finish(m, j);
+    if constexpr (V::kIsThere) v_.finish(v, j);
+    if constexpr (V::kIsThere && V::kIsAtOnce) v_.encode(v_writer, v, j);
+  }
+
+  // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.
+  template <class T>
+  LPMM_DEVICE T of_column(T parameter, T momentum, T second, T variance) const {
+    return column_ < 2 ? (column_ == 0 ? parameter : second) : (column_ == 2 ? momentum : variance);
+  }
+
+  // Each column chooses a step. True: a sticky one moves.
+  LPMM_DEVICE bool choose_steps() {
+    constexpr int kLast = M::kParts - 1;
+    p_.most[0] = largest_of_block<P::kGroups>(p_.most[0]);
+    LPMM_UNROLL for (float& most : m_.most) most = largest_of_block<M::kGroups>(most);
+    v_.most[0] = V::kIsThere ? largest_of_block<V::kGroups>(v_.most[0]) : 0.0F;
+    constexpr auto kMode = [](bool is_at_once) { return is_at_once ? StepMode::kSticky : StepMode::kMoving; };
+    const float limit = of_column(map_limit(P::kCodec.format), map_limit(M::kCodec.format),
+                                  map_limit(M::kCodec.format), map_limit(V::kCodec.format));
+    const StepMode mode =
+        of_column(kMode(P::kIsAtOnce), kMode(M::kIsAtOnce), kMode(M::kIsAtOnce), kMode(V::kIsAtOnce));
+    next_of_column_ = next_step(limit, mode, of_column(p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]),
+                                step_of_column_);
+    const int first = lane_ - column_;
+    const auto of_role = [&](int column) {
+      return bf16_to_float(
+          static_cast<std::uint16_t>(value_of_lane(std::uint32_t{next_of_column_}, first + column)));
+    };
+    const float p_next = of_role(0);
+    bool moves = !same(p_next, p_.next[0]);
+    p_.next[0] = p_next;
+    m_.next[0] = of_role(2);
+    if constexpr (M::kParts == 2) m_.next[1] = of_role(1);
+    if constexpr (V::kIsThere) {
+      const float v_next = of_role(3);
+      moves = moves || (V::kIsAtOnce && !same(v_next, v_.next[0]));
+      v_.next[0] = v_next;
+    }
+    return moves;
+  }
+  LPMM_DEVICE bool is_fine() const {
+    std::uint32_t most = float_bits(p_.most[0]);
+    LPMM_UNROLL for (const float part : m_.most) most = float_bits(part) > most ? float_bits(part) : most;
+    most = float_bits(v_.most[0]) > most ? float_bits(v_.most[0]) : most;
+    return has_fine_steps_ && p_.next[0] <= kMostStep && is_storable(most);
+  }
+
+  LPMM_DEVICE void store() {
+    const RoleArray<cuda::Slot>& at = job_.roles.at;
+    p_.store(at[Role::kParameter].codes, group_, column_, given_);
+    m_.store(at[Role::kMomentum].codes, group_, column_, given_);
+    if constexpr (V::kIsThere) v_.store(at[Role::kVariance].codes, group_, column_, given_);
+    // Each column writes the step of its role; that of the accumulator empties it.
+    const bool is_second = M::kParts == 2 && column_ == 1;
+    if (!is_second && !of_column(true, true, A::kIsThere, V::kIsThere)) return;
+    const std::uint32_t groups = of_column(P::kGroups, M::kGroups, A::kGroups, V::kGroups);
+    if (group_ % groups != 0) return;
+    std::uint16_t* steps = at.of[is_second ? static_cast<int>(Role::kMomentum) : column_].steps;
+    const bool is_of_parts = M::kParts == 2 && (column_ == 1 || column_ == 2);
+    const std::uint32_t block = is_of_parts ? 2 * group_ + (is_second ? 1 : 0) : group_ / groups;
+    steps[block] = A::kIsThere && column_ == 1 ? std::uint16_t{0} : next_of_column_;
+  }
+
+  const cuda::UpdateJob<R>& job_;
+  const R rule_;
+  std::uint32_t group_;
+  const int lane_, column_;
+  const Given given_;
+  RoleState<P> p_;
+  RoleState<A> a_;
+  RoleState<M> m_;
+  RoleState<V> v_;
+  std::uint16_t step_of_column_ = 0, next_of_column_ = 0;
+  bool has_fine_steps_ = true;
+};
+
+template <class R, int kSet, bool kFeedback, bool kUsual>
+__global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, kUsual>::kBlocks)
+    update_units(UpdateTable<R> table, std::uint32_t first, std::uint32_t end) {
+  using Update = UnitUpdate<R, kSet, kFeedback, kUsual>;
+  auto* const tables = static_cast<float*>(dynamic_shared());
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
+  Update::make_tables(tables, thread);
+  if constexpr (Update::kTables != 0) __syncthreads();
+  const std::uint32_t unit = first + blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
+  if (unit >= end) return;  // all lanes
+  Given given = table.given;
+  given.table = tables;
+  const int tensor = tensor_of(table, unit, lane);
+  const cuda::UpdateJob<R>& job = table.jobs[tensor];
+  const std::uint32_t of_tensor = unit - table.first_units[tensor];
+  const bool is_whole = (std::int64_t{of_tensor} + 1) * kUnit <= job.end;
+  if (is_whole && Update(job, of_tensor * std::uint32_t{kUnitGroups}, lane, given).run()) return;
+  if (lane == 0) table.left[1 + add_to(table.left, 1)] = unit;
+}
+
+// The units that are left, by all threads of a block.
+template <class R>
+__global__ void update_left(UpdateTable<R> table, std::uint32_t blocks) {
+  auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  for (std::uint32_t i = blockIdx.x; i < table.left[0]; i += blocks) {
+    const std::uint32_t unit = table.left[1 + i];
+    const int tensor = tensor_of(table, unit, thread % kWarp);
+    for (int phase = 0; phase < cuda::kPhases; ++phase) {
+      run_phase(phase, table.jobs[tensor], unit - table.first_units[tensor], thread, threads, shared);
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,0 +1,177 @@
+// The sequences of kernels/cuda/exact.h are IEEE's, and the encoders of kernels/cuda/fused_roles.h those of
+// kernels/codec.h, with instructions that are wrong by as much as the device's.
+#include "kernels/cuda/exact.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "kernels/cuda/fused_roles.h"
+#include "kernels/maps.h"
+
+namespace lpmm::kernels::cuda_exact_test {
+namespace {
+
+using cuda::exact_quotient;
+using cuda::exact_reciprocal;
+using cuda::exact_root;
+
+// All mantissas, at exponents of both parities.
+TEST(CudaExact, RootsAreIeee) {
+  EXPECT_EQ(exact_root(0.0F), 0.0F);
+  std::int64_t wrong = 0;
+  for (const std::uint32_t first : {cuda::kLeastOperand, 0x3F000000U, 0x7A800000U}) {
+    for (std::uint32_t i = 0; i < 1U << 24; ++i) {
+      const float x = bits_float(first + i);
+      wrong += exact_root(x) != std::sqrt(x) ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(CudaExact, ReciprocalsAreIeee) {
+  std::int64_t wrong = 0;
+  for (const float scale : {0x1p-116F, 1.0F, 0x1p119F}) {
+    for (std::uint32_t i = 0; i < 1U << 23; ++i) {
+      const float x = bits_float(0x3F800000U + i) * scale;
+      wrong += exact_reciprocal(x) != 1.0F / x ? 1 : 0;
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+// Quotients a / b that lie within k parts of 2^-24 of b's unit of the middle between two floats: nearer ones
+// there are none. For every b with an odd part of 22 bits or more.
+TEST(CudaExact, TheHardestQuotientsAreIeee) {
+  std::int64_t wrong = 0, tried = 0;
+  for (std::uint32_t b = 1U << 23; b < 1U << 24; ++b) {
+    const int zeros = std::countr_zero(b);
+    if (zeros > 1) continue;
+    const std::uint32_t odd = b >> zeros;
+    std::uint32_t inverse = odd;  // modulo 2^32, by Newton's steps
+    for (int i = 0; i < 4; ++i) inverse *= 2 - odd * inverse;
+    for (const std::int32_t k : {-1, 1}) {
+      for (const int shift : {24, 25}) {
+        std::uint32_t middle = static_cast<std::uint32_t>(k) * inverse & ((1U << (shift - zeros)) - 1);
+        while (middle < 1U << 24) middle += 1U << (shift - zeros);
+        if (middle % 2 == 0) continue;
+        const std::int64_t product = std::int64_t{middle} * b - (static_cast<std::int64_t>(k) << zeros);
+        const std::int64_t a = product >> shift;
+        if (a << shift != product || (a >= 1 << 24 && a % 2 != 0) || a >= 1 << 25) continue;
+        const auto numerator = static_cast<float>(a), denominator = static_cast<float>(b);
+        wrong += exact_quotient(numerator, denominator) != numerator / denominator ? 1 : 0;
+        ++tried;
+      }
+    }
+  }
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GT(tried, 1 << 22);
+}
+
+TEST(CudaExact, QuotientsInRangeAreIeee) {
+  std::mt19937 random(1);
+  const auto any = [&](std::uint32_t least, std::uint32_t most) {
+    return bits_float(std::uniform_int_distribution<std::uint32_t>(least, most)(random));
+  };
+  std::int64_t wrong = 0;
+  for (int i = 0; i < 4'000'000; ++i) {
+    const float a = (i % 2 == 0 ? 1.0F : -1.0F) * any(cuda::kLeastOperand, 0x7B800000U);
+    const float b = any(cuda::kLeastDenominator, cuda::kMostDenominator);
+    if (std::isinf(a / b)) continue;  // shows as not storable
+    wrong += exact_quotient(a, b) != a / b ? 1 : 0;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+// What is out of range is noticed, 0 is not.
+TEST(CudaExact, RangesAreTracked) {
+  const auto divided = [](float a, float b) {
+    cuda::OperandRange range;
+    (void)(cuda::Number(a, &range) / cuda::Number(b));
+    return range.is_exact();
+  };
+  const auto rooted = [](float x) {
+    cuda::OperandRange range;
+    (void)square_root(cuda::Number(x, &range));
+    return range.is_exact();
+  };
+  EXPECT_TRUE(divided(0.0F, 1.0F) && divided(-0.0F, 1.0F) && divided(-1.0F, 0x1p-60F) &&
+              divided(0x1p-101F, 0x1p24F));
+  EXPECT_FALSE(divided(0x1.FFp-102F, 1.0F) || divided(-1e-40F, 1.0F));
+  EXPECT_FALSE(divided(1.0F, 0.0F) || divided(1.0F, -1.0F) || divided(1.0F, 0x1p-61F) ||
+               divided(1.0F, 0x1.1p24F));
+  EXPECT_TRUE(rooted(0.0F) && rooted(0x1p-101F) && rooted(0x1p120F));
+  EXPECT_FALSE(rooted(1e-40F) || rooted(0x1.FFp-102F));
+}
+
+// ---- encoders --------------------------------------------------------------------------------------------
+template <Map kMap, int kBits>
+void expect_codes_of_the_specification() {
+  using cuda_emulated::Encoder;
+  constexpr Format kFormat = {kMap, kBits};
+  const MapTable table = map_table(kFormat);
+  std::mt19937 random(kBits);
+  std::int64_t wrong = 0;
+  for (const float step : {0x1.02p-7F, 0x1.FEp-30F, 0x1p-100F, 1.0F, 0x1.76p80F}) {
+    const Encoder<coding_of(kMap), kBits> encoder(step, {});
+    const float most = map_limit(kFormat) * step;
+    const auto check = [&](float x) {
+      if (!(std::fabs(x) <= most)) return;
+      for (const std::uint32_t draw : {0U, 0xFFFFU, static_cast<std::uint32_t>(random() & 0xFFFFU)}) {
+        const std::uint32_t expected = encode_value(kFormat, table, Rounding::kStochastic, x, step, draw);
+        const std::uint32_t below = random() & 0xFFFFU;  // of no meaning
+        const std::uint32_t place = encoder.place(x, draw << 16 | below);
+        wrong += (place >> (8 * encoder.kAt) & ((1U << kBits) - 1)) != expected ? 1 : 0;
+      }
+    };
+    for (int i = 0; i < 60'000; ++i) {
+      const float share = static_cast<float>(random()) * 0x1p-32F;
+      const float x = most * (i % 3 == 0 ? share * share * share : share);
+      check(x);
+      if (is_signed(kMap)) check(-x);
+    }
+    // Around every entry, and from 0.
+    for (std::uint32_t code = 0; code<1U << kBits; code += kBits> 8 ? 7 : 1) {
+      const float entry = decode_code(kFormat, table, code, step);
+      for (int ulps = -20; ulps <= 20; ++ulps) {
+        if (entry != 0.0F) check(bits_float(float_bits(entry) + static_cast<std::uint32_t>(ulps)));
+      }
+    }
+    for (const float tiny : {0.0F, 1e-45F, 1e-38F, step * 0x1p-40F}) {
+      check(tiny);
+      if (is_signed(kMap)) check(-tiny);
+    }
+  }
+  EXPECT_EQ(wrong, 0) << to_string(kFormat);
+}
+
+TEST(CudaExact, CodesAreThoseOfTheSpecification) {
+  expect_codes_of_the_specification<Map::kLinear, 5>();
+  expect_codes_of_the_specification<Map::kLinear, 7>();
+  expect_codes_of_the_specification<Map::kLinear, 8>();
+  expect_codes_of_the_specification<Map::kLinear, 12>();
+  expect_codes_of_the_specification<Map::kSquareRoot, 2>();
+  expect_codes_of_the_specification<Map::kSquareRoot, 4>();
+  expect_codes_of_the_specification<Map::kSquareRoot, 8>();
+  expect_codes_of_the_specification<Map::kSoftsign, 3>();
+  expect_codes_of_the_specification<Map::kSoftsign, 4>();
+}
+
+// Every magnitude that a step of 1 holds, in strides; the draws matter less than the position.
+TEST(CudaExact, SoftsignPositionsAreThoseOfTheSpecification) {
+  const cuda_emulated::Encoder<Coding::kSoftsign, 4> encoder(1.0F, {});
+  std::int64_t wrong = 0;
+  for (std::uint32_t bits = 0; bits <= 0x3F800000U; bits += 257) {
+    const std::uint32_t draw = bits * 0x9E3779B9U;
+    const float x = bits_float(bits | (draw & 0x80000000U));
+    const std::int32_t expected = encode_softsign(x, 1.0F, 7, draw >> 16);
+    wrong += ((encoder.place(x, draw) >> 16) & 15U) != (static_cast<std::uint32_t>(expected) & 15U) ? 1 : 0;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace lpmm::kernels::cuda_exact_test

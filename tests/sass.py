@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""What the fast CUDA kernels cost in machine code, and that it holds no arithmetic that would change bits.
+
+usage: tests/sass.py [--nvcc NVCC] [--tools FOLDER] [--arch 90]
+
+Compiles the CUDA kernels of packed memory as the build does and prints a row per fast kernel: registers, bytes of
+stack, which is where registers spill, and instructions per element where cuobjdump and nvdisasm are found (on PATH,
+beside nvcc, or in --tools). Fails where a kernel has a stack, more registers than it should (128; 168 where two
+states or an error wait for their steps), or more instructions per element than the limits below. Skips with a
+reason, exit code 0, where there is no nvcc; without a disassembler the counts are left out.
+
+Counted is the longest way through the kernel from entry to exit, of those that store most bytes, which is what all
+whole units take, divided by the 32 elements of a thread: every instruction on it, addresses, the search for the
+tensor, noise, steps and unused predicated ones included, each loop once. That is what a warp issues for a unit that
+needs no second turn, at most: ways that a single condition rules out for the other are added up. Left out are subroutines (the quotient of a step whose operands are near the
+ends of the exponents), what diverged warps run to meet again, second turns (a sticky step of the warp's blocks
+moves), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread).
+
+The PTX must hold no flushed or approximate operation but the named rcp.approx.ftz and rsqrt.approx.ftz, no
+approximate division, and no atomics on floating-point numbers; sources take a fused multiply-add only where it is
+named, for with --fmad=false the compiler makes none.
+Wants Python 3.8 and nothing else.
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FLAGS = ["-std=c++20", "--Werror=all-warnings", "--fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false",
+         "-Xcompiler=-Wall,-Wextra,-ffp-contract=off", f"-I{ROOT}"]
+ELEMENTS = 32
+SOURCES = ["kernels/cuda/fused.cu", "kernels/cuda/fused_fold.cu", "kernels/cuda/update.cu"]
+# Where a fused multiply-add is named, and how often at most.
+NAMED = {"kernels/codec.h": 1, "kernels/cuda/exact.h": 2, "kernels/cuda/fused_fold.h": 1}
+# As kernels/cpu/packed/fused.h lists them.
+SETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "nano in momentum"]
+# Instructions per element, for the kernels that presets use most.
+LIMITS = {"adamw lpmm": 106, "adamw lpmm-compact": 100, "adamw lpmm-min": 110, "sgd lpmm": 60}
+MAPS = {"0": "int", "6": "soft"}
+
+
+def tool(name, folders):
+    for folder in folders:
+        path = Path(folder) / name
+        if os.access(path, os.X_OK):
+            return str(path)
+    return shutil.which(name)
+
+
+def run(command, **more):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, **more)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)}\n{done.stderr}")
+    return done
+
+
+def title(symbol):
+    """A kernel as a row says it, from its mangled name; None: not one of the fast ones."""
+    update = re.search(r"update_unitsINS_(?:3|4)(\w+?)ELi(\d+)ELb(\d)ELb(\d)E", symbol)
+    if update:
+        rule, number, feedback, usual = update.groups()
+        words = ["adamw" if rule == "Adam" else rule.lower(), SETS[int(number)]]
+        if feedback == "1":
+            words.append("feedback")
+        if usual == "0":
+            words.append({"Adam": "coupled decay", "Sgd": "nesterov"}[rule])
+        return " ".join(words)
+    other = re.search(r"(fold_units|read_groups)INS1_6Stored.*?MapE(\d+)ELh(\d+)EELi(\d+)E.*?EEEEE(Lb1|Lb0|f|t)E", symbol)
+    if other:
+        kernel, codes, bits, block, kind = other.groups()
+        what = {"Lb0": "fold", "Lb1": "fold and square sum", "f": "decode to fp32", "t": "decode to bf16"}[kind]
+        return f"{what} {MAPS[codes]}{bits}:block{block}"
+    return None
+
+
+def most_registers(row):
+    """That a kernel should have; more where two states, or an error and one, wait for their steps."""
+    return 168 if row.startswith("adamw") and ("feedback" in row or "nano" in row) else 128
+
+
+def resources(log):
+    """Registers and bytes of stack by symbol, from ptxas -v."""
+    rows, symbol, spilled = {}, None, 0
+    for line in log.splitlines():
+        found = re.search(r"Compiling entry function '(\w+)'", line)
+        if found:
+            symbol, spilled = found.group(1), 0
+        found = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line)
+        if found:
+            spilled = max(int(x) for x in found.groups())
+        found = re.search(r"Used (\d+) registers", line)
+        if found and symbol:
+            rows[symbol] = (int(found.group(1)), spilled)
+            symbol = None
+    return rows
+
+
+def functions(sass):
+    """Instructions of each function: address, text."""
+    found, name = {}, None
+    for line in sass.splitlines():
+        head = re.search(r"Function : (\w+)", line)
+        if head:
+            name = head.group(1)
+            found[name] = []
+        code = re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?);", line)
+        if code and name:
+            found[name].append((int(code.group(1), 16), code.group(2).strip()))
+    return found
+
+
+def stored_bytes(operation):
+    if operation.split(".")[0] not in ("ST", "STG"):
+        return 0
+    width = re.search(r"\.(?:[US])?(8|16|64|128)\b", operation)
+    return int(width.group(1)) // 8 if width else 4
+
+
+def longest_way(code):
+    """Instructions on the longest way from the first one to an exit, of those that store most bytes: without
+    calls and branches back."""
+    place = {address: i for i, (address, _) in enumerate(code)}
+    most = [None] * (len(code) + 1)
+    for i in range(len(code) - 1, -1, -1):
+        text = code[i][1]
+        predicate = re.match(r"@!?U?P\d\s+", text)
+        words = text[predicate.end() if predicate else 0:].split()
+        operation = words[0].split(".")[0]
+        target = re.search(r"0x([0-9a-f]+)$", text)
+        ways = []
+        if operation == "EXIT":
+            ways.append((0, 0))
+        if operation == "BRA" and ".DIV" not in words[0] and target:
+            to = place.get(int(target.group(1), 16))
+            if to is not None and to > i and most[to] is not None:
+                ways.append(most[to])
+        falls = operation not in ("EXIT", "BRA", "RET") or predicate or len(words) > 2 or ".DIV" in words[0]
+        if operation in ("CALL", "RET", "BPT"):
+            falls = False
+        if falls and i + 1 < len(code) and most[i + 1] is not None:
+            ways.append(most[i + 1])
+        if ways:
+            stored, length = max(ways)
+            most[i] = (stored + stored_bytes(words[0]), length + 1)
+    return most[0][1]
+
+
+def lint(source, ptx):
+    """What should not be in the PTX, as lines."""
+    wrong = []
+    for number, line in enumerate(ptx.splitlines(), 1):
+        code = line.strip()
+        is_named = re.match(r"(rcp|rsqrt)\.approx\.ftz\.f32 ", code)
+        if (re.search(r"\.ftz|\.approx|\bdiv\.full", code) and not is_named) or re.search(
+                r"\b(atom|red)\.\S*\.b?f(16|32|64)", code):
+            wrong.append(f"{source}: PTX line {number}: {code}")
+    return wrong
+
+
+def unnamed_fmas():
+    """Sources with more fused multiply-adds than are named."""
+    wrong = []
+    headers = [p for p in (ROOT / "kernels").glob("*.h")]
+    headers += [p for folder in ("cuda", "rules") for p in (ROOT / "kernels" / folder).iterdir()]
+    for path in sorted(headers):
+        name = path.relative_to(ROOT).as_posix()
+        found = len(re.findall(r"\bfmaf?\(|__fmaf?_\w+\(|\bmad\(", path.read_text()))
+        if found > NAMED.get(name, 0):
+            wrong.append(f"{name}: {found} fused multiply-adds, {NAMED.get(name, 0)} are named")
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nvcc", default=tool("nvcc", ["/usr/local/cuda/bin"]))
+    parser.add_argument("--tools", default="")
+    parser.add_argument("--arch", default="90")
+    args = parser.parse_args()
+    if not args.nvcc:
+        print("skipped: no nvcc")
+        return 0
+    folders = [args.tools] if args.tools else []
+    folders.append(str(Path(args.nvcc).parent))
+    cuobjdump, nvdisasm = tool("cuobjdump", folders), tool("nvdisasm", folders)
+    wrong, log, code = unnamed_fmas(), "", {}
+    with tempfile.TemporaryDirectory() as folder:
+        for source in SOURCES:
+            cubin, ptx = Path(folder) / "kernels.cubin", Path(folder) / "kernels.ptx"
+            command = [args.nvcc, *FLAGS, str(ROOT / source)]
+            begin = time.time()
+            log += run(command + [f"-arch=sm_{args.arch}", "-cubin", "-Xptxas=-v", "-o", str(cubin)]).stderr
+            print(f"{source}: {time.time() - begin:.1f} s to compile")
+            run(command + [f"-arch=compute_{args.arch}", "-ptx", "-o", str(ptx)])
+            wrong += lint(source, ptx.read_text())
+            if cuobjdump and nvdisasm:
+                path = os.pathsep.join([str(Path(nvdisasm).parent), os.environ.get("PATH", "")])
+                code.update(functions(run([cuobjdump, "-sass", str(cubin)], env={**os.environ, "PATH": path}).stdout))
+    rows = {title(symbol): (symbol, *numbers) for symbol, numbers in resources(log).items() if title(symbol)}
+    print(f"{'kernel':44} {'registers':>9} {'stack':>6} {'instructions per element':>24}   sm_{args.arch}")
+    for row, (symbol, registers, stack) in sorted(rows.items()):
+        way = longest_way(code[symbol]) if symbol in code else None
+        per_element = way / ELEMENTS if way else None
+        print(f"{row:44} {registers:9} {stack:6} {per_element or float('nan'):24.1f}")
+        if stack or registers > most_registers(row):
+            wrong.append(f"{row}: {registers} registers, {stack} bytes of stack")
+        if per_element and per_element > LIMITS.get(row, float("inf")):
+            wrong.append(f"{row}: {per_element:.1f} instructions per element, at most {LIMITS[row]}")
+    for row in LIMITS:
+        if row not in rows:
+            wrong.append(f"{row}: no such kernel")
+    if not code:
+        print("instructions not counted: no cuobjdump and nvdisasm")
+    print("\n".join(wrong) if wrong else "no stack, no more than stated, no arithmetic but the named")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
