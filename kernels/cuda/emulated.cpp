@@ -1,12 +1,10 @@
 // The CUDA device with the host as its machine: the same kernels, compiled here.
 #include "kernels/cuda/emulated.h"
 
-// What marks functions and loops for nvcc.
+// What marks functions for nvcc.
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
-#define LPMM_UNROLL
-#define LPMM_ROLLED
 
 #include "kernels/cuda/compute/attention.cu"
 #include "kernels/cuda/compute/attention_backward.cu"
@@ -68,5 +66,3 @@ std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, st
 #undef __global__
 #undef __device__
 #undef __launch_bounds__
-#undef LPMM_UNROLL
-#undef LPMM_ROLLED

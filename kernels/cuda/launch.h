@@ -25,6 +25,8 @@
 #include "kernels/cuda/guarded.h"
 #define LPMM_CUDA_NAMESPACE cuda_emulated
 #define LPMM_DEVICE inline
+#define LPMM_UNROLL
+#define LPMM_ROLLED
 #endif
 
 struct CUstream_st;  // the CUDA runtime's cudaStream_t is a pointer to it
