@@ -19,8 +19,5 @@ bool gpu_is_there() {
 BackendInfo gpu_backend() {
   return {.name = kGpu, .why_not = kWhy};
 }
-void update(std::span<const TensorUpdate>, Stream) {
-  refuse();
-}
 
 }  // namespace lpmm::kernels

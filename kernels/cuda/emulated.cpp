@@ -1,7 +1,7 @@
 // The CUDA device with the host as its machine: the same kernels, compiled here.
 #include "kernels/cuda/emulated.h"
 
-// What marks functions and loops for nvcc.
+// What marks functions for nvcc.
 #define __global__
 #define __device__
 #define __launch_bounds__(...)

@@ -12,10 +12,16 @@
 
 #include "kernels/cpu.h"
 #include "kernels/cpu/packed/fused.h"
-#include "kernels/cuda/fused_update.h"
 #include "kernels/device.h"
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"
+
+// What marks functions for nvcc.
+#define __global__
+#define __launch_bounds__(...)
+#include "kernels/cuda/fused_update.h"
+#undef __global__
+#undef __launch_bounds__
 
 namespace lpmm::kernels::cuda_fused_test {
 namespace {
