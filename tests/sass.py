@@ -40,6 +40,9 @@ SOURCES = ["kernels/cuda/fused.cu", "kernels/cuda/fused_fold.cu", "kernels/cuda/
 NAMED = {"kernels/codec.h": 1, "kernels/cuda/exact.h": 2, "kernels/cuda/fused_fold.h": 1}
 # As kernels/cpu/packed/fused.h lists them.
 SETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "nano in momentum"]
+# Of parameter, momentum, variance; longer names first.
+BITS = {"lpmm-compact": (8, 8, 8), "lpmm-min": (8, 4, 4), "lpmm-nano": (7, 4, 2), "lpmm": (12, 8, 8),
+        "nano in momentum": (7, 5, 0)}
 # Instructions per element, for the kernels that presets use most.
 LIMITS = {"adamw lpmm": 106, "adamw lpmm-compact": 100, "adamw lpmm-min": 110, "sgd lpmm": 60}
 MAPS = {"0": "int", "6": "soft"}
@@ -84,6 +87,16 @@ def most_registers(row):
     return 168 if row.startswith("adamw") and ("feedback" in row or "nano" in row) else 128
 
 
+def bytes_to_store(row):
+    """What a thread writes, steps aside."""
+    if row.startswith("decode"):
+        return ELEMENTS * (4 if "fp32" in row else 2)
+    if row.startswith("fold"):
+        return ELEMENTS // 8 * int(re.search(r"(\d+):block", row).group(1))
+    parameter, momentum, variance = next(bits for name, bits in BITS.items() if f" {name}" in row)
+    return ELEMENTS // 8 * (parameter + momentum + (variance if row.startswith("adamw") else 0))
+
+
 def resources(log):
     """Registers and bytes of stack by symbol, from ptxas -v."""
     rows, symbol, spilled = {}, None, 0
@@ -123,8 +136,8 @@ def stored_bytes(operation):
 
 
 def longest_way(code):
-    """Instructions on the longest way from the first one to an exit, of those that store most bytes: without
-    calls and branches back."""
+    """Bytes stored and instructions on the longest way from the first one to an exit, of those that store most
+    bytes: without subroutines and branches back."""
     place = {address: i for i, (address, _) in enumerate(code)}
     most = [None] * (len(code) + 1)
     for i in range(len(code) - 1, -1, -1):
@@ -136,19 +149,20 @@ def longest_way(code):
         ways = []
         if operation == "EXIT":
             ways.append((0, 0))
-        if operation == "BRA" and ".DIV" not in words[0] and target:
+        # A call is a way only where it is a jump: subroutines end in RET, from where there is none.
+        if operation in ("BRA", "CALL") and ".DIV" not in words[0] and target:
             to = place.get(int(target.group(1), 16))
             if to is not None and to > i and most[to] is not None:
                 ways.append(most[to])
         falls = operation not in ("EXIT", "BRA", "RET") or predicate or len(words) > 2 or ".DIV" in words[0]
-        if operation in ("CALL", "RET", "BPT"):
+        if operation in ("CALL", "RET", "BPT") and not predicate:
             falls = False
         if falls and i + 1 < len(code) and most[i + 1] is not None:
             ways.append(most[i + 1])
         if ways:
             stored, length = max(ways)
             most[i] = (stored + stored_bytes(words[0]), length + 1)
-    return most[0][1]
+    return most[0]
 
 
 def lint(source, ptx):
@@ -204,8 +218,10 @@ def main():
     rows = {title(symbol): (symbol, *numbers) for symbol, numbers in resources(log).items() if title(symbol)}
     print(f"{'kernel':44} {'registers':>9} {'stack':>6} {'instructions per element':>24}   sm_{args.arch}")
     for row, (symbol, registers, stack) in sorted(rows.items()):
-        way = longest_way(code[symbol]) if symbol in code else None
+        stored, way = longest_way(code[symbol]) if symbol in code else (0, None)
         per_element = way / ELEMENTS if way else None
+        if way and stored < bytes_to_store(row):
+            wrong.append(f"{row}: the way found stores {stored} bytes, not {bytes_to_store(row)}: it is another one")
         print(f"{row:44} {registers:9} {stack:6} {per_element or float('nan'):24.1f}")
         if stack or registers > most_registers(row):
             wrong.append(f"{row}: {registers} registers, {stack} bytes of stack")

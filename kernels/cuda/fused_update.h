@@ -1,7 +1,7 @@
 // The update of whole units in one pass, in registers: decode, rule, maxima, steps, draws and encode. A warp
 // takes a unit of 1024 elements of one tensor, 8 groups and a thread for each column of one. What this cannot
-// do - units that end early, values that are not storable, operands out of the range of kernels/cuda/exact.h
-// - it leaves as it is, in a list, to the bodies of kernels/cuda/update_body.h. The bits are the same.
+// do is left as it is, in a list, to the bodies of kernels/cuda/update_body.h: units that end early, values
+// that are not storable, operands out of the range of kernels/cuda/exact.h. The bits are the same.
 #pragma once
 
 #include "kernels/cuda/fused_roles.h"
@@ -115,6 +115,8 @@ struct RoleState {
   }
 };
 
+// A thread's part of the update of a unit. `kSet` is a place in fused::kCodecs; `kFeedback`: the momentum
+// takes what rounding took from the parameter; `kUsual`: is_usual(rule) holds.
 template <class R, int kSet, bool kFeedback, bool kUsual>
 class UnitUpdate {
   static constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
@@ -150,7 +152,8 @@ class UnitUpdate {
         column_(lane % kColumns),
         given_(given) {}
 
-  // False: nothing was written.
+  // False: nothing was written. There is a second turn where a sticky step moves. What the turns have in
+  // common is computed twice: kept, it would take all registers.
   LPMM_DEVICE bool run() {
     begin();
     for (bool moves = true; moves;) {

@@ -44,7 +44,7 @@ TEST(CudaExact, ReciprocalsAreIeee) {
 }
 
 // Quotients a / b that lie within k parts of 2^-24 of b's unit of the middle between two floats: nearer ones
-// there are none. For every b with an odd part of 22 bits or more.
+// there are none. For every b that 4 does not divide.
 TEST(CudaExact, TheHardestQuotientsAreIeee) {
   std::int64_t wrong = 0, tried = 0;
   for (std::uint32_t b = 1U << 23; b < 1U << 24; ++b) {

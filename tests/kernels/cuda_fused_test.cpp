@@ -225,6 +225,28 @@ TEST(CudaFused, WholeUnitsAreNotLeft) {
   expect_few_left<Sgd, 6, true>(sgd);
 }
 
+// Operands for which the fast quotients and roots are not proven, and steps that are too large, are left.
+TEST(CudaFused, UnitsOutOfRangeAreLeft) {
+  const RuleStep step{.learning_rate = 0.01, .update = 3};
+  const Noise noise{3, 0, 1, 0};
+  const auto left = [&](float parameter, float gradient, float epsilon) {
+    Tensor tensor(fused::codecs_of<Adam, 3>(), 5 * 1024);
+    tensor.fill(Role::kParameter, noise, parameter, 1);
+    tensor.fill(Role::kAccumulator, noise, gradient, 2);
+    Adam adam = AdamW::make({}, step);
+    adam.epsilon = epsilon;
+    return units_left<Adam, 3, false>(adam, tensor);
+  };
+  EXPECT_EQ(left(0.1F, 0.01F, 1e-8F), 0U);
+  EXPECT_EQ(left(0.1F, 1e-9F, 1e-8F), 0U);
+  EXPECT_EQ(left(0.1F, 1e-18F, 1e-8F), 5U);     // roots of tiny variances
+  EXPECT_EQ(left(0.1F, 0x1p-99F, 1e-8F), 5U);   // tiny numerators
+  EXPECT_EQ(left(0.1F, 0.0F, 1e-8F), 0U);       // zeros are no tiny numbers
+  EXPECT_EQ(left(0.1F, 0.0F, 0x1p-61F), 5U);    // a tiny denominator
+  EXPECT_EQ(left(0.1F, 0.01F, 0x1p25F), 5U);    // a large one
+  EXPECT_EQ(left(0x1p119F, 0.01F, 1e-8F), 5U);  // large steps
+}
+
 // ---- values that are rare --------------------------------------------------------------------------------
 struct Rare {
   std::string name;
