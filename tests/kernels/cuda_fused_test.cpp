@@ -17,9 +17,17 @@
 #include "tests/sanitized.h"
 
 // What marks functions for nvcc.
+#undef __global__
+#undef __launch_bounds__
 #define __global__
 #define __launch_bounds__(...)
 #include "kernels/cuda/fused_update.h"
+#undef __global__
+#undef __launch_bounds__
+
+// What marks functions for nvcc.
+#define __global__
+#define __launch_bounds__(...)
 #undef __global__
 #undef __launch_bounds__
 

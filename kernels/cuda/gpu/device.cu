@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -169,10 +170,19 @@ class Gpu final : public CudaDevice {
     }
     check(cudaSetDevice(0), "device");
     if (stream_ == nullptr) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
+    keep_pool();
     staging_.emplace();
     products_.emplace(load_cublas());
     device_ = device.name;
     is_open_ = true;
+  }
+
+  // Room for sums is taken and given back in each step: the system is not to have it in between.
+  static void keep_pool() {
+    cudaMemPool_t pool = nullptr;
+    check(cudaDeviceGetDefaultMemPool(&pool, 0), "pool of memory");
+    std::uint64_t all = std::numeric_limits<std::uint64_t>::max();
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "pool of memory");
   }
 
   bool is_open_ = false;
