@@ -28,7 +28,8 @@ build_and_test() {
   local preset=$1 folder=$2 report=$PWD/$2/junit.xml
   shift 2
   heading "$preset: build"
-  cmake --preset "$preset" -G Ninja -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON || { fail "$preset does not configure"; return; }
+  # One architecture of GPUs: enough to compile every kernel.
+  cmake --preset "$preset" -G Ninja -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON -DCMAKE_CUDA_ARCHITECTURES=90 || { fail "$preset does not configure"; return; }
   cmake --build "$folder" -j "$jobs" ${targets:+--target $targets} -- --quiet || { fail "$preset does not build"; return; }
   heading "$preset: test"
   rm -f "$report"
@@ -60,7 +61,15 @@ for stage in $stages; do
       fi
       bash tests/house.sh || fail "files, functions or folders are larger than the house allows"
       ;;
-    release) build_and_test release build ;;
+    release)
+      build_and_test release build
+      heading "machine code of CUDA kernels"
+      if command -v python3 >/dev/null; then
+        python3 tests/sass.py || fail "machine code of CUDA kernels"
+      else
+        echo "no python3: not checked"
+      fi
+      ;;
     asan) build_and_test asan build-asan -E '^install\.|Bench' ;;
     tsan)
       targets="kernels_tests lpmm_tests" \

@@ -6,13 +6,12 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <tuple>
 #include <utility>
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/roles.h"
-#include "lpmm/memory/shared_results.h"
+#include "lpmm/memory/step_results.h"
 
 namespace lpmm {
 namespace {
@@ -32,16 +31,6 @@ struct RunningOffset {
     end = at + static_cast<std::size_t>(bytes);
     return at;
   }
-};
-
-// One fold of the step under way; its result lies in memory that the device writes. Or a loss.
-struct Folded {
-  int tensor;  // -1: a loss
-  std::int64_t first, count;
-  bool has_square_sum;  // the last fold into the range
-  const kernels::FoldResult* result;
-  const kernels::LossResult* loss;
-  bool is_finite() const { return loss != nullptr ? std::isfinite(loss->sum) : result->finite; }
 };
 
 // Counts one tensor; spec_of(role) is null where it has no such role.
@@ -86,7 +75,6 @@ struct ModelMemory::State {
         microbatches(k),
         device(on),
         results(on),
-        losses(on),
         step_stats(on) {}
 
   std::vector<Tensor> tensors;
@@ -96,11 +84,8 @@ struct ModelMemory::State {
   int microbatches;
   Device& device;
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
-  SharedResults<kernels::FoldResult> results;
-  SharedResults<kernels::LossResult> losses;
+  StepResults results;
   SharedResults<TensorStats> step_stats;
-  std::vector<Folded> folded;
-  std::size_t looked_at = 0;  // of `folded`
 
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
@@ -116,7 +101,8 @@ struct ModelMemory::State {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
   void allocate_roles();
-  void look_at_folds();
+  const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
+  void look_at_results();
   double gradient_norm();
   void empty_accumulators();
 };
@@ -178,52 +164,17 @@ void ModelMemory::State::allocate_roles() {
 }
 
 // Whether a fold or a loss failed, of those so far; the first one is named.
-void ModelMemory::State::look_at_folds() {
-  device.synchronize();
-  for (; looked_at < folded.size() && !failed; ++looked_at) {
-    const Folded& f = folded[looked_at];
-    if (f.is_finite()) continue;
-    failed = true;
-    failure = f.tensor < 0 ? "the loss" : tensors[static_cast<std::size_t>(f.tensor)].info.name;
-  }
+void ModelMemory::State::look_at_results() {
+  const std::optional<int> tensor = results.next_failure();
+  if (failed || !tensor) return;
+  failed = true;
+  failure = *tensor == StepResults::kLoss ? "the loss" : name_of(*tensor);
 }
 
-// The norm of the whole accumulated gradient. Tensors in order, ranges by their place, gaps from what is
-// stored: neither the order of the folds nor the threads matter.
 double ModelMemory::State::gradient_norm() {
-  std::vector<const double*> terms;
-  const auto add_gap = [&](const kernels::RoleView& accumulator, std::int64_t from, std::int64_t to) {
-    if (from >= to) return;
-    double* sum = &results.next()->square_sum;
-    device.square_sum(accumulator, from, to - from, sum);
-    terms.push_back(sum);
-  };
-  std::vector<Folded> sums;
-  std::copy_if(folded.begin(), folded.end(), std::back_inserter(sums),
-               [](const Folded& f) { return f.has_square_sum; });
-  std::sort(sums.begin(), sums.end(), [](const Folded& a, const Folded& b) {
-    return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first);
-  });
-  auto sum = sums.begin();
-  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
-    const kernels::RoleView& accumulator = view(i, Role::kAccumulator);
-    if (accumulator.codes == nullptr) continue;  // frozen
-    std::int64_t done = 0;
-    for (; sum != sums.end() && sum->tensor == i; ++sum) {
-      if (sum->first < done) {
-        throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
-                                     tensors[static_cast<std::size_t>(i)].info.name, sum->first));
-      }
-      add_gap(accumulator, done, sum->first);
-      terms.push_back(&sum->result->square_sum);
-      done = sum->first + sum->count;
-    }
-    add_gap(accumulator, done, accumulator.elements);
-  }
-  device.synchronize();
-  double total = 0;
-  for (const double* term : terms) total += *term;
-  return std::sqrt(total);
+  std::vector<kernels::RoleView> accumulators;
+  for (const Tensor& t : tensors) accumulators.push_back(t.view[Role::kAccumulator]);
+  return results.gradient_norm(accumulators, [&](int i) { return name_of(i); });
 }
 
 void ModelMemory::State::empty_accumulators() {
@@ -353,9 +304,6 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   s.failed = false;
   s.failure.clear();
   s.results.clear();
-  s.losses.clear();
-  s.folded.clear();
-  s.looked_at = 0;
   s.step_stats.clear();
   for (State::Tensor& t : s.tensors) t.step_stats = want_stats ? s.step_stats.next() : nullptr;
 }
@@ -380,15 +328,12 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
   args.want_square_sum = want_sum;
   if (t.step_stats != nullptr) args.stats = &t.step_stats->role[Role::kAccumulator];
-  kernels::FoldResult* result = s.results.next();
-  s.device.fold(v, first, count, gradient.data(), args, result);
-  s.folded.push_back({tensor, first, count, want_sum && count > 0, result, nullptr});
+  s.device.fold(v, first, count, gradient.data(), args,
+                s.results.next_fold(tensor, first, count, want_sum && count > 0));
 }
 
 kernels::LossResult* ModelMemory::next_loss() {
-  kernels::LossResult* loss = state_->losses.next();
-  state_->folded.push_back({-1, 0, 0, false, nullptr, loss});
-  return loss;
+  return state_->results.next_loss();
 }
 
 Noise ModelMemory::noise(std::uint32_t tensor, std::uint32_t stream) const {
@@ -396,7 +341,7 @@ Noise ModelMemory::noise(std::uint32_t tensor, std::uint32_t stream) const {
 }
 
 bool ModelMemory::failed() const {
-  state_->look_at_folds();
+  state_->look_at_results();
   return state_->failed;
 }
 

@@ -1,0 +1,79 @@
+#include "lpmm/memory/step_results.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <tuple>
+
+#include "lpmm/base/error.h"
+
+namespace lpmm {
+
+void StepResults::clear() {
+  folds_.clear();
+  losses_.clear();
+  findings_.clear();
+  looked_at_ = 0;
+}
+
+kernels::FoldResult* StepResults::next_fold(int tensor, std::int64_t first, std::int64_t count,
+                                            bool has_square_sum) {
+  kernels::FoldResult* result = folds_.next();
+  findings_.push_back({tensor, first, count, has_square_sum, result, nullptr});
+  return result;
+}
+kernels::LossResult* StepResults::next_loss() {
+  kernels::LossResult* loss = losses_.next();
+  findings_.push_back({kLoss, 0, 0, false, nullptr, loss});
+  return loss;
+}
+
+std::optional<int> StepResults::next_failure() {
+  device_.synchronize();
+  while (looked_at_ < findings_.size()) {
+    const Finding& f = findings_[looked_at_++];
+    if (!(f.loss != nullptr ? std::isfinite(f.loss->sum) : f.fold->finite)) return f.tensor;
+  }
+  return {};
+}
+
+double StepResults::gradient_norm(std::span<const kernels::RoleView> accumulators,
+                                  const std::function<std::string(int tensor)>& name_of) {
+  std::vector<const double*> terms;
+  const auto add_gap = [&](const kernels::RoleView& accumulator, std::int64_t from, std::int64_t to) {
+    if (from >= to) return;
+    double* sum = &folds_.next()->square_sum;
+    device_.square_sum(accumulator, from, to - from, sum);
+    terms.push_back(sum);
+  };
+  std::vector<Finding> sums;
+  std::copy_if(findings_.begin(), findings_.end(), std::back_inserter(sums),
+               [](const Finding& f) { return f.has_square_sum; });
+  std::sort(sums.begin(), sums.end(), [](const Finding& a, const Finding& b) {
+    return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first);
+  });
+  auto sum = sums.begin();
+  for (int i = 0; i < static_cast<int>(accumulators.size()); ++i) {
+    const kernels::RoleView& accumulator = accumulators[static_cast<std::size_t>(i)];
+    if (accumulator.codes == nullptr) continue;  // frozen
+    std::int64_t done = 0;
+    for (; sum != sums.end() && sum->tensor == i; ++sum) {
+      if (sum->first < done) {
+        throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
+                                     name_of(i), sum->first));
+      }
+      add_gap(accumulator, done, sum->first);
+      terms.push_back(&sum->fold->square_sum);
+      done = sum->first + sum->count;
+    }
+    add_gap(accumulator, done, accumulator.elements);
+  }
+  device_.synchronize();
+  double total = 0;
+  for (const double* term : terms) total += *term;
+  return std::sqrt(total);
+}
+
+}  // namespace lpmm
