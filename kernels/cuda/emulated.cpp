@@ -34,7 +34,7 @@ DeviceMemory EmulatedCuda::allocate_shared(std::int64_t bytes) {
   return host_.allocate(bytes);
 }
 void EmulatedCuda::release(std::byte* memory, std::int64_t bytes) noexcept {
-  if (guards_) return cuda_emulated::release_guarded(memory, bytes);
+  if (guards_) return cuda_emulated::release_guarded(memory);
   const DeviceMemory as_the_hosts(memory, {&host_, bytes});
 }
 void EmulatedCuda::upload(void* to, const void* from, std::int64_t bytes) {

@@ -10,50 +10,73 @@
 namespace lpmm::kernels::cuda_emulated {
 namespace {
 
-struct Pages {
-  std::mutex mutex;
-  std::map<std::byte*, std::size_t> all;
-  int open = 0;  // how many Unguarded live
-};
-Pages& pages() {
-  static Pages all;
-  return all;
-}
+constexpr std::size_t kPage = 4096, kReserved = std::size_t{1} << 36;
 
-void protect(int protection) {
-  for (const auto& [memory, bytes] : pages().all) {
-    if (mprotect(memory, bytes, protection) == 0) continue;
+// All of it lies in one range of addresses, so that one call opens or closes it.
+struct Range {
+  std::mutex mutex;
+  std::byte* base = nullptr;
+  std::map<std::size_t, std::size_t> taken;  // first byte: bytes
+  int open = 0;                              // how many Unguarded live
+
+  // The first gap of `bytes`; kReserved where there is none.
+  std::size_t gap_of(std::size_t bytes) const {
+    std::size_t at = 0;
+    for (const auto& [first, size] : taken) {
+      if (first - at >= bytes) return at;
+      at = first + size;
+    }
+    return kReserved - at >= bytes ? at : kReserved;
+  }
+  std::size_t used() const { return taken.empty() ? 0 : taken.rbegin()->first + taken.rbegin()->second; }
+  void protect(int protection) const {
+    if (used() == 0 || mprotect(base, used(), protection) == 0) return;
     std::perror(
         "lpmm: the emulated device's memory");  // it would hold what nobody can read, or guard nothing
     std::abort();
   }
+};
+Range& range() {
+  static Range all;
+  return all;
 }
 
 }  // namespace
 
 std::byte* allocate_guarded(std::int64_t bytes) {
-  const std::lock_guard lock(pages().mutex);
-  const int protection = pages().open > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
-  const auto size = static_cast<std::size_t>(bytes);
-  void* memory = mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  pages().all[static_cast<std::byte*>(memory)] = size;
-  return static_cast<std::byte*>(memory);
+  Range& r = range();
+  const std::lock_guard lock(r.mutex);
+  if (r.base == nullptr) {
+    void* memory = mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    r.base = static_cast<std::byte*>(memory);
+  }
+  if (bytes <= 0 || static_cast<std::size_t>(bytes) > kReserved - kPage) return nullptr;
+  const std::size_t size = (static_cast<std::size_t>(bytes) + kPage - 1) / kPage * kPage;
+  const std::size_t first = r.gap_of(size);
+  if (first == kReserved) return nullptr;
+  r.taken[first] = size;
+  if (r.open > 0) r.protect(PROT_READ | PROT_WRITE);
+  return r.base + first;
 }
 
-void release_guarded(std::byte* memory, std::int64_t bytes) noexcept {
-  const std::lock_guard lock(pages().mutex);
-  pages().all.erase(memory);
-  munmap(memory, static_cast<std::size_t>(bytes));
+void release_guarded(std::byte* memory) noexcept {
+  Range& r = range();
+  const std::lock_guard lock(r.mutex);
+  const auto at = r.taken.find(static_cast<std::size_t>(memory - r.base));
+  // What comes next finds zeros there, and nobody may read what was.
+  madvise(memory, at->second, MADV_DONTNEED);
+  mprotect(memory, at->second, PROT_NONE);
+  r.taken.erase(at);
 }
 
 Unguarded::Unguarded() {
-  const std::lock_guard lock(pages().mutex);
-  if (pages().open++ == 0) protect(PROT_READ | PROT_WRITE);
+  const std::lock_guard lock(range().mutex);
+  if (range().open++ == 0) range().protect(PROT_READ | PROT_WRITE);
 }
 Unguarded::~Unguarded() {
-  const std::lock_guard lock(pages().mutex);
-  if (--pages().open == 0) protect(PROT_NONE);
+  const std::lock_guard lock(range().mutex);
+  if (--range().open == 0) range().protect(PROT_NONE);
 }
 
 }  // namespace lpmm::kernels::cuda_emulated

@@ -9,7 +9,7 @@ namespace lpmm::kernels::cuda_emulated {
 
 // Zeroed pages; null where there are none.
 std::byte* allocate_guarded(std::int64_t bytes);
-void release_guarded(std::byte* memory, std::int64_t bytes) noexcept;
+void release_guarded(std::byte* memory) noexcept;
 
 // While one lives, all of it can be touched.
 class Unguarded {

@@ -110,7 +110,7 @@ void visit_train(Visitor& v, Config& c) {
   v.choice("compute", c.train.compute, Choices<Compute>{{"bf16", Compute::kBf16}, {"fp32", Compute::kFp32}},
            "type of activations and products");
   v.choice("device", c.train.device, device_choices(),
-           "cuda-emulated: the GPU's packed kernels, on the CPU and slow; results do not depend on it");
+           "auto: a GPU where there is one; cuda-emulated: a GPU's kernels, on the CPU and slow");
   v.integer("threads", c.train.threads, 0, 1024, "0: all processors; results do not depend on it");
   v.integer("eval_every_epochs", c.train.eval_every_epochs, 0, 1'000'000, "0: test only at the end");
   v.integer("max_failed_steps", c.train.max_failed_steps, 1, 1'000'000,

@@ -6,6 +6,8 @@
 
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -201,6 +203,50 @@ INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::ValuesIn(preset_names()), []
   std::erase(name, '-');
   return name;
 });
+
+// A NaN in the second microbatch: nothing that is stored changes, and the next step goes on.
+TEST_F(Runs, NanInOneMicrobatchChangesNothing) {
+  for (const char* preset : {"lpmm", "lpmm-nano"}) {
+    RunConfig config = config_of(kResNet, kSgd, preset, "cuda-emulated");
+    const lpmm::Setup setup(config);
+    const auto device = make_device("cuda-emulated", 2);
+    const auto model = make_model(config.model);
+    const auto data = load_data(setup, device->host_pool());
+    ModelMemory memory(model->tensors(), config.policy, config.optimizer, 1, 2, *device);
+    Buffers buffers(model->buffers(), *device);
+    model->initialize(memory, 1, {});
+    const auto program = model->build(8, config.train.compute, *device);
+    const auto step = [&](std::uint32_t number, bool poison) {
+      memory.begin_step(number);
+      buffers.begin();
+      for (int k = 0; k < 2; ++k) {
+        Batch batch;
+        data->make_batch({1, 16, 2, false}, 0, 0, k, batch);
+        if (poison && k == 1) batch.images[77] = std::numeric_limits<float>::quiet_NaN();
+        program->train(memory, buffers, batch, k);
+      }
+      const StepReport report = memory.commit(0.05);
+      EXPECT_EQ(buffers.failed_proposal().empty(), !poison);
+      return report;
+    };
+    const auto parameters = [&] {
+      std::vector<std::vector<float>> all;
+      for (int i = 0; i < memory.tensors(); ++i) {
+        all.emplace_back(static_cast<std::size_t>(memory.info(i).elements()));
+        memory.read(i, 0, all.back());
+      }
+      return all;
+    };
+    EXPECT_TRUE(step(1, false).applied);
+    const auto before = parameters();
+    const StepReport failed = step(2, true);
+    EXPECT_FALSE(failed.applied);
+    EXPECT_EQ(failed.failed_tensor, "the loss");
+    EXPECT_TRUE(parameters() == before) << preset;
+    EXPECT_TRUE(step(3, false).applied);
+    EXPECT_FALSE(parameters() == before) << preset;
+  }
+}
 
 // A checkpoint of one device is where the other goes on, and a run that was stopped ends as it would have.
 TEST_F(Runs, RunsGoOnFromEachOthersCheckpoints) {

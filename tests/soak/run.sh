@@ -6,14 +6,14 @@
 #   failed   one such call fails with ENOSPC, EIO or EROFS; the program must not crash of it
 # usage: bash tests/soak/run.sh [CASES]     of each kind, spread over all places; without it 176 random times and
 #                                           every second call that changes a file, for both other kinds
-# LPMM_BUILD names the build folder (build) with `lpmm` and `libfault.so`, SOAK_FOLDER where runs lie (/dev/shm).
+# SOAK_DEVICE names the device (cpu), LPMM_BUILD the build folder (build) with `lpmm` and `libfault.so`, SOAK_FOLDER where runs lie (/dev/shm).
 # Nine cases of it are the test soak.short.
 set -u -o pipefail
 cd "$(dirname "$0")/../.."
-build=$(realpath "${LPMM_BUILD:-build}") config=$PWD/tests/soak/training.toml
+device=${SOAK_DEVICE:-cpu} build=$(realpath "${LPMM_BUILD:-build}") config=$PWD/tests/soak/training.toml
 errors=(ENOSPC EIO EROFS)
 
-train() { "$build/lpmm" train "$config" --out "$1" --resume --quiet; }
+train() { "$build/lpmm" train "$config" --device "$device" --out "$1" --resume --quiet; }
 faulty() {  # RUN AT KIND
   FAULT_FOLDER=$1 FAULT_AT=$2 FAULT_KIND=$3 LD_PRELOAD=$build/libfault.so train "$1"
 }
@@ -30,7 +30,7 @@ one_case() {
   local log=$run.log
   case $kind in
     kill)
-      "$build/lpmm" train "$config" --out "$run" --resume --quiet >"$log" 2>&1 &
+      "$build/lpmm" train "$config" --device "$device" --out "$run" --resume --quiet >"$log" 2>&1 &
       local process=$!
       sleep "$at"
       kill -9 $process 2>/dev/null
