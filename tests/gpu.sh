@@ -101,9 +101,9 @@ else
 fi
 
 if command -v compute-sanitizer >/dev/null; then
-  small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*'
+  small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*:*PackedBytes.AreTheCpus*'
   for tool in memcheck racecheck initcheck; do
-    part 60 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_tests" --gtest_filter="$small"
+    part 90 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_tests" --gtest_filter="$small"
   done
 else
   put sanitizers '"left out: no compute-sanitizer"'

@@ -16,7 +16,7 @@ class CudaDevice : public Device {
   explicit CudaDevice(int threads) : host_(threads) {}
   CpuDevice& host() override { return host_; }
   Stream stream() const { return stream_; }
-  PanelSizes panel_sizes() const override { return {std::int64_t{1} << 25, std::int64_t{1} << 27}; }
+  PanelSizes panel_sizes() const override { return {std::int64_t{1} << 25, std::int64_t{1} << 27, 64}; }
   Pool& host_pool() override { return host_.host_pool(); }
   int host_threads() const override { return host_.host_threads(); }
 

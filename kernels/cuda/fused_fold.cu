@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/fused.h"
 #include "kernels/cuda/fused_fold.h"
+#include "kernels/cuda/sum_tree.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 namespace {
@@ -56,23 +57,6 @@ __global__ void fold_left(FoldUnits fold, std::uint32_t blocks) {
   }
 }
 
-// Each block a subtree of the tree over `count` sums.
-inline constexpr int kSumsOfBlock = 1024;
-__global__ void sum_subtrees(const double* sums, std::int64_t count, double* to) {
-  auto* const shared = static_cast<double*>(dynamic_shared());
-  const std::int64_t first = std::int64_t{blockIdx.x} * kSumsOfBlock;
-  const int here = count - first < kSumsOfBlock ? static_cast<int>(count - first) : kSumsOfBlock;
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  for (int i = thread; i < here; i += threads) shared[i] = sums[first + i];
-  __syncthreads();
-  for (int width = 1; width < here; width *= 2) {
-    for (int i = 2 * width * thread; i + width < here; i += 2 * width * threads)
-      shared[i] += shared[i + width];
-    __syncthreads();
-  }
-  if (thread == 0) to[blockIdx.x] = shared[0];
-}
-
 using FoldKernel = void (*)(FoldUnits, std::uint32_t);
 FoldKernel fold_kernel(const Codec& codec, bool wants_sum) {
   FoldKernel found = nullptr;
@@ -98,20 +82,6 @@ ReadKernel<To> read_kernel(const Codec& codec) {
 
 constexpr std::int64_t kTableBytes = kSoftEntries * sizeof(float);
 
-// The tree over the sums of pieces, 1024 of a level's sums by each block; `room` is for what they leave.
-void sum_pieces(const double* sums, std::int64_t count, double* room, double* to, Stream stream) {
-  while (true) {
-    const std::int64_t blocks = (count + kSumsOfBlock - 1) / kSumsOfBlock;
-    double* const level = blocks == 1 ? to : room;
-    launch(sum_subtrees, blocks, kThreads, std::int64_t{kSumsOfBlock * sizeof(double)}, stream, sums, count,
-           level);
-    if (blocks == 1) return;
-    sums = level;
-    room = level + blocks;
-    count = blocks;
-  }
-}
-
 template <class To>
 bool read(const RoleView& src, std::int64_t first, std::int64_t count, To* dst, Stream stream) {
   const ReadKernel<To> kernel = read_kernel<To>(src.codec);
@@ -135,7 +105,7 @@ bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, c
   if (!is_served) return false;
   bool* const finite = result == nullptr ? nullptr : &result->finite;
   // Sums of pieces, of the levels above them, and the list of what is left.
-  const std::int64_t sums = wants_sum ? units + units / (kSumsOfBlock - 1) + 2 : 0;
+  const std::int64_t sums = wants_sum ? units + sum_room(units) : 0;
   StreamMemory room(8 * sums + 4 * (1 + units), stream);
   auto* const of_pieces = static_cast<double*>(room.data());
   const FoldUnits fold = {

@@ -107,7 +107,7 @@ void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std:
 #if CUDART_VERSION >= 12030
   cudaFuncGetName(&name, reinterpret_cast<const void*>(kernel));
 #endif
-  check(error, name);
+  check(error, (std::string("at or before ") + name).c_str());
 }
 
 template <class... Parameters>
@@ -138,6 +138,7 @@ inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream stream) {
 // The host may forget `from` at once.
 inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Stream stream) {
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy");
+  check(cudaStreamSynchronize(stream), "copy");  // the host forgets it now
 }
 MapTable device_table(Format format);  // kernels/cuda/update.cu
 #else

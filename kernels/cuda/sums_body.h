@@ -1,5 +1,5 @@
-// Sums of squares over a range, in the order of kernels/sums.h: thread block b sums piece b, and finish_sums
-// the pieces. Bodies as in update_body.h.
+// Sums of squares over a range, in the order of kernels/sums.h: thread block b sums piece b, and
+// sum_tree.h the pieces. Bodies as in update_body.h.
 #pragma once
 
 #include "kernels/cuda/update_body.h"
@@ -44,10 +44,6 @@ template <class Terms>
 std::int64_t units(const SumsJob<Terms>& job) {
   return pieces_of(job.end - job.first);
 }
-template <class Terms>
-std::int64_t sum_bytes(const SumsJob<Terms>& job) {
-  return static_cast<std::int64_t>(sizeof(double)) * Terms::kCount * units(job);
-}
 // Shared memory in words: the lanes' sums in fp64, then the terms of the piece.
 template <class Terms>
 std::int64_t shared_words(const SumsJob<Terms>&) {
@@ -84,19 +80,6 @@ LPMM_HD void run_phase(int phase, const SumsJob<Terms>& job, std::int64_t block,
     for (int g = 0; g < kPieceGroups; ++g) groups[g] = lanes[(thread * kPieceGroups + g) * kSumLanes];
     job.sums[thread * pieces_of(job.end - job.first) + block] = sum_as_tree(groups, kPieceGroups);
   }
-}
-
-template <class Terms>
-LPMM_HD void finish_sums(const SumsJob<Terms>& job, double* sums) {
-  const std::int64_t pieces = pieces_of(job.end - job.first);
-  for (int k = 0; k < Terms::kCount; ++k) sums[k] = sum_as_tree(job.sums + k * pieces, pieces);
-}
-template <class RuleType>
-LPMM_HD void finish_norms(const SumsJob<NormTerms<RuleType>>& job, RuleType* with_norms) {
-  double sums[RuleType::kNorms];
-  finish_sums(job, sums);
-  *with_norms = job.terms.rule;
-  with_norms->take_norms(sums);
 }
 
 template <class RuleType>

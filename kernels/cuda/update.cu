@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/cuda/fused.h"
+#include "kernels/cuda/sum_tree.h"
 #include "kernels/cuda/sums_body.h"
 #include "kernels/cuda/update.h"
 #include "kernels/cuda/update_body.h"
@@ -110,13 +111,12 @@ void for_each_element(std::int64_t count, const Body& body, Stream stream) {
   launch(run_each<Body>, (count + kPerBlock - 1) / kPerBlock, kThreads, 0, stream, count, body);
 }
 
-template <class Terms>
-__global__ void finish(SumsJob<Terms> job, double* sums) {
-  finish_sums(job, sums);
-}
 template <class RuleType>
-__global__ void finish_rule(SumsJob<NormTerms<RuleType>> job, RuleType* with_norms) {
-  finish_norms(job, with_norms);
+__global__ void take_norms(RuleType rule, const double* squares, RuleType* with_norms) {
+  double sums[RuleType::kNorms];
+  for (int k = 0; k < RuleType::kNorms; ++k) sums[k] = squares[k];
+  rule.take_norms(sums);
+  *with_norms = rule;
 }
 __global__ void set_flag(bool* flag) {
   *flag = true;
@@ -129,12 +129,16 @@ template <int kPhasesOfJob = cuda::kPhases, class JobType>
 void run(const JobType& job, Stream stream) {
   launch(run_job<kPhasesOfJob, JobType>, units(job), kThreads, 4 * shared_words(job), stream, job);
 }
+// sums[k] <- the sum of the squares of term k.
 template <class Terms>
 void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
-  StreamMemory room(std::max<std::int64_t>(8, sum_bytes(job)), stream);
+  const std::int64_t pieces = units(job), of_pieces = Terms::kCount * pieces;
+  StreamMemory room(8 * (of_pieces + sum_room(pieces)), stream);
   job.sums = static_cast<double*>(room.data());
   run<cuda::kSumPhases>(job, stream);
-  launch(finish<Terms>, 1, 1, 0, stream, job, sums);
+  for (int k = 0; k < Terms::kCount; ++k) {
+    sum_pieces(job.sums + k * pieces, pieces, job.sums + of_pieces, sums + k, stream);
+  }
 }
 
 template <class RuleType>
@@ -143,12 +147,12 @@ void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, S
   auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
   if constexpr (HasNorms<RuleType>) {
     if (rule.needs_norms()) {
-      auto norms = cuda::make_norms(rule, args.roles, device_table);
-      StreamMemory room(sum_bytes(norms) + static_cast<std::int64_t>(sizeof(RuleType)), stream);
-      norms.sums = static_cast<double*>(room.data());
-      auto* with_norms = reinterpret_cast<RuleType*>(static_cast<std::byte*>(room.data()) + sum_bytes(norms));
-      run<cuda::kSumPhases>(norms, stream);
-      launch(finish_rule<RuleType>, 1, 1, 0, stream, norms, with_norms);
+      constexpr std::int64_t kSquares = std::int64_t{8} * RuleType::kNorms;
+      StreamMemory room(kSquares + static_cast<std::int64_t>(sizeof(RuleType)), stream);
+      auto* squares = static_cast<double*>(room.data());
+      auto* with_norms = reinterpret_cast<RuleType*>(squares + RuleType::kNorms);
+      run_sums(cuda::make_norms(rule, args.roles, device_table), squares, stream);
+      launch(take_norms<RuleType>, 1, 1, 0, stream, rule, squares, with_norms);
       job.with_norms = with_norms;
       run(job, stream);
       return;

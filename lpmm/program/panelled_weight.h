@@ -13,14 +13,15 @@ namespace lpmm {
 // fp32 likewise.
 class PanelledWeight {
  public:
-  // A panel has at most so many elements and rows.
+  // A panel has at most so many elements and rows; where it is larger than `unit` rows, a multiple of that.
   PanelledWeight(int tensor, Compute compute, std::int64_t rows, std::int64_t width,
-                 std::int64_t most_elements, std::int64_t most_rows)
+                 std::int64_t most_elements, std::int64_t most_rows, std::int64_t unit = 1)
       : tensor_(tensor),
         compute_(compute),
         rows_(rows),
         width_(width),
-        panel_rows_(even_rows(rows, std::max<std::int64_t>(1, std::min(most_elements / width, most_rows)))) {}
+        panel_rows_(even_rows(rows, std::max<std::int64_t>(1, std::min(most_elements / width, most_rows)))),
+        unit_(unit) {}
 
   // Room for one decoded panel, and for the gradient of one.
   std::int64_t panel_bytes() const {
@@ -43,7 +44,11 @@ class PanelledWeight {
   // Runs body(row, rows) for every panel in order.
   template <class Body>
   void for_each_panel(const Body& body) const {
-    for (std::int64_t row = 0; row < rows_; row += panel_rows_) body(row, std::min(panel_rows_, rows_ - row));
+    for (std::int64_t row = 0, n = 0; row < rows_; row += n) {
+      n = std::min(panel_rows_, rows_ - row);
+      if (n > unit_) n = n / unit_ * unit_;
+      body(row, n);
+    }
   }
   // Rows row..row+rows-1 in the compute type, within `panel`.
   const std::byte* decode(const RunState& run, std::int64_t row, std::int64_t rows, std::byte* panel) const;
@@ -79,7 +84,7 @@ class PanelledWeight {
 
   int tensor_;
   Compute compute_;
-  std::int64_t rows_, width_, panel_rows_;
+  std::int64_t rows_, width_, panel_rows_, unit_;
 };
 
 }  // namespace lpmm

@@ -17,6 +17,8 @@ constexpr std::int64_t kBatches = 5;  // the prefetcher's slots and one test bat
 // As seen on one machine, rounded up: pages of the program and its libraries that a run touches, and what a
 // thread's stack and the heap keep besides what is counted.
 constexpr std::int64_t kOverhead = 12'000'000, kThreadOverhead = 500'000;
+// On the host, of CUDA's runtime and cuBLASLt. Not measured yet: what others report.
+constexpr std::int64_t kGpuOverhead = 500'000'000;
 
 }  // namespace
 
@@ -36,6 +38,7 @@ Plan make_plan(const Setup& setup, const Model& model) {
   plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers;  // a step's proposals
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device->host_threads() * kThreadOverhead;
+  if (device->own_bytes()) plan.overhead_bytes += kGpuOverhead;
   const std::int64_t computing = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace;
   const std::optional<std::int64_t> own = device->own_bytes();
   if (own) plan.device_bytes = computing + *own;

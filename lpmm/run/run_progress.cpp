@@ -35,10 +35,10 @@ Meter parse_meter(const Json& j) {
 }  // namespace
 
 Json computed_by(const Device& device) {
-  return {{"version", LPMM_VERSION},
-          {"rounding", kRoundingBits},
-          {"simd", kernels::simd_level()},
-          {"compute_library", device.compute_library()}};
+  Json by = {{"version", LPMM_VERSION}, {"rounding", kRoundingBits}};
+  if (!device.own_bytes()) by["simd"] = kernels::simd_level();  // of the host, which computes
+  by["compute_library"] = device.compute_library();
+  return by;
 }
 
 std::string change_of_machine(const Json& saved, const Device& device) {

@@ -25,12 +25,6 @@
 #undef __global__
 #undef __launch_bounds__
 
-// What marks functions for nvcc.
-#define __global__
-#define __launch_bounds__(...)
-#undef __global__
-#undef __launch_bounds__
-
 namespace lpmm::kernels::cuda_fused_test {
 namespace {
 

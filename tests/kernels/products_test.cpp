@@ -55,8 +55,9 @@ double element(const void* data, const Layout& l, cublasOperation_t operation, s
 cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
                         cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout,
                         const void* beta, const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                        cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void*, std::size_t,
+                        cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void* workspace, std::size_t,
                         cudaStream_t) {
+  if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) return CUBLAS_STATUS_INVALID_VALUE;
   const auto& op = in<Operation>(operation);
   const Layout &la = in<Layout>(a_layout), &lb = in<Layout>(b_layout), &lc = in<Layout>(c_layout);
   const std::uint64_t depth = op.of[0] == CUBLAS_OP_N ? la.columns : la.rows;
@@ -155,7 +156,7 @@ TEST(Products, AreThoseOfTheCpu) {
       std::vector<std::byte> scratch(static_cast<std::size_t>(cpu.matmul_scratch_bytes(type, kM, kN)) + 64);
       cpu.matmul(args, scratch.data());
       args.c = got.data();
-      products.multiply(args, nullptr, nullptr);
+      products.multiply(args, scratch.data() + 1, nullptr);
       for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << turned << " " << i;
     }
   }

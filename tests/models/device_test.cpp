@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
+#include <algorithm>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -69,8 +69,8 @@ class Before {
         steps_now(static_cast<std::size_t>(steps()));
     device_.download(codes_now.data(), there_.codes, codes());
     device_.download(steps_now.data(), there_.steps, steps());
-    return std::memcmp(codes_now.data(), codes_.get(), codes_now.size()) == 0 &&
-           std::memcmp(steps_now.data(), steps_.get(), steps_now.size()) == 0;
+    return std::equal(codes_now.begin(), codes_now.end(), codes_.get()) &&
+           std::equal(steps_now.begin(), steps_now.end(), steps_.get());
   }
 
  private:
@@ -204,12 +204,30 @@ INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::ValuesIn(preset_names()), []
   return name;
 });
 
+// On the emulated device, and on a GPU where there is one.
+class RunsOn : public Runs, public testing::WithParamInterface<std::string> {
+ protected:
+  void SetUp() override {
+    for (const BackendInfo& b : backends()) {
+      if (b.name == GetParam() && !b.is_available()) GTEST_SKIP() << b.why_not;
+    }
+    Runs::SetUp();
+  }
+};
+const auto name_of_device = [](const auto& device) {
+  std::string name = device.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+};
+INSTANTIATE_TEST_SUITE_P(, RunsOn, testing::Values("cuda-emulated"), name_of_device);
+INSTANTIATE_TEST_SUITE_P(Gpu, RunsOn, testing::Values("cuda"), name_of_device);
+
 // A NaN in the second microbatch: nothing that is stored changes, and the next step goes on.
-TEST_F(Runs, NanInOneMicrobatchChangesNothing) {
+TEST_P(RunsOn, NanInOneMicrobatchChangesNothing) {
   for (const char* preset : {"lpmm", "lpmm-nano"}) {
-    RunConfig config = config_of(kResNet, kSgd, preset, "cuda-emulated");
+    RunConfig config = config_of(kResNet, kSgd, preset, GetParam());
     const lpmm::Setup setup(config);
-    const auto device = make_device("cuda-emulated", 2);
+    const auto device = make_device(GetParam(), 2);
     const auto model = make_model(config.model);
     const auto data = load_data(setup, device->host_pool());
     ModelMemory memory(model->tensors(), config.policy, config.optimizer, 1, 2, *device);
@@ -249,7 +267,7 @@ TEST_F(Runs, NanInOneMicrobatchChangesNothing) {
 }
 
 // A checkpoint of one device is where the other goes on, and a run that was stopped ends as it would have.
-TEST_F(Runs, RunsGoOnFromEachOthersCheckpoints) {
+TEST_P(RunsOn, RunsGoOnFromTheCpusCheckpoints) {
   const auto bytes = [&](const std::string& out) {
     return read_text(out + "/checkpoints/step_00000003/model.safetensors", 1 << 28);
   };
@@ -261,12 +279,12 @@ TEST_F(Runs, RunsGoOnFromEachOthersCheckpoints) {
     };
     const std::string whole = scratch_ / "whole", stopped = scratch_ / "stopped", moved = scratch_ / "moved";
     for (const std::string& out : {whole, stopped, moved}) std::filesystem::remove_all(out);
-    run(whole, "cuda-emulated", 3, false);
-    run(stopped, "cuda-emulated", 2, false);
-    run(stopped, "cuda-emulated", 3, true);
+    run(whole, GetParam(), 3, false);
+    run(stopped, GetParam(), 2, false);
+    run(stopped, GetParam(), 3, true);
     EXPECT_TRUE(bytes(whole) == bytes(stopped)) << model;
     run(moved, "cpu", 2, false);
-    EXPECT_NO_THROW(run(moved, "cuda-emulated", 3, true)) << model;
+    EXPECT_NO_THROW(run(moved, GetParam(), 3, true)) << model;
   }
 }
 

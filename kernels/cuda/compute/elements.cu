@@ -93,19 +93,19 @@ __global__ void drop(std::int64_t count, Dropout drop, const Cell* x, Cell* y) {
   }
 }
 
-// A block a group: its rows, in order.
+// Some blocks a group, each for as many columns as it has threads: the group's rows, in order.
 template <class Cell>
 __global__ void sum_groups(std::int64_t width, const Cell* x, RowGroups groups, std::int64_t begin,
                            std::int64_t end, float* out) {
-  const std::int64_t row = groups.targets[blockIdx.x] * width;
-  const std::int64_t from = row > begin ? row : begin, to = row + width < end ? row + width : end;
-  for (std::int64_t e = from + threadIdx.x; e < to; e += blockDim.x) {
-    float sum = 0;
-    for (std::int64_t j = groups.first[blockIdx.x]; j < groups.first[blockIdx.x + 1]; ++j) {
-      sum += load(x + groups.rows[j] * width + e - row);
-    }
-    out[e - begin] = sum;
+  const std::int64_t blocks = (width + blockDim.x - 1) / blockDim.x, group = blockIdx.x / blocks;
+  const std::int64_t column = blockIdx.x % blocks * blockDim.x + threadIdx.x;
+  const std::int64_t element = groups.targets[group] * width + column;
+  if (column >= width || element < begin || element >= end) return;
+  float sum = 0;
+  for (std::int64_t j = groups.first[group]; j < groups.first[group + 1]; ++j) {
+    sum += load(x + groups.rows[j] * width + column);
   }
+  out[element - begin] = sum;
 }
 
 }  // namespace
@@ -199,8 +199,8 @@ void CudaDevice::sum_rows(Compute type, std::int64_t width, const void* x, const
   constexpr int kThreadsOfSum = 128;
   fill_with_zeros(out, (end - begin) * static_cast<std::int64_t>(sizeof(float)));
   with_type(type, [&]<class Cell>(Cell*) {
-    launch_apart(sum_groups<Cell>, groups.count, kThreadsOfSum, stream(), width, static_cast<const Cell*>(x),
-                 groups, begin, end, out);
+    launch_apart(sum_groups<Cell>, groups.count * ((width + kThreadsOfSum - 1) / kThreadsOfSum),
+                 kThreadsOfSum, stream(), width, static_cast<const Cell*>(x), groups, begin, end, out);
   });
 }
 

@@ -36,15 +36,16 @@ GpuFacts facts_of(cudaDeviceProp* device) {
   facts.major = device->major;
   facts.minor = device->minor;
   cudaFuncAttributes attributes{};
-  facts.has_code = cudaFuncGetAttributes(&attributes, do_nothing) == cudaSuccess;
-  cudaGetLastError();  // forgets that error
-  return facts;
+  const cudaError_t error = cudaFuncGetAttributes(&attributes, do_nothing);  // opens the device
+  cudaGetLastError();                                                        // forgets that error
+  facts.has_code = error != cudaErrorNoKernelImageForDevice && error != cudaErrorInvalidDeviceFunction;
+  return facts.has_code && error != cudaSuccess ? failed(error) : facts;
 }
 
-// Memory of the host that the device copies from while the host goes on: two slots, taken in turn.
+// Memory of the host that the device copies from while the host goes on: slots, taken in turn.
 class Staging {
  public:
-  static constexpr std::int64_t kSlotBytes = 4 << 20;
+  static constexpr std::int64_t kSlotBytes = 1 << 20;
   Staging() {
     for (Slot& slot : slots_) {
       check(cudaHostAlloc(&slot.memory, kSlotBytes, cudaHostAllocDefault), "pinned memory");
@@ -77,7 +78,7 @@ class Staging {
     void* memory = nullptr;
     cudaEvent_t done = nullptr;
   };
-  std::array<Slot, 2> slots_;
+  std::array<Slot, 16> slots_;
   std::size_t next_ = 0;
 };
 
@@ -93,7 +94,7 @@ class Gpu final : public CudaDevice {
   bool is_host() const override { return false; }
 
   std::string compute_library() const override {
-    return is_open_ ? version_of(load_cublas()) + ", " + device_ : std::string(kGpu);
+    return is_open_ ? library_ + ", " + device_ : std::string(kGpu);
   }
   DeviceMemory allocate(std::int64_t bytes) override {
     open();
@@ -122,11 +123,12 @@ class Gpu final : public CudaDevice {
     open();
     std::size_t free = 0, all = 0;
     check(cudaMemGetInfo(&free, &all), "free memory");
-    return static_cast<std::int64_t>(free);
+    // The context is there by now, and what a run takes counts it.
+    return std::min(static_cast<std::int64_t>(all), static_cast<std::int64_t>(free) + kOwnBytes);
   }
 
   // The context, code of kernels and libraries. Not measured yet: what others report for such cards.
-  std::optional<std::int64_t> own_bytes() const override { return std::int64_t{600'000'000}; }
+  std::optional<std::int64_t> own_bytes() const override { return kOwnBytes; }
 
   void upload(void* to, const void* host, std::int64_t bytes) override {
     if (bytes == 0) return;
@@ -143,7 +145,9 @@ class Gpu final : public CudaDevice {
     check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice, stream()),
           "copy");
   }
-  void fill_with_zeros(void* to, std::int64_t bytes) override { cuda::fill_with_zeros(to, bytes, stream()); }
+  void fill_with_zeros(void* to, std::int64_t bytes) override {
+    if (bytes > 0) cuda::fill_with_zeros(to, bytes, stream());
+  }
   void synchronize() override {
     if (is_open_)
       check(cudaStreamSynchronize(stream()), "work on the device (CUDA_LAUNCH_BLOCKING=1 names it)");
@@ -154,7 +158,7 @@ class Gpu final : public CudaDevice {
     products_->multiply(args, scratch, stream());
   }
   std::int64_t matmul_scratch_bytes(Compute, std::int64_t, std::int64_t) const override {
-    return Products::kWorkspaceBytes;
+    return Products::kScratchBytes;
   }
 
  private:
@@ -172,7 +176,9 @@ class Gpu final : public CudaDevice {
     if (stream_ == nullptr) check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream");
     keep_pool();
     staging_.emplace();
-    products_.emplace(load_cublas());
+    const CublasLt library = load_cublas();
+    library_ = version_of(library);
+    products_.emplace(library);
     device_ = device.name;
     is_open_ = true;
   }
@@ -185,8 +191,9 @@ class Gpu final : public CudaDevice {
     check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all), "pool of memory");
   }
 
+  static constexpr std::int64_t kOwnBytes = 600'000'000;
   bool is_open_ = false;
-  std::string device_;
+  std::string device_, library_;
   std::set<void*> shared_;
   std::optional<Staging> staging_;
   std::optional<Products> products_;
@@ -200,8 +207,7 @@ std::unique_ptr<Device> make_gpu(int threads) {
 }
 
 bool gpu_is_there() {
-  cudaDeviceProp device{};
-  return why_no_gpu(cuda::facts_of(&device)).empty();
+  return gpu_backend().is_available();
 }
 
 BackendInfo gpu_backend() {

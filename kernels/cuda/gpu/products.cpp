@@ -17,7 +17,7 @@ void find(void* library, const std::string& file, const char* name, Function& fu
 }
 
 std::uint32_t alignment_of(const void* address) {
-  constexpr std::uintptr_t kMost = 256;  // no algorithm wants more
+  constexpr std::uintptr_t kMost = kAlign;  // all that memory here has, wherever it lies
   return static_cast<std::uint32_t>(std::uintptr_t{1}
                                     << std::countr_zero(reinterpret_cast<std::uintptr_t>(address) | kMost));
 }
@@ -126,7 +126,9 @@ const Products::Plan& Products::plan_for(const Shape& s) {
   const cublasStatus_t status = library_.find_algorithms(handle_, plan->operation, plan->b, plan->a, plan->c,
                                                          plan->c, preference, 1, &best, &count);
   library_.destroy_preference(preference);
-  check(status == CUBLAS_STATUS_SUCCESS && count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status,
+  const bool found_none =
+      status == CUBLAS_STATUS_SUCCESS && (count == 0 || best.state != CUBLAS_STATUS_SUCCESS);
+  check(found_none ? CUBLAS_STATUS_NOT_SUPPORTED : status,
         ("a product of " + std::to_string(s.m) + " x " + std::to_string(s.k) + " and " + std::to_string(s.k) +
          " x " + std::to_string(s.n))
             .c_str());
@@ -135,10 +137,13 @@ const Products::Plan& Products::plan_for(const Shape& s) {
   return *found;
 }
 
-void Products::multiply(const MatrixArgs& args, void* workspace, CUstream_st* stream) {
+void Products::multiply(const MatrixArgs& args, void* scratch, CUstream_st* stream) {
   const Plan& plan = plan_for({args.transpose_a, args.transpose_b, args.type, args.m, args.n, args.k,
                                args.a_stride, args.b_stride, args.c_stride, alignment_of(args.a),
                                alignment_of(args.b), alignment_of(args.c)});
+  constexpr auto kMask = static_cast<std::uintptr_t>(kWorkspaceAlignment - 1);
+  auto* const workspace =
+      reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(scratch) + kMask) & ~kMask);
   const float one = 1, beta = args.accumulate ? 1.0F : 0.0F;
   check(library_.multiply(handle_, plan.operation, &one, args.b, plan.b, args.a, plan.a, &beta, args.c,
                           plan.c, args.c, plan.c, &plan.algorithm, workspace,

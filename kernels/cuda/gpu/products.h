@@ -37,7 +37,9 @@ std::string version_of(const CublasLt& library);  // "cuBLASLt 13.1.0"
 
 class Products {
  public:
-  static constexpr std::int64_t kWorkspaceBytes = 32 << 20;
+  // The library wants its workspace aligned to so much; scratch memory has less.
+  static constexpr std::int64_t kWorkspaceBytes = 32 << 20, kWorkspaceAlignment = 256;
+  static constexpr std::int64_t kScratchBytes = kWorkspaceBytes + kWorkspaceAlignment;
 
   explicit Products(const CublasLt& library);
   ~Products();
@@ -45,7 +47,8 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   // As ComputeKernels::matmul. One shape has one algorithm: the same bits each time, on one kind of device.
-  void multiply(const MatrixArgs& args, void* workspace, CUstream_st* stream);
+  // `scratch` has kScratchBytes.
+  void multiply(const MatrixArgs& args, void* scratch, CUstream_st* stream);
 
  private:
   // What an algorithm is chosen for: all but the addresses, of which only the alignment matters.

@@ -27,7 +27,7 @@ class TokenLossOp : public Op {
         width_(width),
         use_(weight),
         weight_(weight.tensor, compute, vocabulary, width, sizes.weights,
-                std::max<std::int64_t>(64, sizes.logits / rows)) {}
+                std::max<std::int64_t>(64, sizes.logits / rows), sizes.columns) {}
 
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
