@@ -2,9 +2,11 @@
 #include "kernels/cuda/emulated.h"
 
 // What marks functions for nvcc.
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
+// NOLINTEND(bugprone-reserved-identifier)
 
 #include "kernels/cuda/compute/attention.cu"
 #include "kernels/cuda/compute/attention_backward.cu"

@@ -71,7 +71,7 @@ lpmm_switch_stack:
 
 void Context::prepare(std::byte* stack, std::size_t size, void (*begin)()) {
   constexpr std::size_t kWords = 8;  // six registers, where to begin, and no caller
-  const auto end = (reinterpret_cast<std::uintptr_t>(stack) + size) / 16 * 16;
+  std::byte* const end = stack + size - (reinterpret_cast<std::uintptr_t>(stack) + size) % 16;
   auto* words = reinterpret_cast<void**>(end) - kWords;
   std::fill_n(words, kWords, nullptr);
   words[6] = reinterpret_cast<void*>(begin);

@@ -30,7 +30,7 @@ using OfLanes = std::array<std::uint64_t, kWarp>;
 // Tells a sanitizer of switches between stacks, where there is one. `is_thread`: the stack is a thread's own.
 struct Sanitizer {
   explicit Sanitizer(bool is_thread = false);
-  ~Sanitizer();
+  ~Sanitizer();  // NOLINT(performance-trivially-destructible): it is not, with a sanitizer
   Sanitizer(const Sanitizer&) = delete;
   Sanitizer& operator=(const Sanitizer&) = delete;
   void about_to_switch(const void* stack, std::size_t size, const Sanitizer& to);
@@ -128,6 +128,7 @@ class Block {
   std::size_t size_ = 0;
 };
 
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 inline void __syncthreads() {
   Block::barrier();
 }
@@ -148,5 +149,6 @@ T __shfl_down_sync(unsigned /*mask*/, T value, int lanes) {
   const unsigned lane = threadIdx.x % kWarp, from = lane + static_cast<unsigned>(lanes);
   return Block::exchange(value, from < kWarp ? from : lane);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 }  // namespace lpmm::kernels::cuda_emulated

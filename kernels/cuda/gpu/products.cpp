@@ -141,9 +141,9 @@ void Products::multiply(const MatrixArgs& args, void* scratch, CUstream_st* stre
   const Plan& plan = plan_for({args.transpose_a, args.transpose_b, args.type, args.m, args.n, args.k,
                                args.a_stride, args.b_stride, args.c_stride, alignment_of(args.a),
                                alignment_of(args.b), alignment_of(args.c)});
-  constexpr auto kMask = static_cast<std::uintptr_t>(kWorkspaceAlignment - 1);
-  auto* const workspace =
-      reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(scratch) + kMask) & ~kMask);
+  constexpr auto kAligned = static_cast<std::uintptr_t>(kWorkspaceAlignment);
+  std::byte* const workspace = static_cast<std::byte*>(scratch) +
+                               (kAligned - reinterpret_cast<std::uintptr_t>(scratch) % kAligned) % kAligned;
   const float one = 1, beta = args.accumulate ? 1.0F : 0.0F;
   check(library_.multiply(handle_, plan.operation, &one, args.b, plan.b, args.a, plan.a, &beta, args.c,
                           plan.c, args.c, plan.c, &plan.algorithm, workspace,

@@ -57,7 +57,7 @@ class Products {
     Compute type;
     std::int64_t m, n, k, a_stride, b_stride, c_stride;
     std::uint32_t a_alignment, b_alignment, c_alignment;
-    auto operator<=>(const Shape&) const = default;
+    auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr): there is none
   };
   struct Plan;
   const Plan& plan_for(const Shape& shape);
