@@ -65,7 +65,7 @@ put commit "$(quoted "$(git rev-parse HEAD 2>/dev/null || echo unknown)")"
 part 60 configure cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
   -DLPMM_ONEDNN=OFF -DLPMM_DOWNLOAD=OFF -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON \
   ${LPMM_DEPS_DIR:+-DLPMM_DEPS_DIR="$LPMM_DEPS_DIR"} || exit 1
-part 300 build cmake --build "$build" -j "$(nproc)" || exit 1
+part 300 build cmake --build "$build" -j "$(nproc)" --target lpmm kernels_tests models_tests || exit 1
 lpmm=$build/lpmm
 measured 20 info "$lpmm" info --json
 part 90 tests ctest --test-dir "$build" -L gpu -j 4 --output-on-failure

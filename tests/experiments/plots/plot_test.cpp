@@ -210,16 +210,16 @@ TEST_F(PlotTest, HostileValuesAreSkipped) {
 
 // ---- TensorBoard -----------------------------------------------------------------------------------------
 
-struct Scalar {
+struct EventScalar {
   double wall_time;
   std::uint64_t step;
   float value;
-  bool operator==(const Scalar&) const = default;
+  bool operator==(const EventScalar&) const = default;
 };
 
 // Reads an event file as its two formats are published: records, then messages. Every checksum must hold.
-std::map<std::string, std::vector<Scalar>> read_events(const std::string& file) {
-  std::map<std::string, std::vector<Scalar>> out;
+std::map<std::string, std::vector<EventScalar>> read_events(const std::string& file) {
+  std::map<std::string, std::vector<EventScalar>> out;
   const auto whole = [](std::string_view bytes) {
     std::uint64_t v = 0;
     for (std::size_t i = bytes.size(); i-- > 0;) v = v << 8 | static_cast<unsigned char>(bytes[i]);
@@ -298,7 +298,7 @@ TEST_F(PlotTest, EventFilesHoldEveryScalar) {
   EXPECT_EQ(outcome.json()["tensorboard"], nlohmann::json::array({file}));
   const auto events = read_events(file);
   const double start = 1767323045;  // of the system record's time
-  using Scalars = std::vector<Scalar>;
+  using Scalars = std::vector<EventScalar>;
   EXPECT_EQ(events.size(), 8U);
   EXPECT_EQ(events.at("train/loss"), (Scalars{{start + 2.5, 10, 1.5F}}));
   EXPECT_EQ(events.at("train/epoch"), (Scalars{{start + 2.5, 10, 0.0F}}));
