@@ -132,9 +132,10 @@ std::string zero_variance_warning(const ModelMemory& memory) {
     const Format format = memory.view(i, Role::kVariance).codec.format;
     if (memory.is_frozen(i) || is_signed(format.map) || is_zero_free(format.map) || format.bits > 4) continue;
     return fmt::format(
-        "the variance of {} is stored as {}, which rounds small ones to 0: Adam then divides by epsilon "
+        "the variance of {} is stored as {}, which rounds small ones to 0: {} then divides by epsilon "
         "alone and may diverge; use {}",
-        memory.info(i).name, to_string(format), zero_free_formats(format.bits));
+        memory.info(i).name, to_string(format), rule_row(memory.optimizer().rule).name,
+        zero_free_formats(format.bits));
   }
   return {};
 }

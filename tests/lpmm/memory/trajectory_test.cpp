@@ -40,11 +40,12 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
     OptimizerConfig c;
     c.rule = RuleName::find(rule).value();
     c.weight_decay = o.value("weight_decay", 0.0);
-    c.settings["momentum"] = o.value("momentum", 0.0);
-    c.settings["dampening"] = o.value("dampening", 0.0);
-    c.settings["nesterov"] = o.value("nesterov", false) ? 1 : 0;
-    if (o.contains("eps")) c.settings["epsilon"] = o["eps"];
-    if (o.contains("betas")) c.settings["beta1"] = o["betas"][0], c.settings["beta2"] = o["betas"][1];
+    for (const auto& [name, value] : o.items()) {
+      if (name == "betas") c.settings["beta1"] = value[0], c.settings["beta2"] = value[1];
+      const auto key = SettingKey::find(name == "eps" ? "epsilon" : std::string_view(name));
+      if (key) c.settings[*key] = value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>();
+      ASSERT_TRUE(key || name == "betas" || name == "lr" || name == "weight_decay") << name;
+    }
     const auto n = static_cast<int>(stored["parameters"][0].size());
     ModelMemory memory({{"w", {1, n}}}, make_policy("fp32"), c, 1, 1, device);
     std::vector<float> values;
@@ -67,7 +68,7 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
 
 // tests/golden/make_trajectories.py
 TEST(Trajectory, PyTorch) {
-  expect_stored_trajectories("trajectories.json", 8);
+  expect_stored_trajectories("trajectories.json", 11);
 }
 
 // tests/golden/make_rule_trajectories.py

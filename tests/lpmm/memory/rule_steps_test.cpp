@@ -1,0 +1,149 @@
+// RMSProp against closed forms, and packed on the CPU and the emulated device.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/roles.h"
+#include "tests/kernels/device_array.h"
+#include "tests/lpmm/memory/one_tensor.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+constexpr double kNone = 1e-30;  // an epsilon that no root feels
+
+OptimizerConfig decaying(std::string_view rule, double decay, GivenSettings settings = {}) {
+  OptimizerConfig c = of_rule(rule, std::move(settings));
+  c.weight_decay = decay;
+  return c;
+}
+
+TEST(RmsProp, FirstStepsAreAllOfOneLength) {
+  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
+    Fp32 w(of_rule("rmsprop", {{"alpha", 0.75}, {"epsilon", kNone}}), {3, 50}, 1.0F);
+    EXPECT_NEAR(w.run(1, gradient, 0.125), 1 - std::copysign(0.125 / 0.5, gradient), 1e-6) << gradient;
+    const double second = 0.125 / std::sqrt(0.25 + 0.75 * 0.25);
+    EXPECT_NEAR(w.run(1, gradient, 0.125), 1 - std::copysign(0.25 + second, gradient), 1e-6) << gradient;
+  }
+  Fp32 one(of_rule("rmsprop", {{"alpha", 0}, {"epsilon", kNone}}), {1, 1}, 1.0F);
+  EXPECT_EQ(one.run(4, -3.0F, 0.125), 1.5F);
+}
+
+TEST(RmsProp, EpsilonIsOutsideOfTheRoot) {
+  Fp32 w(of_rule("rmsprop", {{"alpha", 0}, {"epsilon", 1}}), {2, 2}, 1.0F);
+  EXPECT_EQ(w.run(1, 3.0F, 1), 1.0F - 3.0F / 4);
+}
+
+TEST(RmsProp, MomentumAddsUpStepsWithoutTheRate) {
+  const OptimizerConfig c = of_rule("rmsprop", {{"alpha", 0}, {"epsilon", kNone}, {"momentum", 0.5}});
+  Fp32 w(c, {2, 2}, 0.0F);
+  EXPECT_EQ(w.run(3, 7.0F, 0.5), -0.5F * (1 + 1.5F + 1.75F));
+  EXPECT_EQ(w.momentum(), 1.75F);
+  EXPECT_EQ(w.run(1, 7.0F, 0), -0.5F * (1 + 1.5F + 1.75F));
+  EXPECT_EQ(w.momentum(), 1.875F);
+  EXPECT_TRUE(uses(c, Role::kMomentum) && uses(c, Role::kVariance));
+  EXPECT_FALSE(uses(of_rule("rmsprop"), Role::kMomentum)) << "there is no memory for it then";
+}
+
+TEST(RmsProp, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
+  Fp32 decays(decaying("rmsprop", 0.01, {{"alpha", 0}, {"epsilon", kNone}}), {4}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.125), 1.875F);
+  EXPECT_NEAR(decays.state(Role::kVariance), 0.02 * 0.02, 1e-9);
+  Fp32 still(of_rule("rmsprop", {{"momentum", 0.9}}), {4, 5}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  EXPECT_EQ(still.state(Role::kVariance), 0.0F);
+  EXPECT_EQ(still.momentum(), 0.0F);
+}
+
+// Where the parameter is after the momentum has run out, p - lr * mu / (1 - mu) * m, is not changed by its
+// rounding: the gradients, and what is made of them, are those of fp32.
+TEST(RmsProp, ErrorFeedbackKeepsWhereTheParameterEnds) {
+  CpuDevice device(1);
+  std::vector<float> start(2000), p(2000), m(2000), ends;
+  for (const char* parameter : {"int6:block64:sr:sticky", "fp32"}) {
+    Policy policy = make_policy("fp32");
+    policy.specs[Role::kParameter] = parse_spec(parameter);
+    policy.error_feedback = ends.empty();
+    ModelMemory memory({{"w", {40, 50}}}, policy, of_rule("rmsprop", {{"momentum", 0.5}}), 1, 1, device);
+    memory.initialize(0, 0, ends.empty() ? normal_values(2000, 1, 0.1F) : start);
+    memory.decode(0, 0, start);
+    for (std::uint32_t step = 1; step <= 5; ++step) {
+      memory.begin_step(step);
+      memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+      EXPECT_TRUE(memory.commit(0.01).applied);
+    }
+    memory.decode(0, 0, p);
+    device.decode(memory.view(0, Role::kMomentum), 0, 2000, m.data());
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const float end = p[i] - 0.01F * m[i];
+      if (policy.error_feedback) {
+        ends.push_back(end);
+      } else {
+        EXPECT_NEAR(ends[i], end, 2e-6) << i;
+      }
+    }
+  }
+}
+
+TEST(RuleSteps, IllegalSettingsAreRefused) {
+  EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"alpha", 1}})), UsageError);
+  EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"epsilon", 0}})), UsageError);
+}
+
+// Bytes of every role after steps of drawn gradients.
+std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const OptimizerConfig& config,
+                                                   const Policy& policy, int steps) {
+  const std::vector<TensorInfo> tensors = {{"w", {9, 130}}, {"b", {37}}, {"one", {1, 1}}, {"zero", {2, 64}}};
+  ModelMemory memory(tensors, policy, config, 5, 1, device);
+  for (int i = 0; i < 3; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
+  for (int s = 1; s <= steps; ++s) {
+    memory.begin_step(static_cast<std::uint32_t>(s));
+    for (int i = 0; i < memory.tensors(); ++i) {
+      const float scale = s % 7 == 0 ? 0.0F : 0.1F;
+      const auto seed = static_cast<std::uint64_t>(100 * s + i);
+      const std::vector<float> gradient = normal_values(memory.info(i).elements(), seed, scale);
+      const kernels::DeviceArray<float> there(device, gradient);
+      memory.fold(i, 0, {there.data(), gradient.size()}, 0);
+    }
+    EXPECT_TRUE(memory.commit(0.05 / s).applied);
+  }
+  std::vector<std::vector<std::uint8_t>> all;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (const Role role : kEveryRole) {
+      const kernels::RoleView v = memory.view(i, role);
+      if (v.codes == nullptr) continue;
+      auto& codes = all.emplace_back(static_cast<std::size_t>(code_bytes(v.codec.format, v.elements)));
+      device.download(codes.data(), v.codes, static_cast<std::int64_t>(codes.size()));
+      if (v.steps == nullptr) continue;
+      auto& of_steps = all.emplace_back(2 * static_cast<std::size_t>(blocks_of(v.elements, v.codec.block)));
+      device.download(of_steps.data(), v.steps, static_cast<std::int64_t>(of_steps.size()));
+    }
+  }
+  return all;
+}
+
+TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
+  CpuDevice cpu(2);
+  kernels::EmulatedCuda emulated(2, false);
+  for (const char* name : {"rmsprop"}) {
+    for (const std::string_view preset : preset_names()) {
+      OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}});
+      for (const bool feedback : {false, true}) {
+        if (feedback && !rule_row(c.rule).no_feedback.empty()) continue;
+        Policy policy = make_policy(preset, c);
+        policy.error_feedback = feedback;
+        EXPECT_TRUE(bytes_after(cpu, c, policy, 50) == bytes_after(emulated, c, policy, 50))
+            << name << " " << preset << (feedback ? " with feedback" : "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
