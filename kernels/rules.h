@@ -5,12 +5,13 @@
 
 #include "kernels/rules/adam.h"
 #include "kernels/rules/lamb.h"
+#include "kernels/rules/lars.h"
 #include "kernels/rules/lion.h"
 #include "kernels/rules/rmsprop.h"
 #include "kernels/rules/sgd.h"
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars>;
 
 }  // namespace lpmm

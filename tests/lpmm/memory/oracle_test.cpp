@@ -133,11 +133,15 @@ TEST(Oracle, ErrorFeedback) {
 // Those of a rule that may do without: there is no such state then.
 TEST(Oracle, SettingsOfTheRules) {
   for (const char* preset : {"lpmm", "lpmm-min"}) {
-    for (const RuleName rule : {RuleName("sgd"), RuleName("rmsprop")}) {
+    for (const RuleName rule : {RuleName("sgd"), RuleName("rmsprop"), RuleName("lars")}) {
       OptimizerConfig plain = optimizer(rule);
       plain.settings["momentum"] = 0;
       run_both(make_policy(preset), plain, 2, 2, fmt::format("{} without momentum, {}", preset, rule.text()));
     }
+    OptimizerConfig lars = optimizer(RuleName("lars"), 0.1);
+    lars.settings["nesterov"] = lars.settings["trust_clip"] = lars.settings["adapt_vectors"] = 1;
+    lars.settings["trust_coefficient"] = 0.5;
+    run_both(make_policy(preset), lars, 1, 3, "lars, all switches on");
   }
 }
 

@@ -1,4 +1,4 @@
-// RMSProp against closed forms, and packed on the CPU and the emulated device.
+// RMSProp and LARS against closed forms, and packed on the CPU and the emulated device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -91,7 +91,99 @@ TEST(RmsProp, ErrorFeedbackKeepsWhereTheParameterEnds) {
   }
 }
 
+// The momentum moves the parameter as SGD's does: the rate of the layer is in it.
+TEST(Lars, ErrorFeedbackIsSgds) {
+  for (const double nesterov : {0.0, 1.0}) {
+    const auto rule = [&](std::string_view name) {
+      const GivenSettings settings = {{"momentum", 0.9}, {"nesterov", nesterov}};
+      return make_rule(of_rule(name, settings), {"w", {2, 2}}, 0.2, 2, 1, true, 0.1);
+    };
+    const Lars lars = std::get<Lars>(rule("lars"));
+    const Sgd sgd = std::get<Sgd>(rule("sgd"));
+    EXPECT_GT(lars.feedback, 0);
+    EXPECT_EQ(lars.feedback, sgd.feedback);
+    EXPECT_EQ(lars.momentum, sgd.momentum) << "it shrinks where the rate rises";
+  }
+}
+
+TEST(Lars, StepsAreAShareOfTheTensor) {
+  for (const float size : {2.0F, 1e-6F, 0x1p90F}) {
+    for (const float gradient : {0.25F, -0x1p58F}) {
+      Fp32 w(of_rule("lars", {{"trust_coefficient", 0.25}, {"momentum", 0.5}}), {7, 300}, size);
+      const double way = gradient > 0 ? 1 : -1, m = 0.25, first = 1 - way * 0.125 * m;
+      EXPECT_NEAR(w.run(1, gradient, 0.125) / size, first, 1e-6) << size << " " << gradient;
+      EXPECT_NEAR(w.run(1, gradient, 0.125) / size, first - way * 0.125 * (0.5 * m + 0.25 * first), 1e-6);
+    }
+  }
+  Fp32 one(of_rule("lars", {{"trust_coefficient", 0.5}, {"momentum", 0}}), {1, 1}, 3.0F);
+  EXPECT_NEAR(one.run(1, -1e-3F, 0.125), 3 * (1 + 0.0625), 3e-5) << "norm_epsilon is 1e-5 of this gradient";
+}
+
+TEST(Lars, TheRateStaysOutsideOfTheMomentum) {
+  Fp32 w(of_rule("lars", {{"trust_coefficient", 0.25}}), {4, 4}, 2.0F);
+  EXPECT_EQ(w.run(1, 1.0F, 0), 2.0F);
+  EXPECT_NEAR(w.momentum(), 0.5, 1e-7);
+}
+
+TEST(Lars, NesterovStepsByWhereTheMomentumWillBe) {
+  const GivenSettings settings = {{"trust_coefficient", 0.25}, {"momentum", 0.5}, {"nesterov", 1}};
+  Fp32 w(of_rule("lars", settings), {4, 4}, 2.0F);
+  EXPECT_NEAR(w.run(1, 1.0F, 0.125), 2 - 0.125 * (0.5 + 0.5 * 0.5), 1e-6);
+}
+
+// Together they are as long as the gradient alone would be.
+TEST(Lars, DecayIsWithinTheNorm) {
+  Fp32 w(decaying("lars", 0.5, {{"trust_coefficient", 0.25}, {"momentum", 0}}), {9, 9}, 2.0F);
+  EXPECT_NEAR(w.run(1, 3.0F, 0.125), 2 * (1 - 0.125 * 0.25), 1e-6);
+}
+
+TEST(Lars, TheRateIsSgdsWhereANormIsZero) {
+  Fp32 zero(of_rule("lars", {{"momentum", 0}}), {4, 4}, 0.0F);
+  EXPECT_EQ(zero.run(1, 1.0F, 0.125), -0.125F) << "a tensor that begins at 0 can leave it";
+  Fp32 still(of_rule("lars"), {4, 4}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  Fp32 decays(decaying("lars", 0.5, {{"momentum", 0}}), {4, 4}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.25), 1.75F) << "the decay is not lost";
+  // A gradient that is nothing against epsilon, and a square that no fp32 number is.
+  Fp32 tiny(of_rule("lars", {{"norm_epsilon", kNone}, {"trust_coefficient", 0.5}, {"momentum", 0}}), {4, 4},
+            2.0F);
+  EXPECT_NEAR(tiny.run(1, 1e-28F, 0.25), 1.75, 0.01);
+  Fp32 none(of_rule("lars"), {4, 4}, 2.0F);
+  EXPECT_EQ(none.run(2, 1e-38F, 1), 2.0F);
+}
+
+TEST(Lars, ClipKeepsStepsBelowSgds) {
+  const GivenSettings settings = {{"trust_coefficient", 0.5}, {"momentum", 0}, {"trust_clip", 1}};
+  Fp32 far(of_rule("lars", settings), {4, 4}, 2.0F);  // a factor of 10, of which 0.25 remain
+  EXPECT_NEAR(far.run(1, 0.1F, 0.25), 2 - 0.25 * 0.1, 1e-6);
+  Fp32 near(of_rule("lars", settings), {4, 4}, 2.0F);  // 1 / 16, whatever the learning rate
+  EXPECT_NEAR(near.run(1, 16.0F, 0.25), 2 - 1.0, 1e-6);
+  EXPECT_NEAR(near.run(1, 16.0F, 0.5), 1 - 0.5, 1e-6);
+  Fp32 at_zero(of_rule("lars", settings), {4, 4}, 2.0F);
+  EXPECT_EQ(at_zero.run(1, 16.0F, 0), 2.0F);
+}
+
+TEST(Lars, VectorsTakeSgdsStepsUnlessTheyAreAskedFor) {
+  Fp32 bias(of_rule("lars", {{"trust_coefficient", 0.5}}), {16}, 2.0F);
+  EXPECT_EQ(bias.run(1, 4.0F, 0.125), 1.5F);
+  Fp32 asked(of_rule("lars", {{"trust_coefficient", 0.5}, {"adapt_vectors", 1}}), {16}, 2.0F);
+  EXPECT_NEAR(asked.run(1, 4.0F, 0.125), 1.875, 1e-6);
+}
+
 TEST(RuleSteps, IllegalSettingsAreRefused) {
+  const auto message = [](const GivenSettings& settings) -> std::string {
+    try {
+      check_optimizer(of_rule("lars", settings));
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message({{"nesterov", 1}, {"momentum", 0}}).find("nesterov is on"), std::string::npos);
+  EXPECT_NE(message({{"trust_coefficient", 0}}).find("trust_coefficient is 0, but must be above 0"),
+            std::string::npos);
+  EXPECT_NE(message({{"momentum", 1}}).find("momentum is 1, but must be in [0, 1)"), std::string::npos);
+  EXPECT_EQ(message({{"nesterov", 1}, {"momentum", 0.5}}), "");
   EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"alpha", 1}})), UsageError);
   EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"epsilon", 0}})), UsageError);
 }
@@ -131,9 +223,9 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
 TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
-  for (const char* name : {"rmsprop"}) {
+  for (const char* name : {"rmsprop", "lars"}) {
     for (const std::string_view preset : preset_names()) {
-      OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}});
+      OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}});
       for (const bool feedback : {false, true}) {
         if (feedback && !rule_row(c.rule).no_feedback.empty()) continue;
         Policy policy = make_policy(preset, c);

@@ -72,8 +72,8 @@ TEST(Trajectory, PyTorch) {
 }
 
 // tests/golden/make_rule_trajectories.py
-TEST(Trajectory, LionAndLambAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 4);
+TEST(Trajectory, LionLambAndLarsAsInTheirPapers) {
+  expect_stored_trajectories("rule_trajectories.json", 8);
 }
 
 // One textbook step in fp64 over whole vectors.
