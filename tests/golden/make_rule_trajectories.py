@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes rule_trajectories.json: 20 steps of Lion, LAMB and LARS in fp64, written down from the papers' algorithms
 (arXiv 2302.06675, program 2; arXiv 1904.00962, algorithm 2 with phi(z) = z; arXiv 1708.03888, algorithm 1, with
-the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip) and nothing of this project.
+the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum alone, as in bitsandbytes) and nothing of this project.
 
 Gradients and starts are those of make_trajectories.py, exact in fp32.
 """
@@ -18,6 +18,8 @@ CASES = [
     ("lars", dict(lr=1.0, momentum=0.9)),
     ("lars", dict(lr=0.5, momentum=0.9, nesterov=True, trust_coefficient=0.02, weight_decay=0.01)),
     ("lars", dict(lr=0.1, momentum=0.8, trust_coefficient=0.5, norm_epsilon=1e-4, weight_decay=0.05, trust_clip=True)),
+    ("lars_clip", dict(lr=0.5, momentum=0.9)),
+    ("lars_clip", dict(lr=0.1, momentum=0.8, max_share=0.7, weight_decay=0.05)),
     ("lars", dict(lr=0.8, momentum=0.0, trust_coefficient=0.4, norm_epsilon=1e-2, weight_decay=0.05, trust_clip=True)),
 ]
 
@@ -66,7 +68,16 @@ def lars(p, m, _v, g, _t, lr, momentum, nesterov=False, trust_coefficient=1e-3, 
         p[i] -= lr * (u + momentum * m[i] if nesterov else m[i])
 
 
-RULES = {"lion": lion, "lamb": lamb, "lars": lars}
+def lars_clip(p, m, _v, g, _t, lr, momentum, max_share=0.02, weight_decay=0.0):
+    for i in range(N):
+        m[i] = momentum * m[i] + g[i] + weight_decay * p[i]
+    size, length = norm(p), norm(m)
+    cut = min(1, max_share * size / length) if size > 0 and length > 0 else 1
+    for i in range(N):
+        p[i] -= lr * cut * m[i]
+
+
+RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip}
 
 
 def main():

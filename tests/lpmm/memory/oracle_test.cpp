@@ -133,7 +133,8 @@ TEST(Oracle, ErrorFeedback) {
 // Those of a rule that may do without: there is no such state then.
 TEST(Oracle, SettingsOfTheRules) {
   for (const char* preset : {"lpmm", "lpmm-min"}) {
-    for (const RuleName rule : {RuleName("sgd"), RuleName("rmsprop"), RuleName("lars")}) {
+    for (const RuleName rule :
+         {RuleName("sgd"), RuleName("rmsprop"), RuleName("lars"), RuleName("lars_clip")}) {
       OptimizerConfig plain = optimizer(rule);
       plain.settings["momentum"] = 0;
       run_both(make_policy(preset), plain, 2, 2, fmt::format("{} without momentum, {}", preset, rule.text()));

@@ -188,6 +188,31 @@ TEST(RuleSteps, IllegalSettingsAreRefused) {
   EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"epsilon", 0}})), UsageError);
 }
 
+TEST(LarsClip, StepsAreCutToAShareOfTheTensor) {
+  const GivenSettings settings = {{"max_share", 0.25}, {"momentum", 0.5}};
+  for (const float size : {2.0F, 1e-6F, 0x1p50F}) {
+    Fp32 cut(of_rule("lars_clip", settings), {7, 300}, size);
+    EXPECT_NEAR(cut.run(1, size, 0.5) / size, 1 - 0.5 * 0.25, 1e-6);
+    EXPECT_EQ(cut.momentum(), size) << "it is the step that is cut";
+    EXPECT_NEAR(cut.run(1, -4 * size, 0.5) / size, 0.875 * (1 + 0.5 * 0.25), 1e-6);
+    Fp32 whole(of_rule("lars_clip", settings), {7, 300}, size);
+    EXPECT_NEAR(whole.run(2, size / 16, 0.5) / size, 1 - 0.5 / 16 * 2.5, 1e-6);
+  }
+  Fp32 decays(decaying("lars_clip", 0.25, {{"max_share", 0.25}, {"momentum", 0}}), {1, 1}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.5), 1.75F);
+}
+
+TEST(LarsClip, NothingIsCutOfATensorOfZerosOrAVector) {
+  Fp32 zero(of_rule("lars_clip"), {4, 4}, 0.0F);
+  EXPECT_EQ(zero.run(1, 1.0F, 0.125), -0.125F);
+  Fp32 still(of_rule("lars_clip"), {4, 4}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  Fp32 bias(of_rule("lars_clip"), {16}, 2.0F);
+  EXPECT_EQ(bias.run(1, 4.0F, 0.125), 1.5F);
+  Fp32 asked(of_rule("lars_clip", {{"max_share", 0.5}, {"adapt_vectors", 1}}), {16}, 2.0F);
+  EXPECT_EQ(asked.run(1, 4.0F, 0.125), 1.875F);
+}
+
 // Bytes of every role after steps of drawn gradients.
 std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const OptimizerConfig& config,
                                                    const Policy& policy, int steps) {
@@ -223,7 +248,7 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
 TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
-  for (const char* name : {"rmsprop", "lars"}) {
+  for (const char* name : {"rmsprop", "lars", "lars_clip"}) {
     for (const std::string_view preset : preset_names()) {
       OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}});
       for (const bool feedback : {false, true}) {

@@ -73,7 +73,7 @@ TEST(Trajectory, PyTorch) {
 
 // tests/golden/make_rule_trajectories.py
 TEST(Trajectory, LionLambAndLarsAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 8);
+  expect_stored_trajectories("rule_trajectories.json", 10);
 }
 
 // One textbook step in fp64 over whole vectors.
