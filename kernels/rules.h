@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "kernels/rules/adagrad.h"
 #include "kernels/rules/adam.h"
 #include "kernels/rules/lamb.h"
 #include "kernels/rules/lars.h"
@@ -13,6 +14,6 @@
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad>;
 
 }  // namespace lpmm

@@ -140,4 +140,23 @@ std::string zero_variance_warning(const ModelMemory& memory) {
   return {};
 }
 
+std::string growing_variance_warning(const ModelMemory& memory) {
+  const RuleRow& rule = rule_row(memory.optimizer().rule);
+  for (int i = 0; rule.variance_grows && i < memory.tensors(); ++i) {
+    const kernels::RoleView v = memory.view(i, Role::kVariance);
+    const Codec& codec = v.codec;
+    if (v.codes == nullptr || codec.format.map == Map::kFp32) continue;
+    const bool loses = codec.rounding == Rounding::kNearest;
+    const bool lifts =
+        is_packed(codec.format) && codec.step_mode == StepMode::kMoving && codec.format.bits <= 4;
+    if (!loses && !lifts) continue;
+    return fmt::format(
+        "the variance of {} is stored as {}, and that of {} is a sum that only grows: {}; use "
+        "sqrt08:block128:sr:sticky or sqrt04:block128:sr:sticky",
+        memory.info(i).name, to_string(codec), rule.name,
+        loses ? "nearest rounding loses what is added" : "steps that move lift it far above what was added");
+  }
+  return {};
+}
+
 }  // namespace lpmm

@@ -41,5 +41,9 @@ std::string underflow_warning(const LostUpdates& lost, bool expected);
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats);
 // Not empty where a variance may be stored as 0 though it is not: 4 bits of a map with a 0 (`ude4`).
 std::string zero_variance_warning(const ModelMemory& memory);
+// Not empty where the rule's variance is a sum, Adagrad's, and rounding does not keep it: nearest loses what
+// is added; at 4 bits and fewer, steps that follow the largest of a block lift it, and all others, time and
+// again.
+std::string growing_variance_warning(const ModelMemory& memory);
 
 }  // namespace lpmm

@@ -143,6 +143,9 @@ TEST(Oracle, SettingsOfTheRules) {
     lars.settings["nesterov"] = lars.settings["trust_clip"] = lars.settings["adapt_vectors"] = 1;
     lars.settings["trust_coefficient"] = 0.5;
     run_both(make_policy(preset), lars, 1, 3, "lars, all switches on");
+    OptimizerConfig adagrad = optimizer(RuleName("adagrad"));
+    adagrad.settings["learning_rate_decay"] = 0.5;
+    run_both(make_policy(preset), adagrad, 2, 1, "adagrad, falling rate");
   }
 }
 

@@ -1,4 +1,4 @@
-// RMSProp and LARS against closed forms, and packed on the CPU and the emulated device.
+// RMSProp, LARS and Adagrad against closed forms, and packed on the CPU and the emulated device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -186,6 +186,8 @@ TEST(RuleSteps, IllegalSettingsAreRefused) {
   EXPECT_EQ(message({{"nesterov", 1}, {"momentum", 0.5}}), "");
   EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"alpha", 1}})), UsageError);
   EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"epsilon", 0}})), UsageError);
+  EXPECT_THROW(check_optimizer(of_rule("adagrad", {{"learning_rate_decay", -1}})), UsageError);
+  EXPECT_THROW(check_optimizer(of_rule("adagrad", {{"epsilon", 0}})), UsageError);
 }
 
 TEST(LarsClip, StepsAreCutToAShareOfTheTensor) {
@@ -211,6 +213,102 @@ TEST(LarsClip, NothingIsCutOfATensorOfZerosOrAVector) {
   EXPECT_EQ(bias.run(1, 4.0F, 0.125), 1.5F);
   Fp32 asked(of_rule("lars_clip", {{"max_share", 0.5}, {"adapt_vectors", 1}}), {16}, 2.0F);
   EXPECT_EQ(asked.run(1, 4.0F, 0.125), 1.875F);
+}
+
+TEST(Adagrad, StepsShrinkByTheRootOfTheirNumber) {
+  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
+    Fp32 w(of_rule("adagrad", {{"epsilon", kNone}}), {3, 50}, 0.0F);
+    double expected = 0;
+    for (int t = 1; t <= 4; ++t) {
+      expected -= std::copysign(0.125 / std::sqrt(t), gradient);
+      EXPECT_NEAR(w.run(1, gradient, 0.125), expected, 1e-6) << gradient;
+    }
+    EXPECT_NEAR(w.state(Role::kVariance) / gradient / gradient, 4, 1e-6);
+  }
+  Fp32 outside(of_rule("adagrad", {{"epsilon", 1}}), {1, 1}, 1.0F);
+  EXPECT_EQ(outside.run(1, 3.0F, 1), 1.0F - 3.0F / 4);
+}
+
+TEST(Adagrad, TheRateFallsWithTheNumberOfUpdates) {
+  Fp32 w(of_rule("adagrad", {{"epsilon", kNone}, {"learning_rate_decay", 0.5}}), {2, 2}, 0.0F);
+  double expected = 0;
+  for (int t = 1; t <= 3; ++t) expected -= 0.25 / (1 + (t - 1) * 0.5) / std::sqrt(t);
+  EXPECT_NEAR(w.run(3, 2.0F, 0.25), expected, 1e-6);
+}
+
+TEST(Adagrad, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
+  Fp32 decays(decaying("adagrad", 0.01, {{"epsilon", kNone}}), {4}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.125), 1.875F);
+  Fp32 still(of_rule("adagrad"), {4, 5}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  EXPECT_EQ(still.state(Role::kVariance), 0.0F);
+}
+
+// What is stored after many steps, per size of gradient, relative to the sum of the squares.
+struct Sums {
+  std::vector<double> mean, noise;  // over the elements; the standard error of that mean
+  double least = 0;                 // the smallest value of a block, of a gradient of 1; the mean over blocks
+};
+// Elements of a block have gradients of these sizes in turn, so that each block is the same experiment.
+Sums packed_sums(const Spec& spec, int steps, const std::vector<float>& sizes) {
+  constexpr int kBlocks = 256, kWidth = 128;
+  Policy policy = make_policy("fp32");
+  policy.specs[Role::kVariance] = spec;
+  CpuDevice device(2);
+  ModelMemory memory({{"w", {kBlocks, kWidth}}}, policy, of_rule("adagrad"), 3, 1, device);
+  std::vector<float> gradient(kBlocks * kWidth);
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = sizes[i % kWidth % sizes.size()];
+  for (int s = 1; s <= steps; ++s) {
+    memory.begin_step(static_cast<std::uint32_t>(s));
+    memory.fold(0, 0, gradient, 0);
+    EXPECT_TRUE(memory.commit(0.01).applied);
+  }
+  std::vector<float> v(gradient.size());
+  const kernels::RoleView view = memory.view(0, Role::kVariance);
+  device.decode(view, 0, view.elements, v.data());
+  Sums sums;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    double sum = 0, squares = 0, count = 0;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      if (i % kWidth % sizes.size() != k) continue;
+      const double x = v[i] / (steps * static_cast<double>(sizes[k]) * sizes[k]);
+      sum += x, squares += x * x, ++count;
+    }
+    sums.mean.push_back(sum / count);
+    sums.noise.push_back(std::sqrt(std::max(0.0, squares / count - sum * sum / count / count) / count));
+  }
+  for (int b = 0; view.steps != nullptr && b < kBlocks; ++b) {
+    sums.least += bf16_to_float(view.steps[b]) * std::pow(0.25, spec.format.bits) / steps / kBlocks;
+  }
+  return sums;
+}
+
+// A sum below the smallest value of its block, a 4^-bits th of the step, is stored as that, and lifted again
+// where the step rises: in all that adds no more than this value. The rest is unbiased. The step may be above
+// the largest sum, as chance lifts the largest element of a block: to twice that, at 4 bits.
+TEST(Adagrad, ASumOfManySmallStepsIsUnbiasedWhereStepsAreSticky) {
+  const std::vector<float> sizes = {1.0F, 0.7F, 0.3F, 0.1F, 0.01F};
+  for (const char* preset : {"lpmm", "lpmm-compact", "lpmm-min"}) {
+    const Spec spec = make_policy(preset).specs[Role::kVariance];
+    for (const int steps : {50, 1000}) {
+      const Sums s = packed_sums(spec, steps, sizes);
+      EXPECT_LT(s.least, 3 * std::pow(0.25, spec.format.bits)) << preset;
+      for (std::size_t k = 0; k < sizes.size(); ++k) {
+        const double floor = s.least / (static_cast<double>(sizes[k]) * sizes[k]);
+        const std::string what = fmt::format("{} {} steps of {}", to_string(spec), steps, sizes[k]);
+        EXPECT_GT(s.mean[k], 1 - 5 * s.noise[k] - 1e-5) << what;
+        EXPECT_LT(s.mean[k], 1 + 5 * s.noise[k] + 1e-5 + floor) << what;
+      }
+    }
+  }
+}
+
+// So neither states8 nor lpmm-nano is for Adagrad in long runs, and a run says so when it begins.
+TEST(Adagrad, NearestRoundingAndMovingStepsOfFewBitsLoseTheSum) {
+  const Sums nearest = packed_sums(make_policy("states8").specs[Role::kVariance], 3000, {1.0F, 0.7F});
+  EXPECT_TRUE(nearest.mean[1] < 0.8 || nearest.mean[1] > 1.25) << nearest.mean[1];
+  const Sums moving = packed_sums(make_policy("lpmm-nano").specs[Role::kVariance], 3000, {1.0F, 0.7F});
+  EXPECT_GT(moving.mean[1], 1.5);
 }
 
 // Bytes of every role after steps of drawn gradients.
@@ -248,7 +346,7 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
 TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
-  for (const char* name : {"rmsprop", "lars", "lars_clip"}) {
+  for (const char* name : {"rmsprop", "lars", "lars_clip", "adagrad"}) {
     for (const std::string_view preset : preset_names()) {
       OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}});
       for (const bool feedback : {false, true}) {
