@@ -3,13 +3,17 @@
 
 #include <variant>
 
+#include "kernels/rules/adagrad.h"
 #include "kernels/rules/adam.h"
 #include "kernels/rules/lamb.h"
+#include "kernels/rules/lars.h"
+#include "kernels/rules/lars_clip.h"
 #include "kernels/rules/lion.h"
+#include "kernels/rules/rmsprop.h"
 #include "kernels/rules/sgd.h"
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad>;
 
 }  // namespace lpmm

@@ -5,6 +5,7 @@
 #include <functional>
 #include <iterator>
 #include <numeric>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -137,15 +138,26 @@ class Update {
   std::int64_t shared_bytes_ = 0;
 };
 
-// An update for each arithmetic.
+// An update for each arithmetic that has a fast kernel.
 struct Updates {
   Update<Sgd> sgd;
   Update<Adam> adam;
   Update<Lion> lion;
-  bool add(const Sgd& rule, const TensorUpdate& tensor) { return sgd.add(rule, tensor), true; }
-  bool add(const Adam& rule, const TensorUpdate& tensor) { return adam.add(rule, tensor), true; }
-  bool add(const Lion& rule, const TensorUpdate& tensor) { return lion.add(rule, tensor), true; }
-  bool add(const Lamb&, const TensorUpdate&) { return false; }  // takes a pass for its norms first
+  // False: there is none, as where a rule takes a pass for its norms first.
+  template <class R>
+  bool add([[maybe_unused]] const R& rule, [[maybe_unused]] const TensorUpdate& tensor) {
+    using Arithmetic = typename fused::ArithmeticOf<R>::Type;
+    if constexpr (std::is_same_v<Arithmetic, Sgd>) {
+      sgd.add(rule, tensor);
+    } else if constexpr (std::is_same_v<Arithmetic, Adam>) {
+      adam.add(rule, tensor);
+    } else if constexpr (std::is_same_v<Arithmetic, Lion>) {
+      lion.add(rule, tensor);
+    } else {
+      return false;
+    }
+    return true;
+  }
 };
 
 }  // namespace

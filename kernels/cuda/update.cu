@@ -143,7 +143,6 @@ void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
 
 template <class RuleType>
 void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
-  static_assert(!FeedsBack<RuleType> || !HasNorms<RuleType>, "UpdateJob::fed_back knows no norms");
   auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
   if constexpr (HasNorms<RuleType>) {
     if (rule.needs_norms()) {

@@ -111,9 +111,10 @@ struct UpdateJob : Job {
   RoleSlots roles;
   RoleArray<int> place;  // of a role among the slots, or -1
 
+  LPMM_HD const RuleType& complete() const { return with_norms == nullptr ? rule : *with_norms; }
   LPMM_HD bool load(std::int64_t element, float* values) const {
     Elements<float> x = roles.load(element);
-    (with_norms == nullptr ? rule : *with_norms)(x);
+    complete()(x);
     const Slot& accumulator = roles.at[Role::kAccumulator];
     if (accumulator.codes == nullptr) {
       // gradients are in the momentum
@@ -136,7 +137,7 @@ struct UpdateJob : Job {
     for (int r = 0; r < kRoles; ++r) {
       if (place.of[r] >= 0) x.of[r] = bits_float(values[place.of[r] * stride]);
     }
-    if constexpr (FeedsBack<RuleType>) rule.feed_back(error, x);
+    if constexpr (FeedsBack<RuleType>) complete().feed_back(error, x);
     return x[Role::kMomentum];
   }
 };

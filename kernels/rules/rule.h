@@ -13,6 +13,7 @@
 //     (ECO, arXiv 2601.22101);
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
 //     into the momentum;
+//   kVarianceGrows, where the variance is a sum over all steps, not an average;
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.

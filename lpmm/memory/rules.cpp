@@ -43,6 +43,9 @@ RuleRow row_of() {
   row.name = R::kName;
   row.help = R::kHelp;
   row.settings = settings_of<R>();
+  row.variance_grows = requires {
+    R::kVarianceGrows;
+  };
   row.uses = [](const GivenSettings& v, Role role) {
     return has_state<R>(role) && R::uses(typed<R>(v), role);
   };

@@ -106,6 +106,7 @@ struct SettingRow {
 struct RuleRow {
   std::string_view name, help;
   std::vector<SettingRow> settings;
+  bool variance_grows = false;                                // it is a sum over all steps
   bool (*uses)(const GivenSettings&, Role);                   // whether it has this state
   std::string_view (*problem)(const GivenSettings&);          // of values in range each; empty: none
   double (*momentum_kept)(const GivenSettings&);              // share of it that stays per step

@@ -132,9 +132,29 @@ std::string zero_variance_warning(const ModelMemory& memory) {
     const Format format = memory.view(i, Role::kVariance).codec.format;
     if (memory.is_frozen(i) || is_signed(format.map) || is_zero_free(format.map) || format.bits > 4) continue;
     return fmt::format(
-        "the variance of {} is stored as {}, which rounds small ones to 0: Adam then divides by epsilon "
+        "the variance of {} is stored as {}, which rounds small ones to 0: {} then divides by epsilon "
         "alone and may diverge; use {}",
-        memory.info(i).name, to_string(format), zero_free_formats(format.bits));
+        memory.info(i).name, to_string(format), rule_row(memory.optimizer().rule).name,
+        zero_free_formats(format.bits));
+  }
+  return {};
+}
+
+std::string growing_variance_warning(const ModelMemory& memory) {
+  const RuleRow& rule = rule_row(memory.optimizer().rule);
+  for (int i = 0; rule.variance_grows && i < memory.tensors(); ++i) {
+    const kernels::RoleView v = memory.view(i, Role::kVariance);
+    const Codec& codec = v.codec;
+    if (v.codes == nullptr || codec.format.map == Map::kFp32) continue;
+    const bool loses = codec.rounding == Rounding::kNearest;
+    const bool lifts =
+        is_packed(codec.format) && codec.step_mode == StepMode::kMoving && codec.format.bits <= 4;
+    if (!loses && !lifts) continue;
+    return fmt::format(
+        "the variance of {} is stored as {}, and that of {} is a sum that only grows: {}; use "
+        "sqrt08:block128:sr:sticky or sqrt04:block128:sr:sticky",
+        memory.info(i).name, to_string(codec), rule.name,
+        loses ? "nearest rounding loses what is added" : "steps that move lift it far above what was added");
   }
   return {};
 }

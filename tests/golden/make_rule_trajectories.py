@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes rule_trajectories.json: 20 steps of Lion and LAMB in fp64, written down from the papers' algorithms
-(arXiv 2302.06675, program 2; arXiv 1904.00962, algorithm 2 with phi(z) = z) and nothing of this project.
+"""Writes rule_trajectories.json: 20 steps of Lion, LAMB and LARS in fp64, written down from the papers' algorithms
+(arXiv 2302.06675, program 2; arXiv 1904.00962, algorithm 2 with phi(z) = z; arXiv 1708.03888, algorithm 1, with
+the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum alone, as in bitsandbytes) and nothing of this project.
 
 Gradients and starts are those of make_trajectories.py, exact in fp32.
 """
@@ -14,6 +15,12 @@ CASES = [
     ("lion", dict(lr=0.003, betas=(0.95, 0.98), weight_decay=0.1)),
     ("lamb", dict(lr=0.01)),
     ("lamb", dict(lr=0.05, betas=(0.8, 0.99), eps=1e-4, weight_decay=0.1)),
+    ("lars", dict(lr=1.0, momentum=0.9)),
+    ("lars", dict(lr=0.5, momentum=0.9, nesterov=True, trust_coefficient=0.02, weight_decay=0.01)),
+    ("lars", dict(lr=0.1, momentum=0.8, trust_coefficient=0.5, norm_epsilon=1e-4, weight_decay=0.05, trust_clip=True)),
+    ("lars_clip", dict(lr=0.5, momentum=0.9)),
+    ("lars_clip", dict(lr=0.1, momentum=0.8, max_share=0.7, weight_decay=0.05)),
+    ("lars", dict(lr=0.8, momentum=0.0, trust_coefficient=0.4, norm_epsilon=1e-2, weight_decay=0.05, trust_clip=True)),
 ]
 
 
@@ -49,13 +56,38 @@ def lamb(p, m, v, g, t, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
         p[i] -= lr * ratio * u[i]
 
 
+def lars(p, m, _v, g, _t, lr, momentum, nesterov=False, trust_coefficient=1e-3, norm_epsilon=1e-8,
+         weight_decay=0.0, trust_clip=False):
+    size, length = norm(p), norm(g)
+    rate = trust_coefficient * size / (length + weight_decay * size + norm_epsilon) if size > 0 and length > 0 else 1
+    if trust_clip:
+        rate = min(rate / lr, 1)
+    for i in range(N):
+        u = rate * (g[i] + weight_decay * p[i])
+        m[i] = momentum * m[i] + u
+        p[i] -= lr * (u + momentum * m[i] if nesterov else m[i])
+
+
+def lars_clip(p, m, _v, g, _t, lr, momentum, max_share=0.02, weight_decay=0.0):
+    for i in range(N):
+        m[i] = momentum * m[i] + g[i] + weight_decay * p[i]
+    size, length = norm(p), norm(m)
+    cut = min(1, max_share * size / length) if size > 0 and length > 0 else 1
+    for i in range(N):
+        p[i] -= lr * cut * m[i]
+
+
+RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip}
+
+
 def main():
     out = []
     for name, options in CASES:
         p, m, v = [start(i) for i in range(N)], [0.0] * N, [0.0] * N
         trajectory = []
         for step in range(STEPS):
-            {"lion": lion, "lamb": lamb}[name](p, m, v, [gradient(step, i) for i in range(N)], step + 1, **options)
+            g = [gradient(step, i) for i in range(N)]
+            RULES[name](p, m, v, g, step + 1, **options)
             trajectory.append([float(f"{x:.9g}") for x in p])
         out.append(dict(rule=name, options=options, parameters=trajectory))
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rule_trajectories.json")

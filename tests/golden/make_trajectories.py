@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes trajectories.json: what PyTorch's SGD, Adam and AdamW do over 20 steps in fp32.
+"""Writes trajectories.json: what PyTorch's optimizers do over 20 steps in fp32.
 
 Gradients are given, not computed: g[s][i] below is exact in fp32, so that both programs see the same
-numbers. Made with PyTorch 1.13; run `python3 tests/golden/make_trajectories.py` to make it again.
+numbers. Made with PyTorch 1.13, RMSprop and Adagrad with 2.15 (which gives the others to 1e-7); run
+`python3 tests/golden/make_trajectories.py` to make it again.
 """
 import json
 import os
@@ -19,8 +20,14 @@ CASES = [
     ("adam", dict(lr=0.003, betas=(0.8, 0.99), eps=1e-6, weight_decay=0.1)),
     ("adamw", dict(lr=0.01, weight_decay=0.01)),
     ("adamw", dict(lr=0.003, betas=(0.9, 0.95), weight_decay=0.1)),
+    ("rmsprop", dict(lr=0.01)),
+    ("rmsprop", dict(lr=0.005, alpha=0.9, eps=1e-4, momentum=0.9, weight_decay=0.01)),
+    ("rmsprop", dict(lr=0.01, alpha=0.5, momentum=0.5)),
+    ("adagrad", dict(lr=0.1)),
+    ("adagrad", dict(lr=0.1, lr_decay=0.05, eps=1e-3, weight_decay=0.02)),
 ]
-CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+           "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}
 
 
 def start(i):

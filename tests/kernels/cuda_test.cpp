@@ -227,18 +227,15 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
                   .one_minus_beta2 = 0.01F,
                   .variance_scale = 3.0F,
                   .decay_factor = 0.999F};
-  Sgd fed_sgd = sgd;
-  fed_sgd.feedback = 2.5F;
-  Adam fed_adam = adam;
-  fed_adam.feedback = 11.0F;
   struct Kind {
     Rule rule;
     bool in_momentum = false;  // gradients are accumulated there
   };
   Sgd accumulating = sgd;
   accumulating.nesterov = 0;
-  std::vector<Kind> kinds = {{sgd}, {plain}, {adam}, {fed_sgd}, {fed_adam}, {accumulating, true}};
+  std::vector<Kind> kinds = {{sgd}, {plain}, {adam}, {accumulating, true}};
   for (const Rule& rule : every_rule()) kinds.push_back({rule});
+  for (const Rule& rule : every_fed_rule()) kinds.push_back({rule});
   for (const Case& c : of) {
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
       for (const auto& [rule, in_momentum] : kinds) {

@@ -18,6 +18,24 @@ inline std::vector<Rule> every_rule() {
   return every_rule(std::type_identity<Rule>());
 }
 
+// Those that feed rounding errors back, doing so, with a momentum.
+template <class... R>
+std::vector<Rule> every_fed_rule(std::type_identity<std::variant<R...>>) {
+  const RuleStep step{
+      .learning_rate = 0.05, .weight_decay = 0.02, .update = 3, .clip = 0.75, .error_feedback = true};
+  std::vector<Rule> rules;
+  const auto add = [&]<class One>(std::type_identity<One>) {
+    typename One::Settings settings;
+    if constexpr (requires { settings.momentum; }) settings.momentum = 0.9;
+    if constexpr (FeedsBack<One>) rules.push_back(One::make(settings, step));
+  };
+  (add(std::type_identity<R>()), ...);
+  return rules;
+}
+inline std::vector<Rule> every_fed_rule() {
+  return every_fed_rule(std::type_identity<Rule>());
+}
+
 inline bool has_state(const Rule& rule, Role role) {
   return std::visit(
       [&]<class R>(const R&) {

@@ -114,15 +114,11 @@ Trained trained(int threads, const fused::Codecs& codecs, const Rule& rule, std:
 
 std::vector<Rule> rules_to_fuse() {
   std::vector<Rule> all = every_rule();
+  for (const Rule& rule : every_fed_rule()) all.push_back(rule);
   const RuleStep step{
       .learning_rate = 0.05, .weight_decay = 0.02, .update = 3, .clip = 0.75, .error_feedback = true};
-  Sgd::Settings sgd;
-  sgd.momentum = 0.9;
-  all.emplace_back(Sgd::make(sgd, step));
-  sgd.nesterov = sgd.decoupled_decay = true;
-  all.emplace_back(Sgd::make(sgd, step));
-  all.emplace_back(AdamW::make(AdamW::Settings(), step));
-  all.emplace_back(Adam::make(Adam::Settings(), step));
+  all.emplace_back(
+      Sgd::make({.decoupled_decay = true, .momentum = 0.9, .dampening = 0, .nesterov = true}, step));
   return all;
 }
 

@@ -169,12 +169,9 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
   adam.one_minus_beta2 = 0.001F;
   adam.variance_scale = 3.0F;
   adam.decay_factor = 0.999F;
-  Sgd fed_sgd = sgd;
-  fed_sgd.feedback = 2.5F;
-  Adam fed_adam = adam;
-  fed_adam.feedback = 11.0F;
   std::vector<Rule> rules = every_rule();
-  rules.insert(rules.end(), {Rule(sgd), Rule(adam), Rule(fed_sgd), Rule(fed_adam)});
+  for (const Rule& rule : every_fed_rule()) rules.push_back(rule);
+  rules.insert(rules.end(), {Rule(sgd), Rule(adam)});
   for (const Rule& rule : rules) {
     const bool with_variance = has_state(rule, Role::kVariance);
     for (const auto& policy : policies) {

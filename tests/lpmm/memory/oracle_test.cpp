@@ -2,6 +2,7 @@
 #include "tests/lpmm/memory/oracle.h"
 #include "kernels/cpu.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +33,7 @@ std::vector<float> draw_values(std::int64_t count, std::uint64_t seed, float sca
 OptimizerConfig optimizer(RuleName rule, double clip = 0) {
   OptimizerConfig c;
   c.rule = rule;
-  c.settings["momentum"] = rule == RuleName("sgd") ? 0.9 : 0;
+  c.settings["momentum"] = 0.9;  // where the rule has one
   c.weight_decay = 0.01;
   c.clip_norm = clip;
   return c;
@@ -121,7 +122,30 @@ TEST(Oracle, ErrorFeedback) {
     OptimizerConfig nesterov = optimizer(RuleName("sgd"), 0.1);
     nesterov.settings["nesterov"] = true;
     run_both(policy, nesterov, 2, 2, std::string(preset) + " feedback, sgd");
-    run_both(policy, optimizer(RuleName("adamw")), 1, 3, std::string(preset) + " feedback, adamw");
+    for (const std::string_view name : rule_names()) {
+      const RuleName rule = RuleName::find(name).value();
+      if (rule == "sgd" || !rule_row(rule).no_feedback.empty()) continue;
+      run_both(policy, optimizer(rule), 1, 3, fmt::format("{} feedback, {}", preset, name));
+    }
+  }
+}
+
+// Those of a rule that may do without: there is no such state then.
+TEST(Oracle, SettingsOfTheRules) {
+  for (const char* preset : {"lpmm", "lpmm-min"}) {
+    for (const RuleName rule :
+         {RuleName("sgd"), RuleName("rmsprop"), RuleName("lars"), RuleName("lars_clip")}) {
+      OptimizerConfig plain = optimizer(rule);
+      plain.settings["momentum"] = 0;
+      run_both(make_policy(preset), plain, 2, 2, fmt::format("{} without momentum, {}", preset, rule.text()));
+    }
+    OptimizerConfig lars = optimizer(RuleName("lars"), 0.1);
+    lars.settings["nesterov"] = lars.settings["trust_clip"] = lars.settings["adapt_vectors"] = 1;
+    lars.settings["trust_coefficient"] = 0.5;
+    run_both(make_policy(preset), lars, 1, 3, "lars, all switches on");
+    OptimizerConfig adagrad = optimizer(RuleName("adagrad"));
+    adagrad.settings["learning_rate_decay"] = 0.5;
+    run_both(make_policy(preset), adagrad, 2, 1, "adagrad, falling rate");
   }
 }
 

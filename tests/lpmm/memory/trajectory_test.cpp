@@ -40,11 +40,14 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
     OptimizerConfig c;
     c.rule = RuleName::find(rule).value();
     c.weight_decay = o.value("weight_decay", 0.0);
-    c.settings["momentum"] = o.value("momentum", 0.0);
-    c.settings["dampening"] = o.value("dampening", 0.0);
-    c.settings["nesterov"] = o.value("nesterov", false) ? 1 : 0;
-    if (o.contains("eps")) c.settings["epsilon"] = o["eps"];
-    if (o.contains("betas")) c.settings["beta1"] = o["betas"][0], c.settings["beta2"] = o["betas"][1];
+    for (const auto& [name, value] : o.items()) {
+      if (name == "betas") c.settings["beta1"] = value[0], c.settings["beta2"] = value[1];
+      const auto key = SettingKey::find(name == "eps"        ? "epsilon"
+                                        : name == "lr_decay" ? "learning_rate_decay"
+                                                             : std::string_view(name));
+      if (key) c.settings[*key] = value.is_boolean() ? (value.get<bool>() ? 1 : 0) : value.get<double>();
+      ASSERT_TRUE(key || name == "betas" || name == "lr" || name == "weight_decay") << name;
+    }
     const auto n = static_cast<int>(stored["parameters"][0].size());
     ModelMemory memory({{"w", {1, n}}}, make_policy("fp32"), c, 1, 1, device);
     std::vector<float> values;
@@ -67,12 +70,12 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
 
 // tests/golden/make_trajectories.py
 TEST(Trajectory, PyTorch) {
-  expect_stored_trajectories("trajectories.json", 8);
+  expect_stored_trajectories("trajectories.json", 13);
 }
 
 // tests/golden/make_rule_trajectories.py
-TEST(Trajectory, LionAndLambAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 4);
+TEST(Trajectory, LionLambAndLarsAsInTheirPapers) {
+  expect_stored_trajectories("rule_trajectories.json", 10);
 }
 
 // One textbook step in fp64 over whole vectors.
@@ -264,6 +267,28 @@ TEST(Trajectory, VarianceOfFourBitsWithAZeroIsTold) {
   Policy policy = make_policy("lpmm-min");
   policy.specs[Role::kVariance] = parse_spec("ude4:block128:sr");
   EXPECT_EQ(zero_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, device)), "");
+}
+
+TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
+  CpuDevice device(1);
+  for (const char* rule : {"adagrad", "adamw"}) {
+    for (const auto& [spec, told] : {std::pair{"sqrt04:block128:sr", "lift"},
+                                     {"bf16:rn", "nearest"},
+                                     {"ude8:block256:rn", "nearest"},
+                                     {"bf16:sr", ""},
+                                     {"sqrt08:block128:sr", ""},
+                                     {"sqrt04:block128:qr:sticky", ""},
+                                     {"fp32", ""}}) {
+      OptimizerConfig c;
+      c.rule = RuleName::find(rule).value();
+      Policy policy = make_policy("lpmm-min");
+      policy.specs[Role::kVariance] = parse_spec(spec);
+      const std::string warning =
+          growing_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, device));
+      EXPECT_EQ(warning.empty(), c.rule == "adamw" || std::string_view(told).empty()) << spec;
+      EXPECT_TRUE(warning.empty() || warning.find(told) != std::string::npos) << warning;
+    }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,364 @@
+// RMSProp, LARS and Adagrad against closed forms, and packed on the CPU and the emulated device.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/roles.h"
+#include "tests/kernels/device_array.h"
+#include "tests/lpmm/memory/one_tensor.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+constexpr double kNone = 1e-30;  // an epsilon that no root feels
+
+OptimizerConfig decaying(std::string_view rule, double decay, GivenSettings settings = {}) {
+  OptimizerConfig c = of_rule(rule, std::move(settings));
+  c.weight_decay = decay;
+  return c;
+}
+
+TEST(RmsProp, FirstStepsAreAllOfOneLength) {
+  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
+    Fp32 w(of_rule("rmsprop", {{"alpha", 0.75}, {"epsilon", kNone}}), {3, 50}, 1.0F);
+    EXPECT_NEAR(w.run(1, gradient, 0.125), 1 - std::copysign(0.125 / 0.5, gradient), 1e-6) << gradient;
+    const double second = 0.125 / std::sqrt(0.25 + 0.75 * 0.25);
+    EXPECT_NEAR(w.run(1, gradient, 0.125), 1 - std::copysign(0.25 + second, gradient), 1e-6) << gradient;
+  }
+  Fp32 one(of_rule("rmsprop", {{"alpha", 0}, {"epsilon", kNone}}), {1, 1}, 1.0F);
+  EXPECT_EQ(one.run(4, -3.0F, 0.125), 1.5F);
+}
+
+TEST(RmsProp, EpsilonIsOutsideOfTheRoot) {
+  Fp32 w(of_rule("rmsprop", {{"alpha", 0}, {"epsilon", 1}}), {2, 2}, 1.0F);
+  EXPECT_EQ(w.run(1, 3.0F, 1), 1.0F - 3.0F / 4);
+}
+
+TEST(RmsProp, MomentumAddsUpStepsWithoutTheRate) {
+  const OptimizerConfig c = of_rule("rmsprop", {{"alpha", 0}, {"epsilon", kNone}, {"momentum", 0.5}});
+  Fp32 w(c, {2, 2}, 0.0F);
+  EXPECT_EQ(w.run(3, 7.0F, 0.5), -0.5F * (1 + 1.5F + 1.75F));
+  EXPECT_EQ(w.momentum(), 1.75F);
+  EXPECT_EQ(w.run(1, 7.0F, 0), -0.5F * (1 + 1.5F + 1.75F));
+  EXPECT_EQ(w.momentum(), 1.875F);
+  EXPECT_TRUE(uses(c, Role::kMomentum) && uses(c, Role::kVariance));
+  EXPECT_FALSE(uses(of_rule("rmsprop"), Role::kMomentum)) << "there is no memory for it then";
+}
+
+TEST(RmsProp, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
+  Fp32 decays(decaying("rmsprop", 0.01, {{"alpha", 0}, {"epsilon", kNone}}), {4}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.125), 1.875F);
+  EXPECT_NEAR(decays.state(Role::kVariance), 0.02 * 0.02, 1e-9);
+  Fp32 still(of_rule("rmsprop", {{"momentum", 0.9}}), {4, 5}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  EXPECT_EQ(still.state(Role::kVariance), 0.0F);
+  EXPECT_EQ(still.momentum(), 0.0F);
+}
+
+// Where the parameter is after the momentum has run out, p - lr * mu / (1 - mu) * m, is not changed by its
+// rounding: the gradients, and what is made of them, are those of fp32.
+TEST(RmsProp, ErrorFeedbackKeepsWhereTheParameterEnds) {
+  CpuDevice device(1);
+  std::vector<float> start(2000), p(2000), m(2000), ends;
+  for (const char* parameter : {"int6:block64:sr:sticky", "fp32"}) {
+    Policy policy = make_policy("fp32");
+    policy.specs[Role::kParameter] = parse_spec(parameter);
+    policy.error_feedback = ends.empty();
+    ModelMemory memory({{"w", {40, 50}}}, policy, of_rule("rmsprop", {{"momentum", 0.5}}), 1, 1, device);
+    memory.initialize(0, 0, ends.empty() ? normal_values(2000, 1, 0.1F) : start);
+    memory.decode(0, 0, start);
+    for (std::uint32_t step = 1; step <= 5; ++step) {
+      memory.begin_step(step);
+      memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+      EXPECT_TRUE(memory.commit(0.01).applied);
+    }
+    memory.decode(0, 0, p);
+    device.decode(memory.view(0, Role::kMomentum), 0, 2000, m.data());
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const float end = p[i] - 0.01F * m[i];
+      if (policy.error_feedback) {
+        ends.push_back(end);
+      } else {
+        EXPECT_NEAR(ends[i], end, 2e-6) << i;
+      }
+    }
+  }
+}
+
+// The momentum moves the parameter as SGD's does: the rate of the layer is in it.
+TEST(Lars, ErrorFeedbackIsSgds) {
+  for (const double nesterov : {0.0, 1.0}) {
+    const auto rule = [&](std::string_view name) {
+      const GivenSettings settings = {{"momentum", 0.9}, {"nesterov", nesterov}};
+      return make_rule(of_rule(name, settings), {"w", {2, 2}}, 0.2, 2, 1, true, 0.1);
+    };
+    const Lars lars = std::get<Lars>(rule("lars"));
+    const Sgd sgd = std::get<Sgd>(rule("sgd"));
+    EXPECT_GT(lars.feedback, 0);
+    EXPECT_EQ(lars.feedback, sgd.feedback);
+    EXPECT_EQ(lars.momentum, sgd.momentum) << "it shrinks where the rate rises";
+  }
+}
+
+TEST(Lars, StepsAreAShareOfTheTensor) {
+  for (const float size : {2.0F, 1e-6F, 0x1p90F}) {
+    for (const float gradient : {0.25F, -0x1p58F}) {
+      Fp32 w(of_rule("lars", {{"trust_coefficient", 0.25}, {"momentum", 0.5}}), {7, 300}, size);
+      const double way = gradient > 0 ? 1 : -1, m = 0.25, first = 1 - way * 0.125 * m;
+      EXPECT_NEAR(w.run(1, gradient, 0.125) / size, first, 1e-6) << size << " " << gradient;
+      EXPECT_NEAR(w.run(1, gradient, 0.125) / size, first - way * 0.125 * (0.5 * m + 0.25 * first), 1e-6);
+    }
+  }
+  Fp32 one(of_rule("lars", {{"trust_coefficient", 0.5}, {"momentum", 0}}), {1, 1}, 3.0F);
+  EXPECT_NEAR(one.run(1, -1e-3F, 0.125), 3 * (1 + 0.0625), 3e-5) << "norm_epsilon is 1e-5 of this gradient";
+}
+
+TEST(Lars, TheRateStaysOutsideOfTheMomentum) {
+  Fp32 w(of_rule("lars", {{"trust_coefficient", 0.25}}), {4, 4}, 2.0F);
+  EXPECT_EQ(w.run(1, 1.0F, 0), 2.0F);
+  EXPECT_NEAR(w.momentum(), 0.5, 1e-7);
+}
+
+TEST(Lars, NesterovStepsByWhereTheMomentumWillBe) {
+  const GivenSettings settings = {{"trust_coefficient", 0.25}, {"momentum", 0.5}, {"nesterov", 1}};
+  Fp32 w(of_rule("lars", settings), {4, 4}, 2.0F);
+  EXPECT_NEAR(w.run(1, 1.0F, 0.125), 2 - 0.125 * (0.5 + 0.5 * 0.5), 1e-6);
+}
+
+// Together they are as long as the gradient alone would be.
+TEST(Lars, DecayIsWithinTheNorm) {
+  Fp32 w(decaying("lars", 0.5, {{"trust_coefficient", 0.25}, {"momentum", 0}}), {9, 9}, 2.0F);
+  EXPECT_NEAR(w.run(1, 3.0F, 0.125), 2 * (1 - 0.125 * 0.25), 1e-6);
+}
+
+TEST(Lars, TheRateIsSgdsWhereANormIsZero) {
+  Fp32 zero(of_rule("lars", {{"momentum", 0}}), {4, 4}, 0.0F);
+  EXPECT_EQ(zero.run(1, 1.0F, 0.125), -0.125F) << "a tensor that begins at 0 can leave it";
+  Fp32 still(of_rule("lars"), {4, 4}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  Fp32 decays(decaying("lars", 0.5, {{"momentum", 0}}), {4, 4}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.25), 1.75F) << "the decay is not lost";
+  // A gradient that is nothing against epsilon, and a square that no fp32 number is.
+  Fp32 tiny(of_rule("lars", {{"norm_epsilon", kNone}, {"trust_coefficient", 0.5}, {"momentum", 0}}), {4, 4},
+            2.0F);
+  EXPECT_NEAR(tiny.run(1, 1e-28F, 0.25), 1.75, 0.01);
+  Fp32 none(of_rule("lars"), {4, 4}, 2.0F);
+  EXPECT_EQ(none.run(2, 1e-38F, 1), 2.0F);
+}
+
+TEST(Lars, ClipKeepsStepsBelowSgds) {
+  const GivenSettings settings = {{"trust_coefficient", 0.5}, {"momentum", 0}, {"trust_clip", 1}};
+  Fp32 far(of_rule("lars", settings), {4, 4}, 2.0F);  // a factor of 10, of which 0.25 remain
+  EXPECT_NEAR(far.run(1, 0.1F, 0.25), 2 - 0.25 * 0.1, 1e-6);
+  Fp32 near(of_rule("lars", settings), {4, 4}, 2.0F);  // 1 / 16, whatever the learning rate
+  EXPECT_NEAR(near.run(1, 16.0F, 0.25), 2 - 1.0, 1e-6);
+  EXPECT_NEAR(near.run(1, 16.0F, 0.5), 1 - 0.5, 1e-6);
+  Fp32 at_zero(of_rule("lars", settings), {4, 4}, 2.0F);
+  EXPECT_EQ(at_zero.run(1, 16.0F, 0), 2.0F);
+}
+
+TEST(Lars, VectorsTakeSgdsStepsUnlessTheyAreAskedFor) {
+  Fp32 bias(of_rule("lars", {{"trust_coefficient", 0.5}}), {16}, 2.0F);
+  EXPECT_EQ(bias.run(1, 4.0F, 0.125), 1.5F);
+  Fp32 asked(of_rule("lars", {{"trust_coefficient", 0.5}, {"adapt_vectors", 1}}), {16}, 2.0F);
+  EXPECT_NEAR(asked.run(1, 4.0F, 0.125), 1.875, 1e-6);
+}
+
+TEST(RuleSteps, IllegalSettingsAreRefused) {
+  const auto message = [](const GivenSettings& settings) -> std::string {
+    try {
+      check_optimizer(of_rule("lars", settings));
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message({{"nesterov", 1}, {"momentum", 0}}).find("nesterov is on"), std::string::npos);
+  EXPECT_NE(message({{"trust_coefficient", 0}}).find("trust_coefficient is 0, but must be above 0"),
+            std::string::npos);
+  EXPECT_NE(message({{"momentum", 1}}).find("momentum is 1, but must be in [0, 1)"), std::string::npos);
+  EXPECT_EQ(message({{"nesterov", 1}, {"momentum", 0.5}}), "");
+  EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"alpha", 1}})), UsageError);
+  EXPECT_THROW(check_optimizer(of_rule("rmsprop", {{"epsilon", 0}})), UsageError);
+  EXPECT_THROW(check_optimizer(of_rule("adagrad", {{"learning_rate_decay", -1}})), UsageError);
+  EXPECT_THROW(check_optimizer(of_rule("adagrad", {{"epsilon", 0}})), UsageError);
+}
+
+TEST(LarsClip, StepsAreCutToAShareOfTheTensor) {
+  const GivenSettings settings = {{"max_share", 0.25}, {"momentum", 0.5}};
+  for (const float size : {2.0F, 1e-6F, 0x1p50F}) {
+    Fp32 cut(of_rule("lars_clip", settings), {7, 300}, size);
+    EXPECT_NEAR(cut.run(1, size, 0.5) / size, 1 - 0.5 * 0.25, 1e-6);
+    EXPECT_EQ(cut.momentum(), size) << "it is the step that is cut";
+    EXPECT_NEAR(cut.run(1, -4 * size, 0.5) / size, 0.875 * (1 + 0.5 * 0.25), 1e-6);
+    Fp32 whole(of_rule("lars_clip", settings), {7, 300}, size);
+    EXPECT_NEAR(whole.run(2, size / 16, 0.5) / size, 1 - 0.5 / 16 * 2.5, 1e-6);
+  }
+  Fp32 decays(decaying("lars_clip", 0.25, {{"max_share", 0.25}, {"momentum", 0}}), {1, 1}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.5), 1.75F);
+}
+
+TEST(LarsClip, NothingIsCutOfATensorOfZerosOrAVector) {
+  Fp32 zero(of_rule("lars_clip"), {4, 4}, 0.0F);
+  EXPECT_EQ(zero.run(1, 1.0F, 0.125), -0.125F);
+  Fp32 still(of_rule("lars_clip"), {4, 4}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  Fp32 bias(of_rule("lars_clip"), {16}, 2.0F);
+  EXPECT_EQ(bias.run(1, 4.0F, 0.125), 1.5F);
+  Fp32 asked(of_rule("lars_clip", {{"max_share", 0.5}, {"adapt_vectors", 1}}), {16}, 2.0F);
+  EXPECT_EQ(asked.run(1, 4.0F, 0.125), 1.875F);
+}
+
+TEST(Adagrad, StepsShrinkByTheRootOfTheirNumber) {
+  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
+    Fp32 w(of_rule("adagrad", {{"epsilon", kNone}}), {3, 50}, 0.0F);
+    double expected = 0;
+    for (int t = 1; t <= 4; ++t) {
+      expected -= std::copysign(0.125 / std::sqrt(t), gradient);
+      EXPECT_NEAR(w.run(1, gradient, 0.125), expected, 1e-6) << gradient;
+    }
+    EXPECT_NEAR(w.state(Role::kVariance) / gradient / gradient, 4, 1e-6);
+  }
+  Fp32 outside(of_rule("adagrad", {{"epsilon", 1}}), {1, 1}, 1.0F);
+  EXPECT_EQ(outside.run(1, 3.0F, 1), 1.0F - 3.0F / 4);
+}
+
+TEST(Adagrad, TheRateFallsWithTheNumberOfUpdates) {
+  Fp32 w(of_rule("adagrad", {{"epsilon", kNone}, {"learning_rate_decay", 0.5}}), {2, 2}, 0.0F);
+  double expected = 0;
+  for (int t = 1; t <= 3; ++t) expected -= 0.25 / (1 + (t - 1) * 0.5) / std::sqrt(t);
+  EXPECT_NEAR(w.run(3, 2.0F, 0.25), expected, 1e-6);
+}
+
+TEST(Adagrad, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
+  Fp32 decays(decaying("adagrad", 0.01, {{"epsilon", kNone}}), {4}, 2.0F);
+  EXPECT_EQ(decays.run(1, 0.0F, 0.125), 1.875F);
+  Fp32 still(of_rule("adagrad"), {4, 5}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+  EXPECT_EQ(still.state(Role::kVariance), 0.0F);
+}
+
+// What is stored after many steps, per size of gradient, relative to the sum of the squares.
+struct Sums {
+  std::vector<double> mean, noise;  // over the elements; the standard error of that mean
+  double least = 0;                 // the smallest value of a block, of a gradient of 1; the mean over blocks
+};
+// Elements of a block have gradients of these sizes in turn, so that each block is the same experiment.
+Sums packed_sums(const Spec& spec, int steps, const std::vector<float>& sizes) {
+  constexpr int kBlocks = 256, kWidth = 128;
+  Policy policy = make_policy("fp32");
+  policy.specs[Role::kVariance] = spec;
+  CpuDevice device(2);
+  ModelMemory memory({{"w", {kBlocks, kWidth}}}, policy, of_rule("adagrad"), 3, 1, device);
+  std::vector<float> gradient(kBlocks * kWidth);
+  for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = sizes[i % kWidth % sizes.size()];
+  for (int s = 1; s <= steps; ++s) {
+    memory.begin_step(static_cast<std::uint32_t>(s));
+    memory.fold(0, 0, gradient, 0);
+    EXPECT_TRUE(memory.commit(0.01).applied);
+  }
+  std::vector<float> v(gradient.size());
+  const kernels::RoleView view = memory.view(0, Role::kVariance);
+  device.decode(view, 0, view.elements, v.data());
+  Sums sums;
+  for (std::size_t k = 0; k < sizes.size(); ++k) {
+    double sum = 0, squares = 0, count = 0;
+    for (std::size_t i = 0; i < v.size(); ++i) {
+      if (i % kWidth % sizes.size() != k) continue;
+      const double x = v[i] / (steps * static_cast<double>(sizes[k]) * sizes[k]);
+      sum += x, squares += x * x, ++count;
+    }
+    sums.mean.push_back(sum / count);
+    sums.noise.push_back(std::sqrt(std::max(0.0, squares / count - sum * sum / count / count) / count));
+  }
+  for (int b = 0; view.steps != nullptr && b < kBlocks; ++b) {
+    sums.least += bf16_to_float(view.steps[b]) * std::pow(0.25, spec.format.bits) / steps / kBlocks;
+  }
+  return sums;
+}
+
+// A sum below the smallest value of its block, a 4^-bits th of the step, is stored as that, and lifted again
+// where the step rises: in all that adds no more than this value. The rest is unbiased. The step may be above
+// the largest sum, as chance lifts the largest element of a block: to twice that, at 4 bits.
+TEST(Adagrad, ASumOfManySmallStepsIsUnbiasedWhereStepsAreSticky) {
+  const std::vector<float> sizes = {1.0F, 0.7F, 0.3F, 0.1F, 0.01F};
+  for (const char* preset : {"lpmm", "lpmm-compact", "lpmm-min"}) {
+    const Spec spec = make_policy(preset).specs[Role::kVariance];
+    for (const int steps : {50, 1000}) {
+      const Sums s = packed_sums(spec, steps, sizes);
+      EXPECT_LT(s.least, 3 * std::pow(0.25, spec.format.bits)) << preset;
+      for (std::size_t k = 0; k < sizes.size(); ++k) {
+        const double floor = s.least / (static_cast<double>(sizes[k]) * sizes[k]);
+        const std::string what = fmt::format("{} {} steps of {}", to_string(spec), steps, sizes[k]);
+        EXPECT_GT(s.mean[k], 1 - 5 * s.noise[k] - 1e-5) << what;
+        EXPECT_LT(s.mean[k], 1 + 5 * s.noise[k] + 1e-5 + floor) << what;
+      }
+    }
+  }
+}
+
+// So neither states8 nor lpmm-nano is for Adagrad in long runs, and a run says so when it begins.
+TEST(Adagrad, NearestRoundingAndMovingStepsOfFewBitsLoseTheSum) {
+  const Sums nearest = packed_sums(make_policy("states8").specs[Role::kVariance], 3000, {1.0F, 0.7F});
+  EXPECT_TRUE(nearest.mean[1] < 0.8 || nearest.mean[1] > 1.25) << nearest.mean[1];
+  const Sums moving = packed_sums(make_policy("lpmm-nano").specs[Role::kVariance], 3000, {1.0F, 0.7F});
+  EXPECT_GT(moving.mean[1], 1.5);
+}
+
+// Bytes of every role after steps of drawn gradients.
+std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const OptimizerConfig& config,
+                                                   const Policy& policy, int steps) {
+  const std::vector<TensorInfo> tensors = {{"w", {9, 130}}, {"b", {37}}, {"one", {1, 1}}, {"zero", {2, 64}}};
+  ModelMemory memory(tensors, policy, config, 5, 1, device);
+  for (int i = 0; i < 3; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
+  for (int s = 1; s <= steps; ++s) {
+    memory.begin_step(static_cast<std::uint32_t>(s));
+    for (int i = 0; i < memory.tensors(); ++i) {
+      const float scale = s % 7 == 0 ? 0.0F : 0.1F;
+      const auto seed = static_cast<std::uint64_t>(100 * s + i);
+      const std::vector<float> gradient = normal_values(memory.info(i).elements(), seed, scale);
+      const kernels::DeviceArray<float> there(device, gradient);
+      memory.fold(i, 0, {there.data(), gradient.size()}, 0);
+    }
+    EXPECT_TRUE(memory.commit(0.05 / s).applied);
+  }
+  std::vector<std::vector<std::uint8_t>> all;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    for (const Role role : kEveryRole) {
+      const kernels::RoleView v = memory.view(i, role);
+      if (v.codes == nullptr) continue;
+      auto& codes = all.emplace_back(static_cast<std::size_t>(code_bytes(v.codec.format, v.elements)));
+      device.download(codes.data(), v.codes, static_cast<std::int64_t>(codes.size()));
+      if (v.steps == nullptr) continue;
+      auto& of_steps = all.emplace_back(2 * static_cast<std::size_t>(blocks_of(v.elements, v.codec.block)));
+      device.download(of_steps.data(), v.steps, static_cast<std::int64_t>(of_steps.size()));
+    }
+  }
+  return all;
+}
+
+TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
+  CpuDevice cpu(2);
+  kernels::EmulatedCuda emulated(2, false);
+  for (const char* name : {"rmsprop", "lars", "lars_clip", "adagrad"}) {
+    for (const std::string_view preset : preset_names()) {
+      OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}});
+      for (const bool feedback : {false, true}) {
+        if (feedback && !rule_row(c.rule).no_feedback.empty()) continue;
+        Policy policy = make_policy(preset, c);
+        policy.error_feedback = feedback;
+        EXPECT_TRUE(bytes_after(cpu, c, policy, 50) == bytes_after(emulated, c, policy, 50))
+            << name << " " << preset << (feedback ? " with feedback" : "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
