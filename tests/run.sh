@@ -83,7 +83,7 @@ for stage in $stages; do
       elif ! cmake --preset release -B build-tidy -G Ninja -DLPMM_PRECOMPILE=OFF -DLPMM_TESTS=OFF \
         -DCMAKE_UNITY_BUILD=ON >/dev/null; then
         fail "release does not configure"
-      elif [ $# -eq 0 ] && [ $SECONDS -gt 1080 ]; then
+      elif [ $# -eq 0 ] && [ $SECONDS -gt 1260 ]; then
         echo "no time left: not checked (bash tests/run.sh tidy)"
       else
         limit=1680
