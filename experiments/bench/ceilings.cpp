@@ -13,6 +13,7 @@
 #include "kernels/codec.h"
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/host.h"
 #include "lpmm/base/process.h"
 #include "lpmm/memory/device_memory.h"
 
@@ -20,7 +21,6 @@ namespace lpmm {
 namespace {
 
 constexpr std::int64_t kCopyBytes = std::int64_t{2} << 30;
-constexpr const char* kAdvice = "a machine with more";
 
 template <class Body>
 double best_seconds(Device& device, const Body& body) {
@@ -37,10 +37,21 @@ double best_seconds(Device& device, const Body& body) {
 
 }  // namespace
 
+DeviceMemory benchmark_memory(Device& device, std::int64_t bytes) {
+  const std::int64_t available = device.own_bytes() ? device.available_memory().value() : available_memory();
+  if (bytes > available) {
+    throw RunError(fmt::format("bench: {} bytes are needed at once, {} are available; use fewer elements",
+                               bytes, available));
+  }
+  DeviceMemory memory = allocate(device, bytes, "a benchmark", "fewer elements (--elements)");
+  device.fill_with_zeros(memory.get(), bytes);  // what is touched counts as taken at the next call
+  return memory;
+}
+
 double host_copy_bandwidth(int threads) {
   CpuDevice device(threads);
-  const DeviceMemory from = allocate(device, kCopyBytes, "a copy", kAdvice);
-  const DeviceMemory to = allocate(device, kCopyBytes, "a copy", kAdvice);
+  const DeviceMemory from = benchmark_memory(device, kCopyBytes);
+  const DeviceMemory to = benchmark_memory(device, kCopyBytes);
   const std::int64_t parts = device.host_threads(), part = kCopyBytes / parts;
   const auto each_part = [&](auto&& body) {
     device.host_pool().for_each(parts, [&](std::int64_t i, int) {
@@ -67,17 +78,17 @@ double copy_bandwidth(Device& device) {
     if (!(bandwidth > 0)) throw RunError(fmt::format("bench: the copy benchmark printed '{}'", text));
     return bandwidth;
   }
-  const DeviceMemory from = allocate(device, kCopyBytes, "a copy", kAdvice);
-  const DeviceMemory to = allocate(device, kCopyBytes, "a copy", kAdvice);
+  const DeviceMemory from = benchmark_memory(device, kCopyBytes);
+  const DeviceMemory to = benchmark_memory(device, kCopyBytes);
   const double seconds = best_seconds(device, [&] { device.copy(to.get(), from.get(), kCopyBytes); });
   return 2.0 * static_cast<double>(kCopyBytes) / seconds;
 }
 
 double product_speed(Device& device) {
   const std::int64_t n = device.own_bytes() ? 8192 : 1024;
-  const DeviceMemory a = allocate(device, 2 * n * n, "a product", kAdvice);
-  const DeviceMemory b = allocate(device, 2 * n * n, "a product", kAdvice);
-  const DeviceMemory c = allocate(device, 4 * n * n, "a product", kAdvice);
+  const DeviceMemory a = benchmark_memory(device, 2 * n * n);
+  const DeviceMemory b = benchmark_memory(device, 2 * n * n);
+  const DeviceMemory c = benchmark_memory(device, 4 * n * n);
   // Zeros would need less power, and clocks would be higher than in training.
   std::vector<std::uint16_t> values(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i) {
@@ -89,8 +100,7 @@ double product_speed(Device& device) {
     std::rotate(values.begin(), values.begin() + 1, values.end());
     device.upload(b.get() + 2 * row * n, values.data(), 2 * n);
   }
-  const DeviceMemory scratch =
-      allocate(device, device.matmul_scratch_bytes(Compute::kBf16, n, n), "a product", kAdvice);
+  const DeviceMemory scratch = benchmark_memory(device, device.matmul_scratch_bytes(Compute::kBf16, n, n));
   const double seconds = best_seconds(device, [&] {
     device.matmul({.m = n,
                    .n = n,

@@ -7,6 +7,10 @@
 
 namespace lpmm {
 
+// Zeroed memory of a benchmark. Throws RunError where it does not fit into what the device, or the host, has
+// left: it is not to be found out by touching it.
+DeviceMemory benchmark_memory(Device& device, std::int64_t bytes);
+
 // Bytes per second, read plus written, of a plain copy of 2 GiB, the best of five. On the host it is made in
 // a process of its own, `lpmm bench copy`; throws RunError where that cannot be started or prints none.
 double copy_bandwidth(Device& device);

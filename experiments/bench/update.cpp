@@ -31,18 +31,14 @@ double seconds(Device& device, const Body& body) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-DeviceMemory allocate(Device& device, std::int64_t bytes) {
-  return allocate(device, bytes, "a benchmark", "fewer elements (--elements)");
-}
-
 // One role of a tensor in memory of its own.
 struct OwnedRole {
   DeviceMemory codes, steps;
   kernels::RoleView view;
 
   OwnedRole(Device& device, const Codec& codec, std::int64_t elements)
-      : codes(allocate(device, code_bytes(codec.format, elements))),
-        steps(allocate(device, step_bytes(codec, elements))),
+      : codes(benchmark_memory(device, code_bytes(codec.format, elements))),
+        steps(benchmark_memory(device, step_bytes(codec, elements))),
         view{codec, reinterpret_cast<std::uint8_t*>(codes.get()),
              reinterpret_cast<std::uint16_t*>(steps.get()), elements} {}
 };
@@ -65,7 +61,7 @@ std::vector<float> sample(float scale, bool positive, std::uint32_t tensor) {
 // write(first, count, values) for all elements, kFill values at once.
 template <class Write>
 void fill(Device& device, std::int64_t elements, const std::vector<float>& values, const Write& write) {
-  const DeviceMemory room = allocate(device, room_on(device, 4 * kFill));
+  const DeviceMemory room = benchmark_memory(device, room_on(device, 4 * kFill));
   const float* there = on_device(device, values.data(), kFill, room.get());
   for (std::int64_t at = 0; at < elements; at += kFill) write(at, std::min(kFill, elements - at), there);
 }
@@ -156,7 +152,7 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
                                        Device& device, const ProgressCall& progress) {
   if (elements <= 0) throw UsageError("bench codec: elements must be at least 1");
   const double copy = copy_bandwidth(device);
-  const DeviceMemory room = allocate(device, 4 * elements);
+  const DeviceMemory room = benchmark_memory(device, 4 * elements);
   auto* const values = reinterpret_cast<float*>(room.get());
   std::vector<CodecBenchRow> rows;
   for (const Codec& codec : codecs) {

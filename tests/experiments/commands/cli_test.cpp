@@ -390,6 +390,12 @@ TEST_F(Answers, BenchUpdateHasItsKeys) {
   EXPECT_LT(answer["packed_bytes_per_element"], 2.7);
 }
 
+TEST_F(Answers, BenchUpdateRefusesMoreThanThereIs) {
+  const Outcome outcome = run_lpmm({"bench", "update", "--elements", "1099511627776", "--threads", "1"});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.err.find("bytes are needed at once"), std::string::npos) << outcome.err;
+}
+
 TEST_F(Answers, BenchTrainReportsImagesPerSecond) {
   const Outcome outcome = run_lpmm({"bench", "train", config(), "--steps", "3", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
