@@ -22,31 +22,33 @@ constexpr std::int64_t kGpuOverhead = 500'000'000;
 
 }  // namespace
 
-Plan make_plan(const Setup& setup, const Model& model) {
+Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   const RunConfig& config = setup.config;
   check_policy(config.policy, model.tensors());
   check_groups(config.optimizer, model.tensors());
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
-
   plan.ledger.buffers = buffer_bytes(model.buffers());
-  const auto device = make_device(config.train.device, config.train.threads);
   const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, *device);
+  const auto program = model.build(examples, config.train.compute, device);
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers;  // a step's proposals
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
-  plan.overhead_bytes = kOverhead + device->host_threads() * kThreadOverhead;
-  if (device->own_bytes()) plan.overhead_bytes += kGpuOverhead;
+  plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
+  if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;
   const std::int64_t computing = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace;
-  const std::optional<std::int64_t> own = device->own_bytes();
+  const std::optional<std::int64_t> own = device.own_bytes();
   if (own) plan.device_bytes = computing + *own;
   const std::int64_t running = (own ? 0 : computing) + plan.data_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
   const bool has_text = setup.text != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
   plan.needed_bytes = running + plan.overhead_bytes - (has_text ? setup.size.bytes : 0);
   return plan;
+}
+
+Plan make_plan(const Setup& setup, const Model& model) {
+  return make_plan(setup, model, *make_device(setup.config.train.device, setup.config.train.threads));
 }
 
 void check_memory(const Plan& plan, std::int64_t available) {

@@ -22,7 +22,9 @@ struct Plan {
   std::int64_t device_bytes = 0;             // of the device, where it has memory of its own; not of the peak
 };
 
-// Builds the program of `model`, which is that of setup.config.model, and adds up; allocates next to nothing.
+// Builds the program of `model`, which is that of setup.config.model, for the device and adds up; allocates
+// next to nothing. Without a device: for the one that the config names.
+Plan make_plan(const Setup& setup, const Model& model, Device& device);
 Plan make_plan(const Setup& setup, const Model& model);
 
 // Throws RunError with the figures where what is needed does not fit into `available` bytes.

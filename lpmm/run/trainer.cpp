@@ -399,8 +399,8 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
   if (auto done = finished_result(folder, config, steps)) return *done;
 
-  const Plan plan = make_plan(setup, model);
   const auto device = make_device(config.train.device, config.train.threads);
+  const Plan plan = make_plan(setup, model, *device);
   check_memory(plan, *device);
   const MadeFolder made(folder.root);  // removed again where nothing comes into it
   Run run(setup, model, folder, plan, options, *device);
@@ -412,7 +412,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
   const auto device = make_device(config.train.device, config.train.threads);
-  check_memory(make_plan(Setup(config, setup), model), *device);
+  check_memory(make_plan(Setup(config, setup), model, *device), *device);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, *device);
   Buffers buffers(model.buffers(), *device);

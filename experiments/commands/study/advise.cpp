@@ -31,7 +31,7 @@ std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o
   const auto model = make_model(setup.config.model);
   check_policy(config.policy, model->tensors());
   CpuDevice device(config.train.threads);
-  check_memory(make_plan(setup, *model), device);
+  check_memory(make_plan(setup, *model, device), device);
   const auto data = load_data(setup, device.host_pool());
   Progress progress(o.json);
   RunConfig probed = setup.config;

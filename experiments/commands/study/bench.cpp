@@ -34,7 +34,7 @@ int run_train_speed(const TrainSpeedArguments& o) {
   const Setup setup(o.config.load());
   const RunConfig& config = setup.config;
   const auto device = make_device(config.train.device, config.train.threads);
-  check_memory(make_plan(setup, *make_model(config.model)), *device);
+  check_memory(make_plan(setup, *make_model(config.model), *device), *device);
   const auto data = load_data(setup, device->host_pool());
   Progress progress(o.json);
   const TrainSpeed speed =
