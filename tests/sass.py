@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLAGS = ["-std=c++20", "--Werror=all-warnings", "--fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false",
          "-Xcompiler=-Wall,-Wextra,-ffp-contract=off", f"-I{ROOT}"]
 ELEMENTS = 32
-SOURCES = ["kernels/cuda/fused.cu", "kernels/cuda/fused_fold.cu", "kernels/cuda/update.cu"]
+SOURCES = ["kernels/cuda/fused.cu", "kernels/cuda/fused_fold.cu", "kernels/cuda/packed.cu"]
 # Where an atomic operation, on integers, and a fused multiply-add is named, and how often at most.
 ATOMICS = {"kernels/cuda/launch.h": 1, "kernels/cuda/update_body.h": 1}
 NAMED = {"kernels/codec.h": 1, "kernels/cuda/exact.h": 2, "kernels/cuda/fused_fold.h": 1}
@@ -178,28 +178,22 @@ def lint(source, ptx):
     return wrong
 
 
-def unnamed_fmas():
-    """Sources with more fused multiply-adds than are named."""
+def unnamed(paths, pattern, named, what):
+    """Sources that have the pattern more often than is named."""
     wrong = []
-    headers = [p for p in (ROOT / "kernels").glob("*.h")]
-    headers += [p for folder in ("cuda", "rules") for p in (ROOT / "kernels" / folder).glob("*.*")]
-    for path in sorted(headers):
+    for path in sorted(paths):
         name = path.relative_to(ROOT).as_posix()
-        found = len(re.findall(r"\bfmaf?\(|__fmaf?_\w+\(|\bmad\(", path.read_text()))
-        if found > NAMED.get(name, 0):
-            wrong.append(f"{name}: {found} fused multiply-adds, {NAMED.get(name, 0)} are named")
+        found = len(re.findall(pattern, path.read_text()))
+        if found > named.get(name, 0):
+            wrong.append(f"{name}: {found} {what}, {named.get(name, 0)} are named")
     return wrong
 
 
-def unnamed_atomics():
-    """Sources with more atomic operations than are named, which are on integers."""
-    wrong = []
-    for path in sorted((ROOT / "kernels" / "cuda").rglob("*.*")):
-        name = path.relative_to(ROOT).as_posix()
-        found = len(re.findall(r"\batomic\w+\(", path.read_text()))
-        if found > ATOMICS.get(name, 0):
-            wrong.append(f"{name}: {found} atomic operations, {ATOMICS.get(name, 0)} are named")
-    return wrong
+def unnamed_arithmetic():
+    kernels = ROOT / "kernels"
+    packed = [p for pattern in ("*.h", "cuda/*.*", "rules/*.*") for p in kernels.glob(pattern)]
+    return (unnamed(packed, r"\bfmaf?\(|__fmaf?_\w+\(|\bmad\(", NAMED, "fused multiply-adds")
+            + unnamed((kernels / "cuda").rglob("*.*"), r"\batomic\w+\(", ATOMICS, "atomic operations"))
 
 
 def main():
@@ -214,7 +208,7 @@ def main():
     folders = [args.tools] if args.tools else []
     folders.append(str(Path(args.nvcc).parent))
     cuobjdump, nvdisasm = tool("cuobjdump", folders), tool("nvdisasm", folders)
-    wrong, log, code = unnamed_fmas() + unnamed_atomics(), "", {}
+    wrong, log, code = unnamed_arithmetic(), "", {}
     with tempfile.TemporaryDirectory() as folder:
         for source in SOURCES:
             cubin, ptx = Path(folder) / "kernels.cubin", Path(folder) / "kernels.ptx"

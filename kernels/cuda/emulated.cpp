@@ -19,9 +19,6 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fused.cu"
 #include "kernels/cuda/fused_fold.cu"
-// Before packed.cu, which calls what it defines.
-#include "kernels/cuda/update.cu"
-
 #include "kernels/cuda/packed.cu"
 
 namespace lpmm::kernels {

@@ -165,7 +165,6 @@ struct Updates {
 bool update(std::span<const TensorUpdate> tensors, Stream stream) {
   Updates updates;
   for (const TensorUpdate& tensor : tensors) {
-    if (tensor.args.stats != nullptr) return false;
     if (!std::visit([&](const auto& rule) { return updates.add(rule, tensor); }, tensor.rule)) return false;
   }
   if (!updates.sgd.is_fast() && !updates.adam.is_fast() && !updates.lion.is_fast()) return false;

@@ -100,8 +100,8 @@ bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, c
   const bool wants_sum = args.want_square_sum && result != nullptr;
   const FoldKernel kernel = fold_kernel(accumulator.codec, wants_sum);
   const std::int64_t units = pieces_of(count);
-  const bool is_served = kernel != nullptr && args.stats == nullptr && units != 0 && first % kGroup == 0 &&
-                         is_aligned(contribution, sizeof(FourFloats));
+  const bool is_served =
+      kernel != nullptr && units != 0 && first % kGroup == 0 && is_aligned(contribution, sizeof(FourFloats));
   if (!is_served) return false;
   bool* const finite = result == nullptr ? nullptr : &result->finite;
   // Sums of pieces, of the levels above them, and the list of what is left.

@@ -104,11 +104,11 @@ class UnitFold {
       lanes[e % kColumns] = std::fma(x, x, lanes[e % kColumns]);  // the product is exact
     }
     LPMM_UNROLL for (int distance = kColumns / 2; distance > 0; distance /= 2) {
-      LPMM_UNROLL for (double& lane : lanes) lane += value_across(lane, distance);
+      LPMM_UNROLL for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, distance);
     }
     double sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
     LPMM_UNROLL for (int distance = kColumns; distance < kWarp; distance *= 2) sum +=
-        value_across(sum, distance);
+        __shfl_xor_sync(kAllLanes, sum, distance);
     return sum;
   }
 

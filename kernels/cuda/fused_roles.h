@@ -291,7 +291,7 @@ template <std::uint32_t kGroups>
 LPMM_DEVICE float largest_of_block(float most) {
   std::uint32_t bits = float_bits(most);
   LPMM_UNROLL for (int distance = 1; distance < kColumns * static_cast<int>(kGroups); distance *= 2) {
-    const std::uint32_t other = value_across(bits, distance);
+    const std::uint32_t other = __shfl_xor_sync(kAllLanes, bits, distance);
     bits = other > bits ? other : bits;
   }
   return bits_float(bits);

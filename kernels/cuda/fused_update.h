@@ -186,8 +186,9 @@ class UnitUpdate {
     const NoiseLine line = noise_line(at.of[column_].noise, group_);
     const auto take = [&](ThreadLine& of, Role role) {
       const int from = lane_ - column_ + static_cast<int>(role);
-      of.slope = value_of_lane(line.slope, from);
-      of.start = value_of_lane(line.start, from) + of.slope * static_cast<std::uint32_t>(kColumns * column_);
+      of.slope = __shfl_sync(kAllLanes, line.slope, from);
+      of.start = __shfl_sync(kAllLanes, line.start, from) +
+                 of.slope * static_cast<std::uint32_t>(kColumns * column_);
     };
     take(p_.line, Role::kParameter);
     take(m_.line, Role::kMomentum);
@@ -296,7 +297,7 @@ class UnitUpdate {
     const int first = lane_ - column_;
     const auto of_role = [&](int column) {
       return bf16_to_float(
-          static_cast<std::uint16_t>(value_of_lane(std::uint32_t{next_of_column_}, first + column)));
+          static_cast<std::uint16_t>(__shfl_sync(kAllLanes, std::uint32_t{next_of_column_}, first + column)));
     };
     const float p_next = of_role(0);
     bool moves = !same(p_next, p_.next[0]);

@@ -68,14 +68,6 @@ LPMM_DEVICE T* global(T* pointer) {
 }
 
 // What lanes of a warp tell one another; all of them are there.
-template <class T>
-LPMM_DEVICE T value_of_lane(T value, int lane) {
-  return __shfl_sync(kAllLanes, value, lane);
-}
-template <class T>
-LPMM_DEVICE T value_across(T value, int distance) {  // of lane ^ distance
-  return __shfl_xor_sync(kAllLanes, value, distance);
-}
 LPMM_DEVICE std::uint32_t lanes_where(bool condition) {
   return __ballot_sync(kAllLanes, condition);
 }
@@ -140,7 +132,7 @@ inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Strea
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy");
   check(cudaStreamSynchronize(stream), "copy");  // the host forgets it now
 }
-MapTable device_table(Format format);  // kernels/cuda/update.cu
+MapTable device_table(Format format);  // kernels/cuda/packed.cu
 #else
 inline constexpr int kThreads = 64;  // of a block: results do not depend on it
 
@@ -154,18 +146,6 @@ inline void begin_reading() {}
 template <class T>
 T* global(T* pointer) {
   return pointer;
-}
-template <class T>
-T value_of_lane(T value, int lane) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof value);
-  bits = Block::meet(bits)[static_cast<unsigned>(lane) % kWarp];
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-template <class T>
-T value_across(T value, int distance) {
-  return value_of_lane(value, static_cast<int>(threadIdx.x % kWarp) ^ distance);
 }
 inline std::uint32_t lanes_where(bool condition) {
   const OfLanes& all = Block::meet(condition ? 1 : 0);

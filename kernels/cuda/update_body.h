@@ -1,4 +1,4 @@
-// The bodies of the CUDA kernels of kernels/cuda/update.cu, as functions of (block, thread) with nothing of
+// The bodies of the CUDA kernels of kernels/cuda/packed.cu, as functions of (block, thread) with nothing of
 // CUDA in them but an atomic.
 //
 // A thread block takes one unit, a run of elements that is a multiple of every block and packing group, so no
