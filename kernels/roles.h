@@ -10,8 +10,8 @@
 
 namespace lpmm {
 
-enum class Role : std::uint8_t { kParameter, kAccumulator, kMomentum, kVariance };
-inline constexpr int kRoles = static_cast<int>(Role::kVariance) + 1;  // the last one
+enum class Role : std::uint8_t { kParameter, kAccumulator, kMomentum, kVariance, kSlowMomentum };
+inline constexpr int kRoles = static_cast<int>(Role::kSlowMomentum) + 1;  // the last one
 
 // One T for every role.
 template <class T>
@@ -55,6 +55,7 @@ inline constexpr RoleArray<RoleRow> kRoleRows = {{
     {"accumulator", true},
     {"momentum", true},
     {"variance", false},
+    {"slow_momentum", true},  // a second average of gradients, of thousands of steps
 }};
 static_assert(!kRoleRows.of[kRoles - 1].name.empty(), "every role has a row");
 

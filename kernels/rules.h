@@ -5,6 +5,7 @@
 
 #include "kernels/rules/adagrad.h"
 #include "kernels/rules/adam.h"
+#include "kernels/rules/ademamix.h"
 #include "kernels/rules/lamb.h"
 #include "kernels/rules/lars.h"
 #include "kernels/rules/lars_clip.h"
@@ -14,6 +15,6 @@
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad, AdEmaMix>;
 
 }  // namespace lpmm

@@ -33,6 +33,11 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
   return r;
 }
 
+// Over so many steps that each one adds little to what is stored.
+bool is_slow_average(Role role) {
+  return role == Role::kVariance || role == Role::kSlowMomentum;
+}
+
 void check_spec(const Spec& spec, Role role, const std::string& where) {
   const bool unsigned_map = !is_signed(spec.format.map);
   const auto refuse = [&](const std::string& why, const std::string& instead) {
@@ -54,7 +59,7 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
   if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
     refuse("its step would be dropped when the block is written again", "moving");
   }
-  if (role == Role::kVariance && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
+  if (is_slow_average(role) && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
     refuse("nearest rounding with a sticky step freezes a slow average", "sr, or moving");
   }
 }
@@ -76,7 +81,7 @@ void set_rounding(Policy& policy, Rounding rounding) {
   const auto turn = [&](Spec& spec, Role role) {
     if (!is_packed(spec.format) && spec.format.map != Map::kBf16) return;
     spec.rounding = rounding;
-    if (rounding == Rounding::kNearest && role == Role::kVariance) {
+    if (rounding == Rounding::kNearest && is_slow_average(role)) {
       spec.step_mode = StepMode::kMoving;
     }
   };

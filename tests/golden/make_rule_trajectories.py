@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Writes rule_trajectories.json: 20 steps of Lion, LAMB and LARS in fp64, written down from the papers' algorithms
+"""Writes rule_trajectories.json: 20 steps of Lion, LAMB, LARS and AdEMAMix in fp64, written down from the papers' algorithms
 (arXiv 2302.06675, program 2; arXiv 1904.00962, algorithm 2 with phi(z) = z; arXiv 1708.03888, algorithm 1, with
-the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum alone, as in bitsandbytes) and nothing of this project.
+the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum alone, as in bitsandbytes; arXiv
+2409.03137, algorithm 1, with beta3 by its half-life) and nothing of this project.
 
 Gradients and starts are those of make_trajectories.py, exact in fp32.
 """
@@ -21,6 +22,11 @@ CASES = [
     ("lars_clip", dict(lr=0.5, momentum=0.9)),
     ("lars_clip", dict(lr=0.1, momentum=0.8, max_share=0.7, weight_decay=0.05)),
     ("lars", dict(lr=0.8, momentum=0.0, trust_coefficient=0.4, norm_epsilon=1e-2, weight_decay=0.05, trust_clip=True)),
+    ("ademamix", dict(lr=0.01)),
+    ("ademamix", dict(lr=0.01, betas=(0.0, 0.99), beta3=0.95, slow_weight=2, eps=1e-4, weight_decay=0.1,
+                      beta3_warmup=8)),
+    ("ademamix", dict(lr=0.003, betas=(0.8, 0.99), beta3=0.999, slow_weight=8, weight_decay=0.1,
+                      slow_weight_warmup=16, beta3_warmup=12)),
 ]
 
 
@@ -32,7 +38,7 @@ def gradient(step, i):
     return ((step * 7 + i * 13) % 32 - 15) / 64
 
 
-def lion(p, m, _v, g, _t, lr, betas=(0.9, 0.99), weight_decay=0.0):
+def lion(p, m, _v, _s, g, _t, lr, betas=(0.9, 0.99), weight_decay=0.0):
     for i in range(N):
         c = betas[0] * m[i] + (1 - betas[0]) * g[i]
         p[i] -= lr * ((c > 0) - (c < 0) + weight_decay * p[i])
@@ -43,7 +49,7 @@ def norm(x):
     return math.sqrt(sum(e * e for e in x))
 
 
-def lamb(p, m, v, g, t, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
+def lamb(p, m, v, _s, g, t, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
     u = []
     for i in range(N):
         m[i] = betas[0] * m[i] + (1 - betas[0]) * g[i]
@@ -56,7 +62,7 @@ def lamb(p, m, v, g, t, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
         p[i] -= lr * ratio * u[i]
 
 
-def lars(p, m, _v, g, _t, lr, momentum, nesterov=False, trust_coefficient=1e-3, norm_epsilon=1e-8,
+def lars(p, m, _v, _s, g, _t, lr, momentum, nesterov=False, trust_coefficient=1e-3, norm_epsilon=1e-8,
          weight_decay=0.0, trust_clip=False):
     size, length = norm(p), norm(g)
     rate = trust_coefficient * size / (length + weight_decay * size + norm_epsilon) if size > 0 and length > 0 else 1
@@ -68,7 +74,7 @@ def lars(p, m, _v, g, _t, lr, momentum, nesterov=False, trust_coefficient=1e-3, 
         p[i] -= lr * (u + momentum * m[i] if nesterov else m[i])
 
 
-def lars_clip(p, m, _v, g, _t, lr, momentum, max_share=0.02, weight_decay=0.0):
+def lars_clip(p, m, _v, _s, g, _t, lr, momentum, max_share=0.02, weight_decay=0.0):
     for i in range(N):
         m[i] = momentum * m[i] + g[i] + weight_decay * p[i]
     size, length = norm(p), norm(m)
@@ -77,17 +83,37 @@ def lars_clip(p, m, _v, g, _t, lr, momentum, max_share=0.02, weight_decay=0.0):
         p[i] -= lr * cut * m[i]
 
 
-RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip}
+def half_life(beta):
+    return math.log(0.5) / math.log(beta) if beta > 0 else 0
+
+
+def ademamix(p, m, v, s, g, t, lr, betas=(0.9, 0.999), beta3=0.9999, slow_weight=5, eps=1e-8, weight_decay=0.0,
+             slow_weight_warmup=0, beta3_warmup=0):
+    alpha, beta3_now = slow_weight, beta3
+    if t < slow_weight_warmup:
+        alpha *= t / slow_weight_warmup
+    if t < beta3_warmup:
+        first, last = half_life(betas[0]), half_life(beta3)
+        beta3_now = 0.5 ** (1 / (first + (last - first) * t / beta3_warmup))
+    for i in range(N):
+        m[i] = betas[0] * m[i] + (1 - betas[0]) * g[i]
+        s[i] = beta3_now * s[i] + (1 - beta3_now) * g[i]
+        v[i] = betas[1] * v[i] + (1 - betas[1]) * g[i] * g[i]
+        m_hat, v_hat = m[i] / (1 - betas[0] ** t), v[i] / (1 - betas[1] ** t)
+        p[i] -= lr * ((m_hat + alpha * s[i]) / (math.sqrt(v_hat) + eps) + weight_decay * p[i])
+
+
+RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip, "ademamix": ademamix}
 
 
 def main():
     out = []
     for name, options in CASES:
-        p, m, v = [start(i) for i in range(N)], [0.0] * N, [0.0] * N
+        p, m, v, s = [start(i) for i in range(N)], [0.0] * N, [0.0] * N, [0.0] * N
         trajectory = []
         for step in range(STEPS):
             g = [gradient(step, i) for i in range(N)]
-            RULES[name](p, m, v, g, step + 1, **options)
+            RULES[name](p, m, v, s, g, step + 1, **options)
             trajectory.append([float(f"{x:.9g}") for x in p])
         out.append(dict(rule=name, options=options, parameters=trajectory))
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rule_trajectories.json")

@@ -74,8 +74,8 @@ TEST(Trajectory, PyTorch) {
 }
 
 // tests/golden/make_rule_trajectories.py
-TEST(Trajectory, LionLambAndLarsAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 10);
+TEST(Trajectory, OtherRulesAsInTheirPapers) {
+  expect_stored_trajectories("rule_trajectories.json", 13);
 }
 
 // One textbook step in fp64 over whole vectors.
