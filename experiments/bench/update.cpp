@@ -71,6 +71,13 @@ void reset_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
+// Of so many elements, as long as it is wide where their number allows.
+std::vector<std::int64_t> matrix_shape(std::int64_t elements) {
+  std::int64_t rows = 1;
+  while (rows * rows < elements && elements % (2 * rows) == 0) rows *= 2;
+  return {rows, elements / rows};
+}
+
 OptimizerConfig optimizer_of(const std::string& name) {
   const std::optional<RuleName> rule = RuleName::find(name);
   if (!rule) {
@@ -91,7 +98,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
                                const ProgressCall& progress) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
-  const TensorInfo info = {"", {1, options.elements}};
+  const TensorInfo info = {"", matrix_shape(options.elements)};
   const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
@@ -104,12 +111,14 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   for (const Role role : kEveryRole) {
     if (role == Role::kAccumulator) fp32_bytes += 4;  // read; an update of fp32 gradients leaves them
     if (!has_role(policy, optimizer, info, role)) continue;
-    if (role != Role::kAccumulator) fp32_bytes += 8;
+    if (role != Role::kAccumulator && is_per_element(role)) fp32_bytes += 8;
     const Spec& spec = policy.specs[role];
-    tensors[role].emplace(device, spec, n);
+    const std::int64_t values = info.values(role);
+    tensors[role].emplace(device, spec, values);
     args.roles[role] = tensors[role]->view;
     result.packed_bytes_per_element +=
-        static_cast<double>(code_bytes(spec.format, n) + step_bytes(spec, n)) / static_cast<double>(n);
+        static_cast<double>(code_bytes(spec.format, values) + step_bytes(spec, values)) /
+        static_cast<double>(n);
   }
   const auto encode = [&](const kernels::RoleView& role) {
     return [&](std::int64_t at, std::int64_t count, const float* values) {
@@ -121,7 +130,8 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   for (const Role role : kEveryRole) {
     if (!is_state(role) || args.roles[role].codes == nullptr) continue;
     const bool is_signed = kRoleRows[role].is_signed;
-    fill(device, n, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made), encode(args.roles[role]));
+    fill(device, info.values(role), sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made),
+         encode(args.roles[role]));
   }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
   const kernels::RoleView& folded =

@@ -17,6 +17,10 @@
 //     into the momentum;
 //   kVarianceGrows, where the variance is a sum over all steps, not an average;
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
+//   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean square
+//   of
+//     the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all rows: a pass
+//     before all others that reads the accumulator;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
 #pragma once
@@ -117,6 +121,17 @@ struct RuleStep {
 template <class R>
 concept FeedsBack = requires(R r) {
   r.feedback;
+};
+// A factored variance divides by the mean of the rows; below it all gradients are as good as 0.
+inline constexpr float kLeastRowMean = std::numeric_limits<float>::min();
+
+template <class R>
+concept HasRows = requires(const R r) {
+  r.next(0.0F, 0.0);
+};
+template <class R>
+concept NeedsRowMean = requires(R r) {
+  r.take_row_mean(0.0);
 };
 template <class R>
 concept HasNorms = requires {

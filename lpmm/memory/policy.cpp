@@ -22,7 +22,7 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
   for (const PolicyOverride& o : policy.overrides) {
     if (!matches_pattern(o.pattern, tensor.name)) continue;
     r.exempt = o.exempt;
-    for (const Role role : kEveryRole) {
+    for (const Role role : kEveryElementRole) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
   }
@@ -77,6 +77,12 @@ std::int64_t TensorInfo::elements() const {
   return n;
 }
 
+std::int64_t TensorInfo::values(Role role) const {
+  const Extent extent = kRoleRows[role].extent;
+  if (extent == Extent::kElements) return elements();
+  return extent == Extent::kRows ? traits().rows : traits().columns;
+}
+
 TensorTraits TensorInfo::traits() const {
   if (shape.size() <= 1) return {1, elements(), true};
   const std::int64_t rows = shape.front();
@@ -91,7 +97,7 @@ void set_rounding(Policy& policy, Rounding rounding) {
       spec.step_mode = StepMode::kMoving;
     }
   };
-  for (const Role r : kEveryRole) {
+  for (const Role r : kEveryElementRole) {
     turn(policy.specs[r], r);
     for (PolicyOverride& o : policy.overrides) {
       if (o.specs[r]) turn(*o.specs[r], r);
@@ -119,7 +125,7 @@ std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo>
 }
 
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
-  for (const Role r : kEveryRole) {
+  for (const Role r : kEveryElementRole) {
     check_spec(policy.specs[r], r, fmt::format("preset {}", policy.preset));
     for (const PolicyOverride& o : policy.overrides) {
       if (o.specs[r]) check_spec(*o.specs[r], r, fmt::format("override \"{}\"", o.pattern));

@@ -15,8 +15,9 @@ namespace {
 
 struct Preset {
   std::string_view name;
-  RoleArray<std::string_view> specs;  // parameter, accumulator, momentum, variance, slow momentum
-  bool feedback_with_sgd = false;     // 8-bit parameters lose in long runs of SGDM, with Adam nothing
+  // Parameter, accumulator, momentum, variance, slow momentum.
+  std::array<std::string_view, kElementRoles> specs;
+  bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
   // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
   // and error feedback; empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};

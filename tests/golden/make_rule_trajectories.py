@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Writes rule_trajectories.json: 20 steps of Lion, LAMB, LARS and AdEMAMix in fp64, written down from the papers' algorithms
+"""Writes rule_trajectories.json: 20 steps of rules in fp64, written down from the papers' algorithms
 (arXiv 2302.06675, program 2; arXiv 1904.00962, algorithm 2 with phi(z) = z; arXiv 1708.03888, algorithm 1, with
-the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum alone, as in bitsandbytes; arXiv
-2409.03137, algorithm 1, with beta3 by its half-life) and nothing of this project.
+the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum
+alone, as in bitsandbytes; arXiv 2409.03137, algorithm 1, with beta3 by its half-life; arXiv 2406.16793 with a
+block for each row; arXiv 2309.01507, the factored variance; arXiv 1804.04235, algorithms 4 and 5, with sums as
+there) and nothing of this project.
 
 Gradients and starts are those of make_trajectories.py, exact in fp32.
 """
@@ -27,6 +29,16 @@ CASES = [
                       beta3_warmup=8)),
     ("ademamix", dict(lr=0.003, betas=(0.8, 0.99), beta3=0.999, slow_weight=8, weight_decay=0.1,
                       slow_weight_warmup=16, beta3_warmup=12)),
+    ("adam_mini", dict(lr=0.01), [3, 4]),
+    ("adam_mini", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1), [4, 3]),
+    ("adam_mini", dict(lr=0.01, weight_decay=0.01), [12]),
+    ("adamw_factored", dict(lr=0.01), [3, 4]),
+    ("adamw_factored", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1), [2, 6]),
+    ("adamw_factored", dict(lr=0.01, weight_decay=0.01), [12]),
+    ("adafactor", dict(lr=0.01), [3, 4]),
+    ("adafactor", dict(lr=0.03, beta1=0.9, relative_step=False, weight_decay=0.05), [2, 2, 3]),
+    ("adafactor", dict(lr=0.02, beta1=0.5, epsilon1=1e-3, scale_parameter=False, clip_threshold=0.5), [6, 2]),
+    ("adafactor", dict(lr=0.5, decay_rate=0.6, epsilon2=0.2), [12]),
 ]
 
 
@@ -103,19 +115,78 @@ def ademamix(p, m, v, s, g, t, lr, betas=(0.9, 0.999), beta3=0.9999, slow_weight
         p[i] -= lr * ((m_hat + alpha * s[i]) / (math.sqrt(v_hat) + eps) + weight_decay * p[i])
 
 
+# Of matrices r and c have a value for each row and column, and v is what comes of them.
+def adam_step(p, m, v, g, t, lr, betas, eps, weight_decay):
+    for i in range(N):
+        m[i] = betas[0] * m[i] + (1 - betas[0]) * g[i]
+        p[i] -= lr * weight_decay * p[i]
+        p[i] -= lr * m[i] / (1 - betas[0] ** t) / (math.sqrt(v[i] / (1 - betas[1] ** t)) + eps)
+
+
+def adam_mini(p, m, v, g, t, r, c, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+    width = N // len(r) if c else N
+    for i in range(0, N, width):
+        mean = sum(x * x for x in g[i:i + width]) / width
+        v[i:i + width] = [betas[1] * v[i] + (1 - betas[1]) * mean] * width
+    adam_step(p, m, v, g, t, lr, betas, eps, weight_decay)
+
+
+def adamw_factored(p, m, v, g, t, r, c, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+    if not c:
+        v[:] = [betas[1] * v[i] + (1 - betas[1]) * g[i] ** 2 for i in range(N)]
+    else:
+        width = len(c)
+        for i in range(len(r)):
+            r[i] = betas[1] * r[i] + (1 - betas[1]) * sum(x * x for x in g[i * width:(i + 1) * width]) / width
+        for j in range(width):
+            c[j] = betas[1] * c[j] + (1 - betas[1]) * sum(x * x for x in g[j::width]) / len(r)
+        v[:] = [r[i // width] * c[i % width] / (sum(r) / len(r)) for i in range(N)]
+    adam_step(p, m, v, g, t, lr, betas, eps, weight_decay)
+
+
+def adafactor(p, m, v, g, t, r, c, lr, beta1=0.0, decay_rate=0.8, epsilon1=1e-30, epsilon2=1e-3, clip_threshold=1.0,
+              relative_step=True, scale_parameter=True, weight_decay=0.0):
+    beta2 = 1 - t ** -decay_rate
+    squares = [x * x + epsilon1 for x in g]
+    if not c:
+        v[:] = [beta2 * v[i] + (1 - beta2) * squares[i] for i in range(N)]
+    else:
+        width = len(c)
+        for i in range(len(r)):
+            r[i] = beta2 * r[i] + (1 - beta2) * sum(squares[i * width:(i + 1) * width])
+        for j in range(width):
+            c[j] = beta2 * c[j] + (1 - beta2) * sum(squares[j::width])
+        v[:] = [r[i // width] * c[i % width] / sum(r) for i in range(N)]
+    u = [g[i] / math.sqrt(v[i]) for i in range(N)]
+    rate = min(lr, 1 / math.sqrt(t)) if relative_step else lr
+    if scale_parameter:
+        rate *= max(epsilon2, norm(p) / math.sqrt(N))
+    cut = max(1, norm(u) / math.sqrt(N) / clip_threshold)
+    for i in range(N):
+        m[i] = beta1 * m[i] + (1 - beta1) * rate * u[i] / cut
+        p[i] += -lr * weight_decay * p[i] - m[i]
+
+
 RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip, "ademamix": ademamix}
+MATRIX_RULES = {"adam_mini": adam_mini, "adamw_factored": adamw_factored, "adafactor": adafactor}
 
 
 def main():
     out = []
-    for name, options in CASES:
+    for name, options, *rest in CASES:
         p, m, v, s = [start(i) for i in range(N)], [0.0] * N, [0.0] * N, [0.0] * N
+        shape = rest[0] if rest else [1, N]
+        rows, columns = [0.0] * shape[0], [0.0] * (N // shape[0]) if len(shape) > 1 else []
         trajectory = []
         for step in range(STEPS):
             g = [gradient(step, i) for i in range(N)]
-            RULES[name](p, m, v, s, g, step + 1, **options)
+            if name in RULES:
+                RULES[name](p, m, v, s, g, step + 1, **options)
+            else:
+                MATRIX_RULES[name](p, m, v, g, step + 1, rows, columns, **options)
             trajectory.append([float(f"{x:.9g}") for x in p])
-        out.append(dict(rule=name, options=options, parameters=trajectory))
+        case = dict(rule=name, options=options, parameters=trajectory)
+        out.append(dict(case, shape=shape) if rest else case)
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rule_trajectories.json")
     with open(path, "w") as f:
         f.write("[\n" + ",\n".join(json.dumps(case) for case in out) + "\n]\n")

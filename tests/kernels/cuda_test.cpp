@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <new>
 #include <optional>
 #include <random>
@@ -215,7 +216,9 @@ template <class Keeps>
 State make_state(const Case& c, std::int64_t elements, const Keeps& keeps) {
   State s;
   for (const Role r : kEveryRole) {
-    if (!is_state(r) || keeps(r)) s.roles[static_cast<std::size_t>(r)] = Host(c.codecs[r], elements);
+    if (!is_state(r) || keeps(r))
+      s.roles[static_cast<std::size_t>(r)] =
+          Host(is_per_element(r) ? c.codecs[r] : kFp32Codec, values_of(r, elements));
   }
   return s;
 }
@@ -245,7 +248,7 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
   for (const Rule& rule : every_rule()) kinds.push_back({rule});
   for (const Rule& rule : every_fed_rule()) kinds.push_back({rule});
   for (const Case& c : of) {
-    for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 77}}) {
+    for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 78}}) {
       for (const auto& [rule, in_momentum] : kinds) {
         const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
         State a = make_state(c, elements, [&](Role r) {

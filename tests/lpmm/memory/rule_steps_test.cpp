@@ -346,9 +346,11 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
 TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
-  for (const char* name : {"rmsprop", "lars", "lars_clip", "adagrad"}) {
+  for (const char* name :
+       {"rmsprop", "lars", "lars_clip", "adagrad", "adam_mini", "adamw_factored", "adafactor"}) {
     for (const std::string_view preset : preset_names()) {
-      OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}});
+      OptimizerConfig c =
+          decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}, {"beta1", 0.9}});
       for (const bool feedback : {false, true}) {
         if (feedback && !rule_row(c.rule).no_feedback.empty()) continue;
         Policy policy = make_policy(preset, c);

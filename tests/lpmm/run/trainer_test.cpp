@@ -195,6 +195,13 @@ TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
                                     "memory.error_feedback=true"});
 }
 
+TEST(Trainer, ResumesVariancesOfRowsWithTheSameBytes) {
+  for (const char* rule : {"adam_mini", "adamw_factored", "adafactor"}) {
+    expect_same_bytes_after_any_stop({fmt::format("optimizer.rule={}", rule), "optimizer.beta1=0.9",
+                                      "schedule.warmup_steps=9", "memory.error_feedback=true"});
+  }
+}
+
 TEST(Trainer, ResumesFromNothing) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());
