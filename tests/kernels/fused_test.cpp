@@ -52,7 +52,7 @@ bool has_fused_loop(const Rule& rule, const RoleArray<RoleView>& roles) {
 
 // Whether the rule keeps what the set stores, and can do without what it leaves out.
 bool takes(const Rule& rule, const fused::Codecs& codecs) {
-  if (has_state(rule, Role::kRowVariance)) return false;  // it is spread over tiles
+  if (has_state(rule, Role::kColumnVariance)) return false;  // the tile loops do it
   for (const Role role : kEveryRole) {
     if (is_state(role) && has_state(rule, role) && fused::is_none(codecs[role])) return false;
   }

@@ -91,9 +91,11 @@ constexpr Codecs codecs_of() {
   return codecs;
 }
 // Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
-// leaves out the rule must not have.
+// leaves out the rule must not have. A rule with a variance per column has other states for vectors: the tile
+// loops do that.
 template <class R>
 constexpr bool takes(const Codecs& codecs) {
+  if (keeps<R>(Role::kColumnVariance)) return false;
   for (const Role role : R::kStates) {
     if (is_none(codecs[role])) return false;
   }

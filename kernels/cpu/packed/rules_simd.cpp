@@ -78,7 +78,7 @@ struct Loops {
     if constexpr (FeedsBack<R>) all.feed_back = feed_back;
     if constexpr (HasNorms<R>) all.terms = terms;
 #if HWY_TARGET <= HWY_AVX2
-    if constexpr (!HasRows<R>) all.fused = fused_update<R>;
+    all.fused = fused_update<R>;
 #endif
     return all;
   }

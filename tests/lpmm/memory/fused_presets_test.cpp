@@ -29,9 +29,9 @@ TEST(FusedPresets, EachHasItsLoops) {
         if (has_role(policy, optimizer, tensor, role)) roles[role] = {policy.specs[role], codes, steps, 1};
       }
       const Rule rule = make_rule(optimizer, tensor, 1e-3, 1, 1, policy.error_feedback);
-      // A variance per row is spread over tiles.
-      const bool has_rows = roles[Role::kRowVariance].codes != nullptr;
-      EXPECT_TRUE(has_rows ||
+      // Whose states depend on the tensor, the tile loops do.
+      const bool has_columns = roles[Role::kColumnVariance].codes != nullptr;
+      EXPECT_TRUE(has_columns ||
                   kernels::with_rule(
                       rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; }))
           << preset << " with " << name;
