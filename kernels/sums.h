@@ -3,8 +3,8 @@
 // range as a binary tree over their places.
 //
 // Of each row and column of a matrix: a row has 128 lanes (lane i adds columns i, i + 128, ...), then the
-// lanes as a tree; a column at most 16 chunks of neighbouring rows, each row after row, then the chunks in
-// order. The sum of one number per row is that of a row.
+// lanes as a tree; a column at most 16 chunks of neighbouring rows, of 64 rows at least, each row after row,
+// then the chunks in order. The sum of one number per row is that of a row.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +40,14 @@ LPMM_HD double sum_as_tree(double* sums, std::int64_t count) {
 
 inline constexpr int kRowLanes = 128;
 inline constexpr int kMostRowChunks = 16;
+inline constexpr int kLeastRowsOfChunk = 64;  // so that the sums of columns are small beside the tensor
 
 LPMM_HD constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
-  return (rows + kMostRowChunks - 1) / kMostRowChunks;
+  const std::int64_t even = (rows + kMostRowChunks - 1) / kMostRowChunks;
+  return even > kLeastRowsOfChunk ? even : kLeastRowsOfChunk;
 }
 LPMM_HD constexpr std::int64_t row_chunks(std::int64_t rows) {
-  return rows == 0 ? 0 : (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows);
+  return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows);
 }
 // What the sums of all columns take while they are made.
 constexpr std::int64_t column_sum_bytes(std::int64_t rows, std::int64_t columns) {

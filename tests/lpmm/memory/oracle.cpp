@@ -194,9 +194,10 @@ double sum_of_row(const std::vector<double>& values) {
   }
   return lanes[0];
 }
-// fp64: at most 16 chunks of equally many values, but for the last; each in order, then the chunks in order.
+// fp64: at most 16 chunks of equally many values, but for the last, 64 or more; each in order, then the
+// chunks in order.
 double sum_of_column(const std::vector<double>& values) {
-  const std::size_t chunk = (values.size() + 15) / 16;
+  const std::size_t chunk = std::max<std::size_t>(64, (values.size() + 15) / 16);
   double sum = 0;
   for (std::size_t first = 0; first < values.size(); first += chunk) {
     double of_chunk = 0;

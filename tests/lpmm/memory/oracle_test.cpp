@@ -13,10 +13,10 @@ namespace lpmm {
 namespace {
 
 // Tails of all kinds: below a block, below a group, several tiles and a bit, a 1-D tensor, one of one
-// element.
-const std::vector<TensorInfo> kTails = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},  {"wide", {33, 260}},
-                                        {"tile", {64, 64}},     {"one", {1, 1}}, {"block", {16, 12}},
-                                        {"long", {3, 4096, 1}}};
+// element; rows of several chunks.
+const std::vector<TensorInfo> kTails = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},       {"wide", {33, 260}},
+                                        {"tile", {64, 64}},     {"one", {1, 1}},      {"block", {16, 12}},
+                                        {"long", {3, 4096, 1}}, {"chunks", {150, 7}}, {"tall", {1100, 3}}};
 
 // Values over five decades, a few zeros.
 std::vector<float> draw_values(std::int64_t count, std::uint64_t seed, float scale) {

@@ -83,11 +83,12 @@ TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
 
 // What the sums of columns take, and only they, is workspace.
 TEST(RowRules, SumsOfColumnsAreInThePlan) {
-  const std::vector<TensorInfo> tensors = {{"w", {40, 100}}, {"small", {3, 10}}, {"b", {5000}}};
+  const std::vector<TensorInfo> tensors = {{"w", {200, 100}}, {"wide", {3, 300}}, {"b", {5000}}};
   const auto bytes = [&](const char* rule) {
     return update_workspace_bytes(tensors, make_policy("lpmm"), of_rule(rule));
   };
-  EXPECT_EQ(bytes("adafactor"), 8 * 14 * 100) << "chunks of 3 rows";
+  EXPECT_EQ(bytes("adafactor"), 8 * 4 * 100) << "chunks of 64 rows";
+  EXPECT_EQ(column_sum_bytes(1025, 10), 8 * 16 * 10) << "at most 16 chunks, here of 65 rows";
   EXPECT_EQ(bytes("adam_mini"), 0);
   EXPECT_EQ(bytes("adamw"), 0);
 }
