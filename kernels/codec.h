@@ -80,6 +80,12 @@ inline constexpr float kStickySlack = 0.66F;
 LPMM_HD bool is_storable(std::uint32_t magnitude_bits) {
   return magnitude_bits <= 0x7B800000U;
 }  // 2^120
+// Clamps what is not storable, NaN to 0. False where it had to.
+LPMM_HD bool make_storable(float& x) {
+  if (is_storable(float_bits(x) & 0x7FFFFFFFU)) return true;
+  x = x != x ? 0.0F : x < 0.0F ? -kMaxMagnitude : kMaxMagnitude;
+  return false;
+}
 
 // The smallest bf16 step whose range covers `largest` > 0: map_limit * step >= largest holds exactly.
 LPMM_HD std::uint16_t covering_step(float largest, float map_limit) {

@@ -23,7 +23,7 @@ struct RoleView {
   Codec codec;
   std::uint8_t* codes = nullptr;   // 64-byte aligned; null where the tensor has no such role
   std::uint16_t* steps = nullptr;  // bf16, one per block; is_step() of kernels/codec.h holds
-  std::int64_t elements = 0;       // of the whole tensor
+  std::int64_t elements = 0;       // of the whole tensor; rows, columns where the role has a value for each
 };
 
 // The underflow ledger's counts for one role, summed over elements in a fixed order.
@@ -72,6 +72,12 @@ struct UpdateArgs {
   RoleArray<ChangeStats>* stats = nullptr;  // null: not counted
 };
 
+// Where a tensor has a value for each row. One for each column comes only beside that.
+inline TensorTraits matrix_of(const RoleArray<RoleView>& roles) {
+  const std::int64_t rows = roles[Role::kRowVariance].elements;
+  return {rows, rows == 0 ? 0 : roles[Role::kParameter].elements / rows};
+}
+
 struct TensorUpdate {
   Rule rule;
   UpdateArgs args;
@@ -103,8 +109,8 @@ class PackedKernels {
   // Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.
   virtual void clear(const RoleView& accumulator) = 0;
   // One optimizer step over whole tensors, in one pass: decode, rule, encode, and empty the accumulator. A
-  // rule that needs norms takes a pass before it that only reads; its sums are in the order of
-  // kernels/sums.h.
+  // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
+  // order of kernels/sums.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
 
  protected:

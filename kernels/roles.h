@@ -1,7 +1,8 @@
 // Roles: what a tensor stores. A new one is a last entry of Role (checkpoints count by place), a row of
-// kRoleRows, and a spec in every preset.
+// kRoleRows, and, where it has a value for each element, a spec in every preset.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -10,8 +11,16 @@
 
 namespace lpmm {
 
-enum class Role : std::uint8_t { kParameter, kAccumulator, kMomentum, kVariance };
-inline constexpr int kRoles = static_cast<int>(Role::kVariance) + 1;  // the last one
+enum class Role : std::uint8_t {
+  kParameter,
+  kAccumulator,
+  kMomentum,
+  kVariance,
+  kSlowMomentum,
+  kRowVariance,
+  kColumnVariance
+};
+inline constexpr int kRoles = static_cast<int>(Role::kColumnVariance) + 1;  // the last one
 
 // One T for every role.
 template <class T>
@@ -46,16 +55,35 @@ LPMM_HD constexpr bool is_saved(Role role) {
   return role != Role::kAccumulator;
 }
 
+// What of a tensor a role has a value for. Each element: it is packed, by a spec of its own. Each row or
+// column: it is fp32 whatever the policy says, as it is small, and the same for all elements of one.
+enum class Extent : std::uint8_t { kElements, kRows, kColumns };
+
 struct RoleRow {
   std::string_view name;
   bool is_signed;  // false: its values are never negative, and formats spend no sign on them
+  Extent extent = Extent::kElements;
 };
 inline constexpr RoleArray<RoleRow> kRoleRows = {{
     {"parameter", true},
     {"accumulator", true},
     {"momentum", true},
     {"variance", false},
+    {"slow_momentum", true},  // a second average of gradients, of thousands of steps
+    {"row_variance", false, Extent::kRows},
+    {"column_variance", false, Extent::kColumns},
 }};
 static_assert(!kRoleRows.of[kRoles - 1].name.empty(), "every role has a row");
+
+// Those with a value for each element come first.
+inline constexpr int kElementRoles = static_cast<int>(Role::kRowVariance);
+LPMM_HD constexpr bool is_per_element(Role role) {
+  return static_cast<int>(role) < kElementRoles;
+}
+inline constexpr auto kEveryElementRole = [] {
+  std::array<Role, kElementRoles> all{};
+  for (int r = 0; r < kElementRoles; ++r) all[static_cast<std::size_t>(r)] = static_cast<Role>(r);
+  return all;
+}();
 
 }  // namespace lpmm

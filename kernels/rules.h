@@ -3,8 +3,12 @@
 
 #include <variant>
 
+#include "kernels/rules/adafactor.h"
 #include "kernels/rules/adagrad.h"
 #include "kernels/rules/adam.h"
+#include "kernels/rules/adam_mini.h"
+#include "kernels/rules/adamw_factored.h"
+#include "kernels/rules/ademamix.h"
 #include "kernels/rules/lamb.h"
 #include "kernels/rules/lars.h"
 #include "kernels/rules/lars_clip.h"
@@ -14,6 +18,7 @@
 
 namespace lpmm {
 
-using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad>;
+using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad, AdEmaMix, AdamMini,
+                          AdamWFactored, Adafactor>;
 
 }  // namespace lpmm

@@ -1,6 +1,10 @@
 // The order of a sum of squares, the same for any threads, instruction set and backend: fp64; of a packing
 // group, 16 lanes (lane i adds elements i, i + 16, ...), then the lanes as a tree; then the groups of the
 // range as a binary tree over their places.
+//
+// Of each row and column of a matrix: a row has 128 lanes (lane i adds columns i, i + 128, ...), then the
+// lanes as a tree; a column at most 16 chunks of neighbouring rows, of 64 rows at least, each row after row,
+// then the chunks in order. The sum of one number per row is that of a row.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +23,9 @@ LPMM_HD constexpr std::int64_t pieces_of(std::int64_t elements) {
 }
 
 // Halves the number of lanes until one is left.
+template <int kLanes = kSumLanes>
 LPMM_HD double sum_of_lanes(double* lanes) {
-  for (int width = kSumLanes / 2; width > 0; width /= 2) {
+  for (int width = kLanes / 2; width > 0; width /= 2) {
     for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
   }
   return lanes[0];
@@ -31,6 +36,22 @@ LPMM_HD double sum_as_tree(double* sums, std::int64_t count) {
     for (std::int64_t i = 0; i + width < count; i += 2 * width) sums[i] += sums[i + width];
   }
   return count > 0 ? sums[0] : 0;
+}
+
+inline constexpr int kRowLanes = 128;
+inline constexpr int kMostRowChunks = 16;
+inline constexpr int kLeastRowsOfChunk = 64;  // so that the sums of columns are small beside the tensor
+
+LPMM_HD constexpr std::int64_t rows_of_chunk(std::int64_t rows) {
+  const std::int64_t even = (rows + kMostRowChunks - 1) / kMostRowChunks;
+  return even > kLeastRowsOfChunk ? even : kLeastRowsOfChunk;
+}
+LPMM_HD constexpr std::int64_t row_chunks(std::int64_t rows) {
+  return (rows + rows_of_chunk(rows) - 1) / rows_of_chunk(rows);
+}
+// What the sums of all columns take while they are made.
+constexpr std::int64_t column_sum_bytes(std::int64_t rows, std::int64_t columns) {
+  return static_cast<std::int64_t>(sizeof(double)) * row_chunks(rows) * columns;
 }
 
 }  // namespace lpmm

@@ -71,6 +71,32 @@ void reset_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
+// Of so many elements, as long as it is wide where their number allows.
+std::vector<std::int64_t> matrix_shape(std::int64_t elements) {
+  std::int64_t rows = 1;
+  while (rows * rows < elements && elements % (2 * rows) == 0) rows *= 2;
+  return {rows, elements / rows};
+}
+
+// The roles that an update of the tensor reads and writes.
+struct Tensor {
+  RoleArray<std::optional<OwnedRole>> roles;
+  RoleArray<kernels::RoleView> views;
+  double bytes = 0;
+  double fp32_bytes = 4;  // of all roles in fp32, read and written; the accumulator is only read
+
+  Tensor(Device& device, const TensorInfo& info, const Policy& policy, const OptimizerConfig& optimizer) {
+    for (const Role role : kEveryRole) {
+      if (!has_role(policy, optimizer, info, role)) continue;
+      if (role != Role::kAccumulator && is_per_element(role)) fp32_bytes += 8;
+      const Spec& spec = policy.specs[role];
+      const std::int64_t values = info.values(role);
+      views[role] = roles[role].emplace(device, spec, values).view;
+      bytes += static_cast<double>(code_bytes(spec.format, values) + step_bytes(spec, values));
+    }
+  }
+};
+
 OptimizerConfig optimizer_of(const std::string& name) {
   const std::optional<RuleName> rule = RuleName::find(name);
   if (!rule) {
@@ -91,26 +117,17 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
                                const ProgressCall& progress) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
-  const Rule rule = make_rule(optimizer, {"", {1, options.elements}}, optimizer.learning_rate, 1000, 1,
-                              policy.error_feedback);
+  const TensorInfo info = {"", matrix_shape(options.elements)};
+  const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth(device) / 1e9;
 
-  RoleArray<std::optional<OwnedRole>> tensors;
+  const Tensor memory(device, info, policy, optimizer);
   kernels::UpdateArgs args;
-  double fp32_bytes = 0;  // read and written by an update whose roles are all fp32
-  for (const Role role : kEveryRole) {
-    if (role == Role::kAccumulator) fp32_bytes += 4;  // read; an update of fp32 gradients leaves them
-    if (!has_role(policy, optimizer, "", role)) continue;
-    if (role != Role::kAccumulator) fp32_bytes += 8;
-    const Spec& spec = policy.specs[role];
-    tensors[role].emplace(device, spec, n);
-    args.roles[role] = tensors[role]->view;
-    result.packed_bytes_per_element +=
-        static_cast<double>(code_bytes(spec.format, n) + step_bytes(spec, n)) / static_cast<double>(n);
-  }
+  args.roles = memory.views;
+  result.packed_bytes_per_element = memory.bytes / static_cast<double>(n);
   const auto encode = [&](const kernels::RoleView& role) {
     return [&](std::int64_t at, std::int64_t count, const float* values) {
       device.encode(role, at, count, values, {1, 0, 0, 0});
@@ -121,7 +138,8 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   for (const Role role : kEveryRole) {
     if (!is_state(role) || args.roles[role].codes == nullptr) continue;
     const bool is_signed = kRoleRows[role].is_signed;
-    fill(device, n, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made), encode(args.roles[role]));
+    fill(device, info.values(role), sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made),
+         encode(args.roles[role]));
   }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
   const kernels::RoleView& folded =
@@ -144,7 +162,8 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
     result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
   }
   result.elements_per_second = static_cast<double>(n) / best;
-  result.fp32_roofline_ratio = result.elements_per_second * fp32_bytes / (result.copy_gb_per_second * 1e9);
+  result.fp32_roofline_ratio =
+      result.elements_per_second * memory.fp32_bytes / (result.copy_gb_per_second * 1e9);
   return result;
 }
 

@@ -70,7 +70,7 @@ std::vector<Figure> figures() {
   all.push_back({"final training loss", "/final_loss", nats});
   all.push_back({"test loss", "/test_loss", nats});
   all.push_back({"test accuracy", "/test_accuracy", percent});
-  for (const Role r : kEveryRole) {
+  for (const Role r : kEveryElementRole) {
     const std::string role(to_string(r));
     all.push_back({"underflow, " + role, "/underflow/" + role, percent});
   }

@@ -81,7 +81,7 @@ PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
       add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
     }
     if (type != "underflow") continue;
-    for (const Role role : kEveryRole) {
+    for (const Role role : kEveryElementRole) {
       const Json& stored = object_in(object_in(record, "roles"), to_string(role));
       add_point(run.underflow[role], *step, number_in(stored, "share"), 100);
     }
@@ -104,7 +104,7 @@ std::vector<Chart> charts_of_runs(std::span<const PlotRun> runs) {
   add("training loss", nats, false, [](const PlotRun& r) { return r.loss; });
   add("test loss", nats, false, [](const PlotRun& r) { return r.test_loss; });
   add("test accuracy", "correct (%)", false, [](const PlotRun& r) { return r.accuracy; });
-  for (const Role role : kEveryRole) {
+  for (const Role role : kEveryElementRole) {
     add(fmt::format("underflow, {}", to_string(role)), "increments lost (%)", true,
         [&](const PlotRun& r) { return r.underflow[role]; });
   }

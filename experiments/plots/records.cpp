@@ -62,7 +62,7 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
         put((type == "step" ? "train/" : "test/") + key, record, key);
       }
     } else if (type == "underflow") {
-      for (const Role role : kEveryRole) {
+      for (const Role role : kEveryElementRole) {
         const Json& stored = object_in(object_in(record, "roles"), to_string(role));
         for (const auto& [first, key] : kRoleTags) put(tag_of(first, role), stored, key);
       }
@@ -79,7 +79,7 @@ std::vector<std::string> known_tags() {
   }
   for (const char* key : {"epoch", "train_loss", "train_accuracy", "loss", "accuracy"})
     out.push_back(fmt::format("test/{}", key));
-  for (const Role role : kEveryRole) {
+  for (const Role role : kEveryElementRole) {
     for (const auto& [first, key] : kRoleTags) out.push_back(tag_of(first, role));
   }
   return out;

@@ -139,7 +139,8 @@ std::string curves_section(const std::vector<ReportedRun>& runs) {
 }
 
 // ---- memory --------------------------------------------------------------------------------------------
-constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#8C8C00"};
+constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                        "#56B4E9", "#F0E442", "#0000A0", "#E69F00", "#8C8C00"};
 static_assert(std::size(kPartColours) == kMemoryParts);
 
 // What the same tensors would take in fp32, with the same roles; 0 where the log does not list them.
@@ -209,7 +210,7 @@ std::string memory_section(const std::vector<ReportedRun>& runs) {
 std::string tensors_table(const ReportedRun& run) {
   HtmlColumn names{"tensor", true}, shapes{"shape", true}, bytes{"size"};
   std::vector<HtmlColumn> specs, shares;
-  for (std::size_t r = 0; r < kRoles; ++r) {
+  for (std::size_t r = 0; r < kElementRoles; ++r) {
     const std::string role(to_string(static_cast<Role>(r)));
     specs.push_back({role, true});
     shares.push_back({"underflow, " + role});
@@ -225,7 +226,7 @@ std::string tensors_table(const ReportedRun& run) {
     const auto shape = tensor.find("shape");
     shapes.cells.push_back({shape == tensor.end() ? "" : html(shape->dump()), {}});
     bytes.cells.push_back(cell_of(number_in(tensor, "bytes"), in_units));
-    for (std::size_t r = 0; r < kRoles; ++r) {
+    for (std::size_t r = 0; r < kElementRoles; ++r) {
       const std::string role(to_string(static_cast<Role>(r)));
       specs[r].cells.push_back({html(text_in(stored, role)), {}});
       shares[r].cells.push_back(cell_of(number_in(object_in(lost, role), "share"),

@@ -32,7 +32,7 @@ class KnownNames {
     for (const auto& [key, value] : rows[0].fields) fields_.insert(key);
     values_ = {"bits_per_parameter", "final_loss", "test_loss", "accuracy"};
     if (!part.grid.baseline.empty()) values_.insert({"loss_gap", "test_loss_gap", "accuracy_gap"});
-    for (const Role r : kEveryRole) {
+    for (const Role r : kEveryElementRole) {
       const std::string role(to_string(r));
       values_.insert({"underflow." + role, "relative_error." + role, "update_to_step." + role});
     }

@@ -24,7 +24,7 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
                 {"train.batch", std::to_string(c.train.batch)},
                 {"train.microbatches", std::to_string(c.train.microbatches)},
                 {"memory.error_feedback", c.policy.error_feedback ? "feedback" : ""}};
-  for (const Role r : kEveryRole) {
+  for (const Role r : kEveryElementRole) {
     const Spec& spec = c.policy.specs[r];
     const std::string role = "memory." + std::string(to_string(r));
     if (r == Role::kAccumulator && c.policy.accumulate_in_momentum) {
@@ -111,7 +111,7 @@ void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const
     for (const char* key : {"bits_per_parameter", "final_loss", "test_loss"})
       add(key, number_in(summary, key));
     add("accuracy", number_in(summary, "test_accuracy"), 100);
-    for (const Role r : kEveryRole) {
+    for (const Role r : kEveryElementRole) {
       const std::string role(to_string(r));
       add("underflow." + role, number_in(object_in(summary, "underflow"), role));
     }

@@ -8,6 +8,7 @@
 #include "kernels/cuda/counted.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fused.h"
+#include "kernels/cuda/rows_body.h"
 #include "kernels/cuda/sum_tree.h"
 #include "kernels/cuda/sums_body.h"
 #include "kernels/cuda/update_body.h"
@@ -114,11 +115,51 @@ void for_each_element(std::int64_t count, const Body& body, Stream stream) {
 }
 
 template <class RuleType>
-__global__ void take_norms(RuleType rule, const double* squares, RuleType* with_norms) {
+__global__ void take_norms(RuleType* rule, const double* squares) {
   double sums[RuleType::kNorms];
   for (int k = 0; k < RuleType::kNorms; ++k) sums[k] = squares[k];
-  rule.take_norms(sums);
-  *with_norms = rule;
+  rule->take_norms(sums);
+}
+template <class RuleType>
+__global__ void keep(RuleType rule, RuleType* there) {
+  *there = rule;
+}
+
+// A block for some of the rows, a thread for a lane.
+template <class RuleType>
+__global__ void update_rows(cuda::RowsJob<RuleType> job) {
+  auto* const lanes = static_cast<double*>(dynamic_shared());
+  const int lane = static_cast<int>(threadIdx.x);
+  for (std::int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
+    lanes[lane] = job.lane_of_row(row, lane);
+    __syncthreads();
+    if (lane == 0) job.move_on(job.of_rows[row], sum_of_lanes<kRowLanes>(lanes), job.columns);
+    __syncthreads();
+  }
+}
+// sums[chunk][column]: a thread for a column of a chunk.
+template <class RuleType>
+__global__ void sum_columns(cuda::RowsJob<RuleType> job, double* sums) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < row_chunks(job.rows) * job.columns) sums[i] = job.chunk_of_column(i % job.columns, i / job.columns);
+}
+template <class RuleType>
+__global__ void update_columns(cuda::RowsJob<RuleType> job, const double* sums) {
+  const std::int64_t column = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (column >= job.columns) return;
+  double sum = 0;
+  for (std::int64_t chunk = 0; chunk < row_chunks(job.rows); ++chunk) {
+    sum += sums[chunk * job.columns + column];
+  }
+  job.move_on(job.of_columns[column], sum, job.rows);
+}
+template <class RuleType>
+__global__ void take_row_mean(cuda::RowsJob<RuleType> job, RuleType* completed) {
+  auto* const lanes = static_cast<double*>(dynamic_shared());
+  const int lane = static_cast<int>(threadIdx.x);
+  lanes[lane] = job.lane_of_variances(lane);
+  __syncthreads();
+  if (lane == 0) completed->take_row_mean(sum_of_lanes<kRowLanes>(lanes) / static_cast<double>(job.rows));
 }
 __global__ void set_flag(bool* flag) {
   *flag = true;
@@ -143,22 +184,63 @@ void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
   }
 }
 
+// The variances of rows and columns, and what the rule needs of them.
+template <class RuleType>
+void run_rows(const cuda::RowsJob<RuleType>& job, RuleType* completed, Stream stream) {
+  constexpr std::int64_t kMostBlocks = 1 << 16, kLaneBytes = kRowLanes * sizeof(double);
+  if (job.rows == 0 || job.columns == 0) return;
+  launch(update_rows<RuleType>, std::min(job.rows, kMostBlocks), kRowLanes, kLaneBytes, stream, job);
+  if (job.of_columns != nullptr) {
+    const auto blocks = [](std::int64_t threads) { return (threads + kThreads - 1) / kThreads; };
+    StreamMemory room(column_sum_bytes(job.rows, job.columns), stream);
+    auto* sums = static_cast<double*>(room.data());
+    launch(sum_columns<RuleType>, blocks(row_chunks(job.rows) * job.columns), kThreads, 0, stream, job, sums);
+    launch(update_columns<RuleType>, blocks(job.columns), kThreads, 0, stream, job, sums);
+  }
+  if constexpr (NeedsRowMean<RuleType>) {
+    launch(take_row_mean<RuleType>, 1, kRowLanes, kLaneBytes, stream, job, completed);
+  }
+}
+
+template <class RuleType>
+bool has_first_pass(const RuleType& rule, const RoleArray<RoleView>& roles) {
+  if constexpr (HasRows<RuleType>) {
+    if (roles[Role::kRowVariance].codes != nullptr) return true;
+  }
+  if constexpr (HasNorms<RuleType>) return rule.needs_norms();
+  return false;
+}
+
+constexpr int kMostNorms = 2;
+
+// The passes before the update leave the rule, with what they have found, in `completed`.
+template <class RuleType>
+void run_first_passes(const RuleType& rule, const UpdateArgs& args, bool* storable, RuleType* completed,
+                      double* squares, Stream stream) {
+  launch(keep<RuleType>, 1, 1, 0, stream, rule, completed);
+  if constexpr (HasRows<RuleType>) {
+    if (args.roles[Role::kRowVariance].codes != nullptr) {
+      run_rows(cuda::make_rows(rule, args.roles, storable, device_table), completed, stream);
+    }
+  }
+  if constexpr (HasNorms<RuleType>) {
+    static_assert(RuleType::kNorms <= kMostNorms);
+    if (rule.needs_norms()) {
+      run_sums(cuda::make_norms(rule, completed, args.roles, device_table), squares, stream);
+      launch(take_norms<RuleType>, 1, 1, 0, stream, completed, squares);
+    }
+  }
+}
+
 template <class RuleType>
 void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
   auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
-  if constexpr (HasNorms<RuleType>) {
-    if (rule.needs_norms()) {
-      constexpr std::int64_t kSquares = std::int64_t{8} * RuleType::kNorms;
-      StreamMemory room(kSquares + static_cast<std::int64_t>(sizeof(RuleType)), stream);
-      auto* squares = static_cast<double*>(room.data());
-      auto* with_norms = reinterpret_cast<RuleType*>(squares + RuleType::kNorms);
-      run_sums(cuda::make_norms(rule, args.roles, device_table), squares, stream);
-      launch(take_norms<RuleType>, 1, 1, 0, stream, rule, squares, with_norms);
-      job.with_norms = with_norms;
-      run(job, stream);
-      return;
-    }
-  }
+  if (!has_first_pass(rule, args.roles)) return run(job, stream);
+  StreamMemory room(8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType)), stream);
+  auto* squares = static_cast<double*>(room.data());
+  auto* completed = reinterpret_cast<RuleType*>(squares + kMostNorms);
+  run_first_passes(rule, args, storable, completed, squares, stream);
+  job.completed = completed;
   run(job, stream);
 }
 

@@ -13,10 +13,11 @@ template <class RuleType>
 struct NormTerms {
   static constexpr int kCount = RuleType::kNorms;
   RuleType rule;
+  const RuleType* completed;  // the rule after a pass before this one; null: there is none
   RoleSlots roles;
   LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
     Elements<float> x = roles.load(element);
-    rule.terms(x, of);
+    (completed == nullptr ? rule : *completed).terms(x, of);
   }
 };
 struct StoredTerms {
@@ -83,9 +84,9 @@ LPMM_HD void run_phase(int phase, const SumsJob<Terms>& job, std::int64_t block,
 }
 
 template <class RuleType>
-SumsJob<NormTerms<RuleType>> make_norms(const RuleType& rule, const RoleArray<RoleView>& roles,
-                                        TableOf table_of) {
-  return {{rule, make_slots(roles, {}, table_of)}, 0, roles[Role::kParameter].elements, nullptr};
+SumsJob<NormTerms<RuleType>> make_norms(const RuleType& rule, const RuleType* completed,
+                                        const RoleArray<RoleView>& roles, TableOf table_of) {
+  return {{rule, completed, make_slots(roles, {}, table_of)}, 0, roles[Role::kParameter].elements, nullptr};
 }
 inline SumsJob<StoredTerms> make_stored_sum(const RoleView& src, std::int64_t first, std::int64_t count,
                                             TableOf table_of) {

@@ -15,7 +15,7 @@
 
 namespace lpmm::kernels::cuda {
 
-inline constexpr int kMaxStores = kRoles - 1;  // all but the accumulator
+inline constexpr int kMaxStores = kElementRoles - 1;  // all but the accumulator
 inline constexpr int kMinBlock = 64;
 inline constexpr int kPhases = 7;
 
@@ -49,13 +49,6 @@ LPMM_HD float load_value(const Slot& s, std::int64_t element) {
   return decode_code(s.codec.format, s.table, load_code(s.codes, s.codec.format, element), step);
 }
 
-// Clamps what is not storable, NaN to 0. False where it had to.
-LPMM_HD bool make_storable(float& x) {
-  if (is_storable(abs_bits(x))) return true;
-  x = x != x ? 0.0F : x < 0.0F ? -kMaxMagnitude : kMaxMagnitude;
-  return false;
-}
-
 // A job says what is stored and computes the new values of one element: load() fills values[0..stores).
 struct Job {
   Slot slots[kMaxStores];
@@ -67,7 +60,8 @@ struct Job {
   std::int32_t cleared_block = 0;
   int late = -1;  // the slot that takes the rounding error of slot 0 before it is stored; -1: none
   // The value of the late slot with that error; `values` are those of the element, `stride` apart.
-  LPMM_HD float fed_back(float /*error*/, const std::uint32_t* values, int /*stride*/) const {
+  LPMM_HD float fed_back(float /*error*/, std::int64_t /*element*/, const std::uint32_t* values,
+                         int /*stride*/) const {
     return bits_float(values[0]);
   }
 };
@@ -95,23 +89,33 @@ struct FoldJob : Job {
 // What a rule reads of a tensor; roles that are not there are 0.
 struct RoleSlots {
   RoleArray<Slot> at;
+  std::int64_t columns = 0;  // where there is a value for each row
+
   LPMM_HD Elements<float> load(std::int64_t element) const {
     Elements<float> x{};
-    for (int r = 0; r < kRoles; ++r) {
+    for (int r = 0; r < kElementRoles; ++r) {
       if (at.of[r].codes != nullptr) x.of[r] = load_value(at.of[r], element);
     }
+    load_shared(element, x);
     return x;
+  }
+  // The values that a row or a column shares.
+  LPMM_HD void load_shared(std::int64_t element, Elements<float>& x) const {
+    const Slot &of_row = at[Role::kRowVariance], &of_column = at[Role::kColumnVariance];
+    if (of_row.codes == nullptr) return;
+    x[Role::kRowVariance] = load_value(of_row, element / columns);
+    if (of_column.codes != nullptr) x[Role::kColumnVariance] = load_value(of_column, element % columns);
   }
 };
 
 template <class RuleType>
 struct UpdateJob : Job {
   RuleType rule;
-  const RuleType* with_norms = nullptr;  // the rule after its first pass; null: it has none
+  const RuleType* completed = nullptr;  // the rule after its first passes; null: it has none
   RoleSlots roles;
   RoleArray<int> place;  // of a role among the slots, or -1
 
-  LPMM_HD const RuleType& complete() const { return with_norms == nullptr ? rule : *with_norms; }
+  LPMM_HD const RuleType& complete() const { return completed == nullptr ? rule : *completed; }
   LPMM_HD bool load(std::int64_t element, float* values) const {
     Elements<float> x = roles.load(element);
     complete()(x);
@@ -124,7 +128,7 @@ struct UpdateJob : Job {
       reinterpret_cast<std::uint16_t*>(accumulator.codes)[element] = 0;
     }
     bool fine = true;
-    for (int r = 0; r < kRoles; ++r) {
+    for (int r = 0; r < kElementRoles; ++r) {
       if (place.of[r] < 0) continue;
       float& value = values[place.of[r]];
       value = x.of[r];
@@ -132,11 +136,12 @@ struct UpdateJob : Job {
     }
     return fine;
   }
-  LPMM_HD float fed_back(float error, const std::uint32_t* values, int stride) const {
+  LPMM_HD float fed_back(float error, std::int64_t element, const std::uint32_t* values, int stride) const {
     Elements<float> x{};
-    for (int r = 0; r < kRoles; ++r) {
+    for (int r = 0; r < kElementRoles; ++r) {
       if (place.of[r] >= 0) x.of[r] = bits_float(values[place.of[r] * stride]);
     }
+    roles.load_shared(element, x);
     if constexpr (FeedsBack<RuleType>) complete().feed_back(error, x);
     return x[Role::kMomentum];
   }
@@ -228,7 +233,7 @@ LPMM_HD void choose_steps(const Slot& slot, const std::uint32_t* largest, const 
 template <class JobType>
 LPMM_HD void feed_back_error(const JobType& job, int i, float wanted, std::uint32_t code, const Share& at) {
   const float stored = stored_value(job.slots[0], at.base + i, code);
-  float late = job.fed_back(wanted - stored, at.values + i, job.unit);
+  float late = job.fed_back(wanted - stored, at.base + i, at.values + i, job.unit);
   if (!make_storable(late) && job.storable != nullptr) *job.storable = false;
   const Slot& waits = job.slots[job.late];
   at.values[job.late * job.unit + i] = float_bits(late);
@@ -342,6 +347,7 @@ inline RoleSlots make_slots(const RoleArray<RoleView>& roles, Noise noise, Table
     noise.stream = noise_stream(r);
     slots.at[r] = make_slot(roles[r], table_of, noise);
   }
+  slots.columns = matrix_of(roles).columns;
   return slots;
 }
 
@@ -352,7 +358,7 @@ UpdateJob<RuleType> make_update(const RuleType& rule, const RoleArray<RoleView>&
   job.roles = make_slots(roles, noise, table_of);
   job.stores = 0;
   for (const Role r : kEveryRole) {
-    const bool is_stored = r != Role::kAccumulator && roles[r].codes != nullptr;
+    const bool is_stored = r != Role::kAccumulator && is_per_element(r) && roles[r].codes != nullptr;
     job.place[r] = is_stored ? job.stores : -1;
     if (is_stored) job.slots[job.stores++] = job.roles.at[r];
   }

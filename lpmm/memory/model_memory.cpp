@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/sums.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/roles.h"
@@ -36,13 +37,12 @@ struct RunningOffset {
 // Counts one tensor; spec_of(role) is null where it has no such role.
 template <class SpecOf>
 void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& spec_of) {
-  const std::int64_t elements = info.elements();
-  ledger.parameters += elements;
+  ledger.parameters += info.elements();
   for (const Role r : kEveryRole) {
     const Spec* spec = spec_of(r);
     if (spec == nullptr) continue;
-    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, elements);
-    ledger.role_steps[r] += step_bytes(*spec, elements);
+    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, info.values(r));
+    ledger.role_steps[r] += step_bytes(*spec, info.values(r));
   }
 }
 
@@ -54,9 +54,19 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
     add_to(ledger, t, is_exempt(policy, t),
-           [&](Role role) { return has_role(policy, optimizer, t.name, role) ? &specs[role] : nullptr; });
+           [&](Role role) { return has_role(policy, optimizer, t, role) ? &specs[role] : nullptr; });
   }
   return ledger;
+}
+
+std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                                    const OptimizerConfig& optimizer) {
+  std::int64_t most = 0;
+  for (const TensorInfo& t : tensors) {
+    if (!has_role(policy, optimizer, t, Role::kColumnVariance)) continue;
+    most = std::max(most, column_sum_bytes(t.traits().rows, t.traits().columns));
+  }
+  return most;
 }
 
 struct ModelMemory::State {
@@ -132,7 +142,7 @@ void ModelMemory::State::allocate_roles() {
   for (const Role role : kEveryRole) {
     std::vector<Tensor*> owners;
     for (Tensor& t : tensors) {
-      if (has_role(policy, optimizer, t.info.name, role)) owners.push_back(&t);
+      if (has_role(policy, optimizer, t.info, role)) owners.push_back(&t);
     }
     if (owners.empty()) continue;
     // All codes first, then all steps: only codes need the alignment.
@@ -140,7 +150,7 @@ void ModelMemory::State::allocate_roles() {
     std::vector<std::size_t> codes, steps;
     for (Tensor* owner : owners) {
       Tensor& t = *owner;
-      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, t.info.elements()};
+      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, t.info.values(role)};
       codes.push_back(
           layout.add(code_bytes(t.view[role].codec.format, t.view[role].elements), kAlignment, t.info.name));
     }
@@ -245,7 +255,7 @@ Ledger ModelMemory::ledger() const {
   Ledger ledger;
   for (const State::Tensor& t : state_->tensors) {
     add_to(ledger, t.info, t.exempt, [&](Role role) {
-      const bool counts = has_role(state_->policy, state_->optimizer, t.info.name, role);
+      const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
       return counts ? &t.view[role].codec : nullptr;
     });
   }

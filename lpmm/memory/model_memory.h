@@ -36,6 +36,10 @@ struct TensorStats {
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer);
 
+// What an update takes for a while besides: the sums of columns, of the tensor with the most.
+std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                                    const OptimizerConfig& optimizer);
+
 class ModelMemory {
  public:
   // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K.

@@ -22,7 +22,7 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
   for (const PolicyOverride& o : policy.overrides) {
     if (!matches_pattern(o.pattern, tensor.name)) continue;
     r.exempt = o.exempt;
-    for (const Role role : kEveryRole) {
+    for (const Role role : kEveryElementRole) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
   }
@@ -31,6 +31,11 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
   }
   if (r.exempt) r.specs = {};  // a default Codec is fp32
   return r;
+}
+
+// Over so many steps that each one adds little to what is stored.
+bool is_slow_average(Role role) {
+  return role == Role::kVariance || role == Role::kSlowMomentum;
 }
 
 void check_spec(const Spec& spec, Role role, const std::string& where) {
@@ -54,7 +59,7 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
   if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
     refuse("its step would be dropped when the block is written again", "moving");
   }
-  if (role == Role::kVariance && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
+  if (is_slow_average(role) && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
     refuse("nearest rounding with a sticky step freezes a slow average", "sr, or moving");
   }
 }
@@ -72,15 +77,27 @@ std::int64_t TensorInfo::elements() const {
   return n;
 }
 
+std::int64_t TensorInfo::values(Role role) const {
+  const Extent extent = kRoleRows[role].extent;
+  if (extent == Extent::kElements) return elements();
+  return extent == Extent::kRows ? traits().rows : traits().columns;
+}
+
+TensorTraits TensorInfo::traits() const {
+  if (shape.size() <= 1) return {1, elements(), true};
+  const std::int64_t rows = shape.front();
+  return {rows, rows == 0 ? 0 : elements() / rows, false};
+}
+
 void set_rounding(Policy& policy, Rounding rounding) {
   const auto turn = [&](Spec& spec, Role role) {
     if (!is_packed(spec.format) && spec.format.map != Map::kBf16) return;
     spec.rounding = rounding;
-    if (rounding == Rounding::kNearest && role == Role::kVariance) {
+    if (rounding == Rounding::kNearest && is_slow_average(role)) {
       spec.step_mode = StepMode::kMoving;
     }
   };
-  for (const Role r : kEveryRole) {
+  for (const Role r : kEveryElementRole) {
     turn(policy.specs[r], r);
     for (PolicyOverride& o : policy.overrides) {
       if (o.specs[r]) turn(*o.specs[r], r);
@@ -108,7 +125,7 @@ std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo>
 }
 
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
-  for (const Role r : kEveryRole) {
+  for (const Role r : kEveryElementRole) {
     check_spec(policy.specs[r], r, fmt::format("preset {}", policy.preset));
     for (const PolicyOverride& o : policy.overrides) {
       if (o.specs[r]) check_spec(*o.specs[r], r, fmt::format("override \"{}\"", o.pattern));

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/rules/rule.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -18,9 +19,11 @@ struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t elements() const;
+  std::int64_t values(Role role) const;  // that the role has: for elements, rows or columns
+  TensorTraits traits() const;
 };
 
-using RoleSpecs = RoleArray<Spec>;
+using RoleSpecs = RoleArray<Spec>;  // fp32 where a role is not per element
 
 struct PolicyOverride {
   std::string pattern;                   // shell pattern on the tensor's name: * and ?

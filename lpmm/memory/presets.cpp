@@ -15,8 +15,9 @@ namespace {
 
 struct Preset {
   std::string_view name;
-  RoleArray<std::string_view> specs;  // parameter, accumulator, momentum, variance
-  bool feedback_with_sgd = false;     // 8-bit parameters lose in long runs of SGDM, with Adam nothing
+  // Parameter, accumulator, momentum, variance, slow momentum.
+  std::array<std::string_view, kElementRoles> specs;
+  bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
   // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
   // and error feedback; empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};
@@ -26,18 +27,22 @@ struct Preset {
 // (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60
 // and 16.61 with AdamW and GPT-2 124M.
 constexpr std::array<Preset, 6> kPresets = {{
-    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32"}},
-    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn"}},
+    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32"}},
+    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}},
     {"lpmm",
-     {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky"}},
+     {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky",
+      "int12:block256:qr:sticky"}},
     {"lpmm-compact",
-     {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky"},
+     {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky",
+      "int12:block128:qr:sticky"},
      true},
     {"lpmm-min",
-     {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky"},
+     {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky",
+      "int12:block128:qr:sticky"},
      true},
     {"lpmm-nano",
-     {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr"},
+     {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr",
+      "int12:block128:qr:sticky"},
      false,
      "int7:block128:sr:sticky",
      "int5:block64:sr"},

@@ -23,7 +23,7 @@ Spec parse_spec(std::string_view text);
 
 // The canonical text; parse_spec(to_string(s)) == s.
 std::string to_string(const Spec& spec);
-std::string_view to_string(Role role);          // "parameter", "accumulator", "momentum", "variance"
+std::string_view to_string(Role role);          // as in kRoleRows
 std::string_view to_string(Rounding rounding);  // "rn", "sr", "qr"
 
 // The table of formats (kMaps) for messages: all of them, "int2 to int16, de4, de8, ..."; and the maps that

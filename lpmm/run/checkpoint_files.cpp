@@ -67,7 +67,7 @@ void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, 
   const std::string spec = metadata_text(file, role_name(tensor.name, role));
   kernels::RoleView view;
   try {
-    view = {parse_spec(spec), nullptr, nullptr, TensorInfo{tensor.name, tensor.shape}.elements()};
+    view = {parse_spec(spec), nullptr, nullptr, TensorInfo{tensor.name, tensor.shape}.values(role)};
   } catch (const UsageError& e) {
     throw refusal(file, e.what());
   }
@@ -123,7 +123,8 @@ std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<
   const std::string name = role_name(tensor, role);
   const std::int64_t codes = code_bytes(v.codec.format, v.elements);
   if (!is_packed(v.codec.format)) {
-    return {{name, v.codec.format.map == Map::kBf16 ? "BF16" : "F32", shape, bytes_of(v.codes, codes)}};
+    const std::vector<std::int64_t> of_role = is_per_element(role) ? shape : std::vector{v.elements};
+    return {{name, v.codec.format.map == Map::kBf16 ? "BF16" : "F32", of_role, bytes_of(v.codes, codes)}};
   }
   return {{name + ".codes", "U8", {codes}, bytes_of(v.codes, codes)},
           {name + ".steps",

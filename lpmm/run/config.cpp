@@ -71,7 +71,7 @@ class ConfigReader {
       guard("preset", [&] { out = make_policy(*preset, optimizer); });
     }
     // Error feedback is the preset's where the parameter and what carries its errors are.
-    for (const Role r : kEveryRole) {
+    for (const Role r : kEveryElementRole) {
       const std::string_view key = to_string(r);
       if (r == Role::kAccumulator && table_.holds(key, kInMomentum)) {
         out.accumulate_in_momentum = true;
@@ -195,7 +195,7 @@ void check_setting(const std::string& setting) {
 TomlTable changed_file(const std::string& text, const std::string& name, const ConfigOptions& options) {
   TomlTable file = TomlTable::parse(text, name);
   if (!options.preset.empty()) {
-    for (const Role role : kEveryRole) file.erase(fmt::format("memory.{}", to_string(role)));
+    for (const Role role : kEveryElementRole) file.erase(fmt::format("memory.{}", to_string(role)));
     file.erase("memory.error_feedback");
     file.set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
   }

@@ -157,7 +157,7 @@ void visit_memory(Visitor& v, Config& c) {
             "give back through the momentum what rounding the parameter took");
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern, "tensors that this is for: \"fc*\"");
-    for (const Role role : kEveryRole) {
+    for (const Role role : kEveryElementRole) {
       item.spec(to_string(role), o.specs[role], "spec of these tensors' role");
     }
     item.boolean("exempt", o.exempt, "keep these tensors in fp32");

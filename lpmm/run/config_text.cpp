@@ -96,7 +96,7 @@ class Writer {
   }
   void policy(const Policy& policy, const OptimizerConfig&) {
     add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
-    for (const Role role : kEveryRole) {
+    for (const Role role : kEveryElementRole) {
       const bool in_momentum = role == Role::kAccumulator && policy.accumulate_in_momentum;
       add(to_string(role),
           toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[role])),

@@ -164,8 +164,12 @@ TEST(CudaFused, UpdatesOfEveryPresetAndRuleAreTheCpus) {
       rules.push_back(c.rule);
     }
     // One that has no fast kernel, with the others.
-    a.emplace_back(fused::Codecs{{fused::kFp32, fused::kFp32, fused::kFp32, c.codecs[Role::kVariance]}}, 300);
-    b.emplace_back(fused::Codecs{{fused::kFp32, fused::kFp32, fused::kFp32, c.codecs[Role::kVariance]}}, 300);
+    a.emplace_back(
+        fused::Codecs{{fused::kFp32, fused::kFp32, fused::kFp32, c.codecs[Role::kVariance], fused::kNone}},
+        300);
+    b.emplace_back(
+        fused::Codecs{{fused::kFp32, fused::kFp32, fused::kFp32, c.codecs[Role::kVariance], fused::kNone}},
+        300);
     rules.push_back(c.rule);
     for (std::uint32_t step = 1; step <= 3; ++step) {
       for (std::size_t i = 0; i < a.size(); ++i) {

@@ -27,6 +27,7 @@ std::vector<Rule> every_fed_rule(std::type_identity<std::variant<R...>>) {
   const auto add = [&]<class One>(std::type_identity<One>) {
     typename One::Settings settings;
     if constexpr (requires { settings.momentum; }) settings.momentum = 0.9;
+    if constexpr (requires { settings.beta1; }) settings.beta1 = 0.9;
     if constexpr (FeedsBack<One>) rules.push_back(One::make(settings, step));
   };
   (add(std::type_identity<R>()), ...);
@@ -42,6 +43,18 @@ inline bool has_state(const Rule& rule, Role role) {
         return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
       },
       rule);
+}
+
+// A tensor of n elements as a matrix of a few rows, where n allows, and how many values a role of it has.
+inline std::int64_t rows_of(std::int64_t n) {
+  for (const std::int64_t rows : {10, 7, 5, 3, 2}) {
+    if (n % rows == 0) return rows;
+  }
+  return 1;
+}
+inline std::int64_t values_of(Role role, std::int64_t n) {
+  const Extent extent = kRoleRows[role].extent;
+  return extent == Extent::kElements ? n : extent == Extent::kRows ? rows_of(n) : n / rows_of(n);
 }
 
 }  // namespace lpmm

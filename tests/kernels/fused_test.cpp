@@ -27,7 +27,7 @@ struct Tensors {
   Tensors(const fused::Codecs& codecs, const Rule& rule, std::int64_t n) {
     for (const Role role : kEveryRole) {
       if (fused::is_none(codecs[role]) || (is_state(role) && !has_state(rule, role))) continue;
-      of[role] = std::make_unique<Packed>(codecs[role], n);
+      of[role] = std::make_unique<Packed>(codecs[role], values_of(role, n));
       views[role] = of[role]->view();
     }
   }
@@ -52,6 +52,7 @@ bool has_fused_loop(const Rule& rule, const RoleArray<RoleView>& roles) {
 
 // Whether the rule keeps what the set stores, and can do without what it leaves out.
 bool takes(const Rule& rule, const fused::Codecs& codecs) {
+  if (has_state(rule, Role::kColumnVariance)) return false;  // the tile loops do it
   for (const Role role : kEveryRole) {
     if (is_state(role) && has_state(rule, role) && fused::is_none(codecs[role])) return false;
   }

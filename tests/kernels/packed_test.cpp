@@ -441,7 +441,7 @@ TEST(Fold, MeasuresChangesInGaps) {
 
 struct Roles {
   Packed parameter, accumulator, momentum, variance;
-  Roles(const std::array<Codec, kRoles>& c, std::int64_t n)
+  Roles(const std::array<Codec, kElementRoles>& c, std::int64_t n)
       : parameter(c[0], n), accumulator(c[1], n), momentum(c[2], n), variance(c[3], n) {}
   UpdateArgs args(std::uint32_t step, bool with_variance) const {
     UpdateArgs a;
@@ -461,7 +461,7 @@ Sgd momentum_sgd(float mu, float learning_rate) {
   return rule;
 }
 
-std::array<Codec, kRoles> all(const Codec& c) {
+std::array<Codec, kElementRoles> all(const Codec& c) {
   return {c, c, c, c};
 }
 

@@ -59,7 +59,7 @@ ordered_json presets() {
     const Policy policy = make_policy(name),
                  sgd = make_policy(name, {.rule = RuleName::of<Sgd>(), .settings = {{"momentum", 0.9}}});
     ordered_json& preset = all[std::string(name)];
-    for (const Role role : kEveryRole) {
+    for (const Role role : kEveryElementRole) {
       preset[std::string(to_string(role))] = to_string(policy.specs[role]);
     }
     preset["error_feedback"] =

@@ -54,7 +54,8 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
              format_bytes(b.model_memory()), times);
   fmt::print("{:<26} {:>10} {:>10}\n", "", policy.preset, "fp32");
   for (const Role role : kEveryRole) {
-    print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
+    const bool is_kept = a.role_bytes(role) > 0 || b.role_bytes(role) > 0;
+    if (is_kept) print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
   }
   print_row("exempt (fp32)", a.exempt, b.exempt);
   print_row("buffers", a.buffers, b.buffers);

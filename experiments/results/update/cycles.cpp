@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   RoleArray<std::vector<std::uint8_t>> codes;
   RoleArray<std::vector<std::uint16_t>> steps;
   UpdateArgs args;
-  for (const Role role : kEveryRole) {
+  for (const Role role : kEveryElementRole) {
     if (role == Role::kVariance && is_sgd) continue;
     codes[role].resize(static_cast<std::size_t>(code_bytes(codecs[role].format, kElements)) + 64);
     steps[role].resize(static_cast<std::size_t>(blocks_of(kElements, codecs[role].block)));

@@ -37,20 +37,21 @@ constexpr Codec sticky(Map map, int bits, int block = 128) {
 
 using Codecs = RoleArray<Codec>;
 
-// Those of the presets. A rule without a variance does not read the last one.
+// Those of the presets. A rule does not read those of states it has not.
 inline constexpr Codecs kCodecs[] = {
-    {{kFp32, kFp32, kFp32, kFp32}},
+    {{kFp32, kFp32, kFp32, kFp32, kFp32}},
     {{kFp32, kFp32, packed(Map::kDynamic, 8, 256, Rounding::kNearest),
-      packed(Map::kDynamicUnsigned, 8, 256, Rounding::kNearest)}},
+      packed(Map::kDynamicUnsigned, 8, 256, Rounding::kNearest),
+      packed(Map::kDynamic, 8, 256, Rounding::kNearest)}},
     {{sticky(Map::kLinear, 12, 256), packed(Map::kLinear, 8), packed(Map::kLinear, 8, 256),
-      sticky(Map::kSquareRoot, 8)}},
-    {{sticky(Map::kLinear, 8), packed(Map::kLinear, 8), packed(Map::kLinear, 8),
-      sticky(Map::kSquareRoot, 8)}},
+      sticky(Map::kSquareRoot, 8), sticky(Map::kLinear, 12, 256)}},
+    {{sticky(Map::kLinear, 8), packed(Map::kLinear, 8), packed(Map::kLinear, 8), sticky(Map::kSquareRoot, 8),
+      sticky(Map::kLinear, 12)}},
     {{sticky(Map::kLinear, 8), packed(Map::kSoftsign, 4), packed(Map::kSoftsign, 4),
-      sticky(Map::kSquareRoot, 4)}},
+      sticky(Map::kSquareRoot, 4), sticky(Map::kLinear, 12)}},
     {{sticky(Map::kLinear, 7), packed(Map::kSoftsign, 3), packed(Map::kSoftsign, 4),
-      packed(Map::kSquareRoot, 2)}},
-    {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone}},
+      packed(Map::kSquareRoot, 2), sticky(Map::kLinear, 12)}},
+    {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone, kNone}},
 };
 inline constexpr int kCodecSets = sizeof kCodecs / sizeof kCodecs[0];
 
@@ -90,9 +91,11 @@ constexpr Codecs codecs_of() {
   return codecs;
 }
 // Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
-// leaves out the rule must not have.
+// leaves out the rule must not have. A rule with a variance per column has other states for vectors: the tile
+// loops do that.
 template <class R>
 constexpr bool takes(const Codecs& codecs) {
+  if (keeps<R>(Role::kColumnVariance)) return false;
   for (const Role role : R::kStates) {
     if (is_none(codecs[role])) return false;
   }

@@ -8,11 +8,13 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "kernels/cpu/packed/fused_roles-inl.h"
+#include "kernels/cpu/packed/tile_view.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
@@ -57,9 +59,20 @@ class UpdateLoop {
   template <Role kRole>
   using Of = FusedRole<kRole, kCodecs[kRole]>;
 
+  // The states of elements, and whether rows have one.
+  static constexpr bool kHasRows = fused::keeps<R>(Role::kRowVariance);
+  static constexpr auto kStates = [] {
+    constexpr auto kCount = std::count_if(R::kStates.begin(), R::kStates.end(), is_per_element);
+    std::array<Role, static_cast<std::size_t>(kCount)> states{};
+    std::copy_if(R::kStates.begin(), R::kStates.end(), states.begin(), is_per_element);
+    return states;
+  }();
   template <class Body>
   static HWY_INLINE void each_state(const Body& body) {
-    HWY_NAMESPACE::each_state<R>([&](auto state) { body(Of<state()>()); });
+    [&]<std::size_t... kState>(std::index_sequence<kState...>) {
+      (body(Of<kStates[kState]>()), ...);
+    }
+    (std::make_index_sequence<kStates.size()>());
   }
   template <class Body>
   static HWY_INLINE void each_written(const Body& body) {
@@ -76,8 +89,11 @@ class UpdateLoop {
   };
   template <std::size_t... kState>
   static auto waiting_of(std::index_sequence<kState...>)
-      -> AllWaiting<Of<Role::kParameter>, Of<R::kStates[kState]>...>;
-  using State = decltype(waiting_of(std::make_index_sequence<R::kStates.size()>()));
+      -> AllWaiting<Of<Role::kParameter>, Of<kStates[kState]>...>;
+  // What waits to be stored, and what the elements of a chunk share with their rows.
+  struct State : decltype(waiting_of(std::make_index_sequence<kStates.size()>())) {
+    alignas(64) float of_rows[kHasRows ? kChunk : 1];
+  };
 
   static constexpr auto kNextStep = [](const Codec& codec, float largest, std::uint16_t old) {
     return next_step(codec, largest, old);
@@ -133,6 +149,10 @@ class UpdateLoop {
       } else {
         x[Role::kAccumulator] = Number(0.0F);
       }
+      if constexpr (kHasRows) {
+        x[Role::kRowVariance] = each_vector(
+            [&](int i) { return hn::LoadU(DF(), state.of_rows + begin + e + i * static_cast<int>(kLanes)); });
+      }
       each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
       rule(x);
       return x;
@@ -159,6 +179,10 @@ class UpdateLoop {
       noise.stream = noise_stream(of.kRole);
       state.of(of).begin(roles[of.kRole], noise, at, elements);
     });
+    if constexpr (kHasRows) {
+      spread_tile(roles[Role::kRowVariance], Extent::kRows, matrix_of(roles).columns, at, elements,
+                  state.of_rows);
+    }
     bool todo[kGroups];
     std::fill_n(todo, kGroups, true);
     for (bool moved = true; moved;) {

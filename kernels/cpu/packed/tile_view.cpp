@@ -108,6 +108,22 @@ void decode_tile(const TileView& t, std::uint16_t* values) {
   }
 }
 
+void spread_tile(const RoleView& role, Extent extent, std::int64_t columns, std::int64_t first,
+                 std::int64_t count, float* values) {
+  const auto* of = reinterpret_cast<const float*>(role.codes);
+  std::int64_t row = first / columns, column = first % columns;
+  for (std::int64_t done = 0; done < count; ++row, column = 0) {
+    const std::int64_t n = std::min(count - done, columns - column);
+    if (extent == Extent::kRows) {
+      std::fill_n(values + done, n, of[row]);
+    } else {
+      std::copy_n(of + column, n, values + done);
+    }
+    done += n;
+  }
+  std::fill(values + count, values + groups_of(count) * kGroup, 0.0F);
+}
+
 bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s, StepRule rule) {
   Largest largest;
   const bool storable = find_largest(t, values, largest);

@@ -84,6 +84,10 @@ void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t 
       pool, cut, first, count, [](std::int64_t, std::int64_t) { return std::int64_t{0}; }, body);
 }
 
+// The part of a row's or column's values that the elements of a tile have.
+void spread_tile(const RoleView& role, Extent extent, std::int64_t columns, std::int64_t first,
+                 std::int64_t count, float* values);
+
 // Sets what lies between the tensor's end and that of the last group to 0.
 void zero_padding(float* values, const TileView& t);
 void decode_tile(const TileView& t, float* values);

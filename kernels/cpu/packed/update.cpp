@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/packed/tile_view.h"
 
@@ -27,9 +28,14 @@ TileValues values_of(Scratch& s) {
 // Decodes a tile of every role. What is not there the rule does not read, but for the gradient, which is 0.
 RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n, Scratch& s) {
   RoleArray<TileView> views;
+  const std::int64_t columns = matrix_of(roles).columns;
   for (const Role r : kEveryRole) {
     if (roles[r].codes == nullptr) {
       if (r == Role::kAccumulator) std::fill_n(s.values[r].data(), groups_of(n) * kGroup, 0.0F);
+      continue;
+    }
+    if (!is_per_element(r)) {
+      spread_tile(roles[r], kRoleRows[r].extent, columns, at, n, s.values[r].data());
       continue;
     }
     views[r] = tile_of(roles[r], at, n);
@@ -63,8 +69,32 @@ R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleVi
   return rule;
 }
 
-Rule complete(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles) {
-  return with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) -> Rule {
+// Moves the variances of rows and columns on, from a pass over the gradient. False: one was not storable.
+template <class R>
+bool update_rows(Pool& pool, R& rule, const RoleArray<RoleView>& roles) {
+  const RoleView &of_rows = roles[Role::kRowVariance], &of_columns = roles[Role::kColumnVariance];
+  if (of_rows.codes == nullptr || of_rows.elements == 0) return true;
+  const TensorTraits matrix = matrix_of(roles);
+  std::atomic<bool> storable{true};
+  const auto into = [&](const RoleView& variances, std::int64_t count) {
+    return [&, count](std::int64_t place, double sum) {
+      float& variance = reinterpret_cast<float*>(variances.codes)[place];
+      variance = rule.next(variance, sum / static_cast<double>(count));
+      if (!make_storable(variance)) storable.store(false, std::memory_order_relaxed);
+    };
+  };
+  sum_squares(pool, roles[Role::kAccumulator], rule.gradient_scale, matrix, into(of_rows, matrix.columns),
+              of_columns.codes == nullptr ? TakeSum() : into(of_columns, matrix.rows));
+  if constexpr (NeedsRowMean<R>) rule.take_row_mean(mean_of_rows(of_rows));
+  return storable;
+}
+
+// The rule with what passes before the update find; those of rows and columns change their variances.
+Rule complete(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles, std::atomic<bool>& storable) {
+  return with_rule(rule, [&]<class R>(R r, const LoopsOf<R>& loops) -> Rule {
+    if constexpr (HasRows<R>) {
+      if (!update_rows(pool, r, roles)) storable = false;
+    }
     if constexpr (HasNorms<R>) {
       if (r.needs_norms()) return with_norms(pool, r, loops, roles);
     }
@@ -92,19 +122,19 @@ void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
 
 bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   const RoleArray<RoleView>& roles = args.roles;
-  const Rule rule = complete(pool, incomplete, roles);
+  std::atomic<bool> storable{true};
+  const Rule rule = complete(pool, incomplete, roles, storable);
   const Cut cut = cut_of(roles);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
   const bool with_feedback = feeds_back(rule);
-  std::atomic<bool> storable{true};
   const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
     const RoleArray<TileView> views = read_tile(roles, at, n, s);
     with_rule(rule,
               [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
     for (const Role r : kEveryRole) {
-      if (roles[r].codes == nullptr) continue;
+      if (roles[r].codes == nullptr || !is_per_element(r)) continue;
       if (r == Role::kAccumulator) {
         empty_tile(views[r]);
         continue;
@@ -129,7 +159,8 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   });
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
-      if (roles[r].codes != nullptr && r != Role::kAccumulator) sum_in_order(stats[r], &(*args.stats)[r]);
+      const bool counts = is_per_element(r) && r != Role::kAccumulator;
+      if (roles[r].codes != nullptr && counts) sum_in_order(stats[r], &(*args.stats)[r]);
     }
   }
   return storable;

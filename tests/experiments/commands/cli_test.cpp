@@ -41,8 +41,8 @@ void expect_keys(const json& object, const std::set<std::string>& wanted) {
   for (const std::string& key : wanted) EXPECT_TRUE(present.contains(key)) << "no " << key;
 }
 
-const std::set<std::string> kMemoryKeys = {"parameter", "accumulator", "momentum", "variance",
-                                           "exempt",    "buffers",     "total"};
+const std::set<std::string> kMemoryKeys = {"parameter",     "accumulator", "momentum", "variance",
+                                           "slow_momentum", "exempt",      "buffers",  "total"};
 
 void expect_adds_up(const json& memory) {
   expect_keys(memory, kMemoryKeys);

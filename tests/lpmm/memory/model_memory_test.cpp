@@ -38,9 +38,9 @@ void run_step(ModelMemory& memory, std::uint32_t step) {
 std::vector<std::uint8_t> persistent_bytes(const ModelMemory& memory) {
   std::vector<std::uint8_t> bytes;
   for (int i = 0; i < memory.tensors(); ++i) {
-    for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
+    for (const Role role : kEveryRole) {
       const kernels::RoleView v = memory.view(i, role);
-      if (v.codes == nullptr) continue;
+      if (!is_saved(role) || v.codes == nullptr) continue;
       bytes.insert(bytes.end(), v.codes, v.codes + code_bytes(v.codec.format, v.elements));
       const auto* steps = reinterpret_cast<const std::uint8_t*>(v.steps);
       if (steps != nullptr) bytes.insert(bytes.end(), steps, steps + step_bytes(v.codec, v.elements));

@@ -131,8 +131,8 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
     t.info = info;
     const RoleSpecs specs = specs_for(policy, info);
     for (const Role role : kEveryRole) {
-      if (!has_role(policy, optimizer, info.name, role)) continue;
-      const std::int64_t n = info.elements();
+      if (!has_role(policy, optimizer, info, role)) continue;
+      const std::int64_t n = info.values(role);
       t.roles[role] = {specs[role], n,
                        std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[role].format, n))),
                        std::vector<std::uint16_t>(static_cast<std::size_t>(blocks_of(n, specs[role].block)))};
@@ -185,6 +185,69 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
   if (!storable) failed_tensor_ = t.info.name;
 }
 
+// fp64: lane i of 128 adds values i, i + 128, ...; then the lanes as a tree.
+double sum_of_row(const std::vector<double>& values) {
+  std::array<double, 128> lanes = {};
+  for (std::size_t i = 0; i < values.size(); ++i) lanes[i % 128] += values[i];
+  for (std::size_t width = 64; width > 0; width /= 2) {
+    for (std::size_t i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+// fp64: at most 16 chunks of equally many values, but for the last, 64 or more; each in order, then the
+// chunks in order.
+double sum_of_column(const std::vector<double>& values) {
+  const std::size_t chunk = std::max<std::size_t>(64, (values.size() + 15) / 16);
+  double sum = 0;
+  for (std::size_t first = 0; first < values.size(); first += chunk) {
+    double of_chunk = 0;
+    for (std::size_t i = first; i < std::min(values.size(), first + chunk); ++i) of_chunk += values[i];
+    sum += of_chunk;
+  }
+  return sum;
+}
+
+// Moves the variances of the rows and columns on, and tells the rule.
+template <class R>
+void update_rows(R& rule, const TensorInfo& info, RoleArray<Stored>& roles, const Values& gradient) {
+  const auto rows = static_cast<std::size_t>(info.traits().rows);
+  const auto columns = static_cast<std::size_t>(info.traits().columns);
+  if (rows * columns == 0) return;
+  std::vector<double> squares;
+  for (const float g : gradient) {
+    const float clipped = rule.gradient_scale * g;
+    squares.push_back(double{clipped} * double{clipped});
+  }
+  const auto put = [&](Role role, const auto& mean_of) {
+    Values variances = decode_all(roles[role]);
+    for (std::size_t i = 0; i < variances.size(); ++i) variances[i] = rule.next(variances[i], mean_of(i));
+    if (!encode_state(roles[role], variances, {})) throw RunError("a variance that is not finite");
+    return variances;
+  };
+  const Values of_rows = put(Role::kRowVariance, [&](std::size_t r) {
+    const auto first = squares.begin() + static_cast<std::ptrdiff_t>(r * columns);
+    return sum_of_row({first, first + static_cast<std::ptrdiff_t>(columns)}) / static_cast<double>(columns);
+  });
+  put(Role::kColumnVariance, [&](std::size_t c) {
+    std::vector<double> column;
+    for (std::size_t r = 0; r < rows; ++r) column.push_back(squares[r * columns + c]);
+    return sum_of_column(column) / static_cast<double>(rows);
+  });
+  if constexpr (NeedsRowMean<R>) {
+    rule.take_row_mean(sum_of_row({of_rows.begin(), of_rows.end()}) / static_cast<double>(rows));
+  }
+}
+
+// For each element, the value that its row or column shares.
+Values spread(const Values& values, Role role, const TensorInfo& info) {
+  Values all;
+  const auto columns = static_cast<std::size_t>(info.traits().columns);
+  for (std::size_t e = 0; e < static_cast<std::size_t>(info.elements()); ++e) {
+    all.push_back(values[role == Role::kRowVariance ? e / columns : e % columns]);
+  }
+  return all;
+}
+
 // The rule with its norms.
 Rule Oracle::complete(const Rule& rule, const RoleArray<Values>& v) {
   return std::visit(
@@ -210,21 +273,30 @@ Rule Oracle::complete(const Rule& rule, const RoleArray<Values>& v) {
 void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
   Tensor& t = tensors_[ordinal];
   if (t.roles[place_of(Role::kAccumulator)].codes.empty()) return;  // frozen
+  Rule rule = make_rule(optimizer_, t.info, learning_rate, updates_, clip, policy_.error_feedback,
+                        last_learning_rate_);
+  std::visit(
+      [&]<class R>(R& r) {
+        if constexpr (HasRows<R>) {
+          if (!t.roles[Role::kRowVariance].codes.empty())
+            update_rows(r, t.info, t.roles, decode_all(t.roles[Role::kAccumulator]));
+        }
+      },
+      rule);
   RoleArray<Values> v;
   for (const Role role : kEveryRole) {
     v[role] = decode_all(t.roles[role]);
+    if (!is_per_element(role) && !v[role].empty()) v[role] = spread(v[role], role, t.info);
     v[role].resize(v[Role::kParameter].size());
   }
-  const Rule rule = complete(make_rule(optimizer_, t.info, learning_rate, updates_, clip,
-                                       policy_.error_feedback, last_learning_rate_),
-                             v);
+  rule = complete(rule, v);
   for (std::size_t e = 0; e < v[Role::kParameter].size(); ++e) {
     Elements<float> x = element(v, e);
     std::visit([&](const auto& r) { r(x); }, rule);
     set_element(v, e, x);
   }
   for (const Role role : kEveryRole) {
-    if (role == Role::kAccumulator || t.roles[role].codes.empty()) continue;
+    if (role == Role::kAccumulator || !is_per_element(role) || t.roles[role].codes.empty()) continue;
     const Noise noise{seed_, ordinal, step_, noise_stream(role)};
     if (!encode_state(t.roles[role], v[role], noise))
       throw RunError("tensor " + t.info.name + ": not finite");

@@ -13,10 +13,10 @@ namespace lpmm {
 namespace {
 
 // Tails of all kinds: below a block, below a group, several tiles and a bit, a 1-D tensor, one of one
-// element.
-const std::vector<TensorInfo> kTails = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},  {"wide", {33, 260}},
-                                        {"tile", {64, 64}},     {"one", {1, 1}}, {"block", {16, 12}},
-                                        {"long", {3, 4096, 1}}};
+// element; rows of several chunks.
+const std::vector<TensorInfo> kTails = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},       {"wide", {33, 260}},
+                                        {"tile", {64, 64}},     {"one", {1, 1}},      {"block", {16, 12}},
+                                        {"long", {3, 4096, 1}}, {"chunks", {150, 7}}, {"tall", {1100, 3}}};
 
 // Values over five decades, a few zeros.
 std::vector<float> draw_values(std::int64_t count, std::uint64_t seed, float scale) {
@@ -125,7 +125,9 @@ TEST(Oracle, ErrorFeedback) {
     for (const std::string_view name : rule_names()) {
       const RuleName rule = RuleName::find(name).value();
       if (rule == "sgd" || !rule_row(rule).no_feedback.empty()) continue;
-      run_both(policy, optimizer(rule), 1, 3, fmt::format("{} feedback, {}", preset, name));
+      OptimizerConfig with_momentum = optimizer(rule);
+      with_momentum.settings["beta1"] = 0.9;  // where it is Adafactor's
+      run_both(policy, with_momentum, 1, 3, fmt::format("{} feedback, {}", preset, name));
     }
   }
 }
@@ -146,6 +148,12 @@ TEST(Oracle, SettingsOfTheRules) {
     OptimizerConfig adagrad = optimizer(RuleName("adagrad"));
     adagrad.settings["learning_rate_decay"] = 0.5;
     run_both(make_policy(preset), adagrad, 2, 1, "adagrad, falling rate");
+    OptimizerConfig adafactor = optimizer(RuleName("adafactor"), 0.1);
+    adafactor.settings["beta1"] = 0.9;
+    adafactor.settings["clip_threshold"] = 0.5;
+    run_both(make_policy(preset), adafactor, 2, 3, "adafactor with momentum");
+    adafactor.settings["scale_parameter"] = adafactor.settings["relative_step"] = 0;
+    run_both(make_policy(preset), adafactor, 1, 2, "adafactor, steps by the rate alone");
   }
 }
 

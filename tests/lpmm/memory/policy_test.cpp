@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "lpmm/base/error.h"
 
@@ -42,9 +45,9 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
     const char* name;
     RoleArray<int> bits;
   };
-  for (const Case& c :
-       {Case{"fp32", {32, 32, 32, 32}}, Case{"lpmm", {12, 8, 8, 8}}, Case{"lpmm-compact", {8, 8, 8, 8}},
-        Case{"lpmm-min", {8, 4, 4, 4}}, Case{"lpmm-nano", {7, 3, 4, 2}}, Case{"states8", {32, 32, 8, 8}}}) {
+  for (const Case& c : {Case{"fp32", {32, 32, 32, 32, 32}}, Case{"lpmm", {12, 8, 8, 8, 12}},
+                        Case{"lpmm-compact", {8, 8, 8, 8, 12}}, Case{"lpmm-min", {8, 4, 4, 4, 12}},
+                        Case{"lpmm-nano", {7, 3, 4, 2, 12}}, Case{"states8", {32, 32, 8, 8, 8}}}) {
     Policy policy = make_policy(c.name);
     for (const Role r : kEveryRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
     EXPECT_NO_THROW(check_policy(policy, {}));
@@ -91,6 +94,7 @@ TEST(Policy, RoundingTurnsEveryPackedRole) {
   const RoleSpecs specs = specs_for(policy, kMatrix);
   for (const Spec& s : specs) EXPECT_EQ(s.rounding, Rounding::kNearest);
   EXPECT_EQ(specs[kVariance].step_mode, StepMode::kMoving);
+  EXPECT_EQ(specs[Role::kSlowMomentum].step_mode, StepMode::kMoving);
   EXPECT_EQ(specs[kParameter].step_mode, StepMode::kSticky);
   Policy plain = make_policy("fp32");
   set_rounding(plain, Rounding::kStochastic);
@@ -121,6 +125,10 @@ TEST(Policy, IllegalPoliciesAreRefused) {
             std::string::npos);
   EXPECT_NE(with(change("*weight", kAccumulator, "int8:sticky")).find("afresh"), std::string::npos);
   EXPECT_NE(with(change("*weight", kVariance, "sqrt08:rn:sticky")).find("freezes"), std::string::npos);
+  EXPECT_NE(with(change("*weight", Role::kSlowMomentum, "int12:rn:sticky")).find("freezes"),
+            std::string::npos);
+  EXPECT_NE(with(change("*weight", Role::kSlowMomentum, "sqrt08")).find("negative values"),
+            std::string::npos);
   PolicyOverride sticky = change("*weight", kVariance, "sqrt02:sr");
   sticky.specs[kVariance]->step_mode = StepMode::kSticky;  // which parse_spec refuses
   EXPECT_NE(with(sticky).find("dropped"), std::string::npos);
@@ -137,6 +145,19 @@ TEST(Policy, ShapesThatOverflowAreRefused) {
   EXPECT_EQ((TensorInfo{"a", {3, 0, 5}}.elements()), 0);
   EXPECT_THROW((TensorInfo{"a", {std::int64_t{1} << 40, std::int64_t{1} << 40}}.elements()), UsageError);
   EXPECT_THROW((TensorInfo{"a", {-1, 4}}.elements()), UsageError);
+}
+
+TEST(TensorInfo, RulesSeeAMatrix) {
+  const auto traits = [](std::vector<std::int64_t> shape) {
+    const TensorTraits t = TensorInfo{"", std::move(shape)}.traits();
+    return std::tuple(t.rows, t.columns, t.is_vector);
+  };
+  EXPECT_EQ(traits({5, 7}), std::tuple(5, 7, false));
+  EXPECT_EQ(traits({16, 3, 3, 2}), std::tuple(16, 18, false)) << "a kernel: what it puts out, and the rest";
+  EXPECT_EQ(traits({1, 7}), std::tuple(1, 7, false));
+  EXPECT_EQ(traits({7}), std::tuple(1, 7, true));
+  EXPECT_EQ(traits({}), std::tuple(1, 1, true));
+  EXPECT_EQ(traits({0, 7}), std::tuple(0, 0, false));
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ TEST(RuleTable, DefaultsAreTheRulesOwn) {
 
 TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
   for (const std::string_view name : rule_names()) {
-    const OptimizerConfig c = of_rule(name, {{"momentum", 0.9}});
+    const OptimizerConfig c = of_rule(name, {{"momentum", 0.9}, {"beta1", 0.9}});
     const RuleRow& row = rule_row(c.rule);
     EXPECT_EQ(row.no_feedback.empty(),
               std::set<std::string_view>({"lion", "lamb", "lars_clip", "adagrad"}).count(name) == 0)
@@ -201,9 +201,10 @@ TEST(RuleTable, AFailedStepChangesNothing) {
       const auto all = [&] {
         std::vector<float> out;
         for (const Role role : kEveryRole) {
-          if (memory.view(0, role).codes == nullptr) continue;
-          std::vector<float> x(static_cast<std::size_t>(n));
-          device.decode(memory.view(0, role), 0, n, x.data());
+          const kernels::RoleView view = memory.view(0, role);
+          if (view.codes == nullptr) continue;
+          std::vector<float> x(static_cast<std::size_t>(view.elements));
+          device.decode(view, 0, view.elements, x.data());
           out.insert(out.end(), x.begin(), x.end());
         }
         return out;

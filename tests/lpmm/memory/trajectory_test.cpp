@@ -49,7 +49,8 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
       ASSERT_TRUE(key || name == "betas" || name == "lr" || name == "weight_decay") << name;
     }
     const auto n = static_cast<int>(stored["parameters"][0].size());
-    ModelMemory memory({{"w", {1, n}}}, make_policy("fp32"), c, 1, 1, device);
+    const auto shape = stored.value("shape", std::vector<std::int64_t>{1, n});
+    ModelMemory memory({{"w", shape}}, make_policy("fp32"), c, 1, 1, device);
     std::vector<float> values;
     for (int i = 0; i < n; ++i) values.push_back(static_cast<float>(i - 5) / 8);
     memory.initialize(0, 0, values);
@@ -70,12 +71,12 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
 
 // tests/golden/make_trajectories.py
 TEST(Trajectory, PyTorch) {
-  expect_stored_trajectories("trajectories.json", 13);
+  expect_stored_trajectories("trajectories.json", 16);
 }
 
 // tests/golden/make_rule_trajectories.py
-TEST(Trajectory, LionLambAndLarsAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 10);
+TEST(Trajectory, OtherRulesAsInTheirPapers) {
+  expect_stored_trajectories("rule_trajectories.json", 23);
 }
 
 // One textbook step in fp64 over whole vectors.

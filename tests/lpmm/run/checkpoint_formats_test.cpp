@@ -51,8 +51,8 @@ struct OneWeight {
 TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
   for (const Format format : all_formats()) {
     Policy policy = make_policy("lpmm");
-    for (const Role role : kEveryRole) {
-      const bool never_negative = role == Role::kVariance;
+    for (const Role role : kEveryElementRole) {
+      const bool never_negative = !kRoleRows[role].is_signed;
       if (is_packed(format) && is_signed(format.map) == never_negative) continue;
       policy.specs[role] = parse_spec(to_string(format));
     }

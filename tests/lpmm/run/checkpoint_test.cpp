@@ -70,9 +70,9 @@ struct Trained {
   std::string bytes() const {
     std::string all = std::to_string(memory.updates());
     for (int i = 0; i < memory.tensors(); ++i) {
-      for (const Role role : {Role::kParameter, Role::kMomentum, Role::kVariance}) {
+      for (const Role role : kEveryRole) {
         const kernels::RoleView v = memory.view(i, role);
-        if (v.codes == nullptr) continue;
+        if (!is_saved(role) || v.codes == nullptr) continue;
         all.append(reinterpret_cast<const char*>(v.codes),
                    static_cast<std::size_t>(code_bytes(v.codec.format, v.elements)));
         if (v.steps == nullptr) continue;

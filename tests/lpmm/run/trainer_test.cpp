@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
@@ -192,6 +193,13 @@ TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0",
                                     "schedule.warmup_steps=9", "memory.accumulator=momentum",
                                     "memory.error_feedback=true"});
+}
+
+TEST(Trainer, ResumesVariancesOfRowsWithTheSameBytes) {
+  for (const char* rule : {"adam_mini", "adamw_factored", "adafactor"}) {
+    expect_same_bytes_after_any_stop({fmt::format("optimizer.rule={}", rule), "optimizer.beta1=0.9",
+                                      "schedule.warmup_steps=9", "memory.error_feedback=true"});
+  }
 }
 
 TEST(Trainer, ResumesFromNothing) {

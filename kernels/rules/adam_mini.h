@@ -1,0 +1,93 @@
+// Adam-mini (Zhang et al. 2024, arXiv 2406.16793): AdamW with one variance for each row of a matrix, an
+// output or a token, and one for a whole vector. The paper shares one among all rows of a head of attention,
+// and has plain Adam for biases; with one per row matrices are nearer to Adam, and need not know of heads.
+#pragma once
+
+#include "kernels/rules/rule.h"
+
+namespace lpmm {
+
+struct AdamMini {
+  // Scalars of one step.
+  float step_size = 0;  // learning rate / (1 - beta1^t)
+  float beta1 = 0;
+  float one_minus_beta1 = 1;
+  float beta2 = 0;
+  float one_minus_beta2 = 1;
+  float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
+  float epsilon = 1e-8F;
+  float decay_factor = 1;    // p *= 1 - lr * decay
+  float gradient_scale = 1;  // the clip factor
+  float feedback = 0;        // of the parameter's rounding error; 0: none
+
+  template <class F>
+  LPMM_HD void operator()(Elements<F>& x) const {
+    move(x, scaled(x[Role::kAccumulator], gradient_scale), x[Role::kRowVariance]);
+  }
+  template <class F>
+  LPMM_HD void feed_back(F error, Elements<F>& x) const {
+    feed_back(error, x, x[Role::kRowVariance]);
+  }
+  LPMM_HD float next(float variance, double mean_square) const {
+    return static_cast<float>(double{beta2} * double{variance} + double{one_minus_beta2} * mean_square);
+  }
+
+  static constexpr std::string_view kName = "adam_mini";
+  static constexpr std::string_view kHelp =
+      "AdamW with one variance per row of a matrix, and per vector: nearly no memory";
+  static constexpr std::array kStates = {Role::kMomentum, Role::kRowVariance};
+
+  struct Settings {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  };
+  static constexpr std::array kSettings = {
+      Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum that stays"),
+      Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
+      Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
+  };
+  static constexpr std::string_view kMomentumSetting = "beta1";
+  static constexpr std::string_view kNoAccumulation =
+      "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+
+  static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
+  static std::string_view problem(const Settings&) { return ""; }
+  static double momentum_kept(const Settings& s) { return s.beta1; }
+  static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }
+
+  static AdamMini make(const Settings& s, const RuleStep& step) {
+    AdamMini adam;
+    adam.set(s, step);
+    return adam;
+  }
+
+ protected:
+  // Adam's step by this variance.
+  template <class F>
+  LPMM_HD void move(Elements<F>& x, const F& g, const F& v) const {
+    F &p = x[Role::kParameter], &m = x[Role::kMomentum];
+    p = scaled(p, decay_factor);
+    m = F(beta1) * m + F(one_minus_beta1) * g;
+    p = p - F(step_size) * (m / (square_root(v) * F(variance_scale) + F(epsilon)));
+  }
+  template <class F>
+  LPMM_HD void feed_back(const F& error, Elements<F>& x, const F& v) const {
+    F& m = x[Role::kMomentum];
+    m = m - F(feedback) * (square_root(v) * F(variance_scale) + F(epsilon)) * error;
+  }
+  void set(const Settings& s, const RuleStep& step) {
+    const auto t = static_cast<double>(step.update);
+    const double corrected = step.learning_rate / (1 - std::pow(s.beta1, t));
+    step_size = static_cast<float>(corrected);
+    beta1 = static_cast<float>(s.beta1 * step.kept);
+    one_minus_beta1 = static_cast<float>(1 - s.beta1);
+    beta2 = static_cast<float>(s.beta2);
+    one_minus_beta2 = static_cast<float>(1 - s.beta2);
+    variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
+    epsilon = static_cast<float>(s.epsilon);
+    decay_factor = static_cast<float>(step.decay_factor());
+    gradient_scale = static_cast<float>(step.clip);
+    feedback = step.feedback(corrected * s.beta1 / (1 - s.beta1));
+  }
+};
+
+}  // namespace lpmm

@@ -1,0 +1,55 @@
+// AdamW with a factored variance (Li et al. 2023, arXiv 2309.01507, "4-bit Factor"): of a matrix only the
+// means of the rows, R, and of the columns, C, are kept, and the variance of an element is R / mean(R) * C,
+// the closest of rank one in Adafactor's sense. Vectors keep a variance per element. Nothing is added to the
+// squares, and no step is clipped.
+#pragma once
+
+#include "kernels/rules/adam_mini.h"
+
+namespace lpmm {
+
+struct AdamWFactored : AdamMini {
+  bool is_factored = true;  // false: a vector
+  float row_mean = 1;       // of R, from the first pass
+
+  template <class F>
+  LPMM_HD void operator()(Elements<F>& x) const {
+    const F g = scaled(x[Role::kAccumulator], gradient_scale);
+    if (!is_factored) {
+      F& v = x[Role::kVariance];
+      v = F(beta2) * v + F(one_minus_beta2) * (g * g);
+    }
+    move(x, g, variance(x));
+  }
+  template <class F>
+  LPMM_HD void feed_back(F error, Elements<F>& x) const {
+    AdamMini::feed_back(error, x, variance(x));
+  }
+  LPMM_HD void take_row_mean(double mean) {
+    row_mean = mean > double{kLeastRowMean} ? static_cast<float>(mean) : kLeastRowMean;
+  }
+
+  static constexpr std::string_view kName = "adamw_factored";
+  static constexpr std::string_view kHelp =
+      "AdamW with a variance per row and column of a matrix, multiplied: nearly no memory";
+  static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kRowVariance,
+                                         Role::kColumnVariance};
+
+  static bool uses(const Settings&, const TensorTraits& tensor, Role role) {
+    return role == Role::kMomentum || (role == Role::kVariance) == tensor.is_vector;
+  }
+  static AdamWFactored make(const Settings& s, const RuleStep& step) {
+    AdamWFactored adam;
+    adam.set(s, step);
+    adam.is_factored = !step.tensor.is_vector;
+    return adam;
+  }
+
+ private:
+  template <class F>
+  LPMM_HD F variance(const Elements<F>& x) const {
+    return is_factored ? x[Role::kRowVariance] / F(row_mean) * x[Role::kColumnVariance] : x[Role::kVariance];
+  }
+};
+
+}  // namespace lpmm

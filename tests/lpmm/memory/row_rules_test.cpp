@@ -1,0 +1,310 @@
+// Adam-mini, AdamW with a factored variance and Adafactor, whose variance is one of rows and columns, against
+// closed forms.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "kernels/sums.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/roles.h"
+#include "tests/kernels/device_array.h"
+#include "tests/lpmm/memory/one_tensor.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+constexpr const char* kRowRules[] = {"adam_mini", "adamw_factored", "adafactor"};
+constexpr double kNone = 1e-30;  // an epsilon that no root feels
+
+std::vector<float> values_in(const ModelMemory& memory, Role role, int tensor = 0) {
+  const kernels::RoleView v = memory.view(tensor, role);
+  std::vector<float> x(static_cast<std::size_t>(v.elements));
+  if (v.codes != nullptr) memory.device().decode(v, 0, v.elements, x.data());
+  return x;
+}
+
+// One tensor in fp32; step() returns the weights.
+struct Matrix {
+  CpuDevice device{2};
+  ModelMemory memory;
+  std::uint32_t number = 0;
+
+  Matrix(const OptimizerConfig& c, std::vector<std::int64_t> shape, const std::vector<float>& start)
+      : memory({{"w", std::move(shape)}}, make_policy("fp32"), c, 1, 1, device) {
+    memory.initialize(0, 0, start);
+  }
+  std::vector<float> step(const std::vector<float>& gradient, double learning_rate) {
+    memory.begin_step(++number);
+    memory.fold(0, 0, gradient, 0);
+    EXPECT_TRUE(memory.commit(learning_rate).applied);
+    return values_in(memory, Role::kParameter);
+  }
+};
+
+TEST(RowRules, StatesAreThoseOfTheTensor) {
+  const std::vector<TensorInfo> tensors = {{"conv", {16, 3, 3, 2}}, {"bias", {9}}, {"head", {5, 7}}};
+  const auto sizes = [&](const char* rule, Role role, GivenSettings settings = {}) {
+    CpuDevice device(1);
+    const OptimizerConfig c = of_rule(rule, std::move(settings));
+    const ModelMemory memory(tensors, make_policy("lpmm-min"), c, 1, 1, device);
+    EXPECT_EQ(memory.ledger().model_memory(), memory_ledger(tensors, memory.policy(), c).model_memory());
+    std::vector<std::int64_t> all;
+    for (int i = 0; i < 3; ++i) all.push_back(memory.view(i, role).elements);
+    return all;
+  };
+  using Sizes = std::vector<std::int64_t>;
+  EXPECT_EQ(sizes("adam_mini", Role::kRowVariance), Sizes({16, 1, 5}));
+  EXPECT_EQ(sizes("adam_mini", Role::kColumnVariance), Sizes({0, 0, 0}));
+  EXPECT_EQ(sizes("adam_mini", Role::kVariance), Sizes({0, 0, 0}));
+  for (const char* rule : {"adamw_factored", "adafactor"}) {
+    EXPECT_EQ(sizes(rule, Role::kRowVariance), Sizes({16, 0, 5})) << rule;
+    EXPECT_EQ(sizes(rule, Role::kColumnVariance), Sizes({18, 0, 7})) << rule;
+    EXPECT_EQ(sizes(rule, Role::kVariance), Sizes({0, 9, 0})) << rule;
+  }
+  EXPECT_EQ(sizes("adamw_factored", Role::kMomentum), Sizes({288, 9, 35}));
+  EXPECT_EQ(sizes("adafactor", Role::kMomentum), Sizes({0, 0, 0}));
+  EXPECT_EQ(sizes("adafactor", Role::kMomentum, {{"beta1", 0.9}}), Sizes({288, 9, 35}));
+}
+
+TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
+  for (const std::string_view preset : preset_names()) {
+    const Ledger ledger = memory_ledger(std::vector<TensorInfo>{{"w", {6, 256}}, {"b", {6}}},
+                                        make_policy(preset), of_rule("adamw_factored"));
+    EXPECT_EQ(ledger.role_bytes(Role::kRowVariance), 4 * 6) << preset;
+    EXPECT_EQ(ledger.role_bytes(Role::kColumnVariance), 4 * 256) << preset;
+    EXPECT_EQ(ledger.role_bytes(Role::kVariance), 0) << preset;
+  }
+}
+
+// What the sums of columns take, and only they, is workspace.
+TEST(RowRules, SumsOfColumnsAreInThePlan) {
+  const std::vector<TensorInfo> tensors = {{"w", {200, 100}}, {"wide", {3, 300}}, {"b", {5000}}};
+  const auto bytes = [&](const char* rule) {
+    return update_workspace_bytes(tensors, make_policy("lpmm"), of_rule(rule));
+  };
+  EXPECT_EQ(bytes("adafactor"), 8 * 4 * 100) << "chunks of 64 rows";
+  EXPECT_EQ(column_sum_bytes(1025, 10), 8 * 16 * 10) << "at most 16 chunks, here of 65 rows";
+  EXPECT_EQ(bytes("adam_mini"), 0);
+  EXPECT_EQ(bytes("adamw"), 0);
+}
+
+TEST(AdamMini, ARowSharesTheMeanOfItsSquares) {
+  const OptimizerConfig c = of_rule("adam_mini", {{"epsilon", kNone}});
+  for (const float scale : {1e-15F, 1.0F, 0x1p56F}) {
+    Matrix w(c, {2, 4}, std::vector<float>(8, 1.0F));
+    const std::vector<float> gradient = {scale,     scale, scale, -scale,  // root mean square: scale
+                                         7 * scale, scale, 0.0F,  scale * std::sqrt(14.0F)};  // 4 scale
+    const std::vector<float> p = w.step(gradient, 0.125);
+    for (std::size_t i = 0; i < 8; ++i) {
+      EXPECT_NEAR(p[i], 1 - 0.125 * gradient[i] / (i < 4 ? scale : 4 * scale), 1e-6) << i << " " << scale;
+    }
+    const std::vector<float> v = values_in(w.memory, Role::kRowVariance);
+    EXPECT_NEAR(v[0] / scale / scale, 0.001, 1e-8);
+    EXPECT_NEAR(v[1] / scale / scale, 0.016, 1e-7);
+  }
+}
+
+TEST(AdamMini, AVectorIsARow) {
+  Matrix w(of_rule("adam_mini", {{"epsilon", kNone}}), {4}, std::vector<float>(4, 0.0F));
+  const std::vector<float> p = w.step({7, 1, 0, std::sqrt(14.0F)}, 1);
+  EXPECT_NEAR(p[0], -7.0 / 4, 1e-6);
+  EXPECT_EQ(p[2], 0.0F);
+}
+
+TEST(AdamMini, OneElementIsAdamsAndDecayIsDecoupled) {
+  std::vector<std::vector<float>> ends;
+  for (const char* rule : {"adamw", "adam_mini"}) {
+    OptimizerConfig c = of_rule(rule);
+    c.weight_decay = 0.5;
+    Matrix w(c, {3, 1}, {1, -2, 3});
+    for (int s = 1; s <= 5; ++s) {
+      const auto x = static_cast<float>(s);
+      ends.push_back(w.step({0.25F * x, -1, x * x}, 0.125));
+    }
+  }
+  for (std::size_t s = 0; s < 5; ++s) {
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_NEAR(ends[s][i], ends[s + 5][i], 1e-6);
+  }
+}
+
+// Squares of rank one are the product of their rows and columns: all steps are AdamW's.
+TEST(AdamWFactored, IsAdamWWhereSquaresHaveRankOne) {
+  const std::int64_t rows = 37, columns = 150;
+  std::vector<std::vector<float>> ends;
+  for (const char* rule : {"adamw", "adamw_factored"}) {
+    Matrix w(of_rule(rule), {rows, columns}, std::vector<float>(rows * columns, 0.0F));
+    for (int s = 1; s <= 4; ++s) {
+      std::vector<float> gradient;
+      for (std::int64_t i = 0; i < rows * columns; ++i) {
+        const auto r = static_cast<float>(1 + i / columns), k = static_cast<float>(1 + i % columns);
+        gradient.push_back((i % 3 == 0 ? -1.0F : 1.0F) * r * k);
+      }
+      ends.push_back(w.step(gradient, 0.125 / s));
+    }
+  }
+  for (std::size_t s = 0; s < 4; ++s) {
+    for (std::size_t i = 0; i < ends[s].size(); ++i) ASSERT_NEAR(ends[s][i], ends[s + 4][i], 2e-6) << i;
+  }
+}
+
+TEST(AdamWFactored, VarianceIsTheProductOverTheMean) {
+  Matrix w(of_rule("adamw_factored", {{"beta2", 0}, {"epsilon", kNone}}), {2, 2}, {0, 0, 0, 0});
+  // Rows have the means 5 and 4, columns 1 and 8.
+  const std::vector<float> p = w.step({1, 3, 1, std::sqrt(7.0F)}, 1);
+  EXPECT_NEAR(p[0], -1 / std::sqrt(5 / 4.5 * 1), 1e-6);
+  EXPECT_NEAR(p[1], -3 / std::sqrt(5 / 4.5 * 8), 1e-6);
+  EXPECT_NEAR(p[2], -1 / std::sqrt(4 / 4.5 * 1), 1e-6);
+  EXPECT_NEAR(p[3], -std::sqrt(7.0) / std::sqrt(4 / 4.5 * 8), 1e-6);
+}
+
+TEST(Adafactor, StepsAreAShareOfTheTensor) {
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{7, 300}, {7, 5, 3}, {16}, {1, 1}}) {
+    for (const float size : {2.0F, 0x1p90F}) {
+      Fp32 w(of_rule("adafactor"), shape, size);
+      EXPECT_NEAR(w.run(1, 0.25F, 0.125) / size, 0.875, 1e-6);
+      EXPECT_NEAR(w.run(1, 0.25F, 0.125) / size, 0.875 * 0.875, 1e-6);
+      EXPECT_NEAR(w.run(1, 0.25F, 0) / size, 0.875 * 0.875, 1e-6);
+    }
+    Fp32 zero(of_rule("adafactor", {{"epsilon2", 0.25}}), shape, 0.0F);
+    EXPECT_NEAR(zero.run(1, -3.0F, 0.125), 0.125 * 0.25, 1e-7);
+    Fp32 absolute(of_rule("adafactor", {{"scale_parameter", 0}}), shape, 2.0F);
+    EXPECT_NEAR(absolute.run(1, -3.0F, 0.125), 2.125, 1e-6);
+  }
+}
+
+TEST(Adafactor, RelativeStepsFallWithTheRoot) {
+  for (const double relative : {0.0, 1.0}) {
+    Fp32 w(of_rule("adafactor", {{"relative_step", relative}, {"scale_parameter", 0}}), {3, 4}, 0.0F);
+    const float three = w.run(3, 1.0F, 0);
+    EXPECT_EQ(three, 0.0F);
+    EXPECT_NEAR(w.run(1, 1.0F, 2), relative == 0 ? -2 : -0.5, 1e-6);
+    EXPECT_NEAR(w.run(1, 1.0F, 0.25), relative == 0 ? -2.25 : -0.75, 1e-6) << "the rate is below 1 / sqrt(5)";
+  }
+}
+
+// A gradient that grows makes an update as many times too long; it is shortened to the threshold.
+TEST(Adafactor, LongUpdatesAreShortened) {
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{5, 200}, {16}}) {
+    for (const double threshold : {0.5, 1.0, 100.0}) {
+      const GivenSettings settings = {
+          {"clip_threshold", threshold}, {"scale_parameter", 0}, {"relative_step", 0}, {"decay_rate", 0.5}};
+      Fp32 w(of_rule("adafactor", settings), shape, 0.0F);
+      w.run(3, 1.0F, 0);
+      // In step 4 half of the variance is of the past: (1 + 1e6) / 2.
+      const double update = 1e3 / std::sqrt(0.5 * (1 + 1e6));
+      EXPECT_NEAR(w.run(1, 1e3F, 1), -std::min(update, threshold), 1e-5) << threshold;
+    }
+  }
+}
+
+TEST(Adafactor, MomentumIsOneOfUpdates) {
+  const GivenSettings settings = {{"beta1", 0.5}, {"scale_parameter", 0}, {"relative_step", 0}};
+  Fp32 w(of_rule("adafactor", settings), {2, 3}, 0.0F);
+  EXPECT_NEAR(w.run(1, 1.0F, 0.5), -0.25, 1e-6);
+  EXPECT_NEAR(w.momentum(), 0.25, 1e-6);
+  EXPECT_NEAR(w.run(1, 1.0F, 0), -0.375, 1e-6) << "the rate is inside";
+}
+
+TEST(Adafactor, DecayIsByTheRateItself) {
+  OptimizerConfig c = of_rule("adafactor");
+  c.weight_decay = 0.5;
+  Fp32 w(c, {2, 3}, 4.0F);
+  EXPECT_EQ(w.run(1, 0.0F, 0.5), 3.0F);
+}
+
+// Rows, columns and whole tensors without gradients, values at the ends of what fp32 holds.
+TEST(RowRules, NothingIsNotANumber) {
+  for (const char* rule : kRowRules) {
+    for (const double beta1 : {0.0, 0.9}) {
+      for (const float scale : {0.0F, 1e-25F, 1.0F, 0x1p58F}) {
+        Matrix w(of_rule(rule, {{"beta1", beta1}}), {3, 130}, std::vector<float>(390, 1.0F));
+        std::vector<float> gradient(390, 0.0F);
+        gradient[0] = scale;
+        gradient[140] = -scale;
+        gradient[389] = 1e-20F * scale;
+        for (int s = 0; s < 5; ++s) {
+          const std::vector<float> p = w.step(s % 2 == 0 ? gradient : std::vector<float>(390, 0.0F), 1e-3);
+          for (const float x : p) ASSERT_TRUE(std::isfinite(x)) << rule << " " << scale;
+          if (scale == 0) {
+            EXPECT_EQ(p, std::vector<float>(390, 1.0F)) << rule;
+          }
+          EXPECT_EQ(p[1], 1.0F) << rule << ": it has no gradient";
+        }
+      }
+    }
+  }
+}
+
+// A square mean that fp32 does not hold ends the run, on every device.
+TEST(RowRules, AVarianceThatIsTooLargeEndsTheRun) {
+  CpuDevice cpu(2);
+  kernels::EmulatedCuda emulated(2, false);
+  for (const char* rule : kRowRules) {
+    for (Device* device : std::initializer_list<Device*>{&cpu, &emulated}) {
+      ModelMemory memory({{"w", {3, 130}}}, make_policy("fp32"), of_rule(rule, {{"beta2", 0}}), 1, 1,
+                         *device);
+      memory.begin_step(1);
+      const kernels::DeviceArray<float> gradient(*device, std::vector<float>(390, 0x1p61F));
+      memory.fold(0, 0, {gradient.data(), 390}, 0);
+      EXPECT_THROW(memory.commit(1e-3), RunError) << rule;
+    }
+  }
+}
+
+// What error feedback gives back: Adam's factor, by the variance of the row; an update's own unit.
+TEST(RowRules, ErrorFeedbackKnowsTheUnitOfTheMomentum) {
+  const auto rule = [](const char* name) {
+    return make_rule(of_rule(name, {{"beta1", 0.8}}), {"w", {2, 2}}, 0.2, 2, 1, true, 0.1);
+  };
+  const auto mini = std::get<AdamMini>(rule("adam_mini"));
+  const auto adam = std::get<AdamW>(rule("adamw"));
+  EXPECT_GT(mini.feedback, 0);
+  EXPECT_EQ(mini.feedback, adam.feedback);
+  EXPECT_EQ(mini.beta1, adam.beta1) << "it shrinks where the rate rises";
+  Elements<float> x{}, y{};
+  x[Role::kRowVariance] = y[Role::kVariance] = 0.3F;
+  mini.feed_back(0.01F, x);
+  adam.feed_back(0.01F, y);
+  EXPECT_EQ(x[Role::kMomentum], y[Role::kMomentum]);
+  const auto adafactor = std::get<Adafactor>(rule("adafactor"));
+  EXPECT_NEAR(adafactor.feedback, 0.2 / 0.8, 1e-7);
+  EXPECT_EQ(adafactor.momentum, 0.8F) << "the rate is in the momentum already";
+}
+
+// Where the parameter is after the momentum has run out is not changed by its rounding.
+TEST(RowRules, ErrorFeedbackKeepsWhereTheParameterEnds) {
+  CpuDevice device(1);
+  std::vector<float> start(2000), ends;
+  const GivenSettings settings = {{"beta1", 0.5}, {"scale_parameter", 0}, {"relative_step", 0}};
+  for (const char* parameter : {"int6:block64:sr:sticky", "fp32"}) {
+    Policy policy = make_policy("fp32");
+    policy.specs[Role::kParameter] = parse_spec(parameter);
+    policy.error_feedback = ends.empty();
+    ModelMemory memory({{"w", {40, 50}}}, policy, of_rule("adafactor", settings), 1, 1, device);
+    memory.initialize(0, 0, ends.empty() ? normal_values(2000, 1, 0.1F) : start);
+    memory.decode(0, 0, start);
+    for (std::uint32_t step = 1; step <= 5; ++step) {
+      memory.begin_step(step);
+      memory.fold(0, 0, normal_values(2000, 10 + step, 0.1F), 0);
+      EXPECT_TRUE(memory.commit(0.01).applied);
+    }
+    const std::vector<float> p = values_in(memory, Role::kParameter), m = values_in(memory, Role::kMomentum);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const float end = p[i] - m[i];  // 0.5 / (1 - 0.5) of it is still to come
+      if (policy.error_feedback) {
+        ends.push_back(end);
+      } else {
+        EXPECT_NEAR(ends[i], end, 2e-6) << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
