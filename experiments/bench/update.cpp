@@ -123,6 +123,10 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
     const bool is_signed = kRoleRows[role].is_signed;
     fill(device, n, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made), encode(args.roles[role]));
   }
+  args.keeps_gradient = policy.apply_at_once;
+  if (args.keeps_gradient) {
+    args.roles[Role::kAccumulator] = tensors[Role::kAccumulator].emplace(device, Spec{}, n).view;
+  }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
   const kernels::RoleView& folded =
       args.roles[policy.accumulate_in_momentum ? Role::kMomentum : Role::kAccumulator];
@@ -131,6 +135,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   for (int i = 0; i < kRepetitions; ++i) {
     if (progress) progress(i, kRepetitions);
     args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
+    if (args.keeps_gradient) device.clear(folded);
     fill(device, n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::FoldArgs fold_args;
       fold_args.noise = args.noise;

@@ -145,7 +145,7 @@ void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
 
 template <class RuleType>
 void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
-  auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
+  auto job = cuda::make_update(rule, args, storable, device_table);
   if constexpr (HasNorms<RuleType>) {
     if (rule.needs_norms()) {
       constexpr std::int64_t kSquares = std::int64_t{8} * RuleType::kNorms;

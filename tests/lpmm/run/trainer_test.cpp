@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
@@ -186,6 +187,11 @@ TEST(Trainer, ResumesAfterAnyStepWithTheSameBytes) {
 TEST(Trainer, ResumesErrorFeedbackWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "schedule.warmup_steps=9",
                                     "memory.error_feedback=true"});
+}
+
+TEST(Trainer, ResumesGradientsAppliedAtOnceWithTheSameBytes) {
+  expect_same_bytes_after_any_stop(
+      {"memory.accumulator=none", "train.microbatches=1", "optimizer.clip_norm=0"});
 }
 
 TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
