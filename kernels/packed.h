@@ -26,6 +26,17 @@ struct RoleView {
   std::int64_t elements = 0;       // of the whole tensor; rows, columns where the role has a value for each
 };
 
+// Elements first, ..., first + count - 1 as a tensor of their own, where blocks and groups of 128 begin and
+// end. Noise of the part begins at its first group (Noise::first_group).
+inline RoleView part_of(const RoleView& role, std::int64_t first, std::int64_t count) {
+  if (role.codes == nullptr) return role;
+  RoleView part = role;
+  part.codes += code_bytes(role.codec.format, first);
+  if (part.steps != nullptr) part.steps += blocks_of(first, role.codec.block);
+  part.elements = count;
+  return part;
+}
+
 // The underflow ledger's counts for one role, summed over elements in a fixed order.
 struct ChangeStats {
   std::int64_t elements = 0;
@@ -70,6 +81,7 @@ struct UpdateArgs {
   RoleArray<RoleView> roles;
   Noise noise;                              // its stream is set for each role by the kernel
   RoleArray<ChangeStats>* stats = nullptr;  // null: not counted
+  bool keeps_gradient = false;              // the accumulator is a gradient of the caller's: it stays
 };
 
 // Where a tensor has a value for each row. One for each column comes only beside that.

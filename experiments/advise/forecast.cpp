@@ -89,7 +89,7 @@ Stored stored(const Policy& policy, const TensorInfo& info) {
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
   out.has_growth = out.has_underflow && !policy.error_feedback &&
                    theory::has_floor(out.parameter.rounding, out.parameter.step_mode);
-  out.has_folds = !policy.accumulate_in_momentum &&
+  out.has_folds = !policy.accumulate_in_momentum && !policy.apply_at_once &&
                   (!is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding));
   return out;
 }
@@ -215,7 +215,7 @@ ordered_json advice_of(const TensorForecast& theory, const Tensors& tensors) {
   advice["parameter"] = least(parameter_candidates(), elements_of(tensors), kMostGrowth,
                               [&](const Spec& spec) { return growth_of(tensors, spec, theory.momentum); });
   advice["accumulator"] = nullptr;
-  if (!config.policy.accumulate_in_momentum) {
+  if (!config.policy.accumulate_in_momentum && !config.policy.apply_at_once) {
     advice["accumulator"] =
         least(accumulator_candidates(), elements_of(tensors), kMostFoldNoise,
               [&](const Spec& spec) { return fold_noise_of(tensors, spec, config.train.microbatches); });

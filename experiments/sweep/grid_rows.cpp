@@ -27,8 +27,8 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
   for (const Role r : kEveryElementRole) {
     const Spec& spec = c.policy.specs[r];
     const std::string role = "memory." + std::string(to_string(r));
-    if (r == Role::kAccumulator && c.policy.accumulate_in_momentum) {
-      out[role] = out[role + ".format"] = kInMomentum;
+    if (r == Role::kAccumulator && (c.policy.accumulate_in_momentum || c.policy.apply_at_once)) {
+      out[role] = out[role + ".format"] = c.policy.apply_at_once ? kNoAccumulator : kInMomentum;
       out[role + ".bits"] = "0";
       for (const char* part : {".block", ".rounding", ".steps"}) out[role + part] = "";
       continue;

@@ -103,8 +103,7 @@ class Update {
   }
   void list(const Tensor& tensor) {
     const UpdateArgs& args = tensor.update->args;
-    jobs_.push_back(
-        cuda::make_update(tensor.rule, args.roles, args.noise, tensor.update->storable, device_table));
+    jobs_.push_back(cuda::make_update(tensor.rule, args, tensor.update->storable, device_table));
     flags_.push_back(tensor.update->storable);
     first_units_.push_back(units_);
     const auto units = static_cast<std::uint32_t>(cuda::units(jobs_.back()));

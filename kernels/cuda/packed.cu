@@ -234,7 +234,7 @@ void run_first_passes(const RuleType& rule, const UpdateArgs& args, bool* storab
 
 template <class RuleType>
 void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
-  auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
+  auto job = cuda::make_update(rule, args, storable, device_table);
   if (!has_first_pass(rule, args.roles)) return run(job, stream);
   StreamMemory room(8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType)), stream);
   auto* squares = static_cast<double*>(room.data());

@@ -112,6 +112,7 @@ template <class RuleType>
 struct UpdateJob : Job {
   RuleType rule;
   const RuleType* completed = nullptr;  // the rule after its first passes; null: it has none
+  bool keeps_gradient = false;
   RoleSlots roles;
   RoleArray<int> place;  // of a role among the slots, or -1
 
@@ -120,8 +121,8 @@ struct UpdateJob : Job {
     Elements<float> x = roles.load(element);
     complete()(x);
     const Slot& accumulator = roles.at[Role::kAccumulator];
-    if (accumulator.codes == nullptr) {
-      // gradients are in the momentum
+    if (accumulator.codes == nullptr || keeps_gradient) {
+      // gradients are in the momentum, or the caller's
     } else if (accumulator.codec.format.map == Map::kFp32) {
       reinterpret_cast<float*>(accumulator.codes)[element] = 0.0F;
     } else if (accumulator.codec.format.map == Map::kBf16) {
@@ -352,10 +353,12 @@ inline RoleSlots make_slots(const RoleArray<RoleView>& roles, Noise noise, Table
 }
 
 template <class RuleType>
-UpdateJob<RuleType> make_update(const RuleType& rule, const RoleArray<RoleView>& roles, const Noise& noise,
-                                bool* storable, TableOf table_of) {
+UpdateJob<RuleType> make_update(const RuleType& rule, const UpdateArgs& args, bool* storable,
+                                TableOf table_of) {
+  const RoleArray<RoleView>& roles = args.roles;
   UpdateJob<RuleType> job;
-  job.roles = make_slots(roles, noise, table_of);
+  job.keeps_gradient = args.keeps_gradient;
+  job.roles = make_slots(roles, args.noise, table_of);
   job.stores = 0;
   for (const Role r : kEveryRole) {
     const bool is_stored = r != Role::kAccumulator && is_per_element(r) && roles[r].codes != nullptr;

@@ -72,10 +72,17 @@ std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const P
 struct ModelMemory::State {
   struct Tensor {
     TensorInfo info;
-    bool exempt = false;
+    bool exempt = false, frozen = false;
+    bool at_once = false;  // gradients of it are applied at once
     RoleArray<kernels::RoleView> view;
     TensorStats* step_stats = nullptr;  // of the step under way, where they are wanted
     TensorStats stats;                  // since the last take
+  };
+
+  // An update that may have met what cannot be stored.
+  struct Pending {
+    const bool* storable;
+    int tensor;
   };
 
   State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Device& on)
@@ -100,6 +107,8 @@ struct ModelMemory::State {
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
   std::string failure;
+  std::vector<Pending> pending;            // of the step under way
+  double learning_rate = kNoLearningRate;  // the same, where it is known
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
 
@@ -113,6 +122,10 @@ struct ModelMemory::State {
   void allocate_roles();
   const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
   void look_at_results();
+  Rule rule_of(int tensor, double rate, double clip) const;
+  kernels::TensorUpdate update_of(int tensor, double rate, double clip);
+  void apply(int tensor, std::int64_t first, std::span<const float> gradient);
+  void finish_updates();
   double gradient_norm();
   void empty_accumulators();
 };
@@ -123,8 +136,13 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
   if (tensor < 0 || static_cast<std::size_t>(tensor) >= tensors.size()) {
     throw UsageError(fmt::format("there is no tensor {}: the model has {}", tensor, tensors.size()));
   }
-  const kernels::RoleView& v = view(tensor, role);
-  const std::int64_t unit = std::max<std::int64_t>(kGroup, v.codec.block);
+  const Tensor& of = tensors[static_cast<std::size_t>(tensor)];
+  const bool is_gradient = role == Role::kAccumulator && of.at_once;  // it meets every role at once
+  const kernels::RoleView& v = of.view[is_gradient ? Role::kParameter : role];
+  std::int64_t unit = std::max<std::int64_t>(kGroup, v.codec.block);
+  for (const Role other : kEveryRole) {
+    if (is_gradient) unit = std::max<std::int64_t>(unit, of.view[other].codec.block);
+  }
   const auto n =
       static_cast<std::int64_t>(std::min<std::size_t>(count, std::numeric_limits<std::int64_t>::max()));
   if (first < 0 || first > v.elements || n > v.elements - first || first % unit != 0 ||
@@ -132,8 +150,7 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
     throw UsageError(
         fmt::format("tensor {}: elements {} to {} are no range of its {}: it must lie inside the {} "
                     "elements and start and end at multiples of {} or at the end",
-                    tensors[static_cast<std::size_t>(tensor)].info.name, first, first + n, to_string(role),
-                    v.elements, unit));
+                    of.info.name, first, first + n, to_string(role), v.elements, unit));
   }
   return v;
 }
@@ -181,6 +198,52 @@ void ModelMemory::State::look_at_results() {
   failure = *tensor == StepResults::kLoss ? "the loss" : name_of(*tensor);
 }
 
+Rule ModelMemory::State::rule_of(int tensor, double rate, double clip) const {
+  return make_rule(optimizer, tensors[static_cast<std::size_t>(tensor)].info, rate, updates + 1, clip,
+                   policy.error_feedback, last_learning_rate);
+}
+
+kernels::TensorUpdate ModelMemory::State::update_of(int tensor, double rate, double clip) {
+  Tensor& t = tensors[static_cast<std::size_t>(tensor)];
+  kernels::UpdateArgs args{t.view, noise(tensor, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
+  if (policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
+  bool* storable = &results.next()->finite;
+  pending.push_back({storable, tensor});
+  return {rule_of(tensor, rate, clip), args, storable};
+}
+
+// Updates a range of a tensor by its gradient, where that is finite.
+void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const float> gradient) {
+  const auto count = std::ssize(gradient);
+  auto* values = reinterpret_cast<std::uint8_t*>(const_cast<float*>(gradient.data()));  // it keeps them
+  const kernels::RoleView whole{Spec{}, values, nullptr, count};
+  kernels::FoldResult* found = results.next_fold(tensor, first, count, false);
+  device.square_sum(whole, 0, count, &found->square_sum);
+  device.synchronize();
+  found->finite = found->square_sum <= double{kMaxMagnitude} * kMaxMagnitude;
+  look_at_results();
+  if (failed || count == 0) return;
+  kernels::TensorUpdate update = update_of(tensor, learning_rate, 1);
+  for (const Role r : kEveryRole) update.args.roles[r] = part_of(update.args.roles[r], first, count);
+  update.args.roles[Role::kAccumulator] = whole;
+  update.args.keeps_gradient = true;
+  update.args.noise.first_group = static_cast<std::uint32_t>(first / kGroup);
+  broken = true;  // until all is known to be well
+  device.update({&update, 1});
+}
+
+void ModelMemory::State::finish_updates() {
+  device.synchronize();
+  for (const Pending& p : pending) {
+    if (*p.storable) continue;
+    throw RunError(
+        fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
+                    "lower the learning rate, or clip gradients (optimizer.clip_norm)",
+                    name_of(p.tensor), step));
+  }
+  broken = false;
+}
+
 double ModelMemory::State::gradient_norm() {
   std::vector<kernels::RoleView> accumulators;
   for (const Tensor& t : tensors) accumulators.push_back(t.view[Role::kAccumulator]);
@@ -199,6 +262,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   check_policy(policy, tensors);
   check_optimizer(optimizer);
   check_momentum(policy, optimizer);
+  check_at_once(policy, optimizer, microbatches);
   check_groups(optimizer, tensors);
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
@@ -211,6 +275,8 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
     }
     State::Tensor t;
     t.exempt = is_exempt(state_->policy, info);
+    t.frozen = lpmm::is_frozen(state_->optimizer, info.name);
+    t.at_once = state_->policy.apply_at_once && !t.frozen && !info.is_shared;
     t.info = std::move(info);
     state_->tensors.push_back(std::move(t));
   }
@@ -239,7 +305,7 @@ const OptimizerConfig& ModelMemory::optimizer() const {
   return state_->optimizer;
 }
 bool ModelMemory::is_frozen(int tensor) const {
-  return state_->view(tensor, Role::kAccumulator).codes == nullptr;
+  return state_->tensors.at(static_cast<std::size_t>(tensor)).frozen;
 }
 int ModelMemory::microbatches() const {
   return state_->microbatches;
@@ -298,7 +364,7 @@ void ModelMemory::read(int tensor, std::int64_t first, std::span<float> out) con
   device.download(out.data(), room.get(), std::ssize(out) * 4);
 }
 
-void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
+void ModelMemory::begin_step(std::uint32_t step, bool want_stats, double learning_rate) {
   State& s = *state_;
   if (s.broken) {
     throw UsageError(
@@ -309,6 +375,11 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
     throw UsageError(fmt::format("step {} follows step {}: a step number keys the noise and may not repeat",
                                  step, s.step));
   }
+  if (s.policy.apply_at_once && !std::isfinite(learning_rate)) {
+    throw UsageError(fmt::format("step {} applies gradients at once and needs its learning rate", step));
+  }
+  s.learning_rate = learning_rate;
+  s.pending.clear();
   s.step = step;
   s.stepping = true;
   s.failed = false;
@@ -329,8 +400,10 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
     throw UsageError(fmt::format("tensor {}: microbatch {}, contribution {} of a step of {} microbatches",
                                  info(tensor).name, microbatch, contribution, s.microbatches));
   }
-  if (s.failed) return;
   State::Tensor& t = s.tensors[static_cast<std::size_t>(tensor)];
+  if (t.at_once) s.look_at_results();
+  if (s.failed) return;
+  if (t.at_once) return s.apply(tensor, first, gradient);
   const auto count = static_cast<std::int64_t>(gradient.size());
   const bool want_sum = s.optimizer.clip_norm > 0 && is_last && microbatch == s.microbatches - 1;
   kernels::FoldArgs args;
@@ -369,6 +442,7 @@ StepReport ModelMemory::commit(double learning_rate) {
     report.failed_tensor = s.failure;
     s.empty_accumulators();
     s.stepping = false;
+    s.finish_updates();  // those that were applied at once before
     return report;
   }
   if (s.optimizer.clip_norm > 0) {
@@ -376,33 +450,19 @@ StepReport ModelMemory::commit(double learning_rate) {
     report.clip_factor = std::min(1.0, s.optimizer.clip_norm / (report.gradient_norm + 1e-6));
   }
   std::vector<kernels::TensorUpdate> updates;
-  std::vector<State::Tensor*> updated;
   for (int i = 0; i < tensors(); ++i) {
-    State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
-    if (is_frozen(i)) continue;
-    const Rule rule = make_rule(s.optimizer, t.info, learning_rate, s.updates + 1, report.clip_factor,
-                                s.policy.error_feedback, s.last_learning_rate);
-    kernels::UpdateArgs args{t.view, s.noise(i, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
-    if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
-    updates.push_back({rule, args, &s.results.next()->finite});
-    updated.push_back(&t);
+    const State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
+    if (!t.frozen && !t.at_once) updates.push_back(s.update_of(i, learning_rate, report.clip_factor));
   }
   s.stepping = false;
   s.broken = true;  // until all is known to be well
-  ++s.updates;
   s.device.update(updates);
-  s.device.synchronize();
-  for (std::size_t i = 0; i < updates.size(); ++i) {
-    if (!*updates[i].storable) {
-      throw RunError(
-          fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
-                      "lower the learning rate, or clip gradients (optimizer.clip_norm)",
-                      updated[i]->info.name, s.step));
-    }
-    if (updated[i]->step_stats == nullptr) continue;
-    for (const Role r : kEveryRole) updated[i]->stats.role[r] += updated[i]->step_stats->role[r];
+  s.finish_updates();
+  for (State::Tensor& t : s.tensors) {
+    if (t.step_stats == nullptr) continue;
+    for (const Role r : kEveryRole) t.stats.role[r] += t.step_stats->role[r];
   }
-  s.broken = false;
+  ++s.updates;
   s.last_learning_rate = learning_rate;
   report.applied = true;
   return report;

@@ -4,6 +4,8 @@
 //   memory.begin_step(step);
 //   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
 //   memory.commit(learning_rate);   // no update, where a gradient was not finite
+//
+// Where the policy applies gradients at once, fold() updates and commit() only ends the step.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,8 @@ namespace lpmm {
 
 struct StepReport {
   // False: a gradient was NaN or Inf. Nothing persistent changed; but where gradients are accumulated in the
-  // momentum, that had some of them already and is emptied.
+  // momentum, that had some of them already and is emptied, and where they are applied at once, those that
+  // came before it were.
   bool applied = false;
   std::string failed_tensor;  // the first tensor whose gradient failed
   double gradient_norm = 0;   // global, of the accumulated gradient, before clipping (0 if not asked for)
@@ -68,8 +71,9 @@ class ModelMemory {
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
   void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host
 
-  // `step` >= 1 keys the noise and never repeats, failed steps included.
-  void begin_step(std::uint32_t step, bool want_stats = false);
+  // `step` >= 1 keys the noise and never repeats, failed steps included. The learning rate of the step must
+  // be known here where gradients are applied at once.
+  void begin_step(std::uint32_t step, bool want_stats = false, double learning_rate = kNoLearningRate);
   // One contribution to the gradient of a range of one tensor in one microbatch. The last contribution of the
   // last microbatch also yields the exact square sum of the range. After a failure nothing of it persists.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,

@@ -144,6 +144,15 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
           "the momentum; give a momentum",
           o.pattern));
     }
+    const bool has_accumulator = std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
+      return t.is_shared && matches_pattern(o.pattern, t.name);
+    });
+    if (policy.apply_at_once && o.specs[Role::kAccumulator] && !tensors.empty() && !has_accumulator) {
+      throw UsageError(
+          fmt::format("illegal policy: override \"{}\" gives an accumulator, but gradients are applied at "
+                      "once, and only tied tensors have one",
+                      o.pattern));
+    }
     if (matches_any(o.pattern, tensors)) continue;
     throw UsageError(fmt::format("illegal policy: override \"{}\" matches no tensor; the nearest is \"{}\"",
                                  o.pattern, nearest_tensor(o.pattern, tensors)));

@@ -18,6 +18,7 @@ struct OptimizerConfig;
 struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
+  bool is_shared = false;  // its gradient in a microbatch is the sum of several contributions
   std::int64_t elements() const;
   std::int64_t values(Role role) const;  // that the role has: for elements, rows or columns
   TensorTraits traits() const;
@@ -32,7 +33,7 @@ struct PolicyOverride {
 };
 
 // What a config gives in place of an accumulator's spec.
-inline constexpr std::string_view kInMomentum = "momentum";
+inline constexpr std::string_view kInMomentum = "momentum", kNoAccumulator = "none";
 
 struct Policy {
   std::string preset;
@@ -42,6 +43,9 @@ struct Policy {
   // Gradients are folded straight into the momentum of SGD and there is no accumulator. What the policy says
   // of accumulators is not read.
   bool accumulate_in_momentum = false;
+  // A gradient updates its tensor as soon as it is known, and only tensors that are shared have an
+  // accumulator: for one microbatch per step, without clipping.
+  bool apply_at_once = false;
 };
 
 // The preset that packs nothing, of a config that names none.

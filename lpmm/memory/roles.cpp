@@ -41,7 +41,8 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role) {
   if (role == Role::kParameter) return true;
   if (is_frozen(config, tensor.name)) return false;
-  return role == Role::kAccumulator ? !policy.accumulate_in_momentum : uses(config, tensor.traits(), role);
+  if (role != Role::kAccumulator) return uses(config, tensor.traits(), role);
+  return !policy.accumulate_in_momentum && (!policy.apply_at_once || tensor.is_shared);
 }
 
 bool can_accumulate(const OptimizerConfig& config) {
@@ -63,6 +64,25 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   if (const std::string_view why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
     throw UsageError(fmt::format(
         "memory.accumulator is \"momentum\", but {}; or give the accumulator a spec of its own", why));
+  }
+}
+
+void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches) {
+  if (!policy.apply_at_once) return;
+  const auto refuse = [](const std::string& why) {
+    throw UsageError(fmt::format(
+        "memory.accumulator is \"none\", but {}; or give the accumulator a spec, int8:block128:sr", why));
+  };
+  const RuleRow& row = rule_row(config.rule);
+  if (policy.accumulate_in_momentum) refuse("gradients are accumulated in the momentum");
+  if (microbatches > 1) {
+    refuse(fmt::format("{} microbatches are added up somewhere; set train.microbatches = 1", microbatches));
+  }
+  if (config.clip_norm > 0) {
+    refuse("clipping needs the norm of all gradients first; set optimizer.clip_norm = 0");
+  }
+  if (row.needs_whole_tensors(config.settings)) {
+    refuse(fmt::format("{} needs sums over whole tensors first; choose another optimizer.rule", row.name));
   }
 }
 

@@ -23,6 +23,8 @@ inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise strea
 bool can_accumulate(const OptimizerConfig& config);
 // Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
 void check_momentum(const Policy& policy, const OptimizerConfig& config);
+// The same where gradients are applied at once, in steps of so many microbatches.
+void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);
 // The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which
 // the update then multiplies by mu, 1/mu of that.
 double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches);

@@ -46,6 +46,11 @@ RuleRow row_of() {
   row.variance_grows = requires {
     R::kVarianceGrows;
   };
+  row.needs_whole_tensors = [](const GivenSettings& v) {
+    if constexpr (HasRows<R>) return true;
+    if constexpr (HasNorms<R>) return R::make(typed<R>(v), {}).needs_norms();
+    return false;
+  };
   row.uses = [](const GivenSettings& v, const TensorTraits& tensor, Role role) {
     return has_state<R>(role) && R::uses(typed<R>(v), tensor, role);
   };

@@ -107,6 +107,7 @@ struct RuleRow {
   std::string_view name, help;
   std::vector<SettingRow> settings;
   bool variance_grows = false;                                    // it is a sum over all steps
+  bool (*needs_whole_tensors)(const GivenSettings&);              // sums over them, before their update
   bool (*uses)(const GivenSettings&, const TensorTraits&, Role);  // whether it has this state of the tensor
   std::string_view (*problem)(const GivenSettings&);              // of values in range each; empty: none
   double (*momentum_kept)(const GivenSettings&);                  // share of it that stays per step

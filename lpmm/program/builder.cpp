@@ -28,7 +28,9 @@ int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape
 }
 
 TensorUse ProgramBuilder::use(int tensor) {
-  return {tensor, plan_->uses[tensor]++};
+  const int place = plan_->uses[tensor]++;
+  tensors_[static_cast<std::size_t>(tensor)].is_shared = place > 0;
+  return {tensor, place};
 }
 
 int ProgramBuilder::find_tensor(const std::string& name) const {

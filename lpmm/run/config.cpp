@@ -59,10 +59,8 @@ class ConfigReader {
   void spec(std::string_view key, std::optional<Spec>& out, std::string_view) {
     const auto text = table_.text(key);
     if (!text) return;
-    if (key == "accumulator" && *text == kInMomentum) {
-      table_.refuse(key,
-                    "gradients are accumulated in the momentum for all tensors, by memory.accumulator, or "
-                    "for none");
+    if (key == "accumulator" && (*text == kInMomentum || *text == kNoAccumulator)) {
+      table_.refuse(key, fmt::format("\"{}\" is for all tensors: say it as memory.accumulator", *text));
     }
     guard(key, [&] { out = parse_spec(*text); });
   }
@@ -73,13 +71,13 @@ class ConfigReader {
     // Error feedback is the preset's where the parameter and what carries its errors are.
     for (const Role r : kEveryElementRole) {
       const std::string_view key = to_string(r);
-      if (r == Role::kAccumulator && table_.holds(key, kInMomentum)) {
-        out.accumulate_in_momentum = true;
-        continue;
+      if (r == Role::kAccumulator && table_.has(key)) {
+        out.accumulate_in_momentum = table_.holds(key, kInMomentum);
+        out.apply_at_once = table_.holds(key, kNoAccumulator);
+        if (out.accumulate_in_momentum || out.apply_at_once) continue;
       }
       std::optional<Spec> given;
       spec(key, given, "");
-      if (given && r == Role::kAccumulator) out.accumulate_in_momentum = false;
       if (given) out.specs[r] = *given;
       if (given && (r == Role::kParameter || r == Role::kMomentum)) out.error_feedback = false;
     }
@@ -175,6 +173,7 @@ void check(const RunConfig& c, const TomlTable& file) {
     check_optimizer(c.optimizer);
     check_policy(c.policy, {});
     check_momentum(c.policy, c.optimizer);
+    check_at_once(c.policy, c.optimizer, c.train.microbatches);
   } catch (const UsageError& e) {
     file.refuse(e.what());
   }

@@ -97,10 +97,12 @@ class Writer {
   void policy(const Policy& policy, const OptimizerConfig&) {
     add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
     for (const Role role : kEveryElementRole) {
-      const bool in_momentum = role == Role::kAccumulator && policy.accumulate_in_momentum;
-      add(to_string(role),
-          toml_string(in_momentum ? std::string(kInMomentum) : to_string(policy.specs[role])),
-          role == Role::kAccumulator ? "a spec, or \"momentum\"" : "a spec, int8:block128:sr",
+      const bool is_accumulator = role == Role::kAccumulator;
+      std::string value = to_string(policy.specs[role]);
+      if (is_accumulator && policy.accumulate_in_momentum) value = kInMomentum;
+      if (is_accumulator && policy.apply_at_once) value = kNoAccumulator;
+      add(to_string(role), toml_string(value),
+          is_accumulator ? "a spec, \"momentum\" or \"none\"" : "a spec, int8:block128:sr",
           "spec of this role (default: the preset's)");
     }
     if (lists_all_) {

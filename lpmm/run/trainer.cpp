@@ -236,8 +236,10 @@ bool Run::step() {
     ++state_.skipped;
     ++state_.failed_in_row;
     write({{"type", "step"}, {"step", state_.step}, {"epoch", epoch()}, {"failed", failed}});
-    progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}{}", state_.step, failed,
-                               config_.policy.accumulate_in_momentum ? "; momentum starts afresh" : ""));
+    std::string rest;
+    if (config_.policy.accumulate_in_momentum) rest = "; momentum starts afresh";
+    if (config_.policy.apply_at_once) rest = "; tensors before it had their update already";
+    progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}{}", state_.step, failed, rest));
     return false;
   }
   state_.failed_in_row = 0;

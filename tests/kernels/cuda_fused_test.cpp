@@ -195,7 +195,7 @@ TEST(CudaFused, UpdatesOfEveryPresetAndRuleAreTheCpus) {
 template <class R, int kSet, bool kFeedback>
 std::uint32_t units_left(const R& rule, const Tensor& tensor) {
   using namespace cuda_emulated;
-  const auto job = cuda::make_update(rule, tensor.views(), {7, 0, 1, 0}, nullptr, device_table);
+  const auto job = cuda::make_update(rule, UpdateArgs{tensor.views(), {7, 0, 1, 0}}, nullptr, device_table);
   const auto units = static_cast<std::uint32_t>(cuda::units(job));
   const std::uint32_t first = 0;
   std::vector<std::uint32_t> left(1 + units);

@@ -168,11 +168,12 @@ class Runs : public testing::Test {
     write_text(scratch_ / "text.txt", words);
   }
   RunConfig config_of(const std::string& model, const std::string& optimizer, std::string_view preset,
-                      const std::string& device) const {
+                      const std::string& device, const std::vector<std::string>& more = {}) const {
     const bool reads_text = model.find("gpt") != std::string::npos;
     const std::string data = reads_text ? fmt::format(fmt::runtime(kText), scratch_ / "text.txt") : kImages;
-    return parse_config(model + data + optimizer, "run.toml",
-                        {std::string(preset), "", {"train.threads=2", "train.device=" + device}});
+    std::vector<std::string> settings = {"train.threads=2", "train.device=" + device};
+    settings.insert(settings.end(), more.begin(), more.end());
+    return parse_config(model + data + optimizer, "run.toml", {std::string(preset), "", settings});
   }
   Scratch scratch_;
 };
@@ -203,6 +204,25 @@ INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::ValuesIn(preset_names()), []
   std::erase(name, '-');
   return name;
 });
+
+// Weights that backward has not read yet would be the new ones already, if an op took them too early.
+TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
+  const std::string tied = "[[memory.override]]\npattern = \"wte.weight\"\naccumulator = \"int8\"\n";
+  const std::string again = std::string(kGpt) + "recompute = true\n";
+  for (const std::string& model : {std::string(kMlp), std::string(kResNet), std::string(kGpt), again}) {
+    const std::string optimizer = kAdamW + (model.find("gpt") != std::string::npos ? tied : "");
+    const auto losses = [&](Device& device, const std::string& accumulator) {
+      return losses_on(device, config_of(model, optimizer, "lpmm-min", "cpu",
+                                         {"train.microbatches=1", "optimizer.clip_norm=0",
+                                          "memory.accumulator=" + accumulator}));
+    };
+    CpuDevice cpu(2);
+    Checked emulated;
+    EXPECT_EQ(losses(cpu, "none"), losses(cpu, "fp32")) << model;
+    losses(emulated, "none");
+    EXPECT_GT(emulated.updates, 3 * 4);
+  }
+}
 
 // On the emulated device, and on a GPU where there is one.
 class RunsOn : public Runs, public testing::WithParamInterface<std::string> {

@@ -207,7 +207,9 @@ class UpdateLoop {
       }
     });
     each_written([&](auto of) { state.of(of).store(roles[of.kRole], at, elements); });
-    if constexpr (kHasGradient) empty(Of<Role::kAccumulator>(), roles[Role::kAccumulator], at, elements);
+    if constexpr (kHasGradient) {
+      if (!args.keeps_gradient) empty(Of<Role::kAccumulator>(), roles[Role::kAccumulator], at, elements);
+    }
     return true;
   }
   template <class O>

@@ -136,7 +136,7 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
     for (const Role r : kEveryRole) {
       if (roles[r].codes == nullptr || !is_per_element(r)) continue;
       if (r == Role::kAccumulator) {
-        empty_tile(views[r]);
+        if (!args.keeps_gradient) empty_tile(views[r]);
         continue;
       }
       Noise noise = args.noise;

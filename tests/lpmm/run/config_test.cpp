@@ -195,6 +195,16 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_NE(text.find("accumulator = \"momentum\""), std::string::npos);
   EXPECT_TRUE(parse_config(text, "again.toml", {}).policy.accumulate_in_momentum);
 
+  // "none" likewise, for one microbatch without clipping.
+  const std::string none = "[memory]\naccumulator = 'none'\n";
+  EXPECT_TRUE(parse(none + sgdm).policy.apply_at_once);
+  EXPECT_TRUE(parse_config(to_toml(parse(none + sgdm)), "again.toml", {}).policy.apply_at_once);
+  EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=int8"}}).policy.apply_at_once);
+  EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=momentum"}}).policy.apply_at_once);
+  expect_refusal("train.epochs = 1\n" + none + sgdm + "clip_norm = 1\n",
+                 {"memory.accumulator is \"none\"", "optimizer.clip_norm = 0"});
+  expect_refusal("train.epochs = 1\n" + none + "[optimizer]\nrule = 'lars'\n", {"lars needs sums"});
+
   // lpmm-nano does where it can, with specs of its own.
   const auto nano = [](const std::string& text) { return parse(text, {"lpmm-nano", "", {}}).policy; };
   EXPECT_TRUE(nano(sgdm).accumulate_in_momentum && nano(sgdm).error_feedback);

@@ -189,6 +189,11 @@ TEST(Trainer, ResumesErrorFeedbackWithTheSameBytes) {
                                     "memory.error_feedback=true"});
 }
 
+TEST(Trainer, ResumesGradientsAppliedAtOnceWithTheSameBytes) {
+  expect_same_bytes_after_any_stop(
+      {"memory.accumulator=none", "train.microbatches=1", "optimizer.clip_norm=0"});
+}
+
 TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0",
                                     "schedule.warmup_steps=9", "memory.accumulator=momentum",

@@ -1,0 +1,211 @@
+// Gradients that are applied at once: no accumulator, and the bytes of an fp32 accumulator.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/model_memory.h"
+#include "tests/lpmm/memory/drawn_values.h"
+
+namespace lpmm {
+namespace {
+
+constexpr int kTied = 1, kFrozen = 4;
+const std::vector<TensorInfo> kLayers = {{"a.weight", {70, 300}},
+                                         {"tied.weight", {40, 50}, true},
+                                         {"b.weight", {64, 128}},
+                                         {"b.bias", {70}},
+                                         {"frozen.weight", {16, 16}}};
+constexpr double kRate = 1e-3;
+
+OptimizerConfig adamw() {
+  OptimizerConfig o;
+  o.rule = "adamw";
+  o.weight_decay = 0.01;
+  ParameterGroup frozen;
+  frozen.pattern = "frozen.*";
+  frozen.frozen = true;
+  o.groups = {frozen};
+  return o;
+}
+Policy at_once(std::string_view preset) {
+  Policy policy = make_policy(preset);
+  policy.apply_at_once = true;
+  return policy;
+}
+// What the same gradients meet where each is stored whole; the tied one in the preset's bits.
+Policy in_fp32(std::string_view preset) {
+  Policy policy = make_policy(preset);
+  PolicyOverride tied;
+  tied.pattern = "tied.*";
+  tied.specs[Role::kAccumulator] = policy.specs[Role::kAccumulator];
+  policy.specs[Role::kAccumulator] = {};
+  policy.overrides = {tied};
+  return policy;
+}
+
+// Tensors last to first, as backward reaches them, in ranges of at most `range` elements.
+void run_step(ModelMemory& memory, std::uint32_t step, std::int64_t range) {
+  memory.begin_step(step, step == 3, kRate * step);
+  for (int i = memory.tensors() - 1; i >= 0; --i) {
+    const std::vector<float> gradient = gradient_of(memory, i, step, 0);
+    const std::vector<float> kept = gradient;
+    const std::int64_t n = std::ssize(gradient);
+    for (std::int64_t at = 0; at < n; at += range) {
+      const auto of_range = std::span(gradient).subspan(static_cast<std::size_t>(at),
+                                                        static_cast<std::size_t>(std::min(range, n - at)));
+      memory.fold(i, at, of_range, 0);
+    }
+    EXPECT_EQ(gradient, kept);
+  }
+  ASSERT_TRUE(memory.commit(kRate * step).applied);
+}
+
+std::vector<std::uint8_t> bytes_of(const ModelMemory& memory, int tensor) {
+  std::vector<std::uint8_t> bytes;
+  for (const Role role : kEveryRole) {
+    const kernels::RoleView v = memory.view(tensor, role);
+    if (!is_saved(role) || v.codes == nullptr) continue;
+    bytes.insert(bytes.end(), v.codes, v.codes + code_bytes(v.codec.format, v.elements));
+    const auto* steps = reinterpret_cast<const std::uint8_t*>(v.steps);
+    bytes.insert(bytes.end(), steps, steps + step_bytes(v.codec, v.elements));
+  }
+  return bytes;
+}
+using Bytes = std::vector<std::vector<std::uint8_t>>;
+Bytes bytes_of(const ModelMemory& memory) {
+  Bytes all;
+  for (int i = 0; i < memory.tensors(); ++i) all.push_back(bytes_of(memory, i));
+  return all;
+}
+// What is stored after some steps.
+Bytes bytes_after_steps(Device& device, const Policy& policy, std::int64_t range) {
+  ModelMemory memory(kLayers, policy, adamw(), 5, 1, device);
+  initialize(memory);
+  for (std::uint32_t step = 1; step <= 5; ++step) run_step(memory, step, range);
+  EXPECT_EQ(memory.updates(), 5);
+  EXPECT_EQ(memory.take_stats()[0].role[Role::kParameter].elements, 70 * 300);
+  return bytes_of(memory);
+}
+
+TEST(AtOnce, HasTheBytesOfAnFp32Accumulator) {
+  CpuDevice one(1), three(3);
+  kernels::EmulatedCuda emulated(2, false);
+  for (const std::string_view preset : preset_names()) {
+    SCOPED_TRACE(preset);
+    const Bytes usual = bytes_after_steps(one, in_fp32(preset), 1 << 20);
+    EXPECT_TRUE(bytes_after_steps(one, at_once(preset), 1 << 20) == usual);
+    EXPECT_TRUE(bytes_after_steps(three, at_once(preset), kernels::kTile) == usual);
+    EXPECT_TRUE(bytes_after_steps(emulated, at_once(preset), kernels::kTile) == usual);
+  }
+}
+
+TEST(AtOnce, OnlyTiedTensorsHaveAnAccumulator) {
+  CpuDevice device(1);
+  const Policy policy = at_once("lpmm-min");
+  const ModelMemory memory(kLayers, policy, adamw(), 5, 1, device);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    EXPECT_EQ(memory.view(i, Role::kAccumulator).codes != nullptr, i == kTied) << i;
+    EXPECT_EQ(memory.is_frozen(i), i == kFrozen) << i;
+  }
+  const Ledger ledger = memory_ledger(kLayers, policy, adamw());
+  EXPECT_EQ(ledger.role_bytes(Role::kAccumulator), code_bytes({Map::kSoftsign, 4}, 2000) + 2 * 16);
+  EXPECT_EQ(ledger.model_memory(), memory.ledger().model_memory());
+}
+
+// Ranges before the NaN have their update, those after it and the tied tensor do not.
+void expect_stop_at(float bad) {
+  CpuDevice device(2);
+  ModelMemory memory(kLayers, at_once("lpmm-min"), adamw(), 5, 1, device);
+  initialize(memory);
+  run_step(memory, 1, 1 << 20);
+  const Bytes before = bytes_of(memory);
+  memory.begin_step(2, false, kRate);
+  std::vector<float> gradient = gradient_of(memory, 0, 2, 0);
+  memory.fold(2, 0, gradient_of(memory, 2, 2, 0), 0);
+  memory.fold(kTied, 0, gradient_of(memory, kTied, 2, 0), 0);
+  gradient[5000] = bad;
+  memory.fold(0, 0, std::span(gradient).first(kernels::kTile), 0);
+  const Bytes half = bytes_of(memory);
+  memory.fold(0, kernels::kTile, std::span(gradient).subspan(kernels::kTile), 0);
+  memory.fold(3, 0, gradient_of(memory, 3, 2, 0), 0);
+  const StepReport report = memory.commit(kRate);
+  EXPECT_FALSE(report.applied);
+  EXPECT_EQ(report.failed_tensor, "a.weight");
+  EXPECT_EQ(memory.updates(), 1);
+  EXPECT_TRUE(bytes_of(memory) == half);
+  EXPECT_FALSE(half[0] == before[0]);
+  EXPECT_FALSE(half[2] == before[2]);
+  EXPECT_TRUE(half[1] == before[1] && half[3] == before[3]);
+  run_step(memory, 3, 1 << 20);
+}
+TEST(AtOnce, ANanStopsTheStepWhereItComes) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity(), 0x1p126F}) {
+    expect_stop_at(bad);
+  }
+}
+
+TEST(AtOnce, ALossThatIsNotFiniteStopsAllOfIt) {
+  CpuDevice device(1);
+  ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
+  initialize(memory);
+  const Bytes before = bytes_of(memory);
+  memory.begin_step(1, false, kRate);
+  memory.next_loss()->sum = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, 1, 0), 0);
+  EXPECT_EQ(memory.commit(kRate).failed_tensor, "the loss");
+  EXPECT_TRUE(bytes_of(memory) == before);
+}
+
+TEST(AtOnce, WhatCannotBeStoredEndsTheRun) {
+  CpuDevice device(1);
+  ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
+  initialize(memory);
+  memory.begin_step(1, false, kRate);
+  memory.fold(2, 0, std::vector<float>(64 * 128, 1e30F), 0);
+  EXPECT_THROW(memory.commit(kRate), RunError);
+  EXPECT_THROW(memory.begin_step(2, false, kRate), UsageError);
+}
+
+void expect_refusal(const std::function<void()>& body, const std::string& why) {
+  try {
+    body();
+    ADD_FAILURE() << "nothing was refused: " << why;
+  } catch (const UsageError& e) {
+    EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+  }
+}
+
+TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
+  CpuDevice device(1);
+  const auto make = [&](const Policy& policy, const OptimizerConfig& o, int microbatches) {
+    ModelMemory(kLayers, policy, o, 5, microbatches, device);
+  };
+  OptimizerConfig clipped = adamw(), lamb = adamw();
+  clipped.clip_norm = 1;
+  lamb.rule = "lamb";
+  Policy both = at_once("lpmm"), other = at_once("lpmm");
+  both.accumulate_in_momentum = true;
+  PolicyOverride accumulator;
+  accumulator.pattern = "a.*";
+  accumulator.specs[Role::kAccumulator] = parse_spec("int8");
+  other.overrides = {accumulator};
+  expect_refusal([&] { make(at_once("lpmm"), adamw(), 2); }, "train.microbatches = 1");
+  expect_refusal([&] { make(at_once("lpmm"), clipped, 1); }, "optimizer.clip_norm = 0");
+  expect_refusal([&] { make(at_once("lpmm"), lamb, 1); }, "lamb needs sums");
+  expect_refusal([&] { make(both, OptimizerConfig(), 1); }, "momentum");
+  expect_refusal([&] { make(other, adamw(), 1); }, "only tied tensors");
+  ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
+  expect_refusal([&] { memory.begin_step(1); }, "learning rate");
+  memory.begin_step(1, false, kRate);
+  const std::vector<float> values(1000);
+  expect_refusal([&] { memory.fold(0, 128, values, 0); }, "multiples of 256");
+}
+
+}  // namespace
+}  // namespace lpmm
