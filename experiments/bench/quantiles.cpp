@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 
 #include "experiments/bench/ceilings.h"
@@ -23,11 +24,21 @@ std::vector<double> shares_of_levels() {
   return shares;
 }
 
+// By the clock, and of all threads together.
+struct Seconds {
+  double wall = std::numeric_limits<double>::infinity(), processors = wall;
+  void take_better(const Seconds& other) {
+    wall = std::min(wall, other.wall);
+    processors = std::min(processors, other.processors);
+  }
+};
 template <class Body>
-double seconds(const Body& body) {
+Seconds seconds(const Body& body) {
   const auto start = std::chrono::steady_clock::now();
+  const std::clock_t processors = std::clock();
   body();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto used = static_cast<double>(std::clock() - processors) / CLOCKS_PER_SEC;
+  return {std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), used};
 }
 
 // How far the ranks of `value` are from the wanted one. A value between two numbers has the ranks between.
@@ -67,17 +78,18 @@ class QuantileBench {
  private:
   float* values() const { return reinterpret_cast<float*>(values_.get()); }
   float* sorted() const { return reinterpret_cast<float*>(sorted_.get()); }
-  void add_row(std::string_view method, std::int64_t count, double best, double rank_error) {
-    rows_.push_back({method, count, 1e9 * best / static_cast<double>(count), 0, rank_error});
+  void add_row(std::string_view method, std::int64_t count, const Seconds& best, double rank_error) {
+    const double nano = 1e9 / static_cast<double>(count);
+    rows_.push_back({method, count, nano * best.wall, nano * best.processors, 0, rank_error});
   }
 
   // What is sorted stays, for the rank errors of the others.
   template <class Sort>
   double measure_sort(std::string_view method, std::int64_t count, int repetitions, const Sort& sort) {
-    double best = std::numeric_limits<double>::infinity();
+    Seconds best;
     for (int i = 0; i < repetitions; ++i) {
       std::copy_n(values(), count, sorted());
-      best = std::min(best, seconds([&] { sort(sorted()); }));
+      best.take_better(seconds([&] { sort(sorted()); }));
     }
     add_row(method, count, best, 0);
     return rows_.back().nanoseconds_per_value;
@@ -86,10 +98,10 @@ class QuantileBench {
                          QuantileMethod method) {
     const std::vector<double> shares = shares_of_levels();
     Quantiles found;
-    double best = std::numeric_limits<double>::infinity();
+    Seconds best;
     device_.synchronize();
     for (int i = 0; i < kRepetitions; ++i) {
-      best = std::min(best, seconds([&] { found = quantiles(device_, there, count, shares, method); }));
+      best.take_better(seconds([&] { found = quantiles(device_, there, count, shares, method); }));
     }
     double error = 0;
     for (std::size_t k = 0; k < shares.size(); ++k) {

@@ -17,25 +17,48 @@ constexpr std::int64_t kCounted = 1 << 16;                     // values a threa
 constexpr std::int64_t kCountedApart = std::int64_t{1} << 31;  // that 32-bit counts surely hold
 constexpr int kTilesAtOnce = 16;                               // of a thread: a subtree of the panel's
 
+// Upper bits as they lie in memory: which of them is which key's is found once for all values.
+std::size_t upper_bits(float x) {
+  const std::uint32_t bits = float_bits(x);
+  return (bits & 0x7FFFFFFFU) > 0x7F800000U ? 0x7FFFU : bits >> 16;  // NaN are one
+}
+std::size_t key_of_upper_bits(std::size_t bits) {
+  return order_key(bits_float(static_cast<std::uint32_t>(bits) << 16)) >> 16;
+}
+
+// As bin_of(), without branches that data decide; what is not counted has the bin after all others.
+std::size_t bin_or_end(const KeyTree& tree, std::size_t end, float x) {
+  const std::uint32_t bits = float_bits(x), sign = bits >> 31;
+  if ((bits & 0x7FFFFFFFU) > 0x7F800000U) return end;
+  const std::uint32_t key = bits ^ (0x80000000U | (0U - sign));
+  std::size_t node = tree.first[key >> 16];
+  std::size_t bin = node * KeyTree::kDigits + (key >> 8 & 0xFFU);
+  if (tree.level == 1) return node == KeyTree::kNoNode ? end : bin;
+  bin = node == KeyTree::kNoNode ? 0 : bin;
+  const std::size_t next = tree.second[bin];
+  node = node == KeyTree::kNoNode ? node : next;
+  return node == KeyTree::kNoNode ? end : node * KeyTree::kDigits + (key & 0xFFU);
+}
+
 // Each thread has counts of its own, which fit into its cache; whole numbers add up to the same in any order.
 void count_apart(Pool& pool, std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) {
   std::vector<std::vector<std::uint32_t>> of_threads(static_cast<std::size_t>(pool.threads()));
   const auto bins = static_cast<std::size_t>(bins_of(tree));
   pool.for_each((count + kCounted - 1) / kCounted, [&](std::int64_t item, int thread) {
-    std::vector<std::uint32_t>& mine = of_threads[static_cast<std::size_t>(thread)];
-    mine.resize(bins);
+    std::vector<std::uint32_t>& of_thread = of_threads[static_cast<std::size_t>(thread)];
+    of_thread.resize(bins + 1);
+    std::uint32_t* const mine = of_thread.data();
     const std::int64_t first = item * kCounted, end = std::min(count, first + kCounted);
     if (tree.level == 0) {
-      for (std::int64_t i = first; i < end; ++i) ++mine[order_key(x[i]) >> 16];
+      for (std::int64_t i = first; i < end; ++i) ++mine[upper_bits(x[i])];
       return;
     }
-    for (std::int64_t i = first; i < end; ++i) {
-      const std::int64_t bin = bin_of(tree, order_key(x[i]));
-      if (bin >= 0) ++mine[static_cast<std::size_t>(bin)];
-    }
+    for (std::int64_t i = first; i < end; ++i) ++mine[bin_or_end(tree, bins, x[i])];
   });
   for (const std::vector<std::uint32_t>& theirs : of_threads) {
-    for (std::size_t bin = 0; bin < theirs.size(); ++bin) counts[bin] += theirs[bin];
+    for (std::size_t bin = 0; bin < std::min(bins, theirs.size()); ++bin) {
+      counts[tree.level == 0 ? key_of_upper_bits(bin) : bin] += theirs[bin];
+    }
   }
 }
 

@@ -103,6 +103,11 @@ const Kind kKinds[] = {
      [](std::mt19937& r, std::int64_t i) {
        return i % 5000 > 4500 ? (i % 2 == 0 ? kInfinity : -kInfinity) : normal(r);
      }},
+    {"NaN beside infinities",
+     [](std::mt19937& r, std::int64_t) {
+       const auto kind = static_cast<std::uint32_t>(r() % 8);  // bits differ in the last only
+       return kind < 4 ? normal(r) : bits_float(0x7F800000U + (kind & 1U) + (kind << 30 & 0x80000000U));
+     }},
     {"some are NaN",
      [](std::mt19937& r, std::int64_t) {
        return r() % 3 != 0 ? normal(r) : bits_float(0x7F800001U + static_cast<std::uint32_t>(r() % 2 << 31));
