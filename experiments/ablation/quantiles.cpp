@@ -31,7 +31,7 @@ struct Book {
 Levels of_format(const char* name) {
   return levels_of(parse_spec(name).format);
 }
-MakeLevels format(const char* name) {
+MakeLevels map_of(const char* name) {
   return [name](Device&, const PanelSource&) { return of_format(name); };
 }
 MakeLevels raw(double offset) {
@@ -71,11 +71,11 @@ std::vector<ErrorCell> error_cells() {
                                    {"bnb map", bitsandbytes_levels},
                                    {"bnb map", bitsandbytes_levels, 2048},
                                    {"quantile8", quantile(true), 2048},
-                                   {"de8", format("de8")},
-                                   {"de8", format("de8"), 2048},
-                                   {"de8", format("de8"), 256},
-                                   {"int8", format("int8"), 2048},
-                                   {"soft8", format("soft8"), 2048}};
+                                   {"de8", map_of("de8")},
+                                   {"de8", map_of("de8"), 2048},
+                                   {"de8", map_of("de8"), 256},
+                                   {"int8", map_of("int8"), 2048},
+                                   {"soft8", map_of("soft8"), 2048}};
   std::vector<ErrorCell> cells;
   for (const Book& book : books) cells.push_back({.book = book});
   return cells;
@@ -132,12 +132,12 @@ std::vector<UpdateCell> update_cells() {
     return levels;
   };
   const std::vector<Book> books = {{"linear with 0", linear, 2048},
-                                   {"ude8", format("ude8"), 2048},
+                                   {"ude8", map_of("ude8"), 2048},
                                    {"bnb map, with 0", bitsandbytes_levels, 2048},
                                    {"uquantile8", quantile(false), 2048},
-                                   {"lin08", format("lin08"), 2048},
-                                   {"sqrt08", format("sqrt08"), 2048},
-                                   {"de08", format("de08"), 2048}};
+                                   {"lin08", map_of("lin08"), 2048},
+                                   {"sqrt08", map_of("sqrt08"), 2048},
+                                   {"de08", map_of("de08"), 2048}};
   std::vector<UpdateCell> cells;
   for (const Book& book : books) cells.push_back({.book = book});
   return cells;
@@ -164,7 +164,7 @@ void measure_updates(UpdateCell& cell, const AdamStates& states, Device& device)
 std::string block_of(const Book& book) {
   return !book.is_relative ? "none" : book.block == kWhole ? "tensor" : fmt::format("{}", book.block);
 }
-Chart chart_of(const std::vector<ErrorCell>& cells) {
+Chart errors_by_magnitude(const std::vector<ErrorCell>& cells) {
   Chart chart = {"errors of N(0, 1), 8 bits", "|x|", "mean error", "set logscale y", {}};
   for (const ErrorCell& cell : cells) {
     const bool is_first = &cell == cells.data();  // of those without blocks, the best
@@ -205,7 +205,7 @@ void run_quantiles(const AblationOptions& options) {
     csv += csv_line("variance", c.book.name, block_of(c.book), "", "", "", number(c.zeros),
                     number(c.off_by_one), number(c.mean_change));
   }
-  write_part(options, "quantiles", csv, {chart_of(errors)});
+  write_part(options, "quantiles", csv, {errors_by_magnitude(errors)});
 }
 
 }  // namespace lpmm

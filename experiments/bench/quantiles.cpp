@@ -16,7 +16,7 @@
 namespace lpmm {
 namespace {
 
-constexpr int kRepetitions = 3;
+constexpr int kTries = 3;
 
 std::vector<double> shares_of_levels() {
   std::vector<double> shares;
@@ -33,7 +33,7 @@ struct Seconds {
   }
 };
 template <class Body>
-Seconds seconds(const Body& body) {
+Seconds time_of(const Body& body) {
   const auto start = std::chrono::steady_clock::now();
   const std::clock_t processors = std::clock();
   body();
@@ -65,7 +65,7 @@ class QuantileBench {
     rows_.clear();
     const double sort = measure_sort("std::sort", count, 1, [&](float* x) { std::sort(x, x + count); });
     const hwy::Sorter sorter;
-    measure_sort("vqsort", count, kRepetitions,
+    measure_sort("vqsort", count, kTries,
                  [&](float* x) { sorter(x, static_cast<std::size_t>(count), hwy::SortAscending()); });
     const float* there = on_device(device_, values(), count, room_.get());
     measure_quantiles("tiles", count, there, QuantileMethod::kTiles);
@@ -89,7 +89,7 @@ class QuantileBench {
     Seconds best;
     for (int i = 0; i < repetitions; ++i) {
       std::copy_n(values(), count, sorted());
-      best.take_better(seconds([&] { sort(sorted()); }));
+      best.take_better(time_of([&] { sort(sorted()); }));
     }
     add_row(method, count, best, 0);
     return rows_.back().nanoseconds_per_value;
@@ -100,8 +100,8 @@ class QuantileBench {
     Quantiles found;
     Seconds best;
     device_.synchronize();
-    for (int i = 0; i < kRepetitions; ++i) {
-      best.take_better(seconds([&] { found = quantiles(device_, there, count, shares, method); }));
+    for (int i = 0; i < kTries; ++i) {
+      best.take_better(time_of([&] { found = quantiles(device_, there, count, shares, method); }));
     }
     double error = 0;
     for (std::size_t k = 0; k < shares.size(); ++k) {

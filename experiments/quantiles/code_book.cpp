@@ -15,7 +15,7 @@
 namespace lpmm {
 namespace {
 
-constexpr std::string_view kSigned = "quantile", kUnsigned = "uquantile";
+constexpr std::string_view kSignedName = "quantile", kUnsignedName = "uquantile";
 constexpr int kFewestBits = 2, kMostBitsOfBook = 8;
 
 Levels exact(Device& device, const PanelSource& values, std::span<const double> shares) {
@@ -99,7 +99,7 @@ std::vector<std::uint16_t> relative_to_steps(std::span<const float> x, std::int6
 }
 
 bool names_code_book(std::string_view text) {
-  return text.starts_with(kSigned) || text.starts_with(kUnsigned);
+  return text.starts_with(kSignedName) || text.starts_with(kUnsignedName);
 }
 
 CodeBookSpec parse_code_book(std::string_view text) {
@@ -107,7 +107,7 @@ CodeBookSpec parse_code_book(std::string_view text) {
     throw UsageError(fmt::format(
         "\"{}\": there is no \"{}\"; a code book is {}N or {}N with N = {} to {}, then :blockN with "
         "N = {} to {}, a power of 2, and :rn, the one rounding it has",
-        text, part, kSigned, kUnsigned, kFewestBits, kMostBitsOfBook, kSmallestBlock, kLargestBlock));
+        text, part, kSignedName, kUnsignedName, kFewestBits, kMostBitsOfBook, kSmallestBlock, kLargestBlock));
   };
   CodeBookSpec spec;
   for (std::size_t at = 0, end = 0; end != text.npos; at = end + 1) {
@@ -115,8 +115,8 @@ CodeBookSpec parse_code_book(std::string_view text) {
     const std::string_view part = text.substr(at, end - at);
     const bool is_first = at == 0;
     if (!is_first && part == "rn") continue;
-    if (is_first) spec.is_signed = part.starts_with(kSigned);
-    const std::string_view name = !is_first ? "block" : spec.is_signed ? kSigned : kUnsigned;
+    if (is_first) spec.is_signed = part.starts_with(kSignedName);
+    const std::string_view name = !is_first ? "block" : spec.is_signed ? kSignedName : kUnsignedName;
     if (!part.starts_with(name)) fail(part);
     int number = 0;
     const auto read = std::from_chars(part.data() + name.size(), part.data() + part.size(), number);
@@ -131,7 +131,7 @@ CodeBookSpec parse_code_book(std::string_view text) {
 }
 
 std::string to_string(const CodeBookSpec& spec) {
-  return fmt::format("{}{}:block{}:rn", spec.is_signed ? kSigned : kUnsigned, spec.bits, spec.block);
+  return fmt::format("{}{}:block{}:rn", spec.is_signed ? kSignedName : kUnsignedName, spec.bits, spec.block);
 }
 
 double bits_per_element(const CodeBookSpec& spec, std::int64_t elements) {
