@@ -113,6 +113,9 @@ class CpuDevice : public Device {
   void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
                         float scale, const float* log_sums, const std::int32_t* labels, float* logits,
                         void* gradient) override;
+  void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) override;
+  void sum_tile_quantiles(std::int64_t count, const float* x, int shares, const double* share,
+                          double* sums) override;
 
  private:
   void release(std::byte* memory, std::int64_t bytes) noexcept override;

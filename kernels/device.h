@@ -1,5 +1,5 @@
 // Where work runs and the memory it works on lives. Every kernel is a member of a device: declared in the
-// three headers below, implemented in the device's folder.
+// four headers below, implemented in the device's folder.
 //
 // Work is queued and done in order. What a call writes, later calls may read. All pointers that a kernel
 // takes are of the device's memory; the host reads and writes what is shared, once it has synchronized, and
@@ -17,6 +17,7 @@
 #include "kernels/compute.h"
 #include "kernels/packed.h"
 #include "kernels/pool.h"
+#include "kernels/quantiles.h"
 #include "kernels/sequence.h"
 
 namespace lpmm {
@@ -39,7 +40,8 @@ struct PanelSizes {
 
 class Device : public kernels::PackedKernels,
                public kernels::ComputeKernels,
-               public kernels::SequenceKernels {
+               public kernels::SequenceKernels,
+               public kernels::QuantileKernels {
  public:
   virtual ~Device() = default;
   Device(const Device&) = delete;

@@ -4,6 +4,7 @@
 //   logistic   noise floors and lost updates of logistic regression: theory/logistic.h
 //   steps      the constants of sticky steps, and the block: theory/step_study.h
 //   variance   Adam's steps with a packed variance: theory/variance_study.h
+//   quantiles  errors of code books made from quantiles, and Adam's updates with them: experiments/quantiles/
 #pragma once
 
 #include <string>

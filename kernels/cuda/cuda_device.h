@@ -94,6 +94,9 @@ class CudaDevice : public Device {
   void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
                         float scale, const float* log_sums, const std::int32_t* labels, float* logits,
                         void* gradient) override;
+  void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) override;
+  void sum_tile_quantiles(std::int64_t count, const float* x, int shares, const double* share,
+                          double* sums) override;
 
  protected:
   CpuDevice host_;

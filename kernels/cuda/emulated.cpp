@@ -16,6 +16,7 @@
 #include "kernels/cuda/compute/layer_norm.cu"
 #include "kernels/cuda/compute/losses.cu"
 #include "kernels/cuda/compute/pooling.cu"
+#include "kernels/cuda/compute/quantiles.cu"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fused.cu"
 #include "kernels/cuda/fused_fold.cu"

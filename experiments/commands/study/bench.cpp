@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "experiments/bench/ceilings.h"
+#include "experiments/bench/quantiles.h"
 #include "experiments/bench/train.h"
 #include "experiments/bench/update.h"
 #include "experiments/commands/arguments.h"
 #include "kernels/cpu.h"
+#include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
@@ -240,6 +242,66 @@ Example:
   on_selected(*command, action, o, run_codec);
 }
 
+struct QuantileArguments {
+  std::int64_t smallest = std::int64_t{1} << 20, largest = std::int64_t{1} << 26;
+  DeviceArguments device;
+  bool json = false;
+};
+
+int run_quantile_speed(const QuantileArguments& o) {
+  if (o.smallest > o.largest) throw UsageError("bench quantiles: --from is more than --to");
+  Progress progress(o.json);
+  const auto device = make_device(o.device.name, o.device.threads);
+  const std::vector<QuantileBenchRow> rows =
+      bench_quantiles(o.smallest, o.largest, *device, progress.share_of("measuring quantiles"));
+  if (o.json) {
+    ordered_json all = ordered_json::array();
+    for (const QuantileBenchRow& row : rows) {
+      all.push_back({{"method", row.method},
+                     {"values", row.values},
+                     {"nanoseconds_per_value", row.nanoseconds_per_value},
+                     {"processor_nanoseconds_per_value", row.processor_nanoseconds_per_value},
+                     {"speed_against_sort", row.speed_against_sort},
+                     {"rank_error", row.rank_error}});
+    }
+    print_answer({{"device", device->name()}, {"threads", device->host_threads()}, {"rows", all}}, true);
+    return kDone;
+  }
+  fmt::print("256 quantiles on {}, {} threads; sorts on one thread of the host\n", device->name(),
+             device->host_threads());
+  fmt::print("{:<18} {:>12} {:>10} {:>10} {:>12} {:>12}\n", "method", "values", "ns/value", "processor",
+             "times sort", "rank error");
+  for (const QuantileBenchRow& row : rows) {
+    fmt::print("{:<18} {:>12} {:>10.3f} {:>10.3f} {:>12.2f} {:>12.2e}\n", row.method, row.values,
+               row.nanoseconds_per_value, row.processor_nanoseconds_per_value, row.speed_against_sort,
+               row.rank_error);
+  }
+  return kDone;
+}
+
+void add_quantiles(CLI::App& bench, Action& action) {
+  auto o = std::make_shared<QuantileArguments>();
+  CLI::App* command =
+      bench.add_subcommand("quantiles", "Quantiles by sorting, by sorted tiles and by counting");
+  const auto add_count = [&](const char* name, std::int64_t& count, const char* help) {
+    command->add_option(name, count, help)
+        ->check(CLI::Range(std::int64_t{1} << 10, std::int64_t{1} << 32).description(""))
+        ->capture_default_str();
+  };
+  add_count("--from", o->smallest, "normal values to begin with; then four times as many, and again");
+  add_count("--to", o->largest, "values to end with");
+  add_device_arguments(*command, o->device);
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(
+      R"(processor: ns a value of all threads together, for machines that are busy otherwise. times sort: against
+std::sort of the same values, by the clock. rank error: the largest distance of the 256 quantiles, from 1/512
+to 511/512, from the ranks they should have, as a share of all ranks. tiles: the estimate by sorted tiles of
+4,096; histogram: counts of bf16 keys, and two more passes for exact ones.
+Example:
+  lpmm bench quantiles --threads 1)");
+  on_selected(*command, action, o, run_quantile_speed);
+}
+
 // The child of the other benchmarks: prints GB/s as one number.
 struct CopyArguments {
   int threads = 0;
@@ -260,14 +322,17 @@ void add_copy(CLI::App& bench, Action& action) {
 }  // namespace
 
 void add_bench_command(CLI::App& program, Action& action) {
-  CLI::App* bench = program.add_subcommand("bench", "Measure the update step, the codecs and training");
+  CLI::App* bench =
+      program.add_subcommand("bench", "Measure the update step, the codecs, quantiles and training");
   bench->require_subcommand(1);
   bench->footer(R"(Examples:
   lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json
   lpmm bench codec
+  lpmm bench quantiles --threads 1
   lpmm bench train resnet20_cifar10 --preset lpmm)");
   add_update(*bench, action);
   add_codec(*bench, action);
+  add_quantiles(*bench, action);
   add_copy(*bench, action);
   add_train(*bench, action);
 }

@@ -15,7 +15,7 @@ std::int64_t lines(const std::string& text) {
 TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   const Outcome run = run_lpmm({"ablate", "--quick", "--out", path("out")});
   ASSERT_EQ(run.code, 0) << run.err;
-  for (const char* part : {"quadratic", "momentum", "logistic", "steps", "variance"}) {
+  for (const char* part : {"quadratic", "momentum", "logistic", "steps", "variance", "quantiles"}) {
     for (const char* extension : {".csv", ".gp", ".png"}) {
       EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
     }
@@ -25,6 +25,7 @@ TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
   EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 8);
+  EXPECT_EQ(lines(read_file(path("out/quantiles.csv"))), 19);
 }
 
 TEST_F(AblationTest, UnknownPartsAreRefused) {

@@ -1,0 +1,28 @@
+// Time and rank error of the ways to find quantiles, for `lpmm bench quantiles`.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kernels/device.h"
+#include "lpmm/base/progress.h"
+
+namespace lpmm {
+
+struct QuantileBenchRow {
+  std::string_view method;
+  std::int64_t values = 0;
+  double nanoseconds_per_value = 0;            // best of the repetitions
+  double processor_nanoseconds_per_value = 0;  // of all threads, where other programs keep the clock running
+  double speed_against_sort = 0;               // of std::sort of these values, on one thread of the host
+  // The largest distance, as a share of all ranks, from where a quantile is wanted to the ranks of its value.
+  double rank_error = 0;
+};
+// 256 shares from 1/512 to 511/512 of normal values, of `smallest` to `largest` of them by factors of 4.
+// Sorts are made on one thread of the host; the rest on the device, values lying there. Throws RunError where
+// there is no memory.
+std::vector<QuantileBenchRow> bench_quantiles(std::int64_t smallest, std::int64_t largest, Device& device,
+                                              const ProgressCall& progress = {});
+
+}  // namespace lpmm
