@@ -11,8 +11,9 @@ namespace {
 // Why gradients cannot be folded into the momentum; empty where they can.
 std::string_view no_accumulation(const OptimizerConfig& config) {
   const std::string_view why = rule_row(config.rule).no_accumulation(config.settings);
-  if (!why.empty() || config.clip_norm == 0) return why;
-  return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0";
+  if (!why.empty() || !clips(config)) return why;
+  return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0 and "
+         "optimizer.percentile_clip = 0";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
@@ -192,6 +193,10 @@ TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.rule=sgd", "optimizer.momentum=0.9", "optimizer.clip_norm=0",
                                     "schedule.warmup_steps=9", "memory.accumulator=momentum",
                                     "memory.error_feedback=true"});
+}
+
+TEST(Trainer, ResumesPercentileClippingWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({"optimizer.percentile_clip=30"});
 }
 
 TEST(Trainer, ResumesFromNothing) {
