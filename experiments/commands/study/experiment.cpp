@@ -87,6 +87,7 @@ void add_experiment_command(CLI::App& program, Action& action) {
   add_grid(*command, action, "convergence", "Loss and accuracy of every preset over the run");
   add_memory(*command, action);
   add_grid(*command, action, "frontier", "Quality against bits per parameter over a search of policies");
+  add_grid(*command, action, "optimizers", "Every rule under every preset, each at its best learning rate");
 }
 
 }  // namespace lpmm

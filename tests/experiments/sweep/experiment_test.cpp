@@ -73,7 +73,7 @@ TEST_F(ExperimentTest, MemoryPlansMeasuresAndFills) {
 // The shipped files, in miniature: what they draw and expect must be there.
 TEST_F(ExperimentTest, ShippedGridsRun) {
   if (kSanitized) GTEST_SKIP() << "slow under sanitizers; AGridBecomesATable runs there";
-  for (const std::string name : {"underflow", "microbatch", "convergence", "frontier"}) {
+  for (const std::string name : {"underflow", "microbatch", "convergence", "frontier", "optimizers"}) {
     SCOPED_TRACE(name);
     const std::string out = path(name);
     const Outcome run =
