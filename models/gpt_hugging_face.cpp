@@ -208,6 +208,12 @@ void load_gpt2(const std::string& path, ModelMemory& memory) {
 void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Device& device) {
   const ModelConfig model = complete(config);
+  if (model.flag("stable_embedding")) {
+    throw UsageError(
+        fmt::format("{}: has a norm behind its embedding (model.stable_embedding), for which Hugging Face's "
+                    "GPT-2 has no place; export without --hf",
+                    weights.path()));
+  }
   make_folder(folder);
   std::vector<SafetensorsSource> sources;
   const std::vector<TensorInfo> tensors = weights.infos();

@@ -30,7 +30,8 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
   command.add_option("CONFIG", arguments.path, "TOML file of the run, or a name: resnet8_drawn")->required();
   command.add_option(
       "--preset", arguments.options.preset,
-      fmt::format("memory policy in place of the file's specs and error feedback: {}", join(preset_names())));
+      fmt::format("memory policy in place of the file's specs, error feedback and min_elements: {}",
+                  join(preset_names())));
   command.add_option(
       "--rounding", arguments.options.rounding,
       "every role's rounding: sr (stochastic), qr (quasi-stochastic) or rn (nearest) (default: the "

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "kernels/sums.h"
@@ -18,6 +19,7 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kHistoryBytes = sizeof(GradientHistory);
 constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
 
 // A running offset that refuses to overflow.
@@ -33,6 +35,10 @@ struct RunningOffset {
     return at;
   }
 };
+
+bool has_history(const OptimizerConfig& optimizer, const std::string& tensor) {
+  return optimizer.percentile_clip > 0 && !is_frozen(optimizer, tensor);
+}
 
 // Counts one tensor; spec_of(role) is null where it has no such role.
 template <class SpecOf>
@@ -55,6 +61,7 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
     const RoleSpecs specs = specs_for(policy, t);
     add_to(ledger, t, is_exempt(policy, t),
            [&](Role role) { return has_role(policy, optimizer, t, role) ? &specs[role] : nullptr; });
+    if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
   }
   return ledger;
 }
@@ -95,6 +102,7 @@ struct ModelMemory::State {
         step_stats(on) {}
 
   std::vector<Tensor> tensors;
+  std::vector<std::optional<GradientHistory>> histories;  // of the tensors
   Policy policy;
   OptimizerConfig optimizer;
   std::uint64_t seed;
@@ -126,7 +134,7 @@ struct ModelMemory::State {
   kernels::TensorUpdate update_of(int tensor, double rate, double clip);
   void apply(int tensor, std::int64_t first, std::span<const float> gradient);
   void finish_updates();
-  double gradient_norm();
+  Clip clip_gradients(StepReport& report);
   void empty_accumulators();
 };
 
@@ -244,10 +252,16 @@ void ModelMemory::State::finish_updates() {
   broken = false;
 }
 
-double ModelMemory::State::gradient_norm() {
+Clip ModelMemory::State::clip_gradients(StepReport& report) {
+  if (!clips(optimizer)) return {std::vector<double>(tensors.size(), 1.0)};
   std::vector<kernels::RoleView> accumulators;
   for (const Tensor& t : tensors) accumulators.push_back(t.view[Role::kAccumulator]);
-  return results.gradient_norm(accumulators, [&](int i) { return name_of(i); });
+  const GradientSquares squares = results.gradient_squares(accumulators, [&](int i) { return name_of(i); });
+  Clip found = clip(optimizer, squares, updates + 1, histories);
+  report.gradient_norm = std::sqrt(squares.all);
+  report.clip_factor = found.clip_factor;
+  report.clipped_tensors = found.clipped_tensors;
+  return found;
 }
 
 void ModelMemory::State::empty_accumulators() {
@@ -277,6 +291,8 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
     t.exempt = is_exempt(state_->policy, info);
     t.frozen = lpmm::is_frozen(state_->optimizer, info.name);
     t.at_once = state_->policy.apply_at_once && !t.frozen && !info.is_shared;
+    state_->histories.emplace_back();
+    if (has_history(state_->optimizer, info.name)) state_->histories.back().emplace();
     t.info = std::move(info);
     state_->tensors.push_back(std::move(t));
   }
@@ -324,6 +340,9 @@ Ledger ModelMemory::ledger() const {
       const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
       return counts ? &t.view[role].codec : nullptr;
     });
+  }
+  for (const auto& history : state_->histories) {
+    if (history) ledger.buffers += kHistoryBytes;
   }
   return ledger;
 }
@@ -405,7 +424,7 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   if (s.failed) return;
   if (t.at_once) return s.apply(tensor, first, gradient);
   const auto count = static_cast<std::int64_t>(gradient.size());
-  const bool want_sum = s.optimizer.clip_norm > 0 && is_last && microbatch == s.microbatches - 1;
+  const bool want_sum = clips(s.optimizer) && is_last && microbatch == s.microbatches - 1;
   kernels::FoldArgs args;
   args.scale = static_cast<float>(fold_weight(s.policy, s.optimizer, s.updates + 1, s.microbatches));
   args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
@@ -445,14 +464,12 @@ StepReport ModelMemory::commit(double learning_rate) {
     s.finish_updates();  // those that were applied at once before
     return report;
   }
-  if (s.optimizer.clip_norm > 0) {
-    report.gradient_norm = s.gradient_norm();
-    report.clip_factor = std::min(1.0, s.optimizer.clip_norm / (report.gradient_norm + 1e-6));
-  }
+  const Clip clip = s.clip_gradients(report);
   std::vector<kernels::TensorUpdate> updates;
   for (int i = 0; i < tensors(); ++i) {
     const State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
-    if (!t.frozen && !t.at_once) updates.push_back(s.update_of(i, learning_rate, report.clip_factor));
+    if (!t.frozen && !t.at_once)
+      updates.push_back(s.update_of(i, learning_rate, clip.factors[static_cast<std::size_t>(i)]));
   }
   s.stepping = false;
   s.broken = true;  // until all is known to be well
@@ -479,6 +496,11 @@ void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double 
   state_->updates = updates;
   state_->last_learning_rate = last_learning_rate;
   state_->stepping = state_->broken = false;
+}
+
+GradientHistory* ModelMemory::gradient_history(int tensor) const {
+  std::optional<GradientHistory>& history = state_->histories.at(static_cast<std::size_t>(tensor));
+  return history ? &*history : nullptr;
 }
 
 std::vector<TensorStats> ModelMemory::take_stats() {

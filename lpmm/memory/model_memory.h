@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "lpmm/memory/clipping.h"
 #include "lpmm/memory/ledger.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
@@ -28,14 +29,16 @@ struct StepReport {
   bool applied = false;
   std::string failed_tensor;  // the first tensor whose gradient failed
   double gradient_norm = 0;   // global, of the accumulated gradient, before clipping (0 if not asked for)
-  double clip_factor = 1;
+  double clip_factor = 1;     // of clip_norm
+  std::int64_t clipped_tensors = 0;  // by percentile_clip
 };
 
 struct TensorStats {
   RoleArray<kernels::ChangeStats> role;
 };
 
-// What the tensors will take, before anything is allocated; activations, buffers and workspace are 0.
+// What the tensors will take, before anything is allocated; of buffers, percentile clipping's; activations
+// and workspace are 0.
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer);
 
@@ -62,7 +65,7 @@ class ModelMemory {
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
-  Ledger ledger() const;             // activations, buffers and workspace are 0 here
+  Ledger ledger() const;             // as memory_ledger's
 
   // Initial values, the host's, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);
@@ -96,6 +99,9 @@ class ModelMemory {
   // What a checkpoint restores beside codes and steps: the last step begun, the updates applied, and the
   // learning rate of the last.
   void set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate);
+
+  // Null where there is no percentile clipping, or the tensor is frozen.
+  GradientHistory* gradient_history(int tensor) const;
 
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();

@@ -8,6 +8,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/memory/clipping.h"
 #include "lpmm/memory/roles.h"
 
 namespace lpmm {
@@ -34,6 +35,8 @@ void check_optimizer(const OptimizerConfig& c) {
   require(kFromZero.holds(c.learning_rate), "learning_rate", c.learning_rate, kFromZero.text);
   require(kFromZero.holds(c.weight_decay), "weight_decay", c.weight_decay, kFromZero.text);
   require(kFromZero.holds(c.clip_norm), "clip_norm", c.clip_norm, "0 (none) or more");
+  require(c.percentile_clip >= 0 && c.percentile_clip < GradientHistory::kLength, "percentile_clip",
+          c.percentile_clip, "0 (none) to 99");
   const RuleRow& row = rule_row(c.rule);
   for (const SettingRow& s : row.settings) {
     require(s.range.holds(setting(c, s.key)), s.key.text(), setting(c, s.key), s.range.text);
@@ -48,6 +51,10 @@ void check_optimizer(const OptimizerConfig& c) {
     require(std::isfinite(g.weight_decay), "group.weight_decay", g.weight_decay,
             "0 or more, or negative for the optimizer's own");
   }
+}
+
+bool clips(const OptimizerConfig& config) {
+  return config.clip_norm > 0 || config.percentile_clip > 0;
 }
 
 void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors) {

@@ -26,12 +26,17 @@ struct OptimizerConfig {
   double weight_decay = 0;
   GivenSettings settings = {};  // the rule's own: {{"momentum", 0.9}}. Others are not read
   double clip_norm = 0;         // global-norm clipping; 0: none
+  // Percentile clipping (clipping.h), of each tensor and before clip_norm; 1 to 99, 0: none.
+  int percentile_clip = 0;
   std::vector<ParameterGroup> groups = {};
   bool frozen = false;  // all tensors are, as where a model is only evaluated
 };
 
 // Throws UsageError for values out of range.
 void check_optimizer(const OptimizerConfig& config);
+// Whether a step needs the norms of gradients before it updates anything.
+bool clips(const OptimizerConfig& config);
+
 // Throws UsageError for a group that matches none of the tensors, and where all tensors are frozen.
 void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors);
 

@@ -1,6 +1,7 @@
 #include "lpmm/memory/packed_vector.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <cmath>
@@ -10,6 +11,22 @@
 #include "lpmm/base/error.h"
 
 namespace lpmm {
+namespace {
+
+constexpr const char* kHistory = "gradient_history";
+
+// Numbers with a space between them; none where it is anything else.
+std::vector<float> floats_of(std::string_view text) {
+  std::vector<float> out;
+  for (const char *p = text.data(), *last = p + text.size(); p < last;) {
+    const auto [end, error] = std::from_chars(p, last, out.emplace_back());
+    if (error != std::errc() || (end != last && *end != ' ')) return {};
+    p = end == last ? end : end + 1;
+  }
+  return out;
+}
+
+}  // namespace
 
 // Two dimensions, because 1-D tensors are exempt from packing.
 PackedVector::PackedVector(std::span<const float> values, std::string_view preset,
@@ -74,6 +91,9 @@ Metadata PackedVector::metadata() const {
     const kernels::RoleView v = memory_.view(0, role);
     if (v.codes != nullptr) out[std::string(to_string(role))] = to_string(v.codec);
   }
+  if (const GradientHistory* history = memory_.gradient_history(0)) {
+    out[kHistory] = fmt::format("{}", fmt::join(history->squares(), " "));
+  }
   return out;
 }
 
@@ -91,7 +111,7 @@ void PackedVector::load(const std::string& path) {
   const auto refuse = [&](const std::string& what) { return RunError(fmt::format("{}: {}", path, what)); };
   const Metadata expected = metadata();
   for (const auto& [key, value] : expected) {
-    if (key == "step" || key == "updates" || key == "learning_rate") continue;
+    if (key == "step" || key == "updates" || key == "learning_rate" || key == kHistory) continue;
     const auto saved = file.metadata().find(key);
     if (saved == file.metadata().end()) throw refuse(fmt::format("says nothing of its {}", key));
     if (saved->second != value) {
@@ -133,6 +153,14 @@ void PackedVector::restore_progress(const Metadata& saved, const std::string& pa
   const auto step = number("step", std::uint32_t{}, std::uint32_t{});
   const auto updates = number("updates", std::int64_t{}, std::int64_t{});
   const double rate = number("learning_rate", 0.0, kNoLearningRate);
+  if (GradientHistory* history = memory_.gradient_history(0)) {
+    const auto text = saved.find(kHistory);
+    const std::vector<float> squares = floats_of(text == saved.end() ? "" : text->second);
+    if (!GradientHistory::can_be(squares)) {
+      throw RunError(fmt::format("{}: its {} is not what percentile_clip keeps", path, kHistory));
+    }
+    history->set(squares);
+  }
   memory_.set_progress(step, updates, rate);
   step_ = step;
 }

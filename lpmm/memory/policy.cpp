@@ -14,14 +14,24 @@ namespace {
 
 struct Resolved {
   RoleSpecs specs;
-  bool exempt;
+  std::string why_exempt;  // empty: it is not
 };
 
+// Without overrides.
+std::string why_exempt_by_size(const Policy& policy, const TensorInfo& tensor) {
+  if (tensor.shape.size() <= 1) return "one dimension";
+  if (tensor.elements() >= policy.min_elements) return "";
+  return fmt::format("fewer than memory.min_elements = {}", policy.min_elements);
+}
+
 Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
-  Resolved r{policy.specs, tensor.shape.size() <= 1};
+  Resolved r{policy.specs, why_exempt_by_size(policy, tensor)};
+  for (const Role role : kEveryRole) {
+    if (tensor.fp32_states && is_state(role)) r.specs[role] = {};
+  }
   for (const PolicyOverride& o : policy.overrides) {
     if (!matches_pattern(o.pattern, tensor.name)) continue;
-    r.exempt = o.exempt;
+    r.why_exempt = o.exempt ? fmt::format("memory.override \"{}\"", o.pattern) : "";
     for (const Role role : kEveryElementRole) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
@@ -29,7 +39,7 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
   if (policy.accumulate_in_momentum) {
     r.specs[Role::kAccumulator] = r.specs[Role::kMomentum];
   }
-  if (r.exempt) r.specs = {};  // a default Codec is fp32
+  if (!r.why_exempt.empty()) r.specs = {};  // a default Codec is fp32
   return r;
 }
 
@@ -110,7 +120,11 @@ RoleSpecs specs_for(const Policy& policy, const TensorInfo& tensor) {
 }
 
 bool is_exempt(const Policy& policy, const TensorInfo& tensor) {
-  return resolve(policy, tensor).exempt;
+  return !why_exempt(policy, tensor).empty();
+}
+
+std::string why_exempt(const Policy& policy, const TensorInfo& tensor) {
+  return resolve(policy, tensor).why_exempt;
 }
 
 bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors) {

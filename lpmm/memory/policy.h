@@ -19,6 +19,9 @@ struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
   bool is_shared = false;  // its gradient in a microbatch is the sum of several contributions
+  // The model asks for momentum and variance in fp32, as a stable embedding does; an override of the policy
+  // may give them a spec all the same.
+  bool fp32_states = false;
   std::int64_t elements() const;
   std::int64_t values(Role role) const;  // that the role has: for elements, rows or columns
   TensorTraits traits() const;
@@ -39,6 +42,7 @@ struct Policy {
   std::string preset;
   RoleSpecs specs;
   std::vector<PolicyOverride> overrides;  // later ones win
+  std::int64_t min_elements = 0;          // tensors with fewer stay fp32
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
   // Gradients are folded straight into the momentum of SGD and there is no accumulator. What the policy says
   // of accumulators is not read.
@@ -62,9 +66,12 @@ Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer);
 // Turns every packed role to one rounding. With rn, variance steps follow the decay (moving).
 void set_rounding(Policy& policy, Rounding rounding);
 
-// The specs of one tensor. 1-D tensors are exempt (fp32) unless an override names them.
+// The specs of one tensor. 1-D tensors and those below min_elements are exempt (fp32) unless an override
+// names them.
 RoleSpecs specs_for(const Policy& policy, const TensorInfo& tensor);
 bool is_exempt(const Policy& policy, const TensorInfo& tensor);
+// Because of what: "one dimension"; empty where it is not.
+std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 
 // Refuses what may not be: an unsigned format for a signed role, a signed one for the variance, a sticky
 // accumulator, rn with a sticky variance, and overrides that match no tensor. Throws UsageError.

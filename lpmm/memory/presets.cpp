@@ -18,17 +18,23 @@ struct Preset {
   // Parameter, accumulator, momentum, variance, slow momentum.
   std::array<std::string_view, kElementRoles> specs;
   bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
+  std::int64_t min_elements = 0;
   // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
   // and error feedback; empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};
 };
 
-// Everything the presets decide. Everything included, a parameter takes 28.77 (lpmm), 24.91
-// (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60
-// and 16.61 with AdamW and GPT-2 124M.
-constexpr std::array<Preset, 6> kPresets = {{
+// Everything the presets decide. bnb8 to ao4 keep states as others do, so that one can compare: bitsandbytes
+// (bnb8-2048: before version 0.44), the fused 4-bit AdamW of thu-ml and that of torchao. Everything included,
+// a parameter takes 28.77 (lpmm), 24.91 (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM
+// and ResNet-20, 36.46, 32.59, 20.60 and 16.61 with AdamW and GPT-2 124M.
+constexpr std::array<Preset, 10> kPresets = {{
     {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32"}},
+    {"bnb8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}, false, 4096},
     {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}},
+    {"bnb8-2048", {"fp32", "fp32", "de8:block2048:rn", "ude8:block2048:rn", "de8:block2048:rn"}, false, 4096},
+    {"thu4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn"}, false, 4097},
+    {"ao4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn"}, false, 4096},
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky",
       "int12:block256:qr:sticky"}},
@@ -44,6 +50,7 @@ constexpr std::array<Preset, 6> kPresets = {{
      {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr",
       "int12:block128:qr:sticky"},
      false,
+     0,
      "int7:block128:sr:sticky",
      "int5:block64:sr"},
 }};
@@ -79,6 +86,7 @@ Policy make_policy(std::string_view preset) {
   const Preset& found = find_preset(preset);
   Policy policy;
   policy.preset = preset;
+  policy.min_elements = found.min_elements;
   std::transform(found.specs.begin(), found.specs.end(), policy.specs.begin(), parse_spec);
   return policy;
 }

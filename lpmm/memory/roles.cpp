@@ -14,8 +14,9 @@ namespace {
 // Why gradients cannot be folded into the momentum; empty where they can.
 std::string_view no_accumulation(const OptimizerConfig& config) {
   const std::string_view why = rule_row(config.rule).no_accumulation(config.settings);
-  if (!why.empty() || config.clip_norm == 0) return why;
-  return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0";
+  if (!why.empty() || !clips(config)) return why;
+  return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0 and "
+         "optimizer.percentile_clip = 0";
 }
 
 }  // namespace
@@ -78,8 +79,8 @@ void check_at_once(const Policy& policy, const OptimizerConfig& config, int micr
   if (microbatches > 1) {
     refuse(fmt::format("{} microbatches are added up somewhere; set train.microbatches = 1", microbatches));
   }
-  if (config.clip_norm > 0) {
-    refuse("clipping needs the norm of all gradients first; set optimizer.clip_norm = 0");
+  if (clips(config)) {
+    refuse("clipping needs norms of gradients first; set optimizer.clip_norm = 0 and percentile_clip = 0");
   }
   if (row.needs_whole_tensors(config.settings)) {
     refuse(fmt::format("{} needs sums over whole tensors first; choose another optimizer.rule", row.name));

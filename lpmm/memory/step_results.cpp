@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "lpmm/base/error.h"
 
@@ -39,14 +40,14 @@ std::optional<int> StepResults::next_failure() {
   return {};
 }
 
-double StepResults::gradient_norm(std::span<const kernels::RoleView> accumulators,
-                                  const std::function<std::string(int tensor)>& name_of) {
-  std::vector<const double*> terms;
-  const auto add_gap = [&](const kernels::RoleView& accumulator, std::int64_t from, std::int64_t to) {
+GradientSquares StepResults::gradient_squares(std::span<const kernels::RoleView> accumulators,
+                                              const std::function<std::string(int tensor)>& name_of) {
+  std::vector<std::pair<std::size_t, const double*>> terms;  // tensor, sum of a range
+  const auto add_gap = [&](std::size_t tensor, std::int64_t from, std::int64_t to) {
     if (from >= to) return;
     double* sum = &folds_.next()->square_sum;
-    device_.square_sum(accumulator, from, to - from, sum);
-    terms.push_back(sum);
+    device_.square_sum(accumulators[tensor], from, to - from, sum);
+    terms.emplace_back(tensor, sum);
   };
   std::vector<Finding> sums;
   std::copy_if(findings_.begin(), findings_.end(), std::back_inserter(sums),
@@ -55,25 +56,27 @@ double StepResults::gradient_norm(std::span<const kernels::RoleView> accumulator
     return std::tie(a.tensor, a.first) < std::tie(b.tensor, b.first);
   });
   auto sum = sums.begin();
-  for (int i = 0; i < static_cast<int>(accumulators.size()); ++i) {
-    const kernels::RoleView& accumulator = accumulators[static_cast<std::size_t>(i)];
-    if (accumulator.codes == nullptr) continue;  // frozen
+  for (std::size_t i = 0; i < accumulators.size(); ++i) {
+    if (accumulators[i].codes == nullptr) continue;  // frozen
     std::int64_t done = 0;
-    for (; sum != sums.end() && sum->tensor == i; ++sum) {
+    for (; sum != sums.end() && sum->tensor == static_cast<int>(i); ++sum) {
       if (sum->first < done) {
         throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
-                                     name_of(i), sum->first));
+                                     name_of(sum->tensor), sum->first));
       }
-      add_gap(accumulator, done, sum->first);
-      terms.push_back(&sum->fold->square_sum);
+      add_gap(i, done, sum->first);
+      terms.emplace_back(i, &sum->fold->square_sum);
       done = sum->first + sum->count;
     }
-    add_gap(accumulator, done, accumulator.elements);
+    add_gap(i, done, accumulators[i].elements);
   }
   device_.synchronize();
-  double total = 0;
-  for (const double* term : terms) total += *term;
-  return std::sqrt(total);
+  GradientSquares out{std::vector<double>(accumulators.size()), 0};
+  for (const auto& [tensor, term] : terms) {
+    out.tensor[tensor] += *term;
+    out.all += *term;
+  }
+  return out;
 }
 
 }  // namespace lpmm

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lpmm/memory/clipping.h"
 #include "lpmm/memory/shared_results.h"
 
 namespace lpmm {
@@ -25,11 +26,11 @@ class StepResults {
   static constexpr int kLoss = -1;
   // The tensor of the first fold that failed, or kLoss, of those that were not looked at yet; waits for them.
   std::optional<int> next_failure();
-  // The norm of the whole accumulated gradient. Tensors in order, ranges by their place, gaps from what is
-  // stored: neither the order of the folds nor the threads matter. Null accumulators are left out. Throws
-  // UsageError where an element had two last folds.
-  double gradient_norm(std::span<const kernels::RoleView> accumulators,
-                       const std::function<std::string(int tensor)>& name_of);
+  // The square sums of the accumulated gradient, of each tensor and of all. Tensors in order, ranges by their
+  // place, gaps from what is stored: neither the order of the folds nor the threads matter. Null accumulators
+  // are left out. Throws UsageError where an element had two last folds.
+  GradientSquares gradient_squares(std::span<const kernels::RoleView> accumulators,
+                                   const std::function<std::string(int tensor)>& name_of);
 
  private:
   // A fold, or a loss.

@@ -60,6 +60,9 @@ struct Family {
   // Throws UsageError for settings, each within its range, that do not go together; null: all do.
   void (*check)(const ModelConfig& config) = nullptr;
   void (*forward)(ProgramBuilder& b, const ModelConfig& config) = nullptr;
+  // Throws UsageError, with the reason, for weights that training must not start from; null: from any with
+  // its tensors.
+  void (*check_start)(const ModelConfig& config, const WeightSource& weights) = nullptr;
   const Published* published = nullptr;  // null: by nobody
 };
 

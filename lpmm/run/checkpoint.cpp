@@ -20,7 +20,8 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kSpaceForRest = 1 << 20;  // headers, state.json, the log
+constexpr std::int64_t kSpaceForRest = 1 << 20;                           // headers, state.json, the log
+constexpr std::int64_t kSpaceForHistory = 24 * GradientHistory::kLength;  // of a tensor, as text
 
 std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   std::vector<StoredPart> parts;
@@ -97,6 +98,10 @@ std::vector<std::pair<std::int64_t, std::string>> list_checkpoints(const std::st
   return found;
 }
 
+std::int64_t history_text(const ModelMemory& memory) {
+  return memory.optimizer().percentile_clip > 0 ? kSpaceForHistory * memory.tensors() : 0;
+}
+
 void check_disk(const std::string& folder, std::int64_t model_bytes) {
   const std::int64_t space = free_space(folder), needed = model_bytes + kSpaceForRest;
   if (space >= needed) return;
@@ -121,7 +126,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
   const std::vector<SafetensorsSource> sources = sources_of(parts, memory.device());
   const Metadata metadata = metadata_of(model, memory);
   make_folder(folder);
-  check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)));
+  check_disk(folder, static_cast<std::int64_t>(safetensors_bytes(metadata, sources)) + history_text(memory));
   const fs::path temporary = fs::path(folder) / fmt::format(".{}.tmp", name);
   fs::remove_all(temporary);
   fs::create_directory(temporary);
@@ -129,6 +134,7 @@ void write_checkpoint(const std::string& folder, const std::string& name, std::i
     const WrittenFile written = write_safetensors(temporary / kModelFile, metadata, sources);
     Json state = {{"model", model}, {"step", step}, {"updates", memory.updates()}};
     if (const double rate = memory.last_learning_rate(); std::isfinite(rate)) state["learning_rate"] = rate;
+    if (Json histories = histories_json(memory); !histories.is_null()) state["gradient_history"] = histories;
     for (int i = 0; i < memory.tensors(); ++i) state["ordinals"].push_back(memory.info(i).name);
     state["files"][kModelFile] = {{"bytes", written.bytes}, {"crc32", checksum_text(written.crc32)}};
     state["run"] = run;
@@ -177,7 +183,7 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected,
 }  // namespace
 
 void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers) {
-  std::int64_t bytes = 0;
+  std::int64_t bytes = history_text(memory);
   for (const StoredPart& part : parts_of(memory, const_cast<Buffers&>(buffers))) {
     bytes += static_cast<std::int64_t>(part.bytes.size());
   }
@@ -226,11 +232,16 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
       }
     }
     const SavedProgress saved = progress_of(opened.state, path);
+    const auto histories = histories_of(opened.state, memory, path);
     Json run = opened.state.at("run");
     for (const StoredPart& part : parts) {
       const SafetensorsEntry& entry = *opened.file.find(part.name);
       upload_pieces(memory.device(), part.bytes,
                     [&](std::uint64_t first, auto piece) { opened.file.read(entry, first, piece); });
+    }
+    for (int i = 0; i < memory.tensors(); ++i) {
+      if (const auto& history = histories[static_cast<std::size_t>(i)])
+        *memory.gradient_history(i) = *history;
     }
     memory.set_progress(static_cast<std::uint32_t>(saved.step), saved.updates, saved.rate);
     return run;

@@ -5,7 +5,8 @@
 // momentum, and not saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones
 // split in .codes and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen
 // (tests/golden): later programs read it; new words for specs may join it, which programs before them refuse
-// by name, and numbers in state.json that a program may do without (learning_rate, of the last update);
+// by name, and numbers in state.json that a program may do without (learning_rate, of the last update;
+// gradient_history, of percentile clipping, which only a run that has it reads);
 // anything else that it cannot say becomes another version.
 #pragma once
 

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kFormat = "lpmm-checkpoint";
 constexpr int kVersion = 1;
+constexpr const char* kHistories = "gradient_history";
 constexpr std::uint64_t kLongestState = 64 << 20;
 constexpr std::string_view kOwnCrc = "\"crc32\": \"";  // the last key of state.json
 constexpr std::size_t kCrcDigits = 8;
@@ -215,6 +216,38 @@ SavedProgress progress_of(const Json& state, const std::string& path) {
     throw RunError(fmt::format("{}step {}, {} updates, learning rate {}", file, p.step, p.updates, p.rate));
   }
   return p;
+}
+
+Json histories_json(const ModelMemory& memory) {
+  Json all;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const GradientHistory* history = memory.gradient_history(i);
+    if (history != nullptr) all[memory.info(i).name] = history->squares();
+  }
+  return all;
+}
+
+std::vector<std::optional<GradientHistory>> histories_of(const Json& state, const ModelMemory& memory,
+                                                         const std::string& path) {
+  std::vector<std::optional<GradientHistory>> all(static_cast<std::size_t>(memory.tensors()));
+  for (int i = 0; i < memory.tensors(); ++i) {
+    if (memory.gradient_history(i) == nullptr) continue;
+    const std::string& name = memory.info(i).name;
+    const auto saved = state.find(kHistories);
+    std::vector<float> squares;
+    if (saved != state.end() && saved->is_object() && saved->contains(name)) {
+      // Others than numbers are none of a history, and neither is a number beyond fp32.
+      for (const Json& x : saved->at(name)) squares.push_back(x.is_number() ? x.get<float>() : -1);
+    }
+    if (!GradientHistory::can_be(squares)) {
+      throw RunError(
+          fmt::format("{}/{}: {} of tensor {} is not the {} square sums, finite and not negative, "
+                      "that optimizer.percentile_clip keeps",
+                      path, kStateFile, kHistories, name, GradientHistory::kLength));
+    }
+    all[static_cast<std::size_t>(i)].emplace().set(squares);
+  }
+  return all;
 }
 
 CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path) {

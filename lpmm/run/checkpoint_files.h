@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -56,6 +57,11 @@ struct SavedProgress {
   double rate;  // of the last update
 };
 SavedProgress progress_of(const Json& state, const std::string& path);
+// What percentile clipping keeps, as an object of 100 numbers a tensor; null where there is none.
+Json histories_json(const ModelMemory& memory);
+// Those of the tensors of `memory`, where it has them. Throws RunError where one is missing or cannot be.
+std::vector<std::optional<GradientHistory>> histories_of(const Json& state, const ModelMemory& memory,
+                                                         const std::string& path);
 // What state and metadata say, each part checked against the file.
 CheckpointInfo info_of(const OpenedCheckpoint& opened, const std::string& path);
 

@@ -196,6 +196,7 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
   if (!options.preset.empty()) {
     for (const Role role : kEveryElementRole) file.erase(fmt::format("memory.{}", to_string(role)));
     file.erase("memory.error_feedback");
+    file.erase("memory.min_elements");
     file.set("memory.preset=" + toml_string(options.preset), "--preset " + options.preset);
   }
   if (!options.rounding.empty()) {

@@ -58,9 +58,9 @@ struct ConfigOptions {
   std::vector<std::string> settings;  // "a.b=c"
 };
 
-// --preset replaces the file's specs per role and its error feedback, not its overrides; --set takes TOML
-// values and bare words.
-// Throws UsageError with file, line, key, what was expected and the nearest known key.
+// --preset replaces the file's specs per role, error feedback and min_elements, not its overrides; --set
+// takes TOML values and bare words. Throws UsageError with file, line, key, what was expected and the nearest
+// known key.
 RunConfig load_config(const std::string& path, const ConfigOptions& options);
 // The same from text; `name` stands for the file in messages.
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options);

@@ -54,6 +54,7 @@ inline constexpr std::pair<std::string_view, std::string_view> kOtherWords[] = {
     {"clip", "optimizer.clip_norm"},
     {"grad_clip", "optimizer.clip_norm"},
     {"max_grad_norm", "optimizer.clip_norm"},
+    {"percentile_clipping", "optimizer.percentile_clip"},
     {"bs", "train.batch"},
     {"batch_size", "train.batch"},
     {"accumulation", "train.microbatches"},
@@ -125,6 +126,8 @@ void visit_optimizer(Visitor& v, Config& c) {
   v.number("weight_decay", c.optimizer.weight_decay, 0, kAnyNumber, "pull of every parameter to 0");
   v.settings(c.optimizer);
   v.number("clip_norm", c.optimizer.clip_norm, 0, kAnyNumber, "most that the gradient's norm may be; 0: any");
+  v.integer("percentile_clip", c.optimizer.percentile_clip, 0, 99,
+            "most that a tensor's gradient may be: so many of its last 100 norms were smaller; 0: any");
   v.list("group", c.optimizer.groups, [](auto& item, auto& group) {
     item.text("pattern", group.pattern, "tensors that this is for: \"bn*\"");
     item.number("learning_rate_scale", group.learning_rate_scale, 0, kAnyNumber, "times the learning rate");
@@ -155,6 +158,8 @@ void visit_memory(Visitor& v, Config& c) {
   v.policy(c.policy, c.optimizer);
   v.boolean("error_feedback", c.policy.error_feedback,
             "give back through the momentum what rounding the parameter took");
+  v.integer("min_elements", c.policy.min_elements, 0, kAnyWhole,
+            "tensors with fewer elements stay fp32, unless an override names them");
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern, "tensors that this is for: \"fc*\"");
     for (const Role role : kEveryElementRole) {

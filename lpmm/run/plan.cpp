@@ -20,6 +20,19 @@ constexpr std::int64_t kOverhead = 12'000'000, kThreadOverhead = 500'000;
 // On the host, of CUDA's runtime and cuBLASLt. Not measured yet: what others report.
 constexpr std::int64_t kGpuOverhead = 500'000'000;
 
+std::vector<ExemptTensors> exempt_tensors(const Policy& policy, const Model& model) {
+  std::vector<ExemptTensors> all;
+  for (const TensorInfo& t : model.tensors()) {
+    const std::string why = why_exempt(policy, t);
+    if (why.empty()) continue;
+    auto row = std::find_if(all.begin(), all.end(), [&](const ExemptTensors& e) { return e.because == why; });
+    if (row == all.end()) row = all.insert(row, {why});
+    ++row->tensors;
+    row->parameters += t.elements();
+  }
+  return all;
+}
+
 }  // namespace
 
 Plan make_plan(const Setup& setup, const Model& model, Device& device) {
@@ -28,20 +41,23 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   check_groups(config.optimizer, model.tensors());
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
-  plan.ledger.buffers = buffer_bytes(model.buffers());
+  plan.exempt = exempt_tensors(config.policy, model);
+  const std::int64_t histories = plan.ledger.buffers;  // of clipping, the host's
+  const std::int64_t statistics = buffer_bytes(model.buffers());
+  plan.ledger.buffers += statistics;
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, device);
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
-  plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers +  // a step's proposals
+  plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals
                           update_workspace_bytes(model.tensors(), config.policy, config.optimizer);
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;
   const std::int64_t computing = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace;
   const std::optional<std::int64_t> own = device.own_bytes();
-  if (own) plan.device_bytes = computing + *own;
-  const std::int64_t running = (own ? 0 : computing) + plan.data_bytes;
+  if (own) plan.device_bytes = computing - histories + *own;
+  const std::int64_t running = (own ? histories : computing) + plan.data_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
   const bool has_text = setup.text != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
   plan.needed_bytes = running + plan.overhead_bytes - (has_text ? setup.size.bytes : 0);
@@ -95,9 +111,14 @@ nlohmann::ordered_json model_memory_json(const Ledger& ledger) {
 }
 
 nlohmann::ordered_json plan_json(const Plan& plan) {
+  auto exempt = nlohmann::ordered_json::array();
+  for (const ExemptTensors& e : plan.exempt) {
+    exempt.push_back({{"because", e.because}, {"tensors", e.tensors}, {"parameters", e.parameters}});
+  }
   return {{"parameters", plan.ledger.parameters},
           {"bits_per_parameter", plan.ledger.bits_per_parameter()},
           {"model_memory_bytes", model_memory_json(plan.ledger)},
+          {"exempt", exempt},
           {"activation_bytes", plan.ledger.activations},
           {"workspace_bytes", plan.ledger.workspace},
           {"largest_transient_bytes", plan.largest_transient_bytes},

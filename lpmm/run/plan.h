@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "kernels/device.h"
 #include "lpmm/memory/ledger.h"
@@ -12,8 +13,15 @@
 
 namespace lpmm {
 
+// Tensors that stay fp32 for one reason (why_exempt).
+struct ExemptTensors {
+  std::string because;
+  std::int64_t tensors = 0, parameters = 0;
+};
+
 struct Plan {
-  Ledger ledger;                             // with buffers, activations and workspace
+  Ledger ledger;  // with buffers, activations and workspace
+  std::vector<ExemptTensors> exempt;
   std::int64_t largest_transient_bytes = 0;  // of the workspace: Program::largest_transient_bytes
   std::int64_t data_bytes = 0;               // data set and prepared batches
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads

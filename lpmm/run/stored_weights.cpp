@@ -98,8 +98,8 @@ void StoredWeights::write(const std::string& output, const Metadata& metadata,
   }
 }
 
-void load_parameters(const std::string& path, ModelMemory& memory) {
-  const StoredWeights weights(path);
+void load_parameters(const StoredWeights& weights, ModelMemory& memory) {
+  const std::string& path = weights.path();
   for (const CheckpointTensor& t : weights.tensors()) {
     if (t.specs.front().first != "buffer" && memory.find(t.name) < 0) {
       throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));

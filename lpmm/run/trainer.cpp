@@ -16,6 +16,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/data/images.h"
 #include "lpmm/files/files.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
@@ -181,7 +182,9 @@ std::string Run::begin(const Model& model) {
   } else {
     init = find_checkpoint(config_.train.init);
     progress_.say(fmt::format("taking the parameters of {}", init));
-    load_parameters(init, memory_);
+    const StoredWeights weights(init);
+    if (const auto check = family_of(config_.model.name).check_start) check(config_.model, weights);
+    load_parameters(weights, memory_);
   }
   write_text(folder_.config, sealed_config(config_));  // before any record
   log_->cut(0);
@@ -260,6 +263,7 @@ void Run::log_step(const StepReport& report, double rate) {
     record["gradient_norm"] = report.gradient_norm;
     record["clip_factor"] = report.clip_factor;
   }
+  if (config_.optimizer.percentile_clip > 0) record["clipped_tensors"] = report.clipped_tensors;
   record["seconds"] = state_.train_seconds;
   record[speed_key()] = static_cast<double>(state_.items) / state_.train_seconds;
   record["rss_bytes"] = rss_bytes();

@@ -184,6 +184,16 @@ constexpr const char* kResNet = "[model]\nname = \"resnet8\"\n";
 constexpr const char* kGpt =
     "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n";
 
+TEST_F(Runs, AStableEmbeddingTrainsTheSameOnTheDevice) {
+  const RunConfig config =
+      config_of(std::string(kGpt) + "stable_embedding = true\n", kAdamW, "lpmm-min", "cuda-emulated");
+  CpuDevice cpu(2);
+  Checked emulated;
+  const std::vector<double> wanted = losses_on(cpu, config), found = losses_on(emulated, config);
+  EXPECT_EQ(emulated.updates, 3);
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]);
+}
+
 TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
   for (const char* model : {kMlp, kResNet, kGpt}) {
     for (const char* optimizer : {kAdamW, kSgd}) {

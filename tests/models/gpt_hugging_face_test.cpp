@@ -225,6 +225,34 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
 }
 
 // Fine-tuning: a checkpoint's parameters in other specs; a model of another shape is refused.
+// Neither way: their GPT-2 has no place for the norm, and one that was trained without must not get it.
+TEST_F(HuggingFaceTest, AStableEmbeddingIsNotForPublishedWeights) {
+  ModelConfig stable = tiny_model();
+  stable.set("stable_embedding", true);
+  Imported imported(tiny_model());
+  const StoredWeights published(
+      save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0));
+  const auto said = [](const auto& act) -> std::string {
+    try {
+      act();
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const auto check = family_of("gpt").check_start;
+  EXPECT_EQ(said([&] { check(tiny_model(), published); }), "no error");
+  EXPECT_NE(said([&] { check(stable, published); }).find("trained without"), std::string::npos);
+  CpuDevice device(1);
+  const auto model = make_model(stable);
+  const ModelMemory memory(model->tensors(), make_policy("fp32"), {}, 1, 1, device);
+  const StoredWeights own(save_checkpoint(path("d"), 0, "gpt", memory, Buffers({}, device), {{"x", 1}}, 0));
+  EXPECT_EQ(said([&] { check(stable, own); }), "no error");
+  EXPECT_NE(said([&] { gpt_hugging_face().save(own, stable, path("hf"), device); }).find("without --hf"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(path("hf")));
+}
+
 TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
   const ModelConfig config = tiny_model();
   Imported imported(config);
@@ -232,7 +260,7 @@ TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0);
   const auto model = make_model(config);
   ModelMemory packed(model->tensors(), make_policy("lpmm"), {}, 1, 1, imported.device);
-  load_parameters(checkpoint, packed);
+  load_parameters(StoredWeights(checkpoint), packed);
   for (int t = 0; t < packed.tensors(); ++t) {
     std::vector<float> got(static_cast<std::size_t>(packed.info(t).elements()));
     packed.decode(t, 0, got);
@@ -244,7 +272,7 @@ TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
   const auto other = make_model(longer);
   ModelMemory refused(other->tensors(), make_policy("lpmm"), {}, 1, 1, imported.device);
   try {
-    load_parameters(checkpoint, refused);
+    load_parameters(StoredWeights(checkpoint), refused);
     FAIL();
   } catch (const RunError& e) {
     EXPECT_NE(std::string(e.what()).find("wpe.weight is 18 x 16, but this model's is 20 x 16"),

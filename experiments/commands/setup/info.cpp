@@ -66,6 +66,7 @@ ordered_json presets() {
         !sgd.error_feedback ? "no"
                             : fmt::format("with {} and momentum{}", Sgd::kName,
                                           sgd.accumulate_in_momentum ? ", but not Nesterov or clipping" : "");
+    if (policy.min_elements > 0) preset["min_elements"] = policy.min_elements;
     if (sgd.accumulate_in_momentum) {
       preset["sgd_parameter"] = to_string(sgd.specs[Role::kParameter]);
       preset["sgd_accumulator"] = kInMomentum;

@@ -66,6 +66,11 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   print_row("program and libraries", plan.overhead_bytes, fp32.overhead_bytes);
   print_row("peak of the run", plan.peak_bytes, fp32.peak_bytes);
   if (plan.device_bytes > 0) print_row("on the device", plan.device_bytes, fp32.device_bytes);
+  for (const ExemptTensors& e : plan.exempt) {
+    fmt::print("\n{} tensors with {} parameters are exempt because of {}", e.tensors, e.parameters,
+               e.because);
+  }
+  if (!plan.exempt.empty()) fmt::print("\n");
 }
 
 int run_plan(const PlanArguments& o) {
@@ -93,7 +98,7 @@ void add_plan_command(CLI::App& program, Action& action) {
   command->footer(
       R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
 bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role,
-exempt and buffers, activation_bytes, workspace_bytes, largest_transient_bytes (the largest piece of
+exempt and buffers, exempt (which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes (the largest piece of
 a parameter or gradient that is ever unpacked at once), peak_bytes (what the run adds to its
 resident memory) and device_bytes (of a GPU's memory, where the run uses one; else 0).
 Examples:

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "kernels/compute.h"
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/program/ops/position_table.h"
 #include "lpmm/program/panelled_weight.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -23,10 +25,9 @@ namespace {
 // that occur are decoded, and only those get a contribution.
 class EmbeddingOp : public Op {
  public:
-  // `positions` is a tensor, or -1.
-  EmbeddingOp(int batch, const EmbeddingShape& shape, TensorUse tokens, int positions, std::int64_t panel)
-      : context_(shape.context),
-        length_(shape.length),
+  EmbeddingOp(int batch, const EmbeddingShape& shape, TensorUse tokens,
+              std::optional<PositionTable> positions, std::int64_t panel)
+      : length_(shape.length),
         width_(shape.width),
         rows_(std::int64_t{1} * batch * shape.length),
         vocabulary_(shape.vocabulary),
@@ -39,26 +40,28 @@ class EmbeddingOp : public Op {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
   std::int64_t host_workspace_bytes() const override {
-    return largest_layout([&](Pieces& p) { lay_out_ids(p); }, [&](Pieces& p) { lay_out_groups(p); });
+    return largest_layout([&](Pieces& p) { integers(p, rows_), integers(p, length_); },
+                          [&](Pieces& p) { RowLists(p, rows_); });
   }
   std::int64_t transient_bytes() const override {
-    const std::int64_t places = has_positions() ? length_ * width_ : 0;
-    return 4 * std::max({panel_ * width_, places, window_, position_floats()});
+    const std::int64_t places =
+        positions_ ? std::max(positions_->row_floats(), positions_->gradient_floats()) : 0;
+    return 4 * std::max({panel_ * width_, places, window_});
   }
 
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Forward f = lay_out_forward(pieces);
-    const Ids host = lay_out_ids(host_pieces);
-    read_tokens(run, host.tokens);
+    std::int32_t *const tokens = integers(host_pieces, rows_), *const places = integers(host_pieces, length_);
+    read_tokens(run, tokens);
     Device& device = run.memory.device();
-    const std::int32_t* ids = on_device(device, host.tokens, rows_, f.tokens);
-    if (has_positions()) decode_positions(run, host, f);
+    const std::int32_t* ids = on_device(device, tokens, rows_, f.tokens);
+    if (positions_) positions_->decode(run, places, f.places, f.positions);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
       device.decode_rows(run.memory.view(tokens_.tensor, Role::kParameter), width_, ids + first, n, f.rows);
       std::byte* out = data(run, output) + first * width_ * value_bytes(plan->compute);
-      if (has_positions()) {
+      if (positions_) {
         device.embedding_forward(plan->compute, width_, length_, first, n, f.rows, f.positions, out);
       } else {
         device.from_float(plan->compute, n * width_, f.rows, out);
@@ -69,46 +72,34 @@ class EmbeddingOp : public Op {
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Backward b = lay_out_backward(pieces);
-    const Groups host = lay_out_groups(host_pieces);
-    if (has_positions()) fold_positions(run, host, b);
+    const RowLists host(host_pieces, rows_);
+    if (positions_) {
+      positions_->fold(run, plan->compute, gradient(run, output), rows_, host, b.copies, b.positions);
+    }
     if (!run.gradients->is_frozen(tokens_.tensor)) fold_tokens(run, host, b);
   }
 
  private:
-  // What the host makes of a batch, and room for it where a device has memory of its own.
-  struct Ids {
-    std::int32_t *tokens, *positions;
-  };
-  struct Groups {
-    std::int32_t* rows;
-    std::int64_t* first;
-    std::int32_t* targets;
-  };
   struct Forward {
     float *rows, *positions;
     std::byte *tokens, *places;
   };
   struct Backward {
     float *range, *positions;
-    std::byte *rows, *first, *targets;
+    RowCopies copies;
   };
-  Ids lay_out_ids(Pieces& p) const { return {integers(p, rows_), integers(p, length_)}; }
-  Groups lay_out_groups(Pieces& p) const {
-    return {integers(p, rows_), reinterpret_cast<std::int64_t*>(p.take(8 * (rows_ + 1))), integers(p, rows_)};
-  }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.floats(panel_ * width_), p.floats(has_positions() ? length_ * width_ : 0),
+    return {p.floats(panel_ * width_), p.floats(positions_ ? positions_->row_floats() : 0),
             p.take(room_on(*plan->device, 4 * rows_)), p.take(room_on(*plan->device, 4 * length_))};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {p.floats(window_), p.floats(position_floats()), p.take(room_on(*plan->device, 4 * rows_)),
-            p.take(room_on(*plan->device, 8 * (rows_ + 1))), p.take(room_on(*plan->device, 4 * rows_))};
+    return {p.floats(window_), p.floats(positions_ ? positions_->gradient_floats() : 0),
+            RowCopies(p, *plan->device, rows_)};
   }
   static std::int32_t* integers(Pieces& p, std::int64_t count) {
     return reinterpret_cast<std::int32_t*>(p.take(4 * count));
   }
 
-  bool has_positions() const { return positions_ >= 0; }
   void read_tokens(const RunState& run, std::int32_t* ids) const {
     const auto given = static_cast<std::int64_t>(run.batch.tokens.size());
     for (std::int64_t i = 0; i < rows_; ++i) {
@@ -121,49 +112,9 @@ class EmbeddingOp : public Op {
       ids[i] = token;
     }
   }
-  void decode_positions(const RunState& run, const Ids& host, const Forward& f) const {
-    const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
-    if (past + length_ > context_) {
-      throw RunError(
-          fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
-    }
-    std::iota(host.positions, host.positions + length_, static_cast<std::int32_t>(past));
-    Device& device = run.memory.device();
-    device.decode_rows(run.memory.view(positions_, Role::kParameter), width_,
-                       on_device(device, host.positions, length_, f.places), length_, f.positions);
-  }
-
-  kernels::RowGroups groups_on_device(Device& device, const Groups& host, std::int64_t count,
-                                      const Backward& b) const {
-    return {on_device(device, host.rows, rows_, b.rows), on_device(device, host.first, count + 1, b.first),
-            on_device(device, host.targets, count, b.targets), count};
-  }
-  // Position t: its rows in all sequences.
-  void fold_positions(RunState& run, const Groups& host, const Backward& b) const {
-    const std::int64_t sequences = rows_ / length_;
-    for (std::int64_t t = 0; t < length_; ++t) {
-      host.first[t] = t * sequences;
-      host.targets[t] = static_cast<std::int32_t>(t);
-      for (std::int64_t s = 0; s < sequences; ++s) {
-        host.rows[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
-      }
-    }
-    host.first[length_] = rows_;
-    Device& device = run.memory.device();
-    device.sum_rows(plan->compute, width_, gradient(run, output), groups_on_device(device, host, length_, b),
-                    0, position_floats(), b.positions);
-    run.gradients->fold(positions_, 0, span_of(b.positions, position_floats()), run.microbatch);
-  }
-
-  // Rows of the positions in use, to the end of a tile.
-  std::int64_t position_floats() const {
-    if (!has_positions()) return 0;
-    const std::int64_t tiles = (length_ * width_ + kernels::kTile - 1) / kernels::kTile;
-    return std::min(tiles * kernels::kTile, context_ * width_);
-  }
 
   // Token: its rows in order.
-  void fold_tokens(RunState& run, const Groups& host, const Backward& b) const {
+  void fold_tokens(RunState& run, const RowLists& host, const Backward& b) const {
     const auto token = [&](std::int32_t row) { return run.batch.tokens[static_cast<std::size_t>(row)]; };
     std::iota(host.rows, host.rows + rows_, 0);
     std::sort(host.rows, host.rows + rows_, [&](std::int32_t i, std::int32_t j) {
@@ -176,7 +127,7 @@ class EmbeddingOp : public Op {
       host.first[count++] = i;
     }
     host.first[count] = rows_;
-    fold_groups(run, host.targets, groups_on_device(run.memory.device(), host, count, b), b);
+    fold_groups(run, host.targets, on_device(run.memory.device(), host, count, b.copies), b);
   }
 
   // Groups are summed and folded by windows of the tensor: rows that share a block are always in one fold.
@@ -207,22 +158,24 @@ class EmbeddingOp : public Op {
     }
   }
 
-  std::int64_t context_, length_, width_, rows_, vocabulary_, panel_, window_;  // window_: elements
+  std::int64_t length_, width_, rows_, vocabulary_, panel_, window_;  // window_: elements
   TensorUse tokens_;
-  int positions_;
+  std::optional<PositionTable> positions_;
 };
 
 }  // namespace
 
 Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape) {
-  constexpr Initial kNormal{InitialKind::kNormal, 0.02};
-  const TensorUse rows = b.use(b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width}, kNormal));
-  int positions = -1;
-  if (!shape.positions.empty()) {
-    positions = b.add_tensor(shape.positions + ".weight", {shape.context, shape.width}, kNormal);
-  }
+  const TensorUse rows = b.use(
+      b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width}, shape.initial, shape.fp32_states));
   EmbeddingShape used = shape;
   if (b.inference() > 0) used.length = b.inference();
+  std::optional<PositionTable> positions;
+  if (!shape.positions.empty()) {
+    const int table =
+        b.add_tensor(shape.positions + ".weight", {shape.context, shape.width}, EmbeddingShape::kUsual);
+    positions.emplace(table, shape.context, used.length, shape.width);
+  }
   return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions, b.panel_sizes().weights),
                   {}, b.add_value(1, used.length, used.width), {});
 }

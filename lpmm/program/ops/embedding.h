@@ -13,10 +13,13 @@ struct EmbeddingShape {
   int vocabulary = 0, length = 0, width = 0;
   std::string positions = {};
   int context = 0;
+  static constexpr Initial kUsual{InitialKind::kNormal, 0.02};
+  Initial initial = kUsual;  // of the tokens' rows
+  bool fp32_states = false;  // of them: TensorInfo::fp32_states
 };
 
 // Tensors `tokens`.weight (vocabulary, width) and, where there are positions, `positions`.weight (context,
-// width), normal of deviation 0.02: Radford et al. 2019.
+// width), both normal of deviation 0.02, if not said otherwise: Radford et al. 2019.
 Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape);
 
 }  // namespace lpmm

@@ -316,22 +316,43 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
   }
 }
 
+double Oracle::clip_by_history(Tensor& t, double square_sum) const {
+  const auto square = static_cast<float>(square_sum);
+  if (updates_ == 1) t.history.assign(100, square);
+  t.history[static_cast<std::size_t>(updates_ % 100)] = square;
+  std::vector<float> sorted = t.history;
+  std::sort(sorted.begin(), sorted.end());
+  const float clip = sorted[static_cast<std::size_t>(optimizer_.percentile_clip)];
+  if (clip == 0 || square <= clip) return 1;
+  return std::sqrt(double{clip} / double{square});
+}
+
 StepReport Oracle::commit(double learning_rate) {
   StepReport report;
   report.failed_tensor = failed_tensor_;
   report.applied = failed_tensor_.empty();
   if (report.applied) {
     ++updates_;
-    if (optimizer_.clip_norm > 0) {
-      double total = 0;
-      for (const Tensor& t : tensors_) {
-        const Stored& accumulator = t.roles[Role::kAccumulator];
-        total += t.square_sum >= 0 ? t.square_sum : sum_of_squares(decode_all(accumulator));
+    std::vector<double> factors(tensors_.size(), 1);
+    if (optimizer_.clip_norm > 0 || optimizer_.percentile_clip > 0) {
+      double total = 0, left = 0;
+      for (std::size_t i = 0; i < tensors_.size(); ++i) {
+        const Stored& accumulator = tensors_[i].roles[Role::kAccumulator];
+        const double square =
+            tensors_[i].square_sum >= 0 ? tensors_[i].square_sum : sum_of_squares(decode_all(accumulator));
+        if (optimizer_.percentile_clip > 0) factors[i] = clip_by_history(tensors_[i], square);
+        if (factors[i] < 1) ++report.clipped_tensors;
+        total += square;
+        left += factors[i] * factors[i] * square;
       }
       report.gradient_norm = std::sqrt(total);
-      report.clip_factor = std::min(1.0, optimizer_.clip_norm / (report.gradient_norm + 1e-6));
+      if (optimizer_.clip_norm > 0) {
+        report.clip_factor = std::min(1.0, optimizer_.clip_norm / (std::sqrt(left) + 1e-6));
+      }
     }
-    for (std::uint32_t i = 0; i < tensors_.size(); ++i) update(i, learning_rate, report.clip_factor);
+    for (std::uint32_t i = 0; i < tensors_.size(); ++i) {
+      update(i, learning_rate, factors[i] * report.clip_factor);
+    }
     last_learning_rate_ = learning_rate;
   }
   if (policy_.accumulate_in_momentum && report.applied) return report;

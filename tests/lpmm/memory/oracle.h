@@ -38,11 +38,13 @@ class Oracle {
   struct Tensor {
     TensorInfo info;
     RoleArray<Stored> roles;
-    double square_sum = -1;  // of the accumulated gradient; negative: not known from a last fold
+    std::vector<float> history;  // of percentile clipping: square sums of its last 100 gradients
+    double square_sum = -1;      // of the accumulated gradient; negative: not known from a last fold
   };
 
   static Rule complete(const Rule& rule, const RoleArray<std::vector<float>>& values);
   void update(std::uint32_t ordinal, double learning_rate, double clip);
+  double clip_by_history(Tensor& tensor, double square_sum) const;
   // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
   Role place_of(Role role) const;
 

@@ -64,6 +64,7 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
     oracle.initialize(i, values);
   }
   expect_equal(memory, oracle, what + " at the start");
+  std::int64_t clipped_tensors = 0;
   for (std::uint32_t step = 1; step <= 4; ++step) {
     memory.begin_step(step, step % 2 == 0);  // counting changes no bit
     oracle.begin_step(step);
@@ -83,9 +84,12 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
     EXPECT_EQ(a.gradient_norm, b.gradient_norm) << what;
     EXPECT_EQ(a.clip_factor, b.clip_factor) << what;
     EXPECT_EQ(a.clip_factor<1, config.clip_norm> 0) << what << ": clipping is meant to act";
+    EXPECT_EQ(a.clipped_tensors, b.clipped_tensors) << what;
+    clipped_tensors += a.clipped_tensors;
     expect_equal(memory, oracle, what + " after step " + std::to_string(step));
     if (::testing::Test::HasFatalFailure()) return;
   }
+  EXPECT_EQ(clipped_tensors > 0, config.percentile_clip > 0) << what;
 }
 
 Policy odd_policy(const char* p, const char* a, const char* m, const char* v) {
@@ -100,6 +104,16 @@ TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
         run_both(make_policy(preset), optimizer(rule, k == 4 ? 0.0 : 0.1), k, 1 + k % 3,
                  std::string(preset) + " rule " + std::string(rule.text()) + " K " + std::to_string(k));
       }
+    }
+  }
+}
+
+TEST(Oracle, ClippingByPercentiles) {
+  for (const char* preset : {"fp32", "lpmm", "lpmm-min", "bnb8-2048", "ao4"}) {
+    for (const double clip : {0.0, 0.1}) {
+      OptimizerConfig config = optimizer(RuleName("adamw"), clip);
+      config.percentile_clip = 40;
+      run_both(make_policy(preset), config, 2, 2, fmt::format("percentiles, {}, norm {}", preset, clip));
     }
   }
 }

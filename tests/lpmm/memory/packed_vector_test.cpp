@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -69,6 +70,32 @@ TEST(PackedVector, GoesOnToTheBitAfterSaveAndLoad) {
     EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first)) << preset;
     for (int i = 0; i < 5; ++i) first.step(gradient, 0.01), second.step(gradient, 0.01);
     EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first)) << preset;
+  }
+}
+
+TEST(PackedVector, PercentileClippingGoesOnToTheBit) {
+  const Scratch folder;
+  const OptimizerConfig adam = {.rule = "adam", .learning_rate = 0.05, .percentile_clip = 30};
+  const auto start = normal_values(700, 3, 1);
+  PackedVector first(start, "lpmm", adam, 7, 2), second(std::vector<float>(700), "lpmm", adam, 7, 1);
+  for (std::uint32_t i = 0; i < 5; ++i) first.step(normal_values(700, 4 + i, 1));
+  first.save(folder / "w.safetensors");
+  second.load(folder / "w.safetensors");
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    const auto gradient = normal_values(700, 20 + i, 1);
+    first.step(gradient), second.step(gradient);
+  }
+  EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first));
+  // Of the whole history: each place of another step would cut otherwise.
+  const auto a = first.memory().gradient_history(0)->squares(),
+             b = second.memory().gradient_history(0)->squares();
+  EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end()));
+  std::string bytes = read_text(folder / "w.safetensors", 1 << 20);
+  const std::size_t at = bytes.find("gradient_history\":\"") + 19;
+  for (const char bad : {'-', 'x', ' '}) {
+    bytes[at] = bad;
+    write_text(folder / "bad.safetensors", bytes);
+    EXPECT_THROW(second.load(folder / "bad.safetensors"), RunError) << bad;
   }
 }
 

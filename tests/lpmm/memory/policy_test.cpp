@@ -47,14 +47,16 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
   };
   for (const Case& c : {Case{"fp32", {32, 32, 32, 32, 32}}, Case{"lpmm", {12, 8, 8, 8, 12}},
                         Case{"lpmm-compact", {8, 8, 8, 8, 12}}, Case{"lpmm-min", {8, 4, 4, 4, 12}},
-                        Case{"lpmm-nano", {7, 3, 4, 2, 12}}, Case{"states8", {32, 32, 8, 8, 8}}}) {
+                        Case{"lpmm-nano", {7, 3, 4, 2, 12}}, Case{"states8", {32, 32, 8, 8, 8}},
+                        Case{"bnb8", {32, 32, 8, 8, 8}}, Case{"bnb8-2048", {32, 32, 8, 8, 8}},
+                        Case{"thu4", {32, 32, 4, 4, 4}}, Case{"ao4", {32, 32, 4, 4, 4}}}) {
     Policy policy = make_policy(c.name);
     for (const Role r : kEveryRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
     EXPECT_NO_THROW(check_policy(policy, {}));
     set_rounding(policy, Rounding::kNearest);
     EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
   }
-  EXPECT_EQ(preset_names().size(), 6U);
+  EXPECT_EQ(preset_names().size(), 10U);
 }
 
 TEST(Policy, UnknownPresetNamesTheNearest) {
@@ -75,6 +77,53 @@ TEST(Policy, OneDimensionalTensorsAreExemptUnlessNamed) {
   EXPECT_EQ(specs_for(policy, kBias)[kMomentum], policy.specs[kMomentum]);
   // fp32 is a format like others: only 1-D tensors count as exempt.
   EXPECT_FALSE(is_exempt(make_policy("fp32"), kMatrix));
+}
+
+// As the 8-bit and 4-bit optimizers do, each at its own size.
+TEST(Policy, SmallTensorsAreExemptUnlessNamed) {
+  const TensorInfo small{"small", {4095, 1}}, limit{"limit", {64, 64}}, vector{"vector", {5000}};
+  Policy policy = make_policy("lpmm");
+  EXPECT_EQ(policy.min_elements, 0);
+  EXPECT_FALSE(is_exempt(policy, small));
+  policy.min_elements = 4096;
+  EXPECT_EQ(why_exempt(policy, small), "fewer than memory.min_elements = 4096");
+  EXPECT_EQ(specs_for(policy, small), RoleSpecs{});
+  EXPECT_EQ(why_exempt(policy, limit), "");
+  EXPECT_EQ(specs_for(policy, limit), policy.specs);
+  EXPECT_EQ(why_exempt(policy, vector), "one dimension");
+  policy.overrides = {change("small", kMomentum, "int16"), exempt("lim*")};
+  EXPECT_FALSE(is_exempt(policy, small));
+  EXPECT_EQ(to_string(specs_for(policy, small)[kMomentum]), "int16:block128:sr");
+  EXPECT_EQ(why_exempt(policy, limit), "memory.override \"lim*\"");
+
+  EXPECT_TRUE(is_exempt(make_policy("bnb8"), small));
+  EXPECT_FALSE(is_exempt(make_policy("bnb8"), limit));
+  EXPECT_FALSE(is_exempt(make_policy("bnb8-2048"), limit));
+  EXPECT_FALSE(is_exempt(make_policy("ao4"), limit));
+  EXPECT_TRUE(is_exempt(make_policy("thu4"), limit));  // up to 4,096 elements
+  EXPECT_FALSE(is_exempt(make_policy("thu4"), {"w", {4097, 1}}));
+  EXPECT_FALSE(is_exempt(make_policy("states8"), small));
+}
+
+// What the model asks for is a default, which an override changes role by role.
+TEST(Policy, StatesThatTheModelWantsInFp32AreUnlessNamed) {
+  TensorInfo embedding{"wte.weight", {100, 64}};
+  embedding.fp32_states = true;
+  Policy policy = make_policy("lpmm-min");
+  EXPECT_FALSE(is_exempt(policy, embedding));
+  const RoleSpecs specs = specs_for(policy, embedding);
+  EXPECT_EQ(specs[kParameter], policy.specs[kParameter]);
+  EXPECT_EQ(specs[kAccumulator], policy.specs[kAccumulator]);
+  EXPECT_EQ(to_string(specs[kMomentum]), "fp32");
+  EXPECT_EQ(to_string(specs[kVariance]), "fp32");
+  set_rounding(policy, Rounding::kNearest);
+  EXPECT_EQ(to_string(specs_for(policy, embedding)[kVariance]), "fp32");
+  policy.overrides = {change("wte*", kMomentum, "de8:block256:rn")};
+  EXPECT_EQ(to_string(specs_for(policy, embedding)[kMomentum]), "de8:block256:rn");
+  EXPECT_EQ(to_string(specs_for(policy, embedding)[kVariance]), "fp32");
+  policy.accumulate_in_momentum = true;
+  policy.overrides.clear();
+  EXPECT_EQ(to_string(specs_for(policy, embedding)[kAccumulator]), "fp32");
 }
 
 TEST(Policy, LaterOverridesWin) {

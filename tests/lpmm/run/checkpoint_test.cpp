@@ -102,6 +102,15 @@ std::string load_error(const std::string& path, Trained& into, const std::string
   return "loaded";
 }
 
+// Another state.json with a checksum that is right.
+void rewrite_state(const std::string& path, Json j) {
+  j["crc32"] = "00000000";
+  std::string text = j.dump(1) + "\n";
+  const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
+  text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
+  std::ofstream(path + "/state.json", std::ios::binary) << text;
+}
+
 TEST(Checkpoint, BringsEveryByteBack) {
   for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8"}) {
     const Scratch scratch;
@@ -116,6 +125,95 @@ TEST(Checkpoint, BringsEveryByteBack) {
     EXPECT_EQ(fresh.memory.updates(), 3);
     EXPECT_EQ(fresh.memory.last_learning_rate(), saved.memory.last_learning_rate());
   }
+}
+
+// What a few steps of percentile clipping leave, or a fresh memory.
+ModelMemory clipping_memory(Device& device, int percentile, int steps, bool frozen = false) {
+  OptimizerConfig o = Trained::optimizer("adamw");
+  o.percentile_clip = percentile;
+  o.frozen = frozen;
+  ModelMemory memory(kSaved, make_policy("lpmm"), o, 5, 1, device);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const std::int64_t n = memory.info(i).elements();
+    memory.initialize(i, 0, std::vector<float>(static_cast<std::size_t>(n), 0.1F));
+  }
+  for (int step = 1; step <= steps; ++step) {
+    memory.begin_step(static_cast<std::uint32_t>(step));
+    for (int i = 0; i < memory.tensors(); ++i) {
+      const auto n = static_cast<std::size_t>(memory.info(i).elements());
+      memory.fold(i, 0, std::vector<float>(n, 0.1F / static_cast<float>(step + i)), 0);
+    }
+    memory.commit(0.01);
+  }
+  return memory;
+}
+
+TEST(Checkpoint, KeepsTheHistoriesOfClipping) {
+  const Scratch scratch;
+  CpuDevice device(1);
+  Buffers buffers(kBuffers, device);
+  const ModelMemory saved = clipping_memory(device, 5, 3);
+  const std::string path = save_checkpoint(scratch / "c", 3, "net", saved, buffers, {{"note", "hello"}}, 0);
+  ModelMemory fresh = clipping_memory(device, 5, 0);
+  load_checkpoint(path, "net", fresh, buffers);
+  for (int i = 0; i < saved.tensors(); ++i) {
+    const auto a = saved.gradient_history(i)->squares(), b = fresh.gradient_history(i)->squares();
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end())) << i;
+    EXPECT_GT(a[2], 0);
+    EXPECT_NE(a[2], a[1]);
+  }
+  // Whoever does not clip, or only looks, does without: so do programs that know nothing of it.
+  ModelMemory plain = clipping_memory(device, 0, 0), looking = clipping_memory(device, 5, 0, true);
+  EXPECT_NO_THROW(load_checkpoint(path, "net", plain, buffers));
+  EXPECT_NO_THROW(load_checkpoint(path, "net", looking, buffers));
+  EXPECT_EQ(inspect_checkpoint(path).tensors.size(), 5U);
+}
+
+TEST(Checkpoint, RefusesHistoriesOfClippingThatCannotBe) {
+  const Scratch scratch;
+  CpuDevice device(1);
+  Buffers buffers(kBuffers, device);
+  const std::string path =
+      save_checkpoint(scratch / "c", 3, "net", clipping_memory(device, 5, 3), buffers, {{"x", 1}}, 0);
+  const std::string without =
+      save_checkpoint(scratch / "d", 3, "net", clipping_memory(device, 0, 3), buffers, {{"x", 1}}, 0);
+  ModelMemory into = clipping_memory(device, 5, 0);
+  const auto said = [&](const std::string& from) -> std::string {
+    const auto before = into.view(0, Role::kParameter);
+    const std::vector<std::uint8_t> codes(before.codes, before.codes + 64);
+    try {
+      load_checkpoint(from, "net", into, buffers);
+    } catch (const RunError& e) {
+      EXPECT_TRUE(std::equal(codes.begin(), codes.end(), into.view(0, Role::kParameter).codes));
+      EXPECT_EQ(into.updates(), 0);
+      return e.what();
+    }
+    return "loaded";
+  };
+  EXPECT_NE(said(without).find("gradient_history of tensor conv.weight"), std::string::npos);
+  const std::string state = read_text(path + "/state.json", 1 << 20);
+  Json numbers = Json::parse(state)["gradient_history"]["fc.weight"];
+  Json negative = numbers, few = numbers, many = numbers, word = numbers, huge = numbers, null = numbers;
+  negative[7] = -1e-30;
+  few.erase(0);
+  many.push_back(1);
+  word[7] = "1";
+  huge[7] = 1e300;
+  null[7] = nullptr;
+  for (const Json& bad : {negative, few, many, word, huge, null, Json(5), Json(), Json::object()}) {
+    Json j = Json::parse(state);
+    j["gradient_history"]["fc.weight"] = bad;
+    rewrite_state(path, j);
+    EXPECT_NE(said(path).find("gradient_history of tensor fc.weight"), std::string::npos) << bad;
+  }
+  for (const Json& bad : {Json(5), Json(), Json::array()}) {
+    Json j = Json::parse(state);
+    j["gradient_history"] = bad;
+    rewrite_state(path, j);
+    EXPECT_NE(said(path).find("gradient_history of tensor conv.weight"), std::string::npos) << bad;
+  }
+  rewrite_state(path, Json::parse(state));
+  EXPECT_EQ(said(path), "loaded");
 }
 
 TEST(Checkpoint, AnyFlippedByteIsFound) {
@@ -442,13 +540,7 @@ TEST(Checkpoint, RefusesContentThatLies) {
   const std::string good = read_text(file, 1 << 24);
   const std::string state = read_text(path + "/state.json", 1 << 20);
   Trained into("lpmm", 0);
-  const auto write_state = [&](Json j) {
-    j["crc32"] = "00000000";
-    std::string text = j.dump(1) + "\n";
-    const std::size_t digits = text.rfind("\"crc32\": \"") + 10;
-    text.replace(digits, 8, fmt::format("{:08x}", crc32(std::as_bytes(std::span(text)))));
-    std::ofstream(path + "/state.json", std::ios::binary) << text;
-  };
+  const auto write_state = [&](const Json& j) { rewrite_state(path, j); };
   for (const Json& what :
        {Json{{"learning_rate", -1.0}}, Json{{"learning_rate", "fast"}}, Json{{"learning_rate", nullptr}},
         Json{{"step", -1}}, Json{{"step", 1LL << 32}}, Json{{"step", 3.0}}, Json{{"updates", -1}},

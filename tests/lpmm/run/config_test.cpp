@@ -179,6 +179,20 @@ TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
   EXPECT_TRUE(feeds_back(min + sgdm, {"", "rn", {"memory.error_feedback=true"}}));
 }
 
+TEST(Config, SmallTensorsAreExemptWhereThePresetOrTheConfigSaysSo) {
+  const auto least = [](const std::string& text, const ConfigOptions& options) {
+    return parse(text, options).policy.min_elements;
+  };
+  EXPECT_EQ(least("", {}), 0);
+  EXPECT_EQ(least("[memory]\npreset = 'bnb8'\n", {}), 4096);
+  EXPECT_EQ(least("[memory]\npreset = 'bnb8'\nmin_elements = 10\n", {}), 10);
+  EXPECT_EQ(least("[memory]\nmin_elements = 10\n", {"thu4", "", {}}), 4097);  // --preset wins over the file
+  EXPECT_EQ(least("", {"bnb8", "", {"memory.min_elements=0"}}), 0);
+  const std::string text = to_toml(parse("[memory]\nmin_elements = 77\n"));
+  EXPECT_EQ(parse_config(text, "again.toml", {}).policy.min_elements, 77);
+  expect_refusal("train.steps = 1\n[memory]\nmin_elements = -1\n", {"memory.min_elements", "-1"});
+}
+
 TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   const std::string sgdm = "[optimizer]\nrule = 'sgd'\nmomentum = 0.9\n";
   const std::string memory = "[memory]\npreset = 'lpmm'\naccumulator = 'momentum'\n";

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
@@ -22,16 +25,17 @@ TEST(Plan, LedgerIsWhatTheMemoryTakes) {
           parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n[optimizer]\nmomentum=0.9\n", "plan.toml",
                        {std::string(preset),
                         "",
-                        {std::string("optimizer.rule=") + rule,
+                        {std::string("optimizer.rule=") + rule, "optimizer.percentile_clip=5",
                          "memory.override=[{pattern='head.bias', "
                          "parameter='int8:block64'}]"}});
       const Ledger planned = make_plan(config, model).ledger;
       Ledger real = ModelMemory(model.tensors(), config.policy, config.optimizer, 1, 1, device).ledger();
-      real.buffers = buffer_bytes(model.buffers());
+      real.buffers += buffer_bytes(model.buffers());
       EXPECT_EQ(planned.parameters, real.parameters);
       EXPECT_EQ(planned.role_codes, real.role_codes);
       EXPECT_EQ(planned.role_steps, real.role_steps);
       EXPECT_EQ(planned.exempt, real.exempt);
+      EXPECT_EQ(planned.buffers, real.buffers);
       EXPECT_EQ(planned.model_memory(), real.model_memory());
     }
   }
@@ -53,6 +57,31 @@ TEST(Plan, HasTheKeysProgramsRelyOn) {
   EXPECT_EQ(j["model_memory_bytes"]["total"], total);
   EXPECT_DOUBLE_EQ(j["bits_per_parameter"], 8.0 * static_cast<double>(total) / j["parameters"].get<double>());
   EXPECT_GT(j["peak_bytes"], total);
+}
+
+TEST(Plan, SaysWhichTensorsAreExemptBecauseOfWhat) {
+  const TinyModel model;
+  std::int64_t least = 0, vectors = 0, in_vectors = 0, small = 0, in_small = 0;
+  for (const TensorInfo& t : model.tensors()) {
+    const bool is_vector = t.shape.size() == 1;
+    ++(is_vector ? vectors : small);
+    (is_vector ? in_vectors : in_small) += t.elements();
+    least = std::max(least, t.elements() + 1);
+  }
+  ASSERT_GT(small, 0);
+  const RunConfig config = parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml",
+                                        {"lpmm", "", {"memory.min_elements=" + std::to_string(least)}});
+  const Plan plan = make_plan(config, model);
+  std::map<std::string, nlohmann::ordered_json> rows;
+  const auto j = plan_json(plan);
+  for (const auto& row : j["exempt"]) rows[row["because"]] = row;
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows["one dimension"]["tensors"], vectors);
+  EXPECT_EQ(rows["one dimension"]["parameters"], in_vectors);
+  const auto& few = rows["fewer than memory.min_elements = " + std::to_string(least)];
+  EXPECT_EQ(few["tensors"], small);
+  EXPECT_EQ(few["parameters"], in_small);
+  EXPECT_EQ(plan.ledger.exempt, 8 * (in_vectors + in_small));  // SGD: parameter and accumulator
 }
 
 TEST(Plan, SaysWhatDoesNotFit) {

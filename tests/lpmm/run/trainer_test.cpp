@@ -207,6 +207,10 @@ TEST(Trainer, ResumesVariancesOfRowsWithTheSameBytes) {
   }
 }
 
+TEST(Trainer, ResumesPercentileClippingWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({"optimizer.percentile_clip=30"});
+}
+
 TEST(Trainer, ResumesFromNothing) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());

@@ -312,6 +312,9 @@ TEST_F(TextProgram, ImportFineTuneExport) {
   ASSERT_EQ(tuned.code, 0) << tuned.err;
   const double before = run_lpmm({"eval", path("first"), "--json"}).json()["loss"];
   EXPECT_NEAR(tuned.json()["final_validation_loss"], before, 0.02);
+  expect_failure(train_gpt("stable", {"--init", path("first"), "--set", "model.stable_embedding=true"}), 2,
+                 {"model.stable_embedding", "trained without", "turn it off"});
+  EXPECT_FALSE(fs::exists(path("stable")));
   expect_failure(train_gpt("other", {"--init", path("hf")}), 1,
                  {"h.1.ln_1.weight", "which this model has not"});
 }

@@ -1,0 +1,66 @@
+#include "lpmm/program/ops/position_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "lpmm/base/error.h"
+#include "lpmm/memory/device_memory.h"
+
+namespace lpmm {
+
+RowLists::RowLists(Pieces& host, std::int64_t n)
+    : most(n),
+      rows(reinterpret_cast<std::int32_t*>(host.take(4 * n))),
+      first(reinterpret_cast<std::int64_t*>(host.take(8 * (n + 1)))),
+      targets(reinterpret_cast<std::int32_t*>(host.take(4 * n))) {}
+
+RowCopies::RowCopies(Pieces& pieces, const Device& device, std::int64_t n)
+    : rows(pieces.take(room_on(device, 4 * n))),
+      first(pieces.take(room_on(device, 8 * (n + 1)))),
+      targets(pieces.take(room_on(device, 4 * n))) {}
+
+kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
+                             const RowCopies& copies) {
+  return {on_device(device, host.rows, host.most, copies.rows),
+          on_device(device, host.first, count + 1, copies.first),
+          on_device(device, host.targets, count, copies.targets), count};
+}
+
+std::int64_t PositionTable::gradient_floats() const {
+  const std::int64_t tiles = (row_floats() + kernels::kTile - 1) / kernels::kTile;
+  return std::min(tiles * kernels::kTile, context_ * width_);
+}
+
+void PositionTable::decode(const RunState& run, std::int32_t* ids, std::byte* room, float* out) const {
+  const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
+  if (past + length_ > context_) {
+    throw RunError(
+        fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
+  }
+  std::iota(ids, ids + length_, static_cast<std::int32_t>(past));
+  Device& device = run.memory.device();
+  device.decode_rows(run.memory.view(tensor_, Role::kParameter), width_,
+                     on_device(device, ids, length_, room), length_, out);
+}
+
+// Position t: its rows in all sequences.
+void PositionTable::fold(RunState& run, Compute compute, const std::byte* gradient, std::int64_t rows,
+                         const RowLists& host, const RowCopies& copies, float* sums) const {
+  const std::int64_t sequences = rows / length_;
+  for (std::int64_t t = 0; t < length_; ++t) {
+    host.first[t] = t * sequences;
+    host.targets[t] = static_cast<std::int32_t>(t);
+    for (std::int64_t s = 0; s < sequences; ++s) {
+      host.rows[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
+    }
+  }
+  host.first[length_] = rows;
+  Device& device = run.memory.device();
+  device.sum_rows(compute, width_, gradient, on_device(device, host, length_, copies), 0, gradient_floats(),
+                  sums);
+  run.gradients->fold(tensor_, 0, span_of(sums, gradient_floats()), run.microbatch);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,49 @@
+// What the ops share that add learned positions: the table's rows decoded for forward, and their gradient.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/sequence.h"
+#include "lpmm/program/op.h"
+#include "lpmm/program/workspace.h"
+
+namespace lpmm {
+
+// Room for lists of rows that belong together: the host's, and copies where a device has memory of its own.
+struct RowLists {
+  RowLists(Pieces& host, std::int64_t most);
+  std::int64_t most;  // rows, and rows of the matrix that they belong to
+  std::int32_t* rows;
+  std::int64_t* first;
+  std::int32_t* targets;
+};
+struct RowCopies {
+  RowCopies(Pieces& pieces, const Device& device, std::int64_t most);
+  std::byte *rows, *first, *targets;
+};
+// The lists where the device reads them; `count` targets.
+kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
+                             const RowCopies& copies);
+
+// A tensor (context, width) whose row t is added to position t of sequences of `length`.
+class PositionTable {
+ public:
+  PositionTable(int tensor, std::int64_t context, std::int64_t length, std::int64_t width)
+      : tensor_(tensor), context_(context), length_(length), width_(width) {}
+
+  std::int64_t row_floats() const { return length_ * width_; }
+  // Rows of the positions in use, to the end of a tile.
+  std::int64_t gradient_floats() const;
+  // The rows of this call: `ids` and `room` take `length` integers of the host and, apart from it, of the
+  // device. Throws RunError where a text is longer than the context.
+  void decode(const RunState& run, std::int32_t* ids, std::byte* room, float* out) const;
+  // Folds the gradient of `rows` positions of all sequences.
+  void fold(RunState& run, Compute compute, const std::byte* gradient, std::int64_t rows,
+            const RowLists& host, const RowCopies& copies, float* sums) const;
+
+ private:
+  int tensor_;
+  std::int64_t context_, length_, width_;
+};
+
+}  // namespace lpmm
