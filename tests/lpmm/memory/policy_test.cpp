@@ -49,7 +49,7 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
                         Case{"lpmm-compact", {8, 8, 8, 8, 12}}, Case{"lpmm-min", {8, 4, 4, 4, 12}},
                         Case{"lpmm-nano", {7, 3, 4, 2, 12}}, Case{"states8", {32, 32, 8, 8, 8}}}) {
     Policy policy = make_policy(c.name);
-    for (const Role r : kEveryRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
+    for (const Role r : kEveryElementRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
     EXPECT_NO_THROW(check_policy(policy, {}));
     set_rounding(policy, Rounding::kNearest);
     EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
