@@ -51,7 +51,7 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
                         Case{"bnb8", {32, 32, 8, 8, 8}}, Case{"bnb8-2048", {32, 32, 8, 8, 8}},
                         Case{"thu4", {32, 32, 4, 4, 4}}, Case{"ao4", {32, 32, 4, 4, 4}}}) {
     Policy policy = make_policy(c.name);
-    for (const Role r : kEveryRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
+    for (const Role r : kEveryElementRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
     EXPECT_NO_THROW(check_policy(policy, {}));
     set_rounding(policy, Rounding::kNearest);
     EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";

@@ -294,6 +294,8 @@ TEST(Config, NamesTheNearestKey) {
   expect_refusal("epochs = 1\n", {"run.toml:1", "unknown key epochs", "train.epochs"});
   expect_refusal("[train]\nepochs = 1\n[[memory.override]]\npattern = 'x'\nmomentun = 'de8'\n",
                  {"run.toml:5", "memory.override.momentun", "memory.override.momentum"});
+  expect_refusal("[train]\nepochs = 1\n[memory]\nrow_variance = 'bf16'\n",
+                 {"run.toml:4", "unknown key memory.row_variance"});
   expect_refusal("[train]\nepochs = 1\n", {"--set train.bacth=3", "train.batch"},
                  {"", "", {"train.bacth=3"}});
 }
