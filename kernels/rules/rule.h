@@ -13,6 +13,8 @@
 //     (ECO, arXiv 2601.22101);
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
 //     into the momentum;
+//   kFusedStates, those of kStates that its usual settings keep, where that is not all: what fused loops do;
+//   slow_momentum_kept(), where it has a slow momentum: the share that stays;
 //   kVarianceGrows, where the variance is a sum over all steps, not an average;
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
@@ -33,6 +35,9 @@ namespace lpmm {
 
 LPMM_HD float square_root(float x) {
   return sqrtf(x);
+}
+LPMM_HD float larger(float a, float b) {
+  return a > b ? a : b;
 }
 // 0 for 0.
 LPMM_HD float sign(float x) {
@@ -95,6 +100,7 @@ struct RuleStep {
   bool error_feedback = false;
   double kept = 1;         // of the momentum, where the rate rises under error feedback
   bool is_vector = false;  // one dimension or none: biases, norms
+  std::int64_t elements = 1;
 
   // The factor of an error that is fed back, where a change of the momentum by 1 moves the parameter by
   // `moved` in time; 0: none.

@@ -81,6 +81,7 @@ Rule make_rule(const OptimizerConfig& c, const TensorInfo& tensor, double learni
     step.kept = std::max(last_learning_rate / learning_rate, kLeastKept);
   }
   step.is_vector = tensor.shape.size() <= 1;
+  step.elements = tensor.elements();
   return rule_row(c.rule).make(c.settings, step);
 }
 

@@ -25,6 +25,8 @@ CASES = [
     ("rmsprop", dict(lr=0.01, alpha=0.5, momentum=0.5)),
     ("adagrad", dict(lr=0.1)),
     ("adagrad", dict(lr=0.1, lr_decay=0.05, eps=1e-3, weight_decay=0.02)),
+    ("rmsprop", dict(lr=0.01, centered=True)),
+    ("rmsprop", dict(lr=0.005, alpha=0.9, eps=1e-4, momentum=0.9, weight_decay=0.01, centered=True)),
 ]
 CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
            "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}

@@ -53,13 +53,14 @@ class UpdateLoop {
                     kCodecs[Role::kParameter].step_mode == StepMode::kSticky,
                 "what a parameter rounds to must be known before the states are written");
 
+  static constexpr auto kStates = fused::states_of<R>();
   static constexpr bool kHasGradient = !fused::is_none(kCodecs[Role::kAccumulator]);
   template <Role kRole>
   using Of = FusedRole<kRole, kCodecs[kRole]>;
 
   template <class Body>
   static HWY_INLINE void each_state(const Body& body) {
-    HWY_NAMESPACE::each_state<R>([&](auto state) { body(Of<state()>()); });
+    each_role<kStates>([&](auto state) { body(Of<state()>()); });
   }
   template <class Body>
   static HWY_INLINE void each_written(const Body& body) {
@@ -76,8 +77,8 @@ class UpdateLoop {
   };
   template <std::size_t... kState>
   static auto waiting_of(std::index_sequence<kState...>)
-      -> AllWaiting<Of<Role::kParameter>, Of<R::kStates[kState]>...>;
-  using State = decltype(waiting_of(std::make_index_sequence<R::kStates.size()>()));
+      -> AllWaiting<Of<Role::kParameter>, Of<kStates[kState]>...>;
+  using State = decltype(waiting_of(std::make_index_sequence<kStates.size()>()));
 
   static constexpr auto kNextStep = [](const Codec& codec, float largest, std::uint16_t old) {
     return next_step(codec, largest, old);
@@ -133,6 +134,9 @@ class UpdateLoop {
       } else {
         x[Role::kAccumulator] = Number(0.0F);
       }
+      each_role<R::kStates>([&](auto state) {
+        if constexpr (!fused::keeps<R>(state())) x[state] = Number(0.0F);
+      });
       each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
       rule(x);
       return x;
