@@ -1,4 +1,7 @@
-// Adam (Kingma & Ba 2015) with coupled decay, AdamW (Loshchilov & Hutter 2019) with decoupled decay.
+// Adam (Kingma & Ba 2015) with coupled decay, AdamW (Loshchilov & Hutter 2019) with decoupled decay. With
+// update_clip a tensor's rate, that of its decoupled decay too, is divided by the root mean square over its
+// elements of g / max(sqrt(v^), epsilon), v^ the variance corrected for its start, and multiplied by
+// update_clip, where that makes it smaller (StableAdamW, Wortsman et al. 2023, arXiv 2304.13013).
 #pragma once
 
 #include "kernels/rules/rule.h"
@@ -16,16 +19,22 @@ struct Adam {
   float one_minus_beta2 = 1;
   float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
   float epsilon = 1e-8F;
-  float coupled_decay = 0;   // Adam: g += coupled_decay * p
-  float decay_factor = 1;    // AdamW: p *= 1 - lr * decay
-  float gradient_scale = 1;  // the clip factor
-  float feedback = 0;        // of the parameter's rounding error; 0: none
+  float coupled_decay = 0;    // Adam: g += coupled_decay * p
+  float decay_factor = 1;     // AdamW: p *= 1 - lr * decay
+  float gradient_scale = 1;   // the clip factor
+  float feedback = 0;         // of the parameter's rounding error; 0: none
+  float decoupled_decay = 0;  // lr * decay
+  double most_squares = 0;    // sum of the squared ratios above which the rate is divided; 0: it never is
 
+  template <class F>
+  LPMM_HD F gradient(const Elements<F>& x) const {
+    const F g = scaled(x[Role::kAccumulator], gradient_scale);
+    return same(coupled_decay, 0.0F) ? g : g + F(coupled_decay) * x[Role::kParameter];
+  }
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
     F &p = x[Role::kParameter], &m = x[Role::kMomentum], &v = x[Role::kVariance];
-    F g = scaled(x[Role::kAccumulator], gradient_scale);
-    if (!same(coupled_decay, 0.0F)) g = g + F(coupled_decay) * p;
+    const F g = gradient(x);
     p = scaled(p, decay_factor);
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
@@ -37,17 +46,35 @@ struct Adam {
     m = m - F(feedback) * (square_root(v) * F(variance_scale) + F(epsilon)) * error;
   }
 
+  static constexpr int kNorms = 1;
+  bool needs_norms() const { return most_squares > 0; }
+  template <class F>
+  LPMM_HD void terms(Elements<F>& x, F (&out)[kNorms]) const {
+    const F g = gradient(x);
+    const F v = F(beta2) * x[Role::kVariance] + F(one_minus_beta2) * (g * g);
+    out[0] = g / larger(square_root(v) * F(variance_scale), F(epsilon));
+  }
+  LPMM_HD void take_norms(const double (&square_sums)[kNorms]) {
+    if (!(square_sums[0] > most_squares)) return;
+    const double divisor = sqrt(square_sums[0] / most_squares);
+    step_size = static_cast<float>(double{step_size} / divisor);
+    decay_factor = static_cast<float>(1 - double{decoupled_decay} / divisor);
+  }
+
   static constexpr std::string_view kName = "adam";
   static constexpr std::string_view kHelp = "Adam; the decay is a part of the gradient";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
 
   struct Settings {
-    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, update_clip = 0;
   };
   static constexpr std::array kSettings = {
       Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum that stays"),
       Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
       Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
+      Setting("update_clip", &Settings::update_clip, kFromZero,
+              "RMS of gradients over root variances above which a tensor's step is shortened; 0: none. "
+              "StableAdamW: 1, with beta2 0.99, epsilon 1e-6"),
   };
   static constexpr std::string_view kMomentumSetting = "beta1";
   static constexpr std::string_view kNoAccumulation =
@@ -77,6 +104,8 @@ struct Adam {
     variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
     epsilon = static_cast<float>(s.epsilon);
     gradient_scale = static_cast<float>(step.clip);
+    most_squares = s.update_clip * s.update_clip * static_cast<double>(step.tensor.elements());
+    // By the whole rate: which steps will be shortened is not known.
     feedback = step.feedback(corrected * s.beta1 / (1 - s.beta1));
   }
 };
@@ -89,6 +118,7 @@ struct AdamW : Adam {
     AdamW adam;
     adam.set(s, step);
     adam.decay_factor = static_cast<float>(step.decay_factor());
+    adam.decoupled_decay = static_cast<float>(step.learning_rate * step.weight_decay);
     return adam;
   }
 };

@@ -82,6 +82,7 @@ struct AdEmaMix {
     return s.beta3 < s.beta1 ? "beta3 is below beta1, but the slow momentum must not be the faster one" : "";
   }
   static double momentum_kept(const Settings& s) { return s.beta1; }
+  static double slow_momentum_kept(const Settings& s) { return s.beta3; }
   static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }
 
   static double slow_weight_at(const Settings& s, double update) {

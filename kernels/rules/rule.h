@@ -15,6 +15,8 @@
 //     (ECO, arXiv 2601.22101);
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
 //     into the momentum;
+//   kFusedStates, those of kStates that its usual settings keep, where that is not all: what fused loops do;
+//   slow_momentum_kept(), where it has a slow momentum: the share that stays;
 //   kVarianceGrows, where the variance is a sum over all steps, not an average;
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean square
@@ -39,6 +41,9 @@ namespace lpmm {
 
 LPMM_HD float square_root(float x) {
   return sqrtf(x);
+}
+LPMM_HD float larger(float a, float b) {
+  return a > b ? a : b;
 }
 // 0 for 0.
 LPMM_HD float sign(float x) {
@@ -97,6 +102,7 @@ struct Setting {
 struct TensorTraits {
   std::int64_t rows = 1, columns = 1;
   bool is_vector = false;  // one dimension or none: biases, norms
+  std::int64_t elements() const { return rows * columns; }
 };
 
 // What the host knows when it makes a step's scalars for one tensor.

@@ -63,7 +63,7 @@ Policy make_policy(std::string_view preset);
 // as well, with specs of its own.
 Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer);
 
-// Turns every packed role to one rounding. With rn, variance steps follow the decay (moving).
+// Turns every packed role to one rounding. With rn, steps of slow averages follow them (moving).
 void set_rounding(Policy& policy, Rounding rounding);
 
 // The specs of one tensor. 1-D tensors and those below min_elements are exempt (fp32) unless an override
@@ -74,7 +74,7 @@ bool is_exempt(const Policy& policy, const TensorInfo& tensor);
 std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 
 // Refuses what may not be: an unsigned format for a signed role, a signed one for the variance, a sticky
-// accumulator, rn with a sticky variance, and overrides that match no tensor. Throws UsageError.
+// accumulator, rn with a sticky slow average, and overrides that match no tensor. Throws UsageError.
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
 
 // Whether a shell pattern names one of the tensors, or none are known yet; and the nearest name where it does

@@ -56,6 +56,13 @@ RuleRow row_of() {
   };
   row.problem = [](const GivenSettings& v) { return R::problem(typed<R>(v)); };
   row.momentum_kept = [](const GivenSettings& v) { return R::momentum_kept(typed<R>(v)); };
+  row.slow_momentum_kept = []([[maybe_unused]] const GivenSettings& v) {
+    if constexpr (requires(typename R::Settings s) { R::slow_momentum_kept(s); }) {
+      return R::slow_momentum_kept(typed<R>(v));
+    } else {
+      return 0.0;
+    }
+  };
   row.typical_move = R::typical_move;
   if constexpr (FeedsBack<R>) {
     static_assert(table::Rules<Rule>::has_setting(R::kMomentumSetting));

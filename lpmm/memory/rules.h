@@ -111,6 +111,7 @@ struct RuleRow {
   bool (*uses)(const GivenSettings&, const TensorTraits&, Role);  // whether it has this state of the tensor
   std::string_view (*problem)(const GivenSettings&);              // of values in range each; empty: none
   double (*momentum_kept)(const GivenSettings&);                  // share of it that stays per step
+  double (*slow_momentum_kept)(const GivenSettings&);             // the same; 0: it keeps none
   double (*typical_move)(double learning_rate, double size);      // of a weight of that size
   std::string_view no_feedback;                                   // why errors cannot be fed back; empty: can
   std::string_view momentum_setting;                              // that they need; empty: they cannot be

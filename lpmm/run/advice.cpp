@@ -159,4 +159,27 @@ std::string growing_variance_warning(const ModelMemory& memory) {
   return {};
 }
 
+std::string slow_momentum_warning(const ModelMemory& memory) {
+  constexpr double kMostNoise = 0.1;
+  const OptimizerConfig& optimizer = memory.optimizer();
+  const double kept = rule_row(optimizer.rule).slow_momentum_kept(optimizer.settings);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const kernels::RoleView view = memory.view(i, Role::kSlowMomentum);
+    const Format format = view.codec.format;
+    if (view.codes == nullptr || format.map == Map::kFp32) continue;
+    // Of a block's largest value; in bf16, of the value itself.
+    const double gap = format.map == Map::kBf16 ? 0x1p-8 : 1.0 / code_limit(format.bits);
+    const bool loses = view.codec.rounding == Rounding::kNearest && 1 - kept < gap / 2;
+    const double noise = gap / std::sqrt(6 * (1 - kept * kept));
+    if (!loses && noise <= kMostNoise) continue;
+    return fmt::format(
+        "the slow momentum of {} is stored as {}, and {} keeps {} of it per step: {}; use "
+        "int12:block128:qr:sticky",
+        memory.info(i).name, to_string(view.codec), rule_row(optimizer.rule).name, kept,
+        loses ? std::string("nearest rounding loses what a gradient adds")
+              : fmt::format("the noise of rounding adds up to {:.0f} % of its largest values", 100 * noise));
+  }
+  return {};
+}
+
 }  // namespace lpmm

@@ -45,5 +45,9 @@ std::string zero_variance_warning(const ModelMemory& memory);
 // is added; at 4 bits and fewer, steps that follow the largest of a block lift it, and all others, time and
 // again.
 std::string growing_variance_warning(const ModelMemory& memory);
+// Not empty where a slow momentum has so few bits that nearest rounding loses a gradient's share of it, or
+// that the noise of stochastic rounding, over the steps that it averages, is more than a tenth of a block's
+// largest value.
+std::string slow_momentum_warning(const ModelMemory& memory);
 
 }  // namespace lpmm

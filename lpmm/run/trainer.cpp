@@ -145,7 +145,7 @@ void Run::start(const Model& model, bool config_changed) {
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   for (const std::string& warning :
        {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
-        zero_variance_warning(memory_), growing_variance_warning(memory_)}) {
+        zero_variance_warning(memory_), growing_variance_warning(memory_), slow_momentum_warning(memory_)}) {
     if (!warning.empty()) progress_.warn(warning);
   }
   batches_.emplace(

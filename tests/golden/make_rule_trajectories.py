@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes rule_trajectories.json: 20 steps of rules in fp64, written down from the papers' algorithms
-(arXiv 2302.06675, program 2; arXiv 1904.00962, algorithm 2 with phi(z) = z; arXiv 1708.03888, algorithm 1, with
-the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the clip of the momentum
-alone, as in bitsandbytes; arXiv 2409.03137, algorithm 1, with beta3 by its half-life; arXiv 2406.16793 with a
-block for each row; arXiv 2309.01507, the factored variance; arXiv 1804.04235, algorithms 4 and 5, with sums as
-there) and nothing of this project.
+"""Writes rule_trajectories.json: 20 steps of rules in fp64, written down from the papers' algorithms and nothing of
+this project. Lion: arXiv 2302.06675, program 2. LAMB: arXiv 1904.00962, algorithm 2 with phi(z) = z. LARS: arXiv
+1708.03888, algorithm 1, with the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the
+clip of the momentum alone, as in bitsandbytes. AdEMAMix: arXiv 2409.03137, algorithm 1, with beta3 by its half-life.
+StableAdamW: arXiv 2304.13013, algorithm 2, whose averages are corrected as they are made. Adam-mini: arXiv 2406.16793 with a
+block for each row. The factored variance: arXiv 2309.01507. Adafactor: arXiv 1804.04235, algorithms 4 and 5, with sums
+as there.
 
 Gradients and starts are those of make_trajectories.py, exact in fp32.
 """
@@ -24,6 +25,9 @@ CASES = [
     ("lars_clip", dict(lr=0.5, momentum=0.9)),
     ("lars_clip", dict(lr=0.1, momentum=0.8, max_share=0.7, weight_decay=0.05)),
     ("lars", dict(lr=0.8, momentum=0.0, trust_coefficient=0.4, norm_epsilon=1e-2, weight_decay=0.05, trust_clip=True)),
+    ("adamw", dict(lr=0.01, betas=(0.9, 0.99), eps=1e-6, weight_decay=0.01, update_clip=1)),
+    ("adamw", dict(lr=0.01, betas=(0.8, 0.95), eps=1e-3, weight_decay=0.1, update_clip=0.7)),
+    ("adam", dict(lr=0.01, betas=(0.9, 0.9), weight_decay=0.05, update_clip=0.9)),
     ("ademamix", dict(lr=0.01)),
     ("ademamix", dict(lr=0.01, betas=(0.0, 0.99), beta3=0.95, slow_weight=2, eps=1e-4, weight_decay=0.1,
                       beta3_warmup=8)),
@@ -93,6 +97,23 @@ def lars_clip(p, m, _v, _s, g, _t, lr, momentum, max_share=0.02, weight_decay=0.
     cut = min(1, max_share * size / length) if size > 0 and length > 0 else 1
     for i in range(N):
         p[i] -= lr * cut * m[i]
+
+
+def stable_adam(p, m, v, _s, g, t, lr, betas, update_clip, eps=1e-8, weight_decay=0.0, decoupled=True):
+    beta = [(b ** t - b) / (b ** t - 1) for b in betas]
+    if not decoupled:
+        g = [g[i] + weight_decay * p[i] for i in range(N)]
+    for i in range(N):
+        m[i] = beta[0] * m[i] + (1 - beta[0]) * g[i]
+        v[i] = beta[1] * v[i] + (1 - beta[1]) * g[i] * g[i]
+    rms = math.sqrt(sum(g[i] * g[i] / max(v[i], eps * eps) for i in range(N)) / N)
+    rate = lr / max(1, rms / update_clip)
+    for i in range(N):
+        p[i] -= rate * (m[i] / (math.sqrt(v[i]) + eps) + (weight_decay * p[i] if decoupled else 0))
+
+
+def stable_adam_coupled(*state, **options):
+    stable_adam(*state, decoupled=False, **options)
 
 
 def half_life(beta):
@@ -167,7 +188,8 @@ def adafactor(p, m, v, g, t, r, c, lr, beta1=0.0, decay_rate=0.8, epsilon1=1e-30
         p[i] += -lr * weight_decay * p[i] - m[i]
 
 
-RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip, "ademamix": ademamix}
+RULES = {"lion": lion, "lamb": lamb, "lars": lars, "lars_clip": lars_clip, "ademamix": ademamix,
+         "adamw": stable_adam, "adam": stable_adam_coupled}
 MATRIX_RULES = {"adam_mini": adam_mini, "adamw_factored": adamw_factored, "adafactor": adafactor}
 
 

@@ -28,6 +28,8 @@ CASES = [
     ("adafactor", dict(lr=0.01, eps=(1e-18, 1e-3)), [3, 4]),
     ("adafactor", dict(lr=0.4, eps=(1e-18, 0.5), d=1.1, beta2_decay=-0.5, weight_decay=0.1), [4, 3]),
     ("adafactor", dict(lr=0.02, eps=(1e-18, 1e-3), d=2.0, weight_decay=0.01), [12]),
+    ("rmsprop", dict(lr=0.01, centered=True)),
+    ("rmsprop", dict(lr=0.005, alpha=0.9, eps=1e-4, momentum=0.9, weight_decay=0.01, centered=True)),
 ]
 CLASSES = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
            "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad,

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/cpu/packed/fused.h"
 #include "kernels/rules.h"
 
 namespace lpmm {
@@ -37,12 +38,9 @@ inline std::vector<Rule> every_fed_rule() {
   return every_fed_rule(std::type_identity<Rule>());
 }
 
+// Whether a rule of usual settings keeps this state.
 inline bool has_state(const Rule& rule, Role role) {
-  return std::visit(
-      [&]<class R>(const R&) {
-        return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
-      },
-      rule);
+  return std::visit([&]<class R>(const R&) { return kernels::fused::keeps<R>(role); }, rule);
 }
 
 // A tensor of n elements as a matrix of a few rows, where n allows, and how many values a role of it has.

@@ -155,8 +155,8 @@ void add_update(CLI::App& bench, Action& action) {
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(fp32_roofline_ratio: elements_per_second against copy_gb_per_second over the bytes an element takes in
-fp32 (parameter and states read and written, the gradient read: 20 with a momentum, 28 with a variance
-as well), which is what fp32 could reach. The copy runs in a process of its own, over
+fp32 (parameter and states read and written, the gradient read: 20 with one state, 8 more with each
+other), which is what fp32 could reach. The copy runs in a process of its own, over
 2 GiB. peak_extra_bytes: resident memory of the updates above the tensors.
 Example:
   lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json)");

@@ -78,9 +78,19 @@ struct ArithmeticOf<R> {
   using Type = typename R::Arithmetic;
 };
 
+// Those that its loops keep.
+template <class R>
+constexpr auto states_of() {
+  if constexpr (requires { R::kFusedStates; }) {
+    return R::kFusedStates;
+  } else {
+    return R::kStates;
+  }
+}
 template <class R>
 constexpr bool keeps(Role role) {
-  return std::find(R::kStates.begin(), R::kStates.end(), role) != R::kStates.end();
+  const auto states = states_of<R>();
+  return std::find(states.begin(), states.end(), role) != states.end();
 }
 template <class R, int kSet>
 constexpr Codecs codecs_of() {
@@ -96,7 +106,7 @@ constexpr Codecs codecs_of() {
 template <class R>
 constexpr bool takes(const Codecs& codecs) {
   if (keeps<R>(Role::kColumnVariance)) return false;
-  for (const Role role : R::kStates) {
+  for (const Role role : states_of<R>()) {
     if (is_none(codecs[role])) return false;
   }
   return !is_none(codecs[Role::kAccumulator]) || requires {

@@ -62,17 +62,15 @@ class UpdateLoop {
   // The states of elements, and whether rows have one.
   static constexpr bool kHasRows = fused::keeps<R>(Role::kRowVariance);
   static constexpr auto kStates = [] {
-    constexpr auto kCount = std::count_if(R::kStates.begin(), R::kStates.end(), is_per_element);
+    constexpr auto kAll = fused::states_of<R>();
+    constexpr auto kCount = std::count_if(kAll.begin(), kAll.end(), is_per_element);
     std::array<Role, static_cast<std::size_t>(kCount)> states{};
-    std::copy_if(R::kStates.begin(), R::kStates.end(), states.begin(), is_per_element);
+    std::copy_if(kAll.begin(), kAll.end(), states.begin(), is_per_element);
     return states;
   }();
   template <class Body>
   static HWY_INLINE void each_state(const Body& body) {
-    [&]<std::size_t... kState>(std::index_sequence<kState...>) {
-      (body(Of<kStates[kState]>()), ...);
-    }
-    (std::make_index_sequence<kStates.size()>());
+    each_role<kStates>([&](auto state) { body(Of<state()>()); });
   }
   template <class Body>
   static HWY_INLINE void each_written(const Body& body) {
@@ -153,6 +151,9 @@ class UpdateLoop {
         x[Role::kRowVariance] = each_vector(
             [&](int i) { return hn::LoadU(DF(), state.of_rows + begin + e + i * static_cast<int>(kLanes)); });
       }
+      each_role<R::kStates>([&](auto state) {
+        if constexpr (!fused::keeps<R>(state())) x[state] = Number(0.0F);
+      });
       each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
       rule(x);
       return x;

@@ -49,6 +49,9 @@ inline Number operator/(const Number& a, const Number& b) {
 inline Number square_root(const Number& a) {
   return each_vector([&](int i) { return hn::Sqrt(a.v[i]); });
 }
+inline Number larger(const Number& a, const Number& b) {
+  return each_vector([&](int i) { return hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]); });
+}
 inline Number sign(const Number& a) {
   const VF zero = hn::Zero(DF()), one = hn::Set(DF(), 1.0F);
   return each_vector([&](int i) {
@@ -57,13 +60,13 @@ inline Number sign(const Number& a) {
   });
 }
 
-// Calls body(role) for each state of a rule, the role known to the compiler.
-template <class R, class Body>
-HWY_INLINE void each_state(const Body& body) {
-  [&]<std::size_t... kState>(std::index_sequence<kState...>) {
-    (body(std::integral_constant<Role, R::kStates[kState]>()), ...);
+// Calls body(role) for each of these roles, the role known to the compiler.
+template <std::array kOf, class Body>
+HWY_INLINE void each_role(const Body& body) {
+  [&]<std::size_t... kAt>(std::index_sequence<kAt...>) {
+    (body(std::integral_constant<Role, kOf[kAt]>()), ...);
   }
-  (std::make_index_sequence<R::kStates.size()>());
+  (std::make_index_sequence<kOf.size()>());
 }
 
 #endif

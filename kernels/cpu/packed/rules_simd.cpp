@@ -32,10 +32,10 @@ struct Loops {
   static HWY_INLINE void load(const TileValues& values, std::int64_t i, Elements<Number>& x) {
     x[Role::kParameter] = load_number(values[Role::kParameter] + i);
     x[Role::kAccumulator] = load_number(values[Role::kAccumulator] + i);
-    each_state<R>([&](auto state) { x[state] = load_number(values[state] + i); });
+    each_role<R::kStates>([&](auto state) { x[state] = load_number(values[state] + i); });
   }
   static HWY_INLINE void store_states(const Elements<Number>& x, const TileValues& values, std::int64_t i) {
-    each_state<R>([&](auto state) { store_number(x[state], values[state] + i); });
+    each_role<R::kStates>([&](auto state) { store_number(x[state], values[state] + i); });
   }
 
   // `constants` and `at` are copies that no store can touch.

@@ -159,6 +159,21 @@ TEST(Oracle, SettingsOfTheRules) {
     lars.settings["nesterov"] = lars.settings["trust_clip"] = lars.settings["adapt_vectors"] = 1;
     lars.settings["trust_coefficient"] = 0.5;
     run_both(make_policy(preset), lars, 1, 3, "lars, all switches on");
+    for (const double momentum : {0.0, 0.9}) {
+      OptimizerConfig centred = optimizer(RuleName("rmsprop"));
+      centred.settings["centered"] = 1;
+      centred.settings["momentum"] = momentum;
+      run_both(make_policy(preset), centred, 2, 2, fmt::format("rmsprop, centred, momentum {}", momentum));
+    }
+    for (const RuleName rule : {RuleName("adam"), RuleName("adamw")}) {
+      OptimizerConfig stable = optimizer(rule);
+      stable.settings["update_clip"] = 0.5;
+      run_both(make_policy(preset), stable, 1, 3, fmt::format("{}, clipped updates", rule.text()));
+    }
+    OptimizerConfig mix = optimizer(RuleName("ademamix"), 0.1);
+    mix.settings["beta1"] = 0;
+    mix.settings["slow_weight_warmup"] = mix.settings["beta3_warmup"] = 3;
+    run_both(make_policy(preset), mix, 2, 2, "ademamix without beta1, warm-ups");
     OptimizerConfig adagrad = optimizer(RuleName("adagrad"));
     adagrad.settings["learning_rate_decay"] = 0.5;
     run_both(make_policy(preset), adagrad, 2, 1, "adagrad, falling rate");

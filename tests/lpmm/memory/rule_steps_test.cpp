@@ -1,4 +1,4 @@
-// RMSProp, LARS and Adagrad against closed forms, and packed on the CPU and the emulated device.
+// RMSProp, LARS and Adagrad against closed forms; every rule, packed, on the CPU and the emulated device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -59,6 +59,82 @@ TEST(RmsProp, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
   EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
   EXPECT_EQ(still.state(Role::kVariance), 0.0F);
   EXPECT_EQ(still.momentum(), 0.0F);
+}
+
+// v - mean^2 of a constant gradient g is a (1 - a) g^2, a = alpha^t, and the step g over its root.
+TEST(RmsProp, CentredStepsAreBySpread) {
+  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
+    Fp32 w(of_rule("rmsprop", {{"alpha", 0.75}, {"epsilon", kNone}, {"centered", 1}}), {3, 50}, 0.0F);
+    double expected = 0;
+    for (int t = 1; t <= 4; ++t) {
+      const double a = std::pow(0.75, t);
+      expected -= std::copysign(0.125 / std::sqrt(a * (1 - a)), gradient);
+      EXPECT_NEAR(w.run(1, gradient, 0.125), expected, 2e-6) << gradient << " " << t;
+      EXPECT_NEAR(w.state(Role::kSlowMomentum) / gradient, 1 - a, 1e-6);
+      EXPECT_NEAR(w.state(Role::kVariance) / gradient / gradient, 1 - a, 1e-6)
+          << "v is stored, not the spread";
+    }
+  }
+  const OptimizerConfig all = of_rule("rmsprop", {{"momentum", 0.5}, {"centered", 1}});
+  for (const Role role : {Role::kMomentum, Role::kVariance, Role::kSlowMomentum})
+    EXPECT_TRUE(uses(all, role));
+  EXPECT_FALSE(uses(of_rule("rmsprop", {{"momentum", 0.5}}), Role::kSlowMomentum));
+  Fp32 still(all, {4, 5}, 2.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
+}
+
+TEST(RmsProp, NoCentredStepIsAboveFourUncentredOnes) {
+  Fp32 w(of_rule("rmsprop", {{"alpha", 0.5}, {"epsilon", kNone}, {"centered", 1}}), {2, 2}, 0.0F);
+  const float before = w.run(100, 3.0F, 0.125);
+  EXPECT_NEAR(w.run(1, 3.0F, 0.125), before - 0.125 * 4, 1e-5);
+}
+
+// The mean length of the last of these steps, and the longest of all, of centred RMSProp, rate 1. Gradients
+// are `signal` plus `noise` times normal values, times a size of each element.
+struct Lengths {
+  double mean = 0, longest = 0;
+};
+Lengths centred_steps(const Policy& policy, float signal, float noise) {
+  constexpr int kSteps = 100, kElements = 4096;
+  CpuDevice device(2);
+  ModelMemory memory({{"w", {32, kElements / 32}}}, policy, of_rule("rmsprop", {{"centered", 1}}), 3, 1,
+                     device);
+  const std::vector<float> sizes = normal_values(kElements, 1, 0.01F);
+  std::vector<float> p(kElements), before(kElements);
+  Lengths lengths;
+  for (int s = 1; s <= kSteps; ++s) {
+    std::vector<float> gradient = normal_values(kElements, 10 + static_cast<std::uint64_t>(s), noise);
+    for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] = sizes[i] * (gradient[i] + signal);
+    memory.begin_step(static_cast<std::uint32_t>(s));
+    memory.fold(0, 0, gradient, 0);
+    EXPECT_TRUE(memory.commit(1).applied);
+    memory.decode(0, 0, p);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double length = std::abs(p[i] - before[i]);
+      lengths.longest = std::max(lengths.longest, length);
+      if (s == kSteps) lengths.mean += length / kElements;
+    }
+    before = p;
+  }
+  return lengths;
+}
+
+// Rounded apart, v and mean^2 would meet in up to a third of all elements, and steps be 10^6 long.
+TEST(RmsProp, PackedCentredStepsStayNearUnpackedOnes) {
+  for (const auto& [signal, noise] : {std::pair{1.0F, 0.0F}, {0.0F, 1.0F}, {0.5F, 1.0F}, {3.0F, 1.0F}}) {
+    const Lengths exact = centred_steps(make_policy("fp32"), signal, noise);
+    for (const std::string_view preset : preset_names()) {
+      Policy policy = make_policy("fp32");
+      for (const Role role : {Role::kVariance, Role::kSlowMomentum}) {
+        policy.specs[role] = make_policy(preset).specs[role];
+      }
+      const Lengths packed = centred_steps(policy, signal, noise);
+      const std::string what = fmt::format("{} signal {} noise {}", preset, signal, noise);
+      EXPECT_LT(packed.longest, 40.01) << what << ": 4 / sqrt(1 - alpha)";
+      EXPECT_LT(packed.mean, 3 * exact.mean) << what;
+      EXPECT_GT(packed.mean, exact.mean / 3) << what;
+    }
+  }
 }
 
 // Where the parameter is after the momentum has run out, p - lr * mu / (1 - mu) * m, is not changed by its
@@ -344,20 +420,35 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
   return all;
 }
 
+// Every rule as it is usually used, and with settings that change its states or passes.
+std::vector<OptimizerConfig> usual_and_other_rules() {
+  std::vector<OptimizerConfig> all;
+  const auto add = [&](std::string_view rule, GivenSettings settings) {
+    OptimizerConfig& c = all.emplace_back(decaying(rule, 0.01, std::move(settings)));
+    if (c.settings.find("momentum") == nullptr) c.settings["momentum"] = 0.9;
+    c.settings["trust_coefficient"] = 0.02;
+  };
+  for (const std::string_view name : rule_names()) add(name, {});
+  add("adamw", {{"update_clip", 0.9}});
+  add("adafactor", {{"beta1", 0.9}});
+  add("rmsprop", {{"centered", 1}});
+  add("rmsprop", {{"centered", 1}, {"momentum", 0}});
+  add("ademamix", {{"beta1", 0}, {"beta3", 0.99}, {"slow_weight_warmup", 20}, {"beta3_warmup", 30}});
+  return all;
+}
+
 TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
-  for (const char* name :
-       {"rmsprop", "lars", "lars_clip", "adagrad", "adam_mini", "adamw_factored", "adafactor"}) {
+  for (const OptimizerConfig& c : usual_and_other_rules()) {
     for (const std::string_view preset : preset_names()) {
-      OptimizerConfig c =
-          decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}, {"beta1", 0.9}});
       for (const bool feedback : {false, true}) {
-        if (feedback && !rule_row(c.rule).no_feedback.empty()) continue;
+        const RuleRow& row = rule_row(c.rule);
+        if (feedback && (!row.no_feedback.empty() || row.momentum_kept(c.settings) == 0)) continue;
         Policy policy = make_policy(preset, c);
         policy.error_feedback = feedback;
         EXPECT_TRUE(bytes_after(cpu, c, policy, 50) == bytes_after(emulated, c, policy, 50))
-            << name << " " << preset << (feedback ? " with feedback" : "");
+            << row.name << " " << preset << (feedback ? " with feedback" : "");
       }
     }
   }

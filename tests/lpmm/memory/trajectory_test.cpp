@@ -71,12 +71,12 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
 
 // tests/golden/make_trajectories.py
 TEST(Trajectory, PyTorch) {
-  expect_stored_trajectories("trajectories.json", 16);
+  expect_stored_trajectories("trajectories.json", 18);
 }
 
 // tests/golden/make_rule_trajectories.py
 TEST(Trajectory, OtherRulesAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 23);
+  expect_stored_trajectories("rule_trajectories.json", 26);
 }
 
 // One textbook step in fp64 over whole vectors.
@@ -290,6 +290,31 @@ TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
       EXPECT_TRUE(warning.empty() || warning.find(told) != std::string::npos) << warning;
     }
   }
+}
+
+TEST(Trajectory, ASlowMomentumOfTooFewBitsIsTold) {
+  CpuDevice device(1);
+  const auto warning = [&](const char* spec, const OptimizerConfig& config) {
+    Policy policy = make_policy("fp32");
+    policy.specs[Role::kSlowMomentum] = parse_spec(spec);
+    return slow_momentum_warning(ModelMemory({{"w", {64, 128}}}, policy, config, 1, 1, device));
+  };
+  OptimizerConfig mix, centred;
+  mix.rule = "ademamix";
+  centred.rule = "rmsprop";
+  centred.settings["centered"] = 1;
+  for (const auto& [spec, told] : {std::pair{"de8:block256:rn", "nearest rounding loses"},
+                                   {"bf16:rn", "nearest rounding loses"},
+                                   {"int8:block128:sr", "adds up to 23 %"},
+                                   {"int12:block128:qr:sticky", ""},
+                                   {"bf16:sr", "adds up to 11 %"},
+                                   {"fp32", ""}}) {
+    EXPECT_EQ(warning(spec, mix).empty(), std::string_view(told).empty()) << spec;
+    EXPECT_NE(warning(spec, mix).find(told), std::string::npos) << warning(spec, mix);
+    EXPECT_EQ(warning(spec, centred), "") << "it averages a hundred gradients";
+  }
+  mix.rule = "adamw";
+  EXPECT_EQ(warning("de8:block256:rn", mix), "") << "it has none";
 }
 
 }  // namespace

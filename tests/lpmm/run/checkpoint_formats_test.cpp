@@ -13,9 +13,11 @@ namespace {
 
 constexpr std::int64_t kElements = 700;
 
-OptimizerConfig usual_adamw() {
+// It has every role, and schedules that go on by the number of updates.
+OptimizerConfig scheduled_ademamix() {
   OptimizerConfig optimizer;
-  optimizer.rule = "adamw";
+  optimizer.rule = "ademamix";
+  optimizer.settings["slow_weight_warmup"] = optimizer.settings["beta3_warmup"] = 4;
   return optimizer;
 }
 
@@ -25,7 +27,7 @@ struct OneWeight {
   Buffers buffers{{}, device};
 
   explicit OneWeight(const Policy& policy)
-      : memory({{"weight", {7, kElements / 7}}}, policy, usual_adamw(), 5, 1, device) {
+      : memory({{"weight", {7, kElements / 7}}}, policy, scheduled_ademamix(), 5, 1, device) {
     memory.initialize(0, 0, values(0));
   }
   static std::vector<float> values(std::uint32_t step) {

@@ -1,0 +1,323 @@
+// Every rule against itself written plainly in fp64: steps from what is stored (20 in fp32, 50 with 8-bit
+// states, as the tests of bitsandbytes have it), runs of packed states that are left alone, and the same
+// gates for every other rule, which none may pass.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "kernels/cpu.h"
+#include "lpmm/memory/roles.h"
+#include "tests/lpmm/memory/one_tensor.h"
+#include "tests/normal_values.h"
+
+namespace lpmm {
+namespace {
+
+using Vector = std::vector<double>;
+
+constexpr double kDecay = 0.2;  // as much as the gradients
+
+// A tensor's values, and one textbook step of a rule from them.
+struct Plain {
+  Vector p, m, v, slow;
+  explicit Plain(std::size_t n) : p(n), m(n), v(n), slow(n) {}
+  Vector& of(Role role) {
+    return role == Role::kParameter ? p : role == Role::kMomentum ? m : role == Role::kVariance ? v : slow;
+  }
+};
+struct PlainStep {
+  double lr, decay;
+  int t;
+  double variance_share() const { return 1 - std::pow(0.999, t); }  // of v in v^
+};
+
+double norm(const Vector& x) {
+  double sum = 0;
+  for (const double e : x) sum += e * e;
+  return std::sqrt(sum);
+}
+double sign_of(double x) {
+  return x > 0 ? 1 : x < 0 ? -1 : 0;
+}
+double mix(double kept, double old, double fresh) {
+  return kept * old + (1 - kept) * fresh;
+}
+
+// The direction of Adam, from gradients with or without the decay.
+Vector adam_direction(Plain& x, const Vector& g, const PlainStep& s, double epsilon) {
+  Vector u(g.size());
+  const double of_m = 1 - std::pow(0.9, s.t), of_v = s.variance_share();
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    x.m[i] = mix(0.9, x.m[i], g[i]);
+    x.v[i] = mix(0.999, x.v[i], g[i] * g[i]);
+    u[i] = x.m[i] / of_m / (std::sqrt(x.v[i] / of_v) + epsilon);
+  }
+  return u;
+}
+Vector with_decay(const Plain& x, Vector g, double decay) {
+  for (std::size_t i = 0; i < g.size(); ++i) g[i] += decay * x.p[i];
+  return g;
+}
+void subtract(Plain& x, const Vector& u, double rate) {
+  for (std::size_t i = 0; i < u.size(); ++i) x.p[i] -= rate * u[i];
+}
+// m = 0.9 m + u
+const Vector& heavy_ball(Plain& x, const Vector& u) {
+  for (std::size_t i = 0; i < u.size(); ++i) x.m[i] = 0.9 * x.m[i] + u[i];
+  return x.m;
+}
+
+void rmsprop(Plain& x, const Vector& gradient, const PlainStep& s, bool is_centred) {
+  Vector u = with_decay(x, gradient, s.decay);
+  for (std::size_t i = 0; i < u.size(); ++i) {
+    const double g = u[i];
+    x.v[i] = mix(0.9, x.v[i], g * g);
+    double spread = x.v[i];
+    if (is_centred) {
+      x.slow[i] = mix(0.9, x.slow[i], g);
+      spread = std::max(x.v[i] - x.slow[i] * x.slow[i], x.v[i] / 16);
+    }
+    u[i] = g / (std::sqrt(spread) + 1e-8);
+  }
+  subtract(x, heavy_ball(x, u), s.lr);
+}
+
+struct Row {
+  std::string name;
+  OptimizerConfig config;
+  std::function<void(Plain&, const Vector&, const PlainStep&)> step;
+  // Of LARS a share of the tensor; RMSProp begins with steps of 3 / (1 - momentum) rates.
+  double rate() const {
+    return config.rule == RuleName("lars") ? 1 : config.rule == RuleName("rmsprop") ? 1e-5 : 1e-3;
+  }
+};
+
+// Every rule of the table, and those of its settings that are an algorithm of their own.
+std::vector<Row> rows() {
+  using Step = std::function<void(Plain&, const Vector&, const PlainStep&)>;
+  const std::map<std::string_view, Step> plain = {
+      {"sgd", [](Plain& x, const Vector& g,
+                 const PlainStep& s) { subtract(x, heavy_ball(x, with_decay(x, g, s.decay)), s.lr); }},
+      {"adam",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         subtract(x, adam_direction(x, with_decay(x, g, s.decay), s, 1e-8), s.lr);
+       }},
+      {"adamw",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         const Vector u = adam_direction(x, g, s, 1e-8);
+         subtract(x, Vector(x.p), s.lr * s.decay);
+         subtract(x, u, s.lr);
+       }},
+      {"lion",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         subtract(x, Vector(x.p), s.lr * s.decay);
+         for (std::size_t i = 0; i < g.size(); ++i) {
+           x.p[i] -= s.lr * sign_of(mix(0.9, x.m[i], g[i]));
+           x.m[i] = mix(0.99, x.m[i], g[i]);
+         }
+       }},
+      {"lamb",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         const Vector u = with_decay(x, adam_direction(x, g, s, 1e-6), s.decay);
+         subtract(x, u, s.lr * norm(x.p) / norm(u));
+       }},
+      {"rmsprop", [](Plain& x, const Vector& g, const PlainStep& s) { rmsprop(x, g, s, false); }},
+      {"lars",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         Vector u = with_decay(x, g, s.decay);
+         const double rate = 1e-3 * norm(x.p) / (norm(g) + s.decay * norm(x.p) + 1e-8);
+         for (double& e : u) e *= rate;
+         subtract(x, heavy_ball(x, u), s.lr);
+       }},
+      {"lars_clip",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         const Vector& m = heavy_ball(x, with_decay(x, g, s.decay));
+         subtract(x, m, s.lr * std::min(1.0, 0.02 * norm(x.p) / norm(m)));
+       }},
+      {"adagrad",
+       [](Plain& x, const Vector& gradient, const PlainStep& s) {
+         const Vector g = with_decay(x, gradient, s.decay);
+         for (std::size_t i = 0; i < g.size(); ++i) {
+           x.v[i] += g[i] * g[i];
+           x.p[i] -= s.lr * g[i] / (std::sqrt(x.v[i]) + 1e-10);
+         }
+       }},
+      {"ademamix",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         Vector u = adam_direction(x, g, s, 1e-8);
+         const double of_v = s.variance_share();
+         for (std::size_t i = 0; i < g.size(); ++i) {
+           x.slow[i] = mix(0.99, x.slow[i], g[i]);
+           u[i] += 5 * x.slow[i] / (std::sqrt(x.v[i] / of_v) + 1e-8);
+         }
+         subtract(x, with_decay(x, u, s.decay), s.lr);
+       }},
+  };
+  std::vector<Row> all;
+  for (const std::string_view name : rule_names()) {
+    EXPECT_TRUE(plain.contains(name)) << name << " has no plain form here";
+    if (plain.contains(name))
+      all.push_back({std::string(name), of_rule(name, {{"momentum", 0.9}, {"alpha", 0.9}, {"beta3", 0.99}}),
+                     plain.at(name)});
+  }
+  all.push_back({"rmsprop, centred", of_rule("rmsprop", {{"momentum", 0.9}, {"alpha", 0.9}, {"centered", 1}}),
+                 [](Plain& x, const Vector& g, const PlainStep& s) { rmsprop(x, g, s, true); }});
+  all.push_back({"adamw, clipped", of_rule("adamw", {{"update_clip", 0.25}}),
+                 [](Plain& x, const Vector& g, const PlainStep& s) {
+                   const Vector u = adam_direction(x, g, s, 1e-8);
+                   const double of_v = s.variance_share();
+                   double sum = 0;
+                   for (std::size_t i = 0; i < g.size(); ++i) {
+                     sum += g[i] * g[i] / std::max(x.v[i] / of_v, 1e-16);
+                   }
+                   const double rms = std::sqrt(sum / static_cast<double>(g.size()));
+                   const double rate = s.lr / std::max(1.0, rms / 0.25);
+                   subtract(x, Vector(x.p), rate * s.decay);
+                   subtract(x, u, rate);
+                 }});
+  for (Row& row : all) row.config.weight_decay = kDecay;
+  return all;
+}
+
+// Memory under training, and its plain reference.
+struct Training {
+  CpuDevice device{2};
+  ModelMemory memory;
+  Plain plain;
+  int t = 0;
+
+  Training(const Row& row, const Policy& policy, std::int64_t width)
+      : memory({{"w", {8, width}}}, policy, row.config, 1, 1, device),
+        plain(static_cast<std::size_t>(8 * width)) {
+    const auto start = normal_values(8 * width, 1, 0.1F);
+    memory.initialize(0, 0, start);
+    plain.p = Vector(start.begin(), start.end());
+  }
+  bool has(Role role) const { return role != Role::kAccumulator && memory.view(0, role).codes != nullptr; }
+  std::vector<float> stored(Role role) {
+    std::vector<float> x(plain.p.size());
+    device.decode(memory.view(0, role), 0, std::ssize(x), x.data());
+    return x;
+  }
+  void set_back() {
+    for (const Role role : kEveryRole) {
+      if (!has(role)) continue;
+      const auto x = stored(role);
+      plain.of(role) = Vector(x.begin(), x.end());
+    }
+  }
+  void step(const Row& trained, const Row& reference) {
+    ++t;
+    const double rate = trained.rate();
+    const auto gradient = normal_values(std::ssize(plain.p), 10 + static_cast<std::uint64_t>(t), 0.01F);
+    memory.begin_step(static_cast<std::uint32_t>(t));
+    memory.fold(0, 0, gradient, 0);
+    ASSERT_TRUE(memory.commit(rate).applied);
+    reference.step(plain, Vector(gradient.begin(), gradient.end()), {rate, kDecay, t});
+  }
+};
+
+// How many values are off by more than 1e-6 (of their mean size, where that is above 1) and 1e-5 of
+// themselves; and the sum of errors over the sum of sizes.
+struct Distance {
+  int outliers = 0;
+  double relative = 0;
+};
+Distance distance(const std::vector<float>& x, const Vector& y) {
+  double error = 0, size = 1e-300;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    error += std::abs(x[i] - y[i]);
+    size += std::abs(y[i]);
+  }
+  const double absolute = 1e-6 * std::max(1.0, size / static_cast<double>(y.size()));
+  Distance d{0, error / size};
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    d.outliers += std::abs(x[i] - y[i]) > absolute + 1e-5 * std::abs(y[i]) ? 1 : 0;
+  }
+  return d;
+}
+
+constexpr std::int64_t kWidths[] = {1, 32, 1024, 4097};
+
+TEST(Gates, TwentyStepsInFp32AreThePlainOnes) {
+  for (const Row& row : rows()) {
+    for (const std::int64_t width : kWidths) {
+      Training run(row, make_policy("fp32"), width);
+      for (int s = 0; s < 20; ++s) {
+        run.set_back();
+        run.step(row, row);
+        for (const Role role : kEveryRole) {
+          if (!run.has(role)) continue;
+          const Distance d = distance(run.stored(role), run.plain.of(role));
+          ASSERT_EQ(d.outliers, 0) << row.name << " " << to_string(role) << " width " << width << " step "
+                                   << s;
+        }
+      }
+    }
+  }
+}
+
+// Fresh states make the step, so that parameters are as good as without packing; what is stored of the states
+// is near them, by the share of their sizes that the dynamic map is known for.
+TEST(Gates, FiftyStepsWithEightBitStatesAreThePlainOnes) {
+  for (const Row& row : rows()) {
+    for (const std::int64_t width : kWidths) {
+      Training run(row, make_policy("states8"), width);
+      for (int s = 0; s < 50; ++s) {
+        run.set_back();
+        run.step(row, row);
+        for (const Role role : kEveryRole) {
+          if (!run.has(role)) continue;
+          const bool is_parameter = role == Role::kParameter;
+          const Distance d = distance(run.stored(role), run.plain.of(role));
+          if (is_parameter) {
+            ASSERT_EQ(d.outliers, 0) << row.name << " width " << width << " step " << s;
+          } else {
+            ASSERT_LT(d.relative, 0.03) << row.name << " " << to_string(role) << " width " << width;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What the parameters moved by in all, against the reference: the square of the error over that of the move.
+double drift(const Row& trained, const Row& reference, std::string_view preset) {
+  constexpr int kSteps = 50;
+  Policy policy = make_policy("fp32");
+  for (const Role role : kEveryRole) {
+    if (is_state(role)) policy.specs[role] = make_policy(preset).specs[role];
+  }
+  Training run(trained, policy, 128);
+  const Vector start = run.plain.p;
+  for (int s = 0; s < kSteps; ++s) run.step(trained, reference);
+  const auto p = run.stored(Role::kParameter);
+  double error = 0, moved = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    error += (p[i] - run.plain.p[i]) * (p[i] - run.plain.p[i]);
+    moved += (run.plain.p[i] - start[i]) * (run.plain.p[i] - start[i]);
+  }
+  return error / moved;
+}
+
+// Free runs of 50 steps; states of 8 and 12 bits.
+TEST(Gates, PackedRunsStayNearTheirOwnRuleAndNoOther) {
+  constexpr double kNear = 0.01;
+  const std::vector<Row> all = rows();
+  for (const Row& trained : all) {
+    for (const Row& reference : all) {
+      const double d = drift(trained, reference, "lpmm");
+      if (&trained == &reference) {
+        EXPECT_LT(d, kNear) << trained.name;
+      } else {
+        EXPECT_GT(d, kNear) << trained.name << " is taken for " << reference.name;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lpmm
