@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/maps.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -25,7 +26,8 @@ double code_size(Device& device, const kernels::RoleView& v, std::int64_t count,
   std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(count, v.codec.block)));
   device.download(steps.data(), v.steps, 2 * std::ssize(steps));
   double sum = 0;
-  for (const std::uint16_t step : steps) sum += static_cast<double>(bf16_to_float(step));
+  for (const std::uint16_t step : steps)
+    sum += static_cast<double>(scale_of(v.codec.format, map_table(v.codec.format), step).step);
   const double code = v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits);
   return code * sum / static_cast<double>(steps.size());
 }
