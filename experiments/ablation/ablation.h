@@ -4,6 +4,8 @@
 //   logistic   noise floors and lost updates of logistic regression: theory/logistic.h
 //   steps      the constants of sticky steps, and the block: theory/step_study.h
 //   variance   Adam's steps with a packed variance: theory/variance_study.h
+//   update_error  what one step loses with a state in few bits, on states of a real run:
+//   theory/update_study.h
 #pragma once
 
 #include <string>
