@@ -435,6 +435,32 @@ TEST(Steps, RangesCoverTheBlockAndStickyOnesStay) {
   }
 }
 
+// The widest that a range can be for its block: the smallest value lies just below the end of the range
+// before, and is rounded up.
+TEST(Steps, ARangeStaysWhereItsSmallestValueIsRoundedUp) {
+  for (const Format f : log_formats()) {
+    const Codec c = codec_of(f, 128, Rounding::kStochastic, StepMode::kSticky);
+    const MapTable whole = map_table(f);
+    const float largest = 0.9F;
+    const float step = scale_of(f, whole, next_range(c, whole, largest, largest, 0)).step;
+    for (std::uint32_t range = 1; range < kRanges; ++range) {
+      const float narrower = map_table(f, range - 1).values[0] * (step * kStickyRoom);
+      const float smallest = std::nextafter(narrower, 0.0F);
+      const std::uint16_t word = next_range(c, whole, largest, smallest, 0);
+      EXPECT_EQ(range_of(word), static_cast<int>(range)) << to_string(f);
+      const Scale scale = scale_of(f, whole, word);
+      const auto stored = [&](float x, std::uint32_t draw) {
+        const std::uint32_t code = encode_value(f, scale.table, c.rounding, x, scale.step, draw);
+        return decode_code(f, scale.table, code, scale.step);
+      };
+      for (const std::uint32_t draw : {0U, 0xFFFFU}) {
+        EXPECT_EQ(next_range(c, whole, stored(largest, 0xFFFFU - draw), stored(smallest, draw), word), word)
+            << to_string(f) << " range " << range;
+      }
+    }
+  }
+}
+
 TEST(Steps, WordsThatNoBlockHasAreNone) {
   const Format log = {Map::kLog, 4}, plain = {Map::kLinear, 8};
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {

@@ -184,6 +184,7 @@ set ylabel 'error of the update' noenhanced
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
+set yrange [1e-3:2]
 plot $d0 using 1:2 with linespoints pt 7 lc '#0072B2' title 'ude' noenhanced, $d1 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de0' noenhanced, $d2 using 1:2 with linespoints pt 7 lc '#009E73' title 'lin0' noenhanced, $d3 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'sqrt0' noenhanced, $d4 using 1:2 with linespoints pt 7 lc '#E69F00' title 'log0' noenhanced
 set origin 0.3333333333333333,0.5
 set size 0.3333333333333333,0.5
@@ -198,6 +199,7 @@ set ylabel 'error of the update' noenhanced
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
+set yrange [1e-3:2]
 plot $d5 using 1:2 with linespoints pt 7 lc '#0072B2' title 'ude' noenhanced, $d6 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de0' noenhanced, $d7 using 1:2 with linespoints pt 7 lc '#009E73' title 'lin0' noenhanced, $d8 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'sqrt0' noenhanced, $d9 using 1:2 with linespoints pt 7 lc '#E69F00' title 'log0' noenhanced
 set origin 0.6666666666666666,0.5
 set size 0.3333333333333333,0.5
@@ -212,6 +214,7 @@ set ylabel 'error of the update' noenhanced
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
+set yrange [1e-3:2]
 plot $d10 using 1:2 with linespoints pt 7 lc '#0072B2' title 'de0' noenhanced, $d11 using 1:2 with linespoints pt 7 lc '#D55E00' title 'lin0' noenhanced, $d12 using 1:2 with linespoints pt 7 lc '#009E73' title 'sqrt0' noenhanced, $d13 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'log0' noenhanced
 set origin 0,0
 set size 0.3333333333333333,0.5
@@ -226,6 +229,7 @@ set ylabel 'error of the update' noenhanced
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
+set yrange [1e-3:2]
 plot $d14 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int' noenhanced, $d15 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de' noenhanced, $d16 using 1:2 with linespoints pt 7 lc '#009E73' title 'soft' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'nf' noenhanced, $d18 using 1:2 with linespoints pt 7 lc '#E69F00' title 'e4m3' noenhanced
 set origin 0.3333333333333333,0
 set size 0.3333333333333333,0.5
@@ -240,6 +244,7 @@ set ylabel 'error of the update' noenhanced
 set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
+set yrange [1e-3:2]
 plot $d19 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#009E73' title 'soft' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'nf' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#E69F00' title 'e4m3' noenhanced
 unset multiplot
 set output
