@@ -409,7 +409,7 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   const json answer = outcome.json();
   expect_keys(answer, {"version", "compiler", "simd", "compute_library", "backends", "data_folder", "formats",
                        "presets"});
-  EXPECT_EQ(answer["formats"].size(), 15 + 3 * 2 + 2 * 4 + 3 + 1 + 1 + 2);
+  EXPECT_EQ(answer["formats"].size(), 15 + 3 * 4 + 3 * 6 + 5 + 1 + 1 + 2);
   EXPECT_EQ(answer["presets"].size(), 6);
 }
 
