@@ -8,6 +8,9 @@
 // even codes at a tie of `int` and `lin0` and the larger magnitude at a tie of the others. A value that is
 // exactly a decoded code returns that code under any rounding, for any draw. What lies below the smallest
 // value of a zero-free format is stored as that value.
+//
+// A block of `log0` has a range besides its step: the table maps of one format differ from block to block.
+// scale_of() reads both from the block's word, and the functions of one element take them apart.
 #pragma once
 
 #include <cmath>
@@ -63,19 +66,73 @@ LPMM_HD std::uint16_t float_to_bf16_stochastic(float x, std::uint32_t draw) {
   return static_cast<std::uint16_t>((u + draw) >> 16);
 }
 
+// ---- tables --------------------------------------------------------------------------------------------
+// A stretch of a table map: cells of equal width from the magnitude `first` on, so that a place in it is one
+// product. In the last of a dynamic map's cells the width changes: places beyond `last` are stretched.
+struct Zone {
+  float first;          // magnitude of the zone's first entry
+  float scale;          // cells per unit
+  float last;           // cells of equal width
+  float stretch;        // dynamic maps: 1/3, in the top decade 2; 0: nothing lies beyond
+  std::int32_t number;  // of the first entry, counted in magnitudes from zero's
+};
+inline constexpr int kZones = 16;  // of one sign
+
+// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding; what
+// no code stands for repeats the largest. `zones` is there for the maps of zones: kZones of positive values,
+// then kZones of negative ones, padded with zones that no value reaches. From map_table() in kernels/maps.h.
+// Of `log0`, `values` are the maps of all kRanges ranges, then the codes per octave of each range, then the
+// smallest value of each; scale_of() makes it the table of one block.
+struct MapTable {
+  const float* values = nullptr;
+  int entries = 0;
+  const Zone* zones = nullptr;
+  std::int32_t zero = 0;       // the code that stands for 0, or for the smallest value of a zero-free format
+  float codes_per_octave = 0;  // of a block of `log0`
+};
+
 // ---- steps ---------------------------------------------------------------------------------------------
 // Magnitudes the packed formats hold. What is larger counts as not finite; a step is never below kMinStep, so
 // no product of a map entry and a step is subnormal.
 inline constexpr float kMaxMagnitude = 0x1p120F;
 inline constexpr float kMinStep = 0x1p-100F;
-LPMM_HD bool is_step(std::uint16_t step) {
-  return step == 0 || (step < 0x7F80U && bf16_to_float(step) >= kMinStep);
-}
 // A new sticky step leaves this much room above the largest element; an old one is dropped when the largest
 // element falls below this share of its range, which must be less than the last gap of int3 leaves, 2/3: a
 // value as it is stored keeps its step.
 inline constexpr float kStickyRoom = 1.0625F;
 inline constexpr float kStickySlack = 0.66F;
+
+// The word of a `log0` block: sign and the low 4 bits of mantissa of a bf16 step, which are free where steps
+// are positive and 3 bits of mantissa enough, are the number of its range. Entries go down to 2^-44.
+inline constexpr int kRanges = 32;
+inline constexpr std::uint32_t kRangedStep = 0x7FF0U;
+inline constexpr float kMinRangedStep = 0x1p-80F;
+LPMM_HD int range_of(std::uint16_t word) {
+  return word >> 15 << 4 | (word & 15);
+}
+LPMM_HD std::uint16_t range_bits(std::uint32_t range) {
+  return static_cast<std::uint16_t>((range & 16U) << 11 | (range & 15U));
+}
+
+// What the word of a block says: its step, and the table that its codes are read with.
+struct Scale {
+  float step;
+  MapTable table;
+};
+LPMM_HD Scale scale_of(Format f, MapTable table, std::uint16_t word) {
+  if (!has_range(f.map)) return {bf16_to_float(word), table};
+  const int range = range_of(word);
+  table.codes_per_octave = table.values[(kRanges << f.bits) + range];
+  table.values += range << f.bits;
+  return {bf16_to_float(static_cast<std::uint16_t>(word & kRangedStep)), table};
+}
+
+// Whether a block of this format may have this word.
+LPMM_HD bool is_step(Format f, std::uint16_t word) {
+  const std::uint32_t step = has_range(f.map) ? word & kRangedStep : word;
+  const float least = has_range(f.map) ? kMinRangedStep : kMinStep;
+  return word == 0 || (step < 0x7F80U && bf16_to_float(static_cast<std::uint16_t>(step)) >= least);
+}
 
 LPMM_HD bool is_storable(std::uint32_t magnitude_bits) {
   return magnitude_bits <= 0x7B800000U;
@@ -120,6 +177,46 @@ LPMM_HD std::uint16_t next_accumulator_step(const Codec& c, float largest, std::
   return covering_step(largest, limit);
 }
 
+// A block's smallest magnitude that is not 0 is found as its largest one is: the largest of these, which make
+// a small magnitude a large number and leave 0 the smallest of all. 0 where all are 0.
+LPMM_HD std::uint32_t inverted(std::uint32_t magnitude_bits) {
+  return 0U - magnitude_bits;
+}
+
+// Whether a sticky word still fits: nothing is beyond its ends, its second largest value is in use or nearly,
+// and so is its lower quarter. What is stored with a new word always fits it, whatever rounding did: that
+// word leaves free at most an eighth above the largest, and the tenth of octaves between two ranges below the
+// smallest.
+LPMM_HD bool fits_range(Format f, const Scale& s, int range, float largest, float smallest) {
+  const float* map = s.table.values;
+  const float second = map[(1 << f.bits) - 2], slack = second < kStickySlack ? second : kStickySlack;
+  return largest <= s.step && largest >= slack * s.step &&
+         (range == kRanges - 1 || smallest >= map[0] * s.step) &&
+         (range == 0 || smallest <= map[(1 << f.bits) / 4] * s.step);
+}
+
+// The word of a `log0` block: the smallest step of 3 bits that covers the largest magnitude, and the
+// narrowest range that reaches down to the smallest one that is not 0. What is smaller, and 0, is stored as
+// the smallest value. `table` is the whole one.
+LPMM_HD std::uint16_t next_range(const Codec& c, MapTable table, float largest, float smallest,
+                                 std::uint16_t old_word) {
+  if (largest == 0.0F) return 0;
+  const bool is_sticky = c.step_mode == StepMode::kSticky;
+  if (is_sticky && old_word != 0 &&
+      fits_range(c.format, scale_of(c.format, table, old_word), range_of(old_word), largest, smallest)) {
+    return old_word;
+  }
+  const float room = is_sticky ? kStickyRoom : 1.0F;
+  float covered = largest * room;
+  if (covered < kMinRangedStep) covered = kMinRangedStep;
+  const std::uint32_t step = (float_bits(covered) + 0xFFFFFU) >> 20 << 20;
+  const float reach = bits_float(step) * room;
+  const float* least = table.values + (kRanges << c.format.bits) + kRanges;
+  std::uint32_t range = 0;
+  for (int i = 0; i + 1 < kRanges; ++i) range += least[i] * reach > smallest ? 1U : 0U;
+  return static_cast<std::uint16_t>(step >> 16 | range_bits(range));
+}
+
 // ---- packed codes --------------------------------------------------------------------------------------
 LPMM_HD std::uint32_t load_code(const std::uint8_t* codes, Format f, std::int64_t element) {
   const std::uint8_t* p = codes + (element / kGroup) * 16 * f.bits;
@@ -155,27 +252,7 @@ LPMM_HD std::int32_t sign_extend(std::uint32_t code, int bits) {
 }
 
 // ---- one element ---------------------------------------------------------------------------------------
-// A stretch of a table map: cells of equal width from the magnitude `first` on, so that a place in it is one
-// product. In the last of a dynamic map's cells the width changes: places beyond `last` are stretched.
-struct Zone {
-  float first;          // magnitude of the zone's first entry
-  float scale;          // cells per unit
-  float last;           // cells of equal width
-  float stretch;        // dynamic maps: 1/3, in the top decade 2; 0: nothing lies beyond
-  std::int32_t number;  // of the first entry, counted in magnitudes from zero's
-};
-inline constexpr int kZones = 16;  // of one sign
-
-// `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding; what
-// no code stands for repeats the largest. `zones` is there for the maps of zones: kZones of positive values,
-// then kZones of negative ones, padded with zones that no value reaches. From map_table() in kernels/maps.h.
-struct MapTable {
-  const float* values = nullptr;
-  int entries = 0;
-  const Zone* zones = nullptr;
-  std::int32_t zero = 0;  // the code that stands for 0, or for the smallest value of a zero-free format
-};
-
+// `step` and `table` as scale_of() has them.
 LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float step) {
   if (step == 0.0F) return 0.0F;
   switch (coding_of(f.map)) {
@@ -189,6 +266,7 @@ LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float st
     case Coding::kSquareRoot:
     case Coding::kDynamic:
     case Coding::kZones:
+    case Coding::kLog:
       return table.values[code] * step;
     case Coding::kNumber:
       break;  // no codes
@@ -260,13 +338,60 @@ LPMM_HD std::int32_t encode_zones(MapTable table, float x, float step, std::uint
   return table.zero + (x < 0.0F ? -number : number);
 }
 
-// `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only.
+// Whether x goes up between neighbours a <= x < b: u * (b - a) >= the way to b. Under `ur` that way is
+// measured in h(v) = 1 / sqrt(v), where (h(x) - h(b)) / (h(a) - h(b)) is the share of the way in v times a
+// factor that is 1 at a: the mean of h is kept. The rule's epsilon is left out: where it decides, updates do
+// not depend on v.
+LPMM_HD bool goes_up(float a, float b, float x, Rounding rounding, std::uint32_t draw) {
+  float rest = b - x;
+  if (rounding == Rounding::kUpdate) {
+    const float root_a = sqrtf(a), root_b = sqrtf(b), root_x = sqrtf(x > 0.0F ? x : 0.0F);
+    rest *= root_a * (root_a + root_b) / (root_x * (root_x + root_b));
+  }
+  return (takes_draws(rounding) ? noise_uniform(draw) : 0.5F) * (b - a) >= rest;
+}
+
+// log2 of x > 0 plus 127, to 2^-12; less than that of any x > 0 where x is not.
+LPMM_HD float rough_log2(float x) {
+  const auto bits = static_cast<std::int32_t>(float_bits(x));
+  const float m = bits_float((static_cast<std::uint32_t>(bits) & 0x7FFFFFU) | 0x3F800000U) - 1.0F;
+  return static_cast<float>(bits >> 23) + (m + m * (1.0F - m) * (0.4387F - m * (0.239F - 0.0821F * m)));
+}
+
+// The logarithms lead to the lower neighbour or to the code before it, which a comparison mends.
+LPMM_HD std::int32_t encode_log(Format f, MapTable table, float x, float step, Rounding rounding,
+                                std::uint32_t draw) {
+  const std::int32_t last = (1 << f.bits) - 2;
+  const float place =
+      static_cast<float>(last) + 0.5F + (rough_log2(x) - rough_log2(step)) * table.codes_per_octave;
+  const float held = place < 0.0F ? 0.0F : place;
+  std::int32_t k = static_cast<std::int32_t>(held);
+  k = k > last ? last : k;
+  if (k < last && x >= table.values[k + 1] * step) ++k;
+  return k + (goes_up(table.values[k] * step, table.values[k + 1] * step, x, rounding, draw) ? 1 : 0);
+}
+
+// `ur` on the other zero-free maps: between the neighbours to which a draw of 0 leads, or nearly.
+LPMM_HD std::int32_t round_in_update(Format f, MapTable table, float x, float step, std::int32_t code,
+                                     std::uint32_t draw) {
+  if (code > 0 && table.values[code] * step > x) --code;
+  if (code == (1 << f.bits) - 1) return code;
+  const bool up =
+      goes_up(table.values[code] * step, table.values[code + 1] * step, x, Rounding::kUpdate, draw);
+  return code + (up ? 1 : 0);
+}
+
+// `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only. `ur` is as `sr` where a
+// map has a zero.
 LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, float x, float step,
                                    std::uint32_t draw) {
   const bool stochastic = takes_draws(rounding);
   const std::uint32_t mask = (1U << f.bits) - 1U;
   const float levels = static_cast<float>(1 << f.bits);
+  const bool in_update = rounding == Rounding::kUpdate && is_zero_free(f.map) && !has_range(f.map);
+  const std::uint32_t given = draw;
   if (!stochastic) draw = kNearestDraw;
+  if (in_update) draw = 0;
   std::int32_t code = 0;
   switch (coding_of(f.map)) {
     case Coding::kLinear:
@@ -286,9 +411,13 @@ LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, 
     case Coding::kZones:
       code = encode_zones(table, x, step, draw);
       break;
+    case Coding::kLog:
+      code = encode_log(f, table, x, step, rounding, draw);
+      break;
     case Coding::kNumber:
       break;  // no codes
   }
+  if (in_update) code = round_in_update(f, table, x, step, code, given);
   return static_cast<std::uint32_t>(code) & mask;
 }
 

@@ -4,7 +4,8 @@
 // values in kernels/maps.cpp.
 //
 // A block of consecutive elements shares one step, a bf16 number rounded up: the value of one code unit for
-// `int`, of map entry 1.0 for the others. A step of 0 marks an all-zero block, whatever its codes are.
+// `int`, of map entry 1.0 for the others. A step of 0 marks an all-zero block, whatever its codes are. The
+// step of a `log0` block has 3 bits of mantissa, and its other 5 bits say the block's range.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ enum class Map : std::uint8_t {
   kDynamicNoZero,
   kLinearNoZero,
   kSquareRoot,
+  kLog,
   kSoftsign,
   kNormalFloat,
   kE4m3,
@@ -40,6 +42,7 @@ enum class Coding : std::uint8_t {
   kSquareRoot,    // ((code+1) / 2^b)^2
   kDynamic,       // a table of at most 8 zones, on both sides of 0 alike
   kZones,         // any table of at most 16 zones on each side of 0
+  kLog,           // 2^(-R (1 - code / (2^b-1))), the range R of octaves by block
 };
 
 struct MapRow {
@@ -74,22 +77,25 @@ inline constexpr MapRow kMaps[] = {
     {Map::kLinear, "int", true, Coding::kLinear, maps::widths_from(2, 16), true, true,
      "code, -L..L with L = 2^(b-1)-1",
      "parameters and accumulators: an unchanged value keeps its code", "LPMM (Li et al. 2022)"},
-    {Map::kDynamic, "de", true, Coding::kDynamic, maps::widths({4, 8}), true, true,
+    {Map::kDynamic, "de", true, Coding::kDynamic, maps::widths({4, 5, 6, 8}), true, true,
      "dynamic exponent: decades, each cut evenly",
      "momentum as 8-bit optimizers store it", "arXiv 2110.02861"},
-    {Map::kDynamicUnsigned, "ude", true, Coding::kDynamic, maps::widths({4, 8}), false, true,
+    {Map::kDynamicUnsigned, "ude", true, Coding::kDynamic, maps::widths({4, 5, 6, 8}), false, true,
      "dynamic exponent without sign",
      "variance as 8-bit optimizers store it", "arXiv 2110.02861"},
-    {Map::kDynamicNoZero, "de0", true, Coding::kDynamic, maps::widths({4, 8}), false, false,
+    {Map::kDynamicNoZero, "de0", true, Coding::kDynamic, maps::widths({4, 5, 6, 8}), false, false,
      "ude without 0; the freed code is half the smallest",
      "variance that is never rounded to 0", "arXiv 2309.01507"},
-    {Map::kLinearNoZero, "lin0", true, Coding::kLinearNoZero, maps::widths({2, 3, 4, 8}), false, false,
+    {Map::kLinearNoZero, "lin0", true, Coding::kLinearNoZero, maps::widths({2, 3, 4, 5, 6, 8}), false, false,
      "(code+1) / 2^b",
      "variance of the 4-bit optimizers", "arXiv 2309.01507"},
-    {Map::kSquareRoot, "sqrt0", true, Coding::kSquareRoot, maps::widths({2, 3, 4, 8}), false, false,
+    {Map::kSquareRoot, "sqrt0", true, Coding::kSquareRoot, maps::widths({2, 3, 4, 5, 6, 8}), false, false,
      "((code+1) / 2^b)^2",
      "variance: evenly spaced in its root, by which the rule divides", "arXiv 2309.01507"},
-    {Map::kSoftsign, "soft", true, Coding::kSoftsign, maps::widths({3, 4, 8}), true, true,
+    {Map::kLog, "log0", true, Coding::kLog, maps::widths({2, 3, 4, 5, 6, 8}), false, false,
+     "2^(-R (1 - code / (2^b-1))), R octaves by block",
+     "variance: evenly spaced in its logarithm, over the range of its block", "arXiv 2505.00347"},
+    {Map::kSoftsign, "soft", true, Coding::kSoftsign, maps::widths({3, 4, 5, 6, 8}), true, true,
      "z / (2-|z|), z = code / L",
      "momentum and accumulators at few bits: fine near 0", "arXiv 2602.23349"},
     {Map::kNormalFloat, "nf", true, Coding::kZones, maps::widths({4}), true, true,
@@ -152,11 +158,26 @@ constexpr bool has_width(Coding coding, int bits) {
   }
   return false;
 }
+// Whether some format of this coding has no zero.
+constexpr bool has_zero_free(Coding coding) {
+  for (const MapRow& row : kMaps) {
+    if (row.coding == coding && !row.has_zero) return true;
+  }
+  return false;
+}
 constexpr bool has_width_above(Coding coding, int bits) {
   for (const MapRow& row : kMaps) {
     if (row.coding == coding && row.widths >> (bits + 1) != 0) return true;
   }
   return false;
+}
+
+// Whether a block's step also says its range.
+LPMM_HD constexpr bool has_range(Coding c) {
+  return c == Coding::kLog;
+}
+LPMM_HD constexpr bool has_range(Map m) {
+  return has_range(coding_of(m));
 }
 
 LPMM_HD constexpr bool has_signed_codes(Coding c) {
@@ -166,9 +187,10 @@ LPMM_HD constexpr bool has_signed_codes(Map m) {
   return has_signed_codes(coding_of(m));
 }
 
-// rn, sr, qr: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make up for
-// one another from write to write (quasi_noise in kernels/noise.h).
-enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic };
+// rn, sr, qr, ur: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make up
+// for one another from write to write (quasi_noise in kernels/noise.h); stochastic in the coordinate where a
+// variance acts, which keeps the mean of 1 / sqrt(v): zero-free formats only (goes_up in kernels/codec.h).
+enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic, kUpdate };
 LPMM_HD constexpr bool takes_draws(Rounding rounding) {
   return rounding != Rounding::kNearest;
 }

@@ -42,6 +42,26 @@ float e4m3(int signed_pattern) {
   return signed_pattern < 0 ? -value : value;
 }
 
+// The maps of a log format, range after range; behind them the codes per octave of each range, then the
+// smallest value of each. Range i has most^(i / 31) octaves: from 1 to one for each code, which is as far as
+// few bits are better than a smallest value that is too large.
+std::vector<float> log_maps(int bits) {
+  const int codes = 1 << bits;
+  const double most = std::min(codes, 40);
+  std::vector<float> map, codes_per_octave, least;
+  for (int range = 0; range < kRanges; ++range) {
+    const double octaves = std::pow(most, range / (kRanges - 1.0));
+    for (int k = 0; k < codes; ++k) {
+      map.push_back(static_cast<float>(std::exp2(-octaves * (codes - 1 - k) / (codes - 1))));
+    }
+    codes_per_octave.push_back(static_cast<float>((codes - 1) / octaves));
+    least.push_back(map[map.size() - static_cast<std::size_t>(codes)]);
+  }
+  map.insert(map.end(), codes_per_octave.begin(), codes_per_octave.end());
+  map.insert(map.end(), least.begin(), least.end());
+  return map;
+}
+
 std::vector<float> build(Format f) {
   const int levels = 1 << f.bits;
   std::vector<float> map;
@@ -63,6 +83,8 @@ std::vector<float> build(Format f) {
         map.push_back(root * root);
       }
       return map;
+    case Map::kLog:
+      return log_maps(f.bits);
     case Map::kSoftsign: {
       const int limit = code_limit(f.bits);
       for (int i = -limit; i <= limit; ++i)
@@ -153,8 +175,12 @@ void build_zones(Format f, Tables& t) {
 Tables build_tables(Format f) {
   Tables t;
   t.values = build(f);
-  t.entries = static_cast<int>(t.values.size());
   const Coding coding = coding_of(f.map);
+  if (has_range(coding)) {
+    t.entries = 1 << f.bits;
+    return t;
+  }
+  t.entries = static_cast<int>(t.values.size());
   if (coding == Coding::kDynamic || coding == Coding::kZones) build_zones(f, t);
   t.values.resize(std::size_t{1} << f.bits, t.values.back());
   return t;
@@ -182,7 +208,7 @@ std::string to_string(Format format) {
 
 bool has_sticky_steps(Format f) {
   const MapTable table = map_table(f);
-  if (table.values == nullptr) return true;
+  if (table.values == nullptr || has_range(f.map)) return true;
   return table.values[table.entries - 2] >= kStickySlack &&
          (!is_signed(f.map) || -table.values[1] >= kStickySlack);
 }
@@ -199,7 +225,7 @@ MapTable map_table(Format f) {
   const int number = table_number(f);
   if (number < 0) return {};
   const Tables& t = kBuilt[static_cast<std::size_t>(number)];
-  return {t.values.data(), t.entries, t.zones.empty() ? nullptr : t.zones.data(), t.zero};
+  return {t.values.data(), t.entries, t.zones.empty() ? nullptr : t.zones.data(), t.zero, 0.0F};
 }
 
 }  // namespace lpmm

@@ -60,8 +60,10 @@ VarianceStudyResult run_variance_study(const VarianceStudy& study, Device& devic
       stored_value += stored[i] / s;
       exact_value += exact[i] / s;
       if (table.entries > 1) {
-        const double step = bf16_to_float(view.steps[i / static_cast<std::size_t>(view.codec.block)]);
-        gaps += gap_around(table, exact[i] / step) * step / s;
+        const Scale scale =
+            scale_of(view.codec.format, table, view.steps[i / static_cast<std::size_t>(view.codec.block)]);
+        const double step = scale.step;
+        gaps += gap_around(scale.table, exact[i] / step) * step / s;
       }
     }
   }

@@ -5,6 +5,8 @@
 //   steps      the constants of sticky steps, and the block: theory/step_study.h
 //   variance   Adam's steps with a packed variance: theory/variance_study.h
 //   quantiles  errors of code books made from quantiles, and Adam's updates with them: experiments/quantiles/
+//   update_error  what one step loses with a state in few bits, on states of a real run:
+//   theory/update_study.h
 #pragma once
 
 #include <string>

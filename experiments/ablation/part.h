@@ -26,6 +26,7 @@ void run_logistic_floors(const AblationOptions& options);
 void run_step_constants(const AblationOptions& options);
 void run_variance_steps(const AblationOptions& options);
 void run_quantiles(const AblationOptions& options);
+void run_update_errors(const AblationOptions& options);
 
 // Tells the user.
 void say_of_part(const std::string& text);

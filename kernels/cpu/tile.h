@@ -33,8 +33,9 @@ struct TileKernels {
   void (*encode)(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
                  const NoiseLine* lines, std::int64_t count, std::uint8_t* codes);
 
-  // Bits of the largest magnitude of each block.
+  // Bits of the largest magnitude of each block, and of the smallest that is not 0; 0 where all are.
   void (*largest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
+  void (*smallest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
 
   void (*add_scaled)(float* sum, const float* addend, float scale,
                      std::int64_t count);  // addend of any alignment

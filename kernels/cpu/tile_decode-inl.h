@@ -143,6 +143,13 @@ class Codes {
   alignas(64) std::conditional_t<kIsUnpacked, std::uint8_t[kGroup], None> bytes_;
 };
 
+// What the word of a block says, the coding known to the compiler.
+template <Coding kCoding>
+HWY_INLINE Scale scale_at(Format f, MapTable table, std::uint16_t word) {
+  if constexpr (has_range(kCoding)) return scale_of({Map::kLog, f.bits}, table, word);
+  return {bf16_to_float(word), table};
+}
+
 // Formats of few bits are looked up: by one permutation where a vector holds all entries, by two where it
 // holds half and the arithmetic is longer.
 constexpr bool is_looked_up(Coding coding, int bits) {
@@ -150,12 +157,13 @@ constexpr bool is_looked_up(Coding coding, int bits) {
       coding == Coding::kLinear || coding == Coding::kLinearNoZero || coding == Coding::kSquareRoot;
   return kLanes >= 8 && (1 << bits) <= kLanes * (is_computed ? 1 : 2);
 }
-// The entries of a coding without a map table, by the bits of the code, as often as 16 hold them.
+// The entries of a coding without a map table, by the bits of the code, at least a vector of them.
 template <Coding kCoding, int kBits>
 struct Entries {
-  alignas(64) float values[16];
+  static constexpr int kCount = kBits > 4 ? 1 << kBits : 16;
+  alignas(64) float values[kCount];
   constexpr Entries() : values() {
-    for (int i = 0; i < 16; ++i) values[i] = value_of(i % (1 << kBits));
+    for (int i = 0; i < kCount; ++i) values[i] = value_of(i % (1 << kBits));
   }
   static constexpr float value_of(int code) {
     constexpr int kLevels = 1 << kBits, kLimit = kLevels / 2 - 1;
@@ -171,12 +179,14 @@ struct Entries {
 template <Coding kCoding, int kBits>
 inline constexpr Entries<kCoding, kBits> kEntries;
 
-// What a block's values are computed with.
+// What a block's values are computed with. Tables of ranges lie close: there nothing may be above the codes.
 template <Coding kCoding, int kBits>
-using CodesOf = Codes<kBits, has_signed_codes(kCoding), is_looked_up(kCoding, kBits)>;
+using CodesOf = Codes<kBits, has_signed_codes(kCoding),
+                      is_looked_up(kCoding, kBits) && !(has_range(kCoding) && 1 << kBits < kLanes)>;
 template <Coding kCoding, int kBits>
 struct Decoder {
-  static constexpr bool kHasMapTable = kCoding == Coding::kDynamic || kCoding == Coding::kZones;
+  static constexpr bool kHasMapTable =
+      kCoding == Coding::kDynamic || kCoding == Coding::kZones || has_range(kCoding);
   static constexpr bool kIsLookedUp = is_looked_up(kCoding, kBits);
   static constexpr float kLevels = 1 << kBits;
   static constexpr float kUnit = kIsLookedUp                        ? 1.0F
@@ -243,13 +253,14 @@ void decode_loop(const Codec& codec, MapTable table, const std::uint8_t* HWY_RES
   for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * kBits) {
 #pragma GCC unroll 2
     for (int half = 0; half < kGroup; half += kGroup / 2) {
-      const float step = bf16_to_float(steps[(first + half) >> block_shift]);
+      const Scale scale =
+          scale_at<kCoding>({codec.format.map, kBits}, table, steps[(first + half) >> block_shift]);
       T* out = values + first + half;
-      if (step == 0.0F) {
+      if (scale.step == 0.0F) {
         std::memset(out, 0, kGroup / 2 * sizeof(T));
         continue;
       }
-      const Decoder<kCoding, kBits> decoder(table, step);
+      const Decoder<kCoding, kBits> decoder(scale.table, scale.step);
       const CodesOf<kCoding, kBits> codes_at(codes, half, kGroup / 2);
 #pragma GCC unroll 16
       for (int i = 0; i < kGroup / 2; i += static_cast<int>(2 * kLanes)) {
@@ -292,6 +303,8 @@ DecodeLoop<T> decode_loop_of(Format f) {
       return decode_loop_of<T, Coding::kDynamic>(f.bits, kWidths);
     case Coding::kZones:
       return decode_loop_of<T, Coding::kZones>(f.bits, kWidths);
+    case Coding::kLog:
+      return decode_loop_of<T, Coding::kLog>(f.bits, kWidths);
     case Coding::kNumber:
       break;  // no codes
   }

@@ -34,6 +34,24 @@ inline void largest(const float* HWY_RESTRICT values, std::int64_t count, std::i
   }
 }
 
+inline void smallest(const float* HWY_RESTRICT values, std::int64_t count, std::int64_t block,
+                     std::uint32_t* HWY_RESTRICT bits) {
+  const DU du;
+  const VU magnitude = hn::Set(du, 0x7FFFFFFF);
+  for (std::int64_t first = 0; first < count; first += block) {
+    const std::int64_t end = first + block < count ? first + block : count;
+    VU most[4] = {hn::Zero(du), hn::Zero(du), hn::Zero(du), hn::Zero(du)};
+    for (std::int64_t i = first; i < end; i += 4 * kLanes) {
+      for (int k = 0; k < 4; ++k) {
+        const VU x = hn::BitCast(du, hn::LoadU(DF(), values + i + k * kLanes));
+        most[k] = hn::Max(most[k], hn::Sub(hn::Zero(du), hn::And(x, magnitude)));
+      }
+    }
+    const VU all = hn::Max(hn::Max(most[0], most[1]), hn::Max(most[2], most[3]));
+    bits[first / block] = inverted(hn::GetLane(hn::MaxOfLanes(du, all)));
+  }
+}
+
 inline void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend, float scale,
                        std::int64_t count) {
   const DF df;

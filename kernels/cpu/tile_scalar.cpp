@@ -24,19 +24,20 @@ void draw(const Noise& noise, std::int64_t first_group, std::int64_t groups, std
 void decode(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
             std::int64_t count, float* values) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const float step = bf16_to_float(steps[i / codec.block]);
-    values[i] = decode_code(codec.format, table, load_code(codes, codec.format, i), step);
+    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
+    values[i] = decode_code(codec.format, scale.table, load_code(codes, codec.format, i), scale.step);
   }
 }
 
 void encode(const Codec& codec, MapTable table, const float* values, const std::uint16_t* steps,
             const NoiseLine* lines, std::int64_t count, std::uint8_t* codes) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const float step = bf16_to_float(steps[i / codec.block]);
+    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
     const std::uint32_t draw = takes_draws(codec.rounding) ? draw_of(lines, i) : 0;
     store_code(codes, codec.format, i,
-               step == 0.0F ? static_cast<std::uint32_t>(table.zero)
-                            : encode_value(codec.format, table, codec.rounding, values[i], step, draw));
+               scale.step == 0.0F
+                   ? static_cast<std::uint32_t>(table.zero)
+                   : encode_value(codec.format, scale.table, codec.rounding, values[i], scale.step, draw));
   }
 }
 
@@ -51,6 +52,17 @@ void largest(const float* values, std::int64_t count, std::int64_t block, std::u
   }
 }
 
+void smallest(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits) {
+  for (std::int64_t first = 0; first < count; first += block) {
+    std::uint32_t most = 0;
+    for (std::int64_t i = first; i < first + block && i < count; ++i) {
+      const std::uint32_t of_value = inverted(abs_bits(values[i]));
+      most = of_value > most ? of_value : most;
+    }
+    bits[first / block] = inverted(most);
+  }
+}
+
 void add_scaled(float* sum, const float* addend, float scale, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] += scale * addend[i];
 }
@@ -58,8 +70,9 @@ void add_scaled(float* sum, const float* addend, float scale, std::int64_t count
 void decode_bf16(const Codec& codec, MapTable table, const std::uint8_t* codes, const std::uint16_t* steps,
                  std::int64_t count, std::uint16_t* values) {
   for (std::int64_t i = 0; i < count; ++i) {
-    const float step = bf16_to_float(steps[i / codec.block]);
-    values[i] = float_to_bf16(decode_code(codec.format, table, load_code(codes, codec.format, i), step));
+    const Scale scale = scale_of(codec.format, table, steps[i / codec.block]);
+    const std::uint32_t code = load_code(codes, codec.format, i);
+    values[i] = float_to_bf16(decode_code(codec.format, scale.table, code, scale.step));
   }
 }
 
@@ -89,8 +102,9 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar", lines,      draw,        decode,  decode_bf16, encode,
-                                          largest,  add_scaled, square_sums, to_bf16, from_bf16,   nullptr};
+  static constexpr TileKernels kScalar = {"scalar", lines,     draw,     decode,     decode_bf16,
+                                          encode,   largest,   smallest, add_scaled, square_sums,
+                                          to_bf16,  from_bf16, nullptr};
   return kScalar;
 }
 

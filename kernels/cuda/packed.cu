@@ -24,45 +24,35 @@ using cuda::Slot;
 using cuda::SumsJob;
 
 #if defined(__CUDACC__)
-// The tables of one map at one width, as map_table() has them.
-constexpr int kMostTableBits = 8;
-static_assert(
-    [] {
-      for (const MapRow& row : kMaps) {
-        if (has_table(row.map) && row.widths >> (kMostTableBits + 1) != 0) return false;
-      }
-      return true;
-    }(),
-    "a table of more entries than DeviceTable holds");
-struct DeviceTable {
-  float values[1 << kMostTableBits];
-  Zone zones[2 * kZones];
+// The tables as map_table() has them.
+struct DeviceTables {
+  float values[kTableValues];
+  Zone zones[kTables][2 * kZones];
 };
-__device__ DeviceTable device_tables[kTables];
+__device__ DeviceTables device_tables;
 
 // The tables' address on the current device; they are copied there at its first use.
-const DeviceTable* tables_here() {
+const DeviceTables* tables_here() {
   constexpr std::size_t kMaxDevices = 64;
-  static std::array<const DeviceTable*, kMaxDevices> addresses{};
+  static std::array<const DeviceTables*, kMaxDevices> addresses{};
   static std::mutex mutex;
   int device = 0;
   check(cudaGetDevice(&device), "no current device");
   const std::lock_guard lock(mutex);
-  const DeviceTable*& address = addresses.at(static_cast<std::size_t>(device));
+  const DeviceTables*& address = addresses.at(static_cast<std::size_t>(device));
   if (address == nullptr) {
-    static DeviceTable host[kTables];
+    static DeviceTables host;
     for (const Format format : all_formats()) {
       const MapTable table = map_table(format);
       if (table.values == nullptr) continue;
-      DeviceTable& to = host[table_number(format)];
-      std::copy_n(table.values, std::size_t{1} << format.bits, to.values);
-      if (table.zones != nullptr) std::copy_n(table.zones, 2 * kZones, to.zones);
+      std::copy_n(table.values, table_values(format), host.values + first_value(format));
+      if (table.zones != nullptr) std::copy_n(table.zones, 2 * kZones, host.zones[table_number(format)]);
     }
-    check(cudaMemcpyToSymbol(device_tables, host, sizeof host), "copy of the tables");
+    check(cudaMemcpyToSymbol(device_tables, &host, sizeof host), "copy of the tables");
     check(cudaDeviceSynchronize(), "copy of the tables");  // other streams do not wait for it
     void* found = nullptr;
     check(cudaGetSymbolAddress(&found, device_tables), "address of the tables");
-    address = static_cast<const DeviceTable*>(found);
+    address = static_cast<const DeviceTables*>(found);
   }
   return address;
 }
@@ -255,8 +245,9 @@ void update_tensor(const TensorUpdate& tensor, Stream stream) {
 MapTable device_table(Format format) {
   const MapTable host = map_table(format);
   if (host.values == nullptr) return {};
-  const DeviceTable* table = tables_here() + table_number(format);
-  return {table->values, host.entries, host.zones == nullptr ? nullptr : table->zones, host.zero};
+  const DeviceTables* tables = tables_here();
+  return {tables->values + first_value(format), host.entries,
+          host.zones == nullptr ? nullptr : tables->zones[table_number(format)], host.zero, 0.0F};
 }
 #endif
 

@@ -45,8 +45,8 @@ LPMM_HD float load_value(const Slot& s, std::int64_t element) {
   if (s.codec.format.map == Map::kBf16) {
     return bf16_to_float(reinterpret_cast<const std::uint16_t*>(s.codes)[element]);
   }
-  const float step = bf16_to_float(s.steps[element / s.codec.block]);
-  return decode_code(s.codec.format, s.table, load_code(s.codes, s.codec.format, element), step);
+  const Scale scale = scale_of(s.codec.format, s.table, s.steps[element / s.codec.block]);
+  return decode_code(s.codec.format, scale.table, load_code(s.codes, s.codec.format, element), scale.step);
 }
 
 // A job says what is stored and computes the new values of one element: load() fills values[0..stores).
@@ -148,10 +148,11 @@ struct UpdateJob : Job {
   }
 };
 
-// Shared memory of a thread block: maxima [stores][unit / kMinBlock], then values [stores][unit], as bits.
+// Shared memory of a thread block: maxima [stores][unit / kMinBlock] of magnitudes and as many of inverted
+// ones, then values [stores][unit], as bits.
 template <class JobType>
 std::int64_t shared_words(const JobType& job) {
-  return std::int64_t{job.stores} * (job.unit / kMinBlock + job.unit);
+  return std::int64_t{job.stores} * (2 * job.unit / kMinBlock + job.unit);
 }
 
 LPMM_HD void raise_to(std::uint32_t* largest, std::uint32_t bits) {
@@ -188,24 +189,33 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
   if (s.codec.format.map == Map::kBf16) {
     return takes_draws(s.codec.rounding) ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
   }
-  const float step = bf16_to_float(s.steps[element / s.codec.block]);
-  if (step == 0.0F) return static_cast<std::uint32_t>(s.table.zero);
-  return encode_value(s.codec.format, s.table, s.codec.rounding, x, step, draw);
+  const Scale scale = scale_of(s.codec.format, s.table, s.steps[element / s.codec.block]);
+  if (scale.step == 0.0F) return static_cast<std::uint32_t>(s.table.zero);
+  return encode_value(s.codec.format, scale.table, s.codec.rounding, x, scale.step, draw);
 }
 
 // What a code just made stands for; fp32 keeps the bits of the value.
 LPMM_HD float stored_value(const Slot& s, std::int64_t element, std::uint32_t code) {
   if (s.codec.format.map == Map::kFp32) return bits_float(code);
   if (s.codec.format.map == Map::kBf16) return bf16_to_float(static_cast<std::uint16_t>(code));
-  return decode_code(s.codec.format, s.table, code, bf16_to_float(s.steps[element / s.codec.block]));
+  const Scale scale = scale_of(s.codec.format, s.table, s.steps[element / s.codec.block]);
+  return decode_code(s.codec.format, scale.table, code, scale.step);
 }
 
 // The part of a tensor and of shared memory that one thread works on.
 struct Share {
   std::int64_t base;                   // the thread block's first element
   int count, thread, threads, maxima;  // elements of the thread block; maxima per store
-  std::uint32_t *largest, *values;
+  std::uint32_t *largest, *inverted, *values;
 };
+
+// A value that will be stored in slot s tells its block's maxima.
+LPMM_HD void raise_maxima(const Slot& slot, int s, int i, float value, const Share& at) {
+  if (!is_packed(slot.codec.format)) return;
+  const int block = s * at.maxima + i / slot.codec.block;
+  raise_to(at.largest + block, abs_bits(value));
+  if (has_range(slot.codec.format.map)) raise_to(at.inverted + block, inverted(abs_bits(value)));
+}
 
 template <class JobType>
 LPMM_HD void load_elements(const JobType& job, const Share& at) {
@@ -214,19 +224,23 @@ LPMM_HD void load_elements(const JobType& job, const Share& at) {
     if (!job.load(at.base + i, loaded) && job.storable != nullptr) *job.storable = false;
     for (int s = 0; s < job.stores; ++s) {
       at.values[s * job.unit + i] = float_bits(loaded[s]);
-      if (is_packed(job.slots[s].codec.format) && s != job.late) {
-        raise_to(at.largest + s * at.maxima + i / job.slots[s].codec.block, abs_bits(loaded[s]));
-      }
+      if (s != job.late) raise_maxima(job.slots[s], s, i, loaded[s], at);
     }
   }
 }
 
-LPMM_HD void choose_steps(const Slot& slot, const std::uint32_t* largest, const Share& at) {
+LPMM_HD void choose_steps(const Slot& slot, int s, const Share& at) {
   for (int i = at.thread; i * slot.codec.block < at.count; i += at.threads) {
     std::uint16_t& step = slot.steps[at.base / slot.codec.block + i];
-    const float most = bits_float(largest[i]);
-    step = slot.is_accumulator ? next_accumulator_step(slot.codec, most, step)
-                               : next_step(slot.codec, most, step);
+    const int block = s * at.maxima + i;
+    const float most = bits_float(at.largest[block]);
+    if (has_range(slot.codec.format.map)) {
+      const float least = bits_float(inverted(at.inverted[block]));
+      step = next_range(slot.codec, slot.table, most, least, step);
+    } else {
+      step = slot.is_accumulator ? next_accumulator_step(slot.codec, most, step)
+                                 : next_step(slot.codec, most, step);
+    }
   }
 }
 
@@ -236,11 +250,8 @@ LPMM_HD void feed_back_error(const JobType& job, int i, float wanted, std::uint3
   const float stored = stored_value(job.slots[0], at.base + i, code);
   float late = job.fed_back(wanted - stored, at.base + i, at.values + i, job.unit);
   if (!make_storable(late) && job.storable != nullptr) *job.storable = false;
-  const Slot& waits = job.slots[job.late];
   at.values[job.late * job.unit + i] = float_bits(late);
-  if (is_packed(waits.codec.format)) {
-    raise_to(at.largest + job.late * at.maxima + i / waits.codec.block, abs_bits(late));
-  }
+  raise_maxima(job.slots[job.late], job.late, i, late, at);
 }
 
 // Values to codes; bf16 and fp32 are stored at once.
@@ -278,9 +289,10 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
   const std::int64_t base = job.first + block * job.unit;
   const std::int64_t rest = job.end - base;
   const int count = rest < job.unit ? static_cast<int>(rest) : job.unit;
-  const Share at = {base, count, thread, threads, maxima, shared, shared + job.stores * maxima};
+  const int all = job.stores * maxima;
+  const Share at = {base, count, thread, threads, maxima, shared, shared + all, shared + 2 * all};
   if (phase == 0) {
-    for (int i = thread; i < job.stores * maxima; i += threads) shared[i] = 0;
+    for (int i = thread; i < 2 * all; i += threads) shared[i] = 0;
     return;
   }
   if (phase == 1) return load_elements(job, at);
@@ -293,7 +305,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
     const Slot& slot = job.slots[s];
     const int turn = job.late < 0 || s == 0 ? 2 : 4;  // the phase in which its steps are chosen
     if (phase == turn && is_packed(slot.codec.format)) {
-      choose_steps(slot, shared + s * maxima, at);
+      choose_steps(slot, s, at);
     } else if (phase == turn + 1) {
       encode_elements(job, s, at);
     } else if (phase == kPhases - 1 && is_packed(slot.codec.format)) {

@@ -60,6 +60,7 @@ struct PackedVector::Part {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::span<std::byte> bytes;
+  Format format;
 };
 
 std::vector<PackedVector::Part> PackedVector::parts() const {
@@ -72,10 +73,10 @@ std::vector<PackedVector::Part> PackedVector::parts() const {
     if (!is_saved(role) || v.codes == nullptr) continue;
     const std::string name(to_string(role));
     const std::int64_t codes = code_bytes(v.codec.format, v.elements);
-    out.push_back({name + ".codes", "U8", {codes}, bytes(v.codes, codes)});
+    out.push_back({name + ".codes", "U8", {codes}, bytes(v.codes, codes), v.codec.format});
     if (!is_packed(v.codec.format)) continue;
     const std::int64_t steps = step_bytes(v.codec, v.elements);
-    out.push_back({name + ".steps", "BF16", {steps / 2}, bytes(v.steps, steps)});
+    out.push_back({name + ".steps", "BF16", {steps / 2}, bytes(v.steps, steps), v.codec.format});
   }
   return out;
 }
@@ -131,7 +132,7 @@ void PackedVector::load(const std::string& path) {
     std::vector<std::uint16_t> steps(read.back().size() / 2);
     std::memcpy(steps.data(), read.back().data(), read.back().size());
     for (const std::uint16_t step : steps) {
-      if (!is_step(step)) throw refuse(fmt::format("{} holds what is no step", part.name));
+      if (!is_step(part.format, step)) throw refuse(fmt::format("{} holds what is no step", part.name));
     }
   }
   restore_progress(file.metadata(), path);

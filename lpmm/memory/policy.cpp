@@ -63,6 +63,9 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
     refuse("the role is never negative and the format spends a sign on it",
            map_choices([](const MapRow& m) { return !m.is_signed || m.coding == Coding::kNumber; }));
   }
+  if (spec.rounding == Rounding::kUpdate && !is_zero_free(spec.format.map)) {
+    refuse("ur rounds 1 / sqrt of a value, and the format has 0", "sr");
+  }
   if (role == Role::kAccumulator && spec.step_mode == StepMode::kSticky) {
     refuse("an accumulator's step starts afresh at every update", "moving");
   }

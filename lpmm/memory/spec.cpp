@@ -100,7 +100,7 @@ Spec parse_spec(std::string_view text) {
     const auto once = [&](bool& seen, bool allowed, const char* what) {
       if (!allowed) {
         fail(text, at, length, fmt::format("{} has no {}", name, what),
-             spec.format.map == Map::kFp32 ? "nothing after fp32" : alternatives(kRoundingNames));
+             spec.format.map == Map::kFp32 ? "nothing after fp32" : alternatives(kCommonRoundings));
       }
       if (seen) fail(text, at, length, fmt::format("a second {}", what), "each part once");
       seen = true;
@@ -116,6 +116,10 @@ Spec parse_spec(std::string_view text) {
                named != kRoundingNames.end()) {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
       spec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
+      if (spec.rounding == Rounding::kUpdate && !is_zero_free(spec.format.map)) {
+        fail(text, at, length, fmt::format("ur rounds 1 / sqrt of a value, and {} has 0", name),
+             alternatives(kCommonRoundings));
+      }
     } else if (part == "moving" || part == "sticky") {
       once(has_mode, is_packed(spec.format), "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/maps.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -25,7 +26,8 @@ double code_size(Device& device, const kernels::RoleView& v, std::int64_t count,
   std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(count, v.codec.block)));
   device.download(steps.data(), v.steps, 2 * std::ssize(steps));
   double sum = 0;
-  for (const std::uint16_t step : steps) sum += static_cast<double>(bf16_to_float(step));
+  for (const std::uint16_t step : steps)
+    sum += static_cast<double>(scale_of(v.codec.format, map_table(v.codec.format), step).step);
   const double code = v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits);
   return code * sum / static_cast<double>(steps.size());
 }
@@ -130,7 +132,7 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
 std::string zero_variance_warning(const ModelMemory& memory) {
   for (int i = 0; i < memory.tensors(); ++i) {
     const Format format = memory.view(i, Role::kVariance).codec.format;
-    if (memory.is_frozen(i) || is_signed(format.map) || is_zero_free(format.map) || format.bits > 4) continue;
+    if (memory.is_frozen(i) || is_signed(format.map) || is_zero_free(format.map) || format.bits > 6) continue;
     return fmt::format(
         "the variance of {} is stored as {}, which rounds small ones to 0: {} then divides by epsilon "
         "alone and may diverge; use {}",
@@ -146,15 +148,17 @@ std::string growing_variance_warning(const ModelMemory& memory) {
     const kernels::RoleView v = memory.view(i, Role::kVariance);
     const Codec& codec = v.codec;
     if (v.codes == nullptr || codec.format.map == Map::kFp32) continue;
-    const bool loses = codec.rounding == Rounding::kNearest;
-    const bool lifts =
+    const bool loses = codec.rounding == Rounding::kNearest, in_update = codec.rounding == Rounding::kUpdate;
+    const bool moves =
         is_packed(codec.format) && codec.step_mode == StepMode::kMoving && codec.format.bits <= 4;
-    if (!loses && !lifts) continue;
+    if (!loses && !in_update && !moves) continue;
     return fmt::format(
         "the variance of {} is stored as {}, and that of {} is a sum that only grows: {}; use "
         "sqrt08:block128:sr:sticky or sqrt04:block128:sr:sticky",
         memory.info(i).name, to_string(codec), rule.name,
-        loses ? "nearest rounding loses what is added" : "steps that move lift it far above what was added");
+        loses       ? "nearest rounding loses what is added"
+        : in_update ? "ur lifts it a little with every write"
+                    : "steps that move lift it far above what was added");
   }
   return {};
 }

@@ -24,8 +24,8 @@ using Choices = std::vector<std::pair<std::string_view, T>>;
 
 inline Choices<std::optional<Rounding>> rounding_choices() {
   Choices<std::optional<Rounding>> choices;
-  for (std::size_t i = 0; i < kRoundingNames.size(); ++i) {
-    choices.emplace_back(kRoundingNames[i], static_cast<Rounding>(i));
+  for (std::size_t i = 0; i < kCommonRoundings.size(); ++i) {
+    choices.emplace_back(kCommonRoundings[i], static_cast<Rounding>(i));
   }
   return choices;
 }

@@ -13,6 +13,30 @@ namespace {
 
 constexpr Rounding kBoth[] = {Rounding::kNearest, Rounding::kStochastic};
 
+// A format with the table of its blocks; of log0, of blocks with a narrow, a middle and the widest range.
+struct Mapped {
+  Format format;
+  MapTable table;
+};
+std::vector<Format> log_formats() {
+  std::vector<Format> formats;
+  for (const Format f : packed_formats()) {
+    if (has_range(f.map)) formats.push_back(f);
+  }
+  return formats;
+}
+std::vector<Mapped> packed_maps() {
+  std::vector<Mapped> maps;
+  for (const Format f : packed_formats()) {
+    if (!has_range(f.map)) {
+      maps.push_back({f, map_table(f)});
+    } else {
+      for (const std::uint32_t range : {0U, 17U, 31U}) maps.push_back({f, map_table(f, range)});
+    }
+  }
+  return maps;
+}
+
 TEST(Maps, DynamicMapsHaveThePublishedValues) {
   const MapTable de8 = map_table({Map::kDynamic, 8});
   ASSERT_EQ(de8.entries, 256);
@@ -32,6 +56,15 @@ TEST(Maps, DynamicMapsHaveThePublishedValues) {
                        0.0055F,  0.0325F,  0.0775F,  0.2125F,  0.4375F,  0.6625F,  0.8875F,  1.0F};
   const MapTable table = map_table({Map::kDynamic, 4});
   for (int i = 0; i < 16; ++i) EXPECT_FLOAT_EQ(table.values[i], de4[i]);
+  // Of b bits the decades end at 10^-(b-2), each with twice the cells of the one below.
+  const float de5[] = {0.00055F, 0.00325F, 0.00775F, 0.02125F, 0.04375F, 0.06625F, 0.08875F, 0.15625F};
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_FLOAT_EQ(map_table({Map::kDynamic, 5}).values[16 + i], de5[i]);
+    EXPECT_FLOAT_EQ(map_table({Map::kDynamic, 5}).values[14 - i], -de5[i]);
+  }
+  EXPECT_FLOAT_EQ(map_table({Map::kDynamicUnsigned, 6}).values[1], 3.25e-5F);
+  EXPECT_FLOAT_EQ(map_table({Map::kDynamicNoZero, 6}).values[0], 1.625e-5F);
+  EXPECT_FLOAT_EQ(map_table({Map::kDynamicUnsigned, 6}).values[62], 0.1F + 0.9F * 31.5F / 32.0F);
 }
 
 TEST(Maps, ClosedFormMaps) {
@@ -50,10 +83,31 @@ TEST(Maps, ClosedFormMaps) {
   const float soft3[] = {-1.0F, -0.5F, -0.2F, 0.0F, 0.2F, 0.5F, 1.0F};
   for (int k = 0; k < 7; ++k) EXPECT_FLOAT_EQ(map_table({Map::kSoftsign, 3}).values[k], soft3[k]);
   EXPECT_EQ(map_table({Map::kDynamic, 3}).values, nullptr);
+  for (int k = 0; k < 32; ++k) {
+    EXPECT_EQ(map_table({Map::kSquareRoot, 5}).values[k], static_cast<float>((k + 1) * (k + 1)) / 1024.0F);
+    EXPECT_EQ(map_table({Map::kLinearNoZero, 6}).values[k], static_cast<float>(k + 1) / 64.0F);
+  }
   const MapTable soft = map_table({Map::kSoftsign, 4});
   for (int k = -7; k <= 7; ++k) {
     const double z = k / 7.0;
     EXPECT_FLOAT_EQ(soft.values[k + 7], static_cast<float>(z / (2.0 - std::abs(z))));
+  }
+}
+
+// Ranges grow from one octave by equal factors, and each is cut into equal ratios.
+TEST(Maps, LogMapsAreEvenInTheLogarithm) {
+  for (const Format f : log_formats()) {
+    const int codes = 1 << f.bits;
+    for (std::uint32_t range = 0; range < kRanges; ++range) {
+      const double octaves = std::pow(std::min(codes, 40), range / 31.0);
+      const MapTable table = map_table(f, range);
+      for (int k = 0; k < codes; ++k) {
+        const double share = static_cast<double>(codes - 1 - k) / (codes - 1);
+        EXPECT_FLOAT_EQ(table.values[k], static_cast<float>(std::exp2(-octaves * share)));
+      }
+      EXPECT_FLOAT_EQ(table.codes_per_octave, static_cast<float>((codes - 1) / octaves));
+    }
+    EXPECT_FLOAT_EQ(map_table(f, 31).values[0], std::ldexp(1.0F, -std::min(codes, 40)));
   }
 }
 
@@ -97,8 +151,7 @@ TEST(Maps, E4m3HasTheValuesOfTheStandard) {
 
 // BQ5 of bitsandbytes, for every format: 2^b distinct values, or one fewer where signs are symmetric.
 TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
-  for (const Format f : packed_formats()) {
-    const MapTable table = map_table(f);
+  for (const auto& [f, table] : packed_maps()) {
     float previous = -2e9F;
     for (const std::uint32_t code : codes_of(f)) {
       const float value = decode_code(f, table, code, 1.0F);
@@ -113,11 +166,10 @@ TEST(Maps, EveryCodeHasItsOwnValueInAscendingOrder) {
 }
 
 TEST(Codec, DecodedValuesReturnTheirCodesWhateverTheDrawAndStep) {
-  for (const Format f : packed_formats()) {
-    const MapTable table = map_table(f);
+  for (const auto& [f, table] : packed_maps()) {
     std::int64_t wrong = 0;
     for (std::uint32_t mantissa = 0; mantissa < 128; ++mantissa) {
-      for (const std::uint32_t exponent : {30U, 121U, 220U}) {
+      for (const std::uint32_t exponent : {has_range(f.map) ? 47U : 30U, 121U, 220U}) {
         if (f.bits > 12 && mantissa % 8 != exponent % 8) continue;
         const float step = bf16_to_float(static_cast<std::uint16_t>(exponent << 7 | mantissa));
         for (const std::uint32_t code : codes_of(f)) {
@@ -139,8 +191,7 @@ std::int64_t place(Format f, std::uint32_t code) {
 }
 
 TEST(Codec, RoundingIsMonotoneAndNeverSkipsANeighbour) {
-  for (const Format f : packed_formats()) {
-    const MapTable table = map_table(f);
+  for (const auto& [f, table] : packed_maps()) {
     const float limit = map_limit(f);
     const float lowest = is_signed(f.map) ? -limit : 0.0F;
     const float step = 0.0123F;
@@ -166,9 +217,8 @@ TEST(Codec, RoundingIsMonotoneAndNeverSkipsANeighbour) {
 
 // Nearest in value, against the plain search over all entries.
 TEST(Codec, NearestIsNearest) {
-  for (const Format f : packed_formats()) {
+  for (const auto& [f, table] : packed_maps()) {
     if (f.bits > 8) continue;
-    const MapTable table = map_table(f);
     const std::vector<std::uint32_t> codes = codes_of(f);
     const float limit = map_limit(f);
     for (const float value : normal_values(2000, 3, 0.3F, !is_signed(f.map))) {
@@ -185,8 +235,7 @@ TEST(Codec, NearestIsNearest) {
 
 // All 65,536 draws: the mean is the value up to the resolution, the variance p(1-p) gap^2.
 TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
-  for (const Format f : packed_formats()) {
-    const MapTable table = map_table(f);
+  for (const auto& [f, table] : packed_maps()) {
     const Coding coding = coding_of(f.map);
     const bool curved = coding == Coding::kDynamic || coding == Coding::kZones || coding == Coding::kSoftsign;
     const float step = bf16_to_float(float_to_bf16(0.37F));
@@ -218,11 +267,40 @@ TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
   }
 }
 
+// All 65,536 draws of `ur`: the mean of 1 / sqrt(v) is that of the value.
+TEST(Codec, RoundingInTheUpdateKeepsTheMeanOfTheInverseRoot) {
+  for (const auto& [f, table] : packed_maps()) {
+    if (!is_zero_free(f.map)) continue;
+    const float step = bf16_to_float(float_to_bf16(0.37F));
+    for (const float share : {0.0719F, 0.351F, 0.613F, 0.9217F}) {
+      if (share < table.values[0]) continue;
+      const float x = share * step;
+      double sum = 0, low = 1e30, high = 0;
+      for (std::uint32_t draw = 0; draw < 65536; ++draw) {
+        const double stored =
+            decode_code(f, table, encode_value(f, table, Rounding::kUpdate, x, step, draw), step);
+        sum += 1 / std::sqrt(stored) / 65536;
+        low = std::min(low, stored);
+        high = std::max(high, stored);
+      }
+      const double gap = 1 / std::sqrt(low) - 1 / std::sqrt(high);
+      EXPECT_NEAR(sum, 1 / std::sqrt(double{x}), gap * 0x1p-16) << to_string(f) << " " << share;
+      EXPECT_GT(gap, 0) << to_string(f) << " " << share;
+    }
+    for (int code = 0; code < table.entries; ++code) {
+      const float x = decode_code(f, table, static_cast<std::uint32_t>(code), step);
+      for (const std::uint32_t draw : {0U, 0x8000U, 0xFFFFU}) {
+        EXPECT_EQ(encode_value(f, table, Rounding::kUpdate, x, step, draw), code) << to_string(f);
+      }
+    }
+    EXPECT_EQ(encode_value(f, table, Rounding::kUpdate, 0.0F, step, 0xFFFF), 0U) << to_string(f);
+  }
+}
+
 // Below half a draw's share of a gap an increment is never seen; above it, it moves the code at its own rate.
 TEST(Codec, TheDeadZoneIsHalfADraw) {
-  for (const Format f : packed_formats()) {
+  for (const auto& [f, table] : packed_maps()) {
     if (f.map != Map::kLinear) continue;
-    const MapTable table = map_table(f);
     const auto zero = static_cast<std::uint32_t>(table.zero);
     const auto moved = [&](float x) {
       std::uint32_t count = 0;
@@ -240,8 +318,7 @@ TEST(Codec, TheDeadZoneIsHalfADraw) {
 }
 
 TEST(Codec, ZeroStaysZeroWhereThereIsOne) {
-  for (const Format f : packed_formats()) {
-    const MapTable table = map_table(f);
+  for (const auto& [f, table] : packed_maps()) {
     for (const Rounding rounding : kBoth) {
       for (const float zero : {0.0F, -0.0F}) {
         const std::uint32_t code = encode_value(f, table, rounding, zero, 0.5F, 0xFFFF);
@@ -305,6 +382,102 @@ TEST(Steps, AccumulatorsOnlyGrow) {
   const std::uint16_t grown = next_accumulator_step(c, 17.0F, first);
   EXPECT_GE(127.0F * bf16_to_float(grown), 17.0F);
   EXPECT_LT(127.0F * bf16_to_float(static_cast<std::uint16_t>(grown - 1)), 17.0F);
+}
+
+// Blocks of all spreads: a word covers both ends, is the tightest that does, and, where it is sticky, stays
+// when what it stored is written again.
+TEST(Steps, RangesCoverTheBlockAndStickyOnesStay) {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  for (const Format f : log_formats()) {
+    for (int i = 0; i < 400; ++i) {
+      const MapTable whole = map_table(f);
+      const StepMode mode = i % 2 == 0 ? StepMode::kSticky : StepMode::kMoving;
+      const Codec c = codec_of(f, 128, i % 3 == 0 ? Rounding::kUpdate : Rounding::kStochastic, mode);
+      std::vector<float> x(128);
+      for (float& v : x) {
+        v = random() % 16 == 0 ? 0.0F : std::exp(0.01F * static_cast<float>(i) * normal(random) - 9.0F);
+      }
+      const auto ends = [&] {
+        float largest = 0, smallest = 1;
+        for (const float v : x) {
+          largest = std::max(largest, v);
+          if (v > 0) smallest = std::min(smallest, v);
+        }
+        return std::pair(largest, smallest);
+      };
+      const auto [largest, smallest] = ends();
+      const std::uint16_t word = next_range(c, whole, largest, smallest, 0);
+      EXPECT_TRUE(is_step(f, word));
+      const Scale scale = scale_of(f, whole, word);
+      const int range = range_of(word);
+      EXPECT_GE(scale.step, largest);
+      EXPECT_LE(scale.step, largest * 1.125F * kStickyRoom);
+      if (range < kRanges - 1) {
+        EXPECT_LE(scale.table.values[0] * scale.step, smallest);
+      }
+      if (range > 0) {
+        const float narrower = map_table(f, static_cast<std::uint32_t>(range - 1)).values[0];
+        EXPECT_GT(narrower * scale.step * kStickyRoom, smallest);
+      }
+      if (mode == StepMode::kMoving) continue;
+      for (float& v : x) {
+        const std::uint32_t code =
+            encode_value(f, scale.table, c.rounding, v, scale.step, random() & 0xFFFFU);
+        v = decode_code(f, scale.table, code, scale.step);
+      }
+      const auto [stored_largest, stored_smallest] = ends();
+      EXPECT_EQ(next_range(c, whole, stored_largest, stored_smallest, word), word)
+          << to_string(f) << " range " << range;
+      EXPECT_NE(next_range(c, whole, 1.01F * scale.step, stored_smallest, word), word);
+      EXPECT_EQ(next_range(c, whole, 0.0F, 0.0F, word), 0);
+    }
+  }
+}
+
+// The widest that a range can be for its block: the smallest value lies just below the end of the range
+// before, and is rounded up.
+TEST(Steps, ARangeStaysWhereItsSmallestValueIsRoundedUp) {
+  for (const Format f : log_formats()) {
+    const Codec c = codec_of(f, 128, Rounding::kStochastic, StepMode::kSticky);
+    const MapTable whole = map_table(f);
+    const float largest = 0.9F;
+    const float step = scale_of(f, whole, next_range(c, whole, largest, largest, 0)).step;
+    for (std::uint32_t range = 1; range < kRanges; ++range) {
+      const float narrower = map_table(f, range - 1).values[0] * (step * kStickyRoom);
+      const float smallest = std::nextafter(narrower, 0.0F);
+      const std::uint16_t word = next_range(c, whole, largest, smallest, 0);
+      EXPECT_EQ(range_of(word), static_cast<int>(range)) << to_string(f);
+      const Scale scale = scale_of(f, whole, word);
+      const auto stored = [&](float x, std::uint32_t draw) {
+        const std::uint32_t code = encode_value(f, scale.table, c.rounding, x, scale.step, draw);
+        return decode_code(f, scale.table, code, scale.step);
+      };
+      for (const std::uint32_t draw : {0U, 0xFFFFU}) {
+        EXPECT_EQ(next_range(c, whole, stored(largest, 0xFFFFU - draw), stored(smallest, draw), word), word)
+            << to_string(f) << " range " << range;
+      }
+    }
+  }
+}
+
+TEST(Steps, WordsThatNoBlockHasAreNone) {
+  const Format log = {Map::kLog, 4}, plain = {Map::kLinear, 8};
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const auto word = static_cast<std::uint16_t>(bits);
+    const std::uint32_t exponent = bits >> 7 & 0xFFU;
+    EXPECT_EQ(is_step(plain, word), word == 0 || (bits < 0x8000U && exponent >= 27 && exponent < 255))
+        << bits;
+    EXPECT_EQ(is_step(log, word), word == 0 || (exponent >= 47 && exponent < 255)) << bits;
+  }
+  // The ends of what can be written.
+  const Codec c = codec_of(log, 128, Rounding::kStochastic, StepMode::kMoving);
+  const std::uint16_t least = next_range(c, map_table(log), 1e-44F, 1e-44F, 0);
+  const std::uint16_t most = next_range(c, map_table(log), kMaxMagnitude, 1e-44F, 0);
+  EXPECT_TRUE(is_step(log, least) && is_step(log, most));
+  EXPECT_EQ(scale_of(log, map_table(log), least).step, kMinRangedStep);
+  EXPECT_EQ(scale_of(log, map_table(log), most).step, kMaxMagnitude);
+  EXPECT_EQ(range_of(least), kRanges - 1);
 }
 
 TEST(Planes, RoundTripAndKeepNeighbours) {

@@ -34,6 +34,7 @@ Codec table(Map map, int bits, int block, Rounding rounding) {
 }
 constexpr Rounding kSr = Rounding::kStochastic;
 constexpr Rounding kQr = Rounding::kQuasiStochastic;
+constexpr Rounding kUr = Rounding::kUpdate;
 constexpr Rounding kRn = Rounding::kNearest;
 constexpr StepMode kSticky = StepMode::kSticky;
 constexpr StepMode kMoving = StepMode::kMoving;
@@ -198,6 +199,12 @@ std::vector<Case> cases() {
       {"bf16 and fp32",
        {{Codec{{Map::kBf16, 16}, 0, kSr, kMoving}, Codec{{Map::kBf16, 16}, 0, kRn, kMoving}, kFp32Codec,
          table(Map::kDynamicNoZero, 4, 1024, kRn), Codec{{Map::kBf16, 16}, 0, kSr, kMoving}}}},
+      {"a range by block",
+       {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kSoftsign, 5, 64, kSr),
+         table(Map::kLog, 4, 128, kSr), linear(12, 128, kQr, kSticky)}}},
+      {"rounded in the update",
+       {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kDynamic, 6, 64, kSr),
+         table(Map::kSquareRoot, 8, 128, kUr), linear(12, 128, kQr, kSticky)}}},
       {"fp32", {{kFp32Codec, kFp32Codec, kFp32Codec, kFp32Codec, kFp32Codec}}},
   };
 }
@@ -367,8 +374,9 @@ TEST_P(PackedBytes, AreTheCpusAtEverySize) {
   std::mt19937 random(5);
   const std::vector<float> all = values(2000, 9, false);
   for (const Format f : all_formats()) {
-    for (const Rounding rounding : {kSr, kQr, kRn}) {
+    for (const Rounding rounding : {kSr, kQr, kRn, kUr}) {
       if (f.map == Map::kFp32 && rounding != kRn) continue;
+      if (rounding == kUr && !is_zero_free(f.map)) continue;
       for (int i = 0; i < 300; ++i) {
         const std::int64_t n = i < 150 ? i + 1 : 1 + static_cast<std::int64_t>(random() % 1500);
         const int block = is_packed(f) ? 64 << (i % 4) : 0;

@@ -84,7 +84,9 @@ Outcome write_twice_and_fold(Device& device, const Codec& codec, std::int64_t n)
 TEST_F(Simd, CodecsAreBitEqualOnEveryTail) {
   CpuDevice one(1);
   for (const Format f : stored_formats()) {
-    for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic}) {
+    for (const Rounding rounding :
+         {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic, Rounding::kUpdate}) {
+      if (rounding == Rounding::kUpdate && !is_zero_free(f.map)) continue;
       for (const StepMode mode : {StepMode::kMoving, StepMode::kSticky}) {
         for (const std::int64_t n : {1, 7, 63, 64, 65, 127, 128, 129, 259, 1025, 2200}) {
           const int block = n % 3 == 0 ? 64 : n % 3 == 1 ? 128 : 512;
@@ -154,6 +156,9 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
       {{i(16, sticky), i(2), t(Map::kDynamic, 8), t(Map::kDynamicNoZero, 8)}},
       {{i(5), i(16), t(Map::kDynamic, 4), t(Map::kDynamicUnsigned, 4)}},
       {{bf16, bf16, bf16, t(Map::kDynamicUnsigned, 8)}},
+      {{i(5), i(16), t(Map::kDynamic, 6), t(Map::kLog, 4)}},
+      {{i(6), i(4), t(Map::kSoftsign, 5), t(Map::kLog, 8, sticky)}},
+      {{i(6), i(4), t(Map::kDynamic, 5), t(Map::kLog, 2, sticky)}},
       {{fp32, fp32, fp32, fp32}},
   };
   for (auto& policy : policies) policy[Role::kSlowMomentum] = policy[Role::kParameter];

@@ -46,5 +46,21 @@ TEST(VarianceStudyTest, StepsAreAsLongAsPredicted) {
   }
 }
 
+// Formula (16b): keeping the mean of 1 / sqrt(v) in each write shortens the steps of an average as much as
+// keeping that of v lengthens them.
+TEST(VarianceStudyTest, RoundingInTheUpdateShortensStepsAsMuch) {
+  CpuDevice device(2);
+  for (const char* format : {"sqrt04", "log03", "lin04"}) {
+    const auto steps = [&](const char* rounding) {
+      const Spec spec = parse_spec(std::string(format) + ":block128:" + rounding);
+      return run_variance_study({.variance = spec, .beta2 = 0.95, .spread = 0.1, .blocks = 32}, device)
+          .step_ratio;
+    };
+    const double longer = steps("sr") - 1, shorter = 1 - steps("ur");
+    EXPECT_GT(longer, 1e-3) << format;
+    EXPECT_NEAR(shorter, longer, 0.4 * longer) << format;
+  }
+}
+
 }  // namespace
 }  // namespace lpmm::theory

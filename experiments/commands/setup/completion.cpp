@@ -93,7 +93,7 @@ Words values_of(const std::string& option, const std::string& begin) {
     return starting_with(begin, preset_names());
   }
   if (option == "--set" || option == "--axis") return starting_with(begin, key_names(), "=");
-  if (option == "--rounding") return starting_with(begin, kRoundingNames);
+  if (option == "--rounding") return starting_with(begin, kCommonRoundings);
   if (option == "--type") return starting_with(begin, Words{"fp32", "bf16"});
   if (option == "--config") return starting_with(begin, shipped_config_names());
   return {};

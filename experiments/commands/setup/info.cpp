@@ -43,7 +43,7 @@ ordered_json format_row(Format format) {
   row["use"] = map.use;
   row["paper"] = map.paper;
   if (!is_packed(format)) return row;
-  const MapTable table = map_table(format);
+  const MapTable table = map_table(format, kRanges - 1);
   float smallest = 1;
   for (int i = 0; i < table.entries; ++i) {
     if (table.values[i] > 0 && table.values[i] < smallest) smallest = table.values[i];

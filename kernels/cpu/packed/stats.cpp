@@ -23,8 +23,8 @@ struct Entries {
   const float* values;  // null: linear, the number itself
   std::int32_t first, last;
 
-  explicit Entries(const TileView& t)
-      : values(t.codec.format.map == Map::kLinear ? nullptr : t.table.values),
+  Entries(const TileView& t, const MapTable& of_block)
+      : values(t.codec.format.map == Map::kLinear ? nullptr : of_block.values),
         first(has_signed_codes(t.codec.format.map) ? -code_limit(t.codec.format.bits) : 0),
         last(first < 0 ? -first : t.table.entries - 1) {}
 
@@ -76,10 +76,10 @@ ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
   read_codes(t, s.numbers.data(), s.stored_values.data());
   decode_tile(old, s.old_values.data());
   decode_tile(t, s.stored_values.data());
-  const Entries entries(t);
   for (std::int64_t b = 0; b < t.blocks; ++b) {
     const bool same_step = t.steps[b] == old.steps[b];
-    const float step = bf16_to_float(t.steps[b]);
+    const auto [step, table] = scale_of(t.codec.format, t.table, t.steps[b]);
+    const Entries entries(t, table);
     const std::int64_t end = std::min(t.count, (b + 1) * t.codec.block);
     for (std::int64_t i = b * t.codec.block; i < end; ++i) {
       const std::int32_t number = numbers[i];

@@ -50,10 +50,17 @@ void encode_values(const TileView& t, const float* values, const Largest& larges
                     reinterpret_cast<std::uint16_t*>(t.codes));
     return;
   }
+  Largest smallest;
+  if (has_range(t.codec.format.map)) kernels.smallest(values, t.padded, t.codec.block, smallest.data());
   for (std::int64_t b = 0; b < t.blocks; ++b) {
-    const float most = bits_float(largest[static_cast<std::size_t>(b)]);
-    t.steps[b] = rule == StepRule::kUpdate ? next_step(t.codec, most, t.steps[b])
-                                           : next_accumulator_step(t.codec, most, t.steps[b]);
+    const auto at = static_cast<std::size_t>(b);
+    const float most = bits_float(largest[at]);
+    if (has_range(t.codec.format.map)) {
+      t.steps[b] = next_range(t.codec, t.table, most, bits_float(smallest[at]), t.steps[b]);
+    } else {
+      t.steps[b] = rule == StepRule::kUpdate ? next_step(t.codec, most, t.steps[b])
+                                             : next_accumulator_step(t.codec, most, t.steps[b]);
+    }
   }
   Steps room;
   kernels.encode(t.codec, t.table, values, padded_steps(t, room), s.lines.data(), t.padded, t.codes);

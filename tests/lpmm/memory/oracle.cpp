@@ -27,8 +27,8 @@ Values decode_all(const Stored& s) {
       std::memcpy(&b, s.codes.data() + 2 * e, 2);
       x = bf16_to_float(b);
     } else {
-      const float step = bf16_to_float(s.steps[static_cast<std::size_t>(e / s.codec.block)]);
-      x = decode_code(f, map_table(f), load_code(s.codes.data(), f, e), step);
+      const Scale scale = scale_of(f, map_table(f), s.steps[static_cast<std::size_t>(e / s.codec.block)]);
+      x = decode_code(f, scale.table, load_code(s.codes.data(), f, e), scale.step);
     }
   }
   return values;
@@ -44,10 +44,10 @@ void encode_element(Stored& s, std::int64_t e, float x, const Noise& noise) {
     const std::uint16_t b = stochastic ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
     std::memcpy(s.codes.data() + 2 * e, &b, 2);
   } else {
-    const float step = bf16_to_float(s.steps[static_cast<std::size_t>(e / s.codec.block)]);
+    const Scale scale = scale_of(f, map_table(f), s.steps[static_cast<std::size_t>(e / s.codec.block)]);
     store_code(s.codes.data(), f, e,
-               step == 0.0F ? static_cast<std::uint32_t>(map_table(f).zero)
-                            : encode_value(f, map_table(f), s.codec.rounding, x, step, draw));
+               scale.step == 0.0F ? static_cast<std::uint32_t>(map_table(f).zero)
+                                  : encode_value(f, scale.table, s.codec.rounding, x, scale.step, draw));
   }
 }
 
@@ -59,11 +59,15 @@ bool encode_all(Stored& s, const Values& values, const Noise& noise, const Choos
   if (!is_storable(largest_of_all)) return false;
   for (std::size_t b = 0; b < s.steps.size(); ++b) {
     const std::size_t block = static_cast<std::size_t>(s.codec.block);
-    float largest = 0;
+    float largest = 0, smallest = 0;
     for (std::size_t e = b * block; e < std::min(values.size(), (b + 1) * block); ++e) {
-      largest = std::max(largest, std::fabs(values[e]));
+      const float magnitude = std::fabs(values[e]);
+      largest = std::max(largest, magnitude);
+      if (magnitude > 0 && (smallest == 0 || magnitude < smallest)) smallest = magnitude;
     }
-    s.steps[b] = choose(largest, s.steps[b]);
+    s.steps[b] = has_range(s.codec.format.map)
+                     ? next_range(s.codec, map_table(s.codec.format), largest, smallest, s.steps[b])
+                     : choose(largest, s.steps[b]);
   }
   for (std::int64_t e = 0; e < s.elements; ++e) {
     encode_element(s, e, values[static_cast<std::size_t>(e)], noise);

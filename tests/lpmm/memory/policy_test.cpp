@@ -167,7 +167,7 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   for (const char* spec : {"nf4:sticky", "e4m3:rn"}) {
     EXPECT_EQ(with(change("*weight", kParameter, spec)), "no error");
     EXPECT_EQ(with(change("*weight", kMomentum, spec)), "no error");
-    EXPECT_NE(with(change("*weight", kVariance, spec)).find("use ude, de0, lin0, sqrt0, bf16 or fp32"),
+    EXPECT_NE(with(change("*weight", kVariance, spec)).find("use ude, de0, lin0, sqrt0, log0, bf16 or fp32"),
               std::string::npos);
   }
   EXPECT_NE(with(change("*weight", kParameter, "de08")).find("use int, de, soft, nf4, e4m3, bf16 or fp32"),
@@ -178,6 +178,10 @@ TEST(Policy, IllegalPoliciesAreRefused) {
             std::string::npos);
   EXPECT_NE(with(change("*weight", Role::kSlowMomentum, "sqrt08")).find("negative values"),
             std::string::npos);
+  EXPECT_EQ(with(change("*weight", kVariance, "log04:ur:sticky")), "no error");
+  PolicyOverride zero = change("*weight", kVariance, "ude8:sr");
+  zero.specs[kVariance]->rounding = Rounding::kUpdate;  // which parse_spec refuses
+  EXPECT_NE(with(zero).find("the format has 0"), std::string::npos);
   PolicyOverride sticky = change("*weight", kVariance, "sqrt02:sr");
   sticky.specs[kVariance]->step_mode = StepMode::kSticky;  // which parse_spec refuses
   EXPECT_NE(with(sticky).find("dropped"), std::string::npos);

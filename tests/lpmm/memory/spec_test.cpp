@@ -26,13 +26,14 @@ std::string error_of(std::string_view text) {
 }
 
 TEST(Spec, EverySpecRoundTrips) {
-  EXPECT_EQ(all_formats().size(), 36U);
+  EXPECT_EQ(all_formats().size(), 54U);
   std::set<std::string> texts;
   for (const Format format : all_formats()) {
     EXPECT_TRUE(format_exists(format));
     for (int block = 64; block <= 4096; block *= 2) {
       for (const Rounding rounding :
-           {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic}) {
+           {Rounding::kNearest, Rounding::kStochastic, Rounding::kQuasiStochastic, Rounding::kUpdate}) {
+        if (rounding == Rounding::kUpdate && !is_zero_free(format.map)) continue;
         for (const StepMode mode : {StepMode::kMoving, StepMode::kSticky}) {
           Spec spec{format, block, rounding, mode};
           if (!is_packed(format)) spec.block = 0, spec.step_mode = StepMode::kMoving;
@@ -46,7 +47,8 @@ TEST(Spec, EverySpecRoundTrips) {
       }
     }
   }
-  EXPECT_EQ(texts.size(), 34U * 7 * 3 * 2 - 2 * 7 * 3 + 3 + 1);  // and no two specs share a text
+  // No two specs share a text: three roundings, and a fourth of the 22 zero-free formats.
+  EXPECT_EQ(texts.size(), 52U * 7 * 3 * 2 - 2 * 7 * 3 + 3 + 1 + 22 * 7 * 2 - 7);
 }
 
 TEST(Spec, OmittedPartsHaveDefaults) {
@@ -67,11 +69,14 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
            Case{"", "no format", "int2 to int16", 1},
            Case{"int1", "unknown format \"int1\"", "int2 to int16", 1},
            Case{"int17:sr", "unknown format \"int17\"", "int2 to int16", 1},
-           Case{"de8x", "unknown format", "soft4, soft8", 1},
+           Case{"de8x", "unknown format", "soft6, soft8", 1},
            Case{" int8", "unknown format", "bf16, fp32", 1},
            Case{"INT8", "unknown format", "bf16, fp32", 1},
-           Case{"int8:", "an empty part", "rn, sr or qr", 6},
-           Case{"int8::rn", "an empty part", "rn, sr or qr", 6},
+           Case{"int8:", "an empty part", "rn, sr, qr or ur", 6},
+           Case{"int8::rn", "an empty part", "rn, sr, qr or ur", 6},
+           Case{"int8:ur", "ur rounds 1 / sqrt of a value, and int8 has 0", "rn, sr or qr", 6},
+           Case{"ude8:block64:ur", "ude8 has 0", "rn, sr or qr", 14},
+           Case{"log07:sr", "unknown format \"log07\"", "log06, log08", 1},
            Case{"int8:block100", "no such block \"block100\"", "64, 128, 256", 6},
            Case{"int8:block32", "no such block", "64, 128, 256", 6},
            Case{"int8:block8192", "no such block", "64, 128, 256", 6},
@@ -99,9 +104,11 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
 }
 
 TEST(Spec, ChoicesAreTheTable) {
-  EXPECT_EQ(format_choices(),
-            "int2 to int16, de4, de8, ude4, ude8, de04, de08, lin02, lin03, lin04, lin08, sqrt02, sqrt03, "
-            "sqrt04, sqrt08, soft3, soft4, soft8, nf4, e4m3, bf16, fp32");
+  EXPECT_EQ(
+      format_choices(),
+      "int2 to int16, de4, de5, de6, de8, ude4, ude5, ude6, ude8, de04, de05, de06, de08, lin02, lin03, "
+      "lin04, lin05, lin06, lin08, sqrt02, sqrt03, sqrt04, sqrt05, sqrt06, sqrt08, log02, log03, log04, "
+      "log05, log06, log08, soft3, soft4, soft5, soft6, soft8, nf4, e4m3, bf16, fp32");
   EXPECT_EQ(map_choices([](const MapRow& m) { return m.is_signed; }),
             "int, de, soft, nf4, e4m3, bf16 or fp32");
   EXPECT_EQ(map_choices([](const MapRow& m) { return m.map == Map::kSoftsign; }), "soft");

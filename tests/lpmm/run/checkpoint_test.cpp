@@ -534,12 +534,14 @@ TEST(Checkpoint, ExportsDecodedValues) {
 // A checkpoint whose checksums fit but whose content lies is refused too.
 TEST(Checkpoint, RefusesContentThatLies) {
   const Scratch scratch;
-  const Trained saved("lpmm");
+  Policy policy = make_policy("lpmm");
+  policy.specs[Role::kVariance] = parse_spec("log04:block128:sr:sticky");
+  const Trained saved(policy, 3, kSaved);
   const std::string path = save(scratch, saved);
   const std::string file = path + "/model.safetensors";
   const std::string good = read_text(file, 1 << 24);
   const std::string state = read_text(path + "/state.json", 1 << 20);
-  Trained into("lpmm", 0);
+  Trained into(policy, 0, kSaved);
   const auto write_state = [&](const Json& j) { rewrite_state(path, j); };
   for (const Json& what :
        {Json{{"learning_rate", -1.0}}, Json{{"learning_rate", "fast"}}, Json{{"learning_rate", nullptr}},
@@ -581,6 +583,13 @@ TEST(Checkpoint, RefusesContentThatLies) {
     std::string steps = good;
     steps.replace(layout.find("conv.weight.parameter.steps")->offset, 2, std::string{'\x80', high});
     lie(steps, "conv.weight.parameter.steps holds what is no step");
+  }
+  // Of a block with a range: without a step, infinite, below 2^-80.
+  for (const std::string& word :
+       {std::string("\x00\x80", 2), std::string("\x85\xff"), std::string("\x0f\x17")}) {
+    std::string steps = good;
+    steps.replace(layout.find("conv.weight.variance.steps")->offset, 2, word);
+    lie(steps, "conv.weight.variance.steps holds what is no step");
   }
   std::string values = good;
   values.replace(layout.find("bias.parameter")->offset, 4, std::string("\x00\x00\xc0\x7f", 4));
