@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -143,23 +144,74 @@ void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
   }
 }
 
+// The rule after its first pass, in the device's memory; null where it takes none.
+template <class RuleType>
+class WithNorms {
+ public:
+  WithNorms(const RuleType& rule, const RoleArray<RoleView>& roles, Stream stream) {
+    if constexpr (HasNorms<RuleType>) {
+      if (!rule.needs_norms()) return;
+      constexpr std::int64_t kSquares = std::int64_t{8} * RuleType::kNorms;
+      room_.emplace(kSquares + static_cast<std::int64_t>(sizeof(RuleType)), stream);
+      auto* squares = static_cast<double*>(room_->data());
+      rule_ = reinterpret_cast<RuleType*>(squares + RuleType::kNorms);
+      run_sums(cuda::make_norms(rule, roles, device_table), squares, stream);
+      launch(take_norms<RuleType>, 1, 1, 0, stream, rule, squares, rule_);
+    }
+  }
+  const RuleType* get() const { return rule_; }
+
+ private:
+  std::optional<StreamMemory> room_;
+  RuleType* rule_ = nullptr;
+};
+
 template <class RuleType>
 void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
   auto job = cuda::make_update(rule, args.roles, args.noise, storable, device_table);
-  if constexpr (HasNorms<RuleType>) {
-    if (rule.needs_norms()) {
-      constexpr std::int64_t kSquares = std::int64_t{8} * RuleType::kNorms;
-      StreamMemory room(kSquares + static_cast<std::int64_t>(sizeof(RuleType)), stream);
-      auto* squares = static_cast<double*>(room.data());
-      auto* with_norms = reinterpret_cast<RuleType*>(squares + RuleType::kNorms);
-      run_sums(cuda::make_norms(rule, args.roles, device_table), squares, stream);
-      launch(take_norms<RuleType>, 1, 1, 0, stream, rule, squares, with_norms);
-      job.with_norms = with_norms;
-      run(job, stream);
-      return;
-    }
-  }
+  const WithNorms<RuleType> with_norms(rule, args.roles, stream);
+  job.with_norms = with_norms.get();
   run(job, stream);
+}
+
+// One block for each sum and each largest.
+__global__ void finish_watch(double* sums, const LargestElement* largest, std::int64_t pieces,
+                             WatchStats* stats) {
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const int which = static_cast<int>(blockIdx.x);
+  if (which < kWatched) {
+    double* const of = sums + which * pieces;
+    for (std::int64_t width = 1; width < pieces; width *= 2) {
+      for (std::int64_t i = 2 * width * thread; i + width < pieces; i += 2 * width * threads) {
+        of[i] += of[i + width];
+      }
+      __syncthreads();
+    }
+    if (thread == 0) stats->squares[which] = pieces > 0 ? of[0] : 0.0;
+    return;
+  }
+  auto* const shared = static_cast<LargestElement*>(dynamic_shared());
+  const LargestElement* const of = largest + (which - kWatched) * pieces;
+  shared[thread] = {};
+  for (std::int64_t i = thread; i < pieces; i += threads) shared[thread].raise(of[i].bits, of[i].element);
+  __syncthreads();
+  if (thread != 0) return;
+  for (int i = 1; i < threads; ++i) shared[0].raise(shared[i].bits, shared[i].element);
+  (which == kWatched ? stats->update : stats->ratio) = shared[0];
+}
+
+template <class RuleType>
+void watch_rule(const RuleType& rule, const RoleArray<RoleView>& roles, WatchStats* stats, Stream stream) {
+  const WithNorms<RuleType> with_norms(rule, roles, stream);
+  auto job = cuda::make_watch(rule, with_norms.get(), roles, device_table);
+  const std::int64_t pieces = units(job);
+  constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
+  StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
+  job.sums = static_cast<double*>(room.data());
+  job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * pieces);
+  run<cuda::kSumPhases>(job, stream);
+  launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
+         stream, job.sums, job.largest, pieces, stats);
 }
 
 void update_tensor(const TensorUpdate& tensor, Stream stream) {
@@ -239,6 +291,10 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   }
   if (uncounted.empty() || fast::update(uncounted, stream())) return;
   for (const TensorUpdate& tensor : uncounted) update_tensor(tensor, stream());
+}
+
+void CudaDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
+  std::visit([&](const auto& rule) { watch_rule(rule, tensor.args.roles, stats, stream()); }, tensor.rule);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -34,6 +34,9 @@ namespace lpmm {
 LPMM_HD float square_root(float x) {
   return sqrtf(x);
 }
+LPMM_HD float larger_of(float a, float b) {
+  return a > b ? a : b;
+}
 // 0 for 0.
 LPMM_HD float sign(float x) {
   return x > 0.0F ? 1.0F : x < 0.0F ? -1.0F : 0.0F;

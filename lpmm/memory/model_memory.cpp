@@ -12,6 +12,7 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/step_results.h"
+#include "lpmm/memory/update_watch.h"
 
 namespace lpmm {
 namespace {
@@ -75,7 +76,8 @@ struct ModelMemory::State {
         microbatches(k),
         device(on),
         results(on),
-        step_stats(on) {}
+        step_stats(on),
+        watch(on) {}
 
   std::vector<Tensor> tensors;
   Policy policy;
@@ -86,6 +88,8 @@ struct ModelMemory::State {
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
   StepResults results;
   SharedResults<TensorStats> step_stats;
+  UpdateWatch watch;
+  std::vector<int> left_out;  // tensors
 
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
@@ -102,6 +106,10 @@ struct ModelMemory::State {
   }
   void allocate_roles();
   const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
+  bool is_left_out(int tensor) const {
+    return view(tensor, Role::kAccumulator).codes == nullptr ||
+           std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
+  }
   void look_at_results();
   double gradient_norm();
   void empty_accumulators();
@@ -288,7 +296,7 @@ void ModelMemory::read(int tensor, std::int64_t first, std::span<float> out) con
   device.download(out.data(), room.get(), std::ssize(out) * 4);
 }
 
-void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
+void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watch) {
   State& s = *state_;
   if (s.broken) {
     throw UsageError(
@@ -305,13 +313,14 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats) {
   s.failure.clear();
   s.results.clear();
   s.step_stats.clear();
+  s.watch.begin_step(want_watch);
   for (State::Tensor& t : s.tensors) t.step_stats = want_stats ? s.step_stats.next() : nullptr;
 }
 
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                        int contribution, bool is_last) {
   State& s = *state_;
-  if (tensor >= 0 && tensor < tensors() && is_frozen(tensor)) return;
+  if (tensor >= 0 && tensor < tensors() && s.is_left_out(tensor)) return;
   const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
   if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
   if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||
@@ -366,31 +375,34 @@ StepReport ModelMemory::commit(double learning_rate) {
     report.clip_factor = std::min(1.0, s.optimizer.clip_norm / (report.gradient_norm + 1e-6));
   }
   std::vector<kernels::TensorUpdate> updates;
-  std::vector<State::Tensor*> updated;
+  std::vector<int> updated;
   for (int i = 0; i < tensors(); ++i) {
     State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
-    if (is_frozen(i)) continue;
+    if (s.is_left_out(i)) continue;
     const Rule rule = make_rule(s.optimizer, t.info, learning_rate, s.updates + 1, report.clip_factor,
                                 s.policy.error_feedback, s.last_learning_rate);
     kernels::UpdateArgs args{t.view, s.noise(i, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
     if (s.policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
     updates.push_back({rule, args, &s.results.next()->finite});
-    updated.push_back(&t);
+    updated.push_back(i);
   }
   s.stepping = false;
   s.broken = true;  // until all is known to be well
   ++s.updates;
+  s.watch.look_at(updates);
   s.device.update(updates);
   s.device.synchronize();
+  s.watch.read(updated, s.tensors.size());
   for (std::size_t i = 0; i < updates.size(); ++i) {
+    State::Tensor& t = s.tensors[static_cast<std::size_t>(updated[i])];
     if (!*updates[i].storable) {
       throw RunError(
           fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
                       "lower the learning rate, or clip gradients (optimizer.clip_norm)",
-                      updated[i]->info.name, s.step));
+                      t.info.name, s.step));
     }
-    if (updated[i]->step_stats == nullptr) continue;
-    for (const Role r : kEveryRole) updated[i]->stats.role[r] += updated[i]->step_stats->role[r];
+    if (t.step_stats == nullptr) continue;
+    for (const Role r : kEveryRole) t.stats.role[r] += t.step_stats->role[r];
   }
   s.broken = false;
   s.last_learning_rate = learning_rate;
@@ -409,6 +421,15 @@ void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double 
   state_->updates = updates;
   state_->last_learning_rate = last_learning_rate;
   state_->stepping = state_->broken = false;
+}
+
+void ModelMemory::leave_out(std::vector<int> tensors) {
+  if (state_->stepping) throw UsageError("tensors are left out between steps, not in one");
+  state_->left_out = std::move(tensors);
+}
+
+std::span<const kernels::WatchStats> ModelMemory::watched() const {
+  return state_->watch.stats();
 }
 
 std::vector<TensorStats> ModelMemory::take_stats() {

@@ -49,6 +49,9 @@ inline Number operator/(const Number& a, const Number& b) {
 inline Number square_root(const Number& a) {
   return each_vector([&](int i) { return hn::Sqrt(a.v[i]); });
 }
+inline Number larger_of(const Number& a, const Number& b) {
+  return each_vector([&](int i) { return hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]); });
+}
 inline Number sign(const Number& a) {
   const VF zero = hn::Zero(DF()), one = hn::Set(DF(), 1.0F);
   return each_vector([&](int i) {
