@@ -158,7 +158,7 @@ double worst_loss(std::span<const ReplayedStep> steps, std::int64_t from) {
 // A replay without the updates of some tensors.
 struct Trial {
   std::vector<int> left_out;
-  std::int64_t from = 0;  // the first step in which they are left out; the last is the spike's
+  std::int64_t from = 0;  // the first step in which they are left out, and from then on
   std::vector<ReplayedStep> steps = {};
   double worst = 0;
 };
@@ -174,13 +174,15 @@ struct Answer {
   std::vector<Trial> trials;
 
   std::string names_of(const Trial& trial) const {
+    if (trial.left_out.size() == tensors.size()) return "all tensors";
     std::vector<std::string_view> names;
     for (const int t : trial.left_out) names.emplace_back(tensors[static_cast<std::size_t>(t)]);
     return join(names);
   }
   const char* verdict(const Trial& trial) const {
-    if (range.holds(trial.worst)) return "vanishes";
-    return trial.worst - range.mean < 0.5 * (worst - range.mean) ? "shrinks" : "stays";
+    constexpr double kHardlyLess = 0.75;  // of the height of the spike
+    if (trial.worst - range.mean > kHardlyLess * (worst - range.mean)) return "stays";
+    return range.holds(trial.worst) ? "vanishes" : "shrinks";
   }
   // The one that helped most; null: there was none.
   const Trial* best() const {
@@ -233,7 +235,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   a.moves = rank_moves(a.looks, c.spike.step);
   a.trials = choose_trials(o, c, a);
   for (Trial& trial : a.trials) {
-    trial.steps = replay.go({c.from, c.to, trial.left_out, trial.from, c.spike.step},
+    trial.steps = replay.go({c.from, c.to, trial.left_out, trial.from, c.to},
                             progress.share_of("without " + a.names_of(trial)));
     trial.worst = worst_loss(trial.steps, c.spike.step);
   }
@@ -284,7 +286,7 @@ nlohmann::ordered_json answer_json(const Case& c, const Answer& a) {
                           {"measure", m.measure},
                           {"value", m.value},
                           {"usual", m.usual},
-                          {"deviations", m.deviations}});
+                          {"reach", m.reach}});
   }
   j["trials"] = nlohmann::ordered_json::array();
   for (const Trial& trial : a.trials) {
@@ -312,13 +314,13 @@ void print_for_people(const Case& c, const Answer& a) {
     fmt::print("no tensor moved in the {} steps before\n", kStepsBefore);
     return;
   }
-  fmt::print("{:<32} {:>8} {:>7}  {:<13} {:>10} {:>10} {:>6}\n", "who moved first", "step", "before",
-             "measure", "value", "usual", "times");
+  fmt::print("{:<32} {:>8} {:>7}  {:<13} {:>10} {:>10} {:>6} {:>9}\n", "who moved first", "step", "before",
+             "measure", "value", "usual", "times", "|u||g|");
   constexpr std::size_t kShown = 12;
   for (std::size_t i = 0; i < std::min(kShown, a.moves.size()); ++i) {
     const Move& m = a.moves[i];
-    fmt::print("{:<32} {:>8} {:>7}  {:<13} {:>10.3g} {:>10.3g} {:>6.1f}\n", a.tensors[m.tensor], m.step,
-               s.step - m.step, m.measure, m.value, m.usual, m.value / m.usual);
+    fmt::print("{:<32} {:>8} {:>7}  {:<13} {:>10.3g} {:>10.3g} {:>6.1f} {:>9.2g}\n", a.tensors[m.tensor],
+               m.step, s.step - m.step, m.measure, m.value, m.usual, m.value / m.usual, m.reach);
   }
   if (a.moves.size() > kShown) fmt::print("and {} more\n", a.moves.size() - kShown);
 }
@@ -327,7 +329,7 @@ void print_verdict(const Case& c, const Answer& a, const nlohmann::ordered_json&
   fmt::print("\n");
   for (const Trial& trial : a.trials) {
     fmt::print("without {} in steps {} to {}: losses up to {:.4g}; the spike {}\n", a.names_of(trial),
-               trial.from, c.spike.step, trial.worst, a.verdict(trial));
+               trial.from, c.to, trial.worst, a.verdict(trial));
   }
   for (const auto& [what, file] : files.items()) {
     fmt::print("{:<8} {}\n", what, printable(file.get<std::string>()));
@@ -381,11 +383,12 @@ void add_watch_command(CLI::App& program, Action& action) {
   command->add_flag("--quiet", o->quiet, "no progress on standard error");
   command->add_flag("--json", o->json, "print one JSON object: step, moves, verdict, files...");
   command->footer(
-      R"(The run is replayed bit for bit from the last checkpoint before the spike; its losses are compared with
-the logged ones. Tensors are ranked by who moved first: whose update (of the tensor's length), RMS of
-g^2/v, or gradient rose above what was usual, up to 8 steps before. Further replays leave out the
-updates of one of the first. Of the run's folder only files in watch/ are written: replay_N.jsonl, without_N.jsonl
-(of the one that helped most), map_N.png and map_N.gp beside the spike_N.jsonl that training wrote.
+      R"(The run is replayed bit for bit from the last checkpoint before the spike; its losses are compared
+with the logged ones. Tensors are ranked by who moved first, up to 8 steps before: whose update (of
+the tensor's length), RMS of g^2/v, or gradient rose above what was usual; of one step, whose update
+can change the loss most, |u| |g|. Further replays leave out the updates of one of the first.
+Of the run's folder only files in watch/ are written: replay_N.jsonl, without_N.jsonl (of the one that
+helped most), map_N.png and map_N.gp beside the spike_N.jsonl that training wrote.
 Examples:
   lpmm watch runs/gpt --suspects 4
   lpmm watch runs/gpt --step 312 --without "h.0.*" --json)");

@@ -18,6 +18,7 @@ struct Number {
 };
 constexpr Number kNumbers[] = {{"update", &TensorLook::update},
                                {"rms", &TensorLook::rms},
+                               {"update_norm", &TensorLook::update_norm},
                                {"gradient_norm", &TensorLook::gradient_norm},
                                {"largest_update", &TensorLook::largest_update},
                                {"largest_ratio", &TensorLook::largest_ratio},
@@ -66,6 +67,7 @@ Look look_at(const ModelMemory& memory, std::int64_t step, double loss, const st
     t.update = p > 0 ? root_of_sum(stats, Watched::kUpdate) / root_of_sum(stats, Watched::kParameter) : 0.0F;
     t.rms =
         elements > 0 ? root_of_sum(stats, Watched::kRatio) / static_cast<float>(std::sqrt(elements)) : 0.0F;
+    t.update_norm = root_of_sum(stats, Watched::kUpdate);
     t.gradient_norm = root_of_sum(stats, Watched::kGradient);
     t.largest_update = stats.update.size();
     t.largest_ratio = stats.ratio.size();

@@ -16,6 +16,7 @@ namespace lpmm {
 struct TensorLook {
   float update = 0;         // |u| / |p|: how far the update goes, of how long the tensor is; 0 where p is 0
   float rms = 0;            // root of the mean of g^2 / max(v, epsilon^2), near 1 in quiet times; 0 without v
+  float update_norm = 0;    // |u|
   float gradient_norm = 0;  // of the accumulated gradient, clipped
   float largest_update = 0, largest_ratio = 0;  // |u|, and |g| / max(sqrt(v), epsilon)
   std::int64_t largest_update_at = 0, largest_ratio_at = 0;

@@ -1,7 +1,6 @@
 #include "lpmm/run/watch/ranking.h"
 
 #include <algorithm>
-#include <limits>
 #include <tuple>
 
 #include "lpmm/run/watch/watch.h"
@@ -27,7 +26,7 @@ std::optional<Usual> usual(std::span<const Look> looks, std::int64_t spike, std:
 std::vector<Move> rank_moves(std::span<const Look> looks, std::int64_t spike) {
   std::vector<Move> moves;
   const auto comes_first = [](const Move& a, const Move& b) {
-    return std::tuple(a.step, -a.deviations, a.tensor) < std::tuple(b.step, -b.deviations, b.tensor);
+    return std::tuple(a.step, -a.reach, a.tensor) < std::tuple(b.step, -b.reach, b.tensor);
   };
   const std::size_t tensors = looks.empty() ? 0 : looks.back().tensors.size();
   for (std::size_t t = 0; t < tensors; ++t) {
@@ -41,10 +40,9 @@ std::vector<Move> rank_moves(std::span<const Look> looks, std::int64_t spike) {
         const bool is_usual =
             value <= before->mean + kSpikeDeviations * before->deviation || value <= kMoved * before->mean;
         if (is_usual) continue;
-        const double deviations = before->deviation > 0 ? (value - before->mean) / before->deviation
-                                                        : std::numeric_limits<double>::max();
-        const Move move{t, look.step, measure.name, value, before->mean, deviations};
-        if (!first || comes_first(move, *first)) first = move;
+        const double reach = double{look.tensors[t].update_norm} * look.tensors[t].gradient_norm;
+        const Move move{t, look.step, measure.name, value, before->mean, reach};
+        if (!first || move.step < first->step) first = move;
         break;
       }
     }

@@ -34,9 +34,10 @@ struct Move {
   std::size_t tensor = 0;
   std::int64_t step = 0;  // of the first such value, kStepsBefore before the spike or later
   std::string_view measure;
-  double value = 0, usual = 0, deviations = 0;  // there
+  double value = 0, usual = 0;  // there
+  double reach = 0;             // |u| |g| in that step: the most that this update changes the loss by, about
 };
-// Of each tensor that moved, its first; the earliest first, of one step the one of most deviations.
+// Of each tensor that moved, its first; the earliest first, of one step the one that reaches furthest.
 std::vector<Move> rank_moves(std::span<const Look> looks, std::int64_t spike);
 
 }  // namespace lpmm

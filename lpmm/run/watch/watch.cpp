@@ -76,10 +76,9 @@ std::string warning_of(const Spike& s, bool is_kept) {
   return is_kept ? text + "; `lpmm watch` tells what moved first" : text;
 }
 
-// Which of two is worth keeping more.
-double weight_of(const Spike& s) {
-  return s.kind == SpikeKind::kFailed || std::isnan(s.size) ? std::numeric_limits<double>::infinity()
-                                                            : s.size;
+// Which of two is worth keeping more: a failed step, a loss, an RMS; of one kind the larger.
+std::pair<int, double> weight_of(const Spike& s) {
+  return {-static_cast<int>(s.kind), std::isnan(s.size) ? std::numeric_limits<double>::infinity() : s.size};
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ TEST(Ranking, TheEarliestMoveComesFirstThenTheFurthest) {
       look.tensors[t].rms = look.tensors[t].gradient_norm = noise;
     }
     if (step >= 96) look.tensors[2].gradient_norm = 3;
-    if (step >= 97) look.tensors[0].update = 4e-3F;
+    if (step >= 97) look.tensors[0].update = 4e-3F, look.tensors[0].update_norm = 2;
     if (step >= 97) look.tensors[1].rms = 2;
     if (step == 50) look.tensors[3].update = 1;   // long before
     if (step == 100) look.tensors[3].rms = 1.3F;  // not far enough
