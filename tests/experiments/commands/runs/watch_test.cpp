@@ -14,12 +14,12 @@ namespace fs = std::filesystem;
 
 class WatchProgram : public ProgramTest {
  protected:
-  // A rate that rises a thousandfold at step 57.
+  // A rate that rises fiftyfold at step 57.
   void train_to_a_spike(const std::string& out, const std::vector<std::string>& more = {}) const {
     std::vector<std::string> settings = {"--set", "train.steps=80",
                                          "--set", "schedule.kind=step",
                                          "--set", "schedule.milestones=[0.7]",
-                                         "--set", "schedule.gamma=1000",
+                                         "--set", "schedule.gamma=50",
                                          "--set", "train.eval_every_epochs=0",
                                          "--set", "log.every_steps=3",
                                          "--set", "checkpoint.every_steps=20"};
