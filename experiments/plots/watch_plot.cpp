@@ -91,8 +91,8 @@ Picture watch_picture(const WatchPicture& of) {
                                         of.spike),
                             "step",
                             "",
-                            range + fmt::format("set ytics ({}) noenhanced font ',8'\nset yrange [{}:0.5]\n", names,
-                                                0.5 - static_cast<double>(shown.size())),
+                            range + fmt::format("set ytics ({}) noenhanced font ',8'\nset yrange [{}:0.5]\n",
+                                                names, 0.5 - static_cast<double>(shown.size())),
                             {map}});
   Chart loss{"loss of each step", "step", "loss", range + "set yrange [*:*]\n", {}};
   loss.series.push_back(losses(of.looks, first, "as it was", kRunColours[1]));
