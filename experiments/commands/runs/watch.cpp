@@ -270,7 +270,7 @@ nlohmann::ordered_json write_files(const WatchArguments& o, const Case& c, const
   return files;
 }
 
-nlohmann::ordered_json answer_json(const Case& c, const Answer& a) {
+nlohmann::ordered_json watch_json(const Case& c, const Answer& a) {
   nlohmann::ordered_json j = {{"step", c.spike.step},
                               {"kind", kSpikeKinds[static_cast<std::size_t>(c.spike.kind)]},
                               {"loss_before", a.range.mean},
@@ -347,7 +347,7 @@ int run_watch(const WatchArguments& o) {
   }
   const nlohmann::ordered_json files = write_files(o, c, a);
   if (o.json) {
-    nlohmann::ordered_json answer = answer_json(c, a);
+    nlohmann::ordered_json answer = watch_json(c, a);
     answer["files"] = files;
     print_answer(answer, true);
   } else {

@@ -12,24 +12,24 @@ namespace lpmm {
 namespace {
 
 // The columns of a record: an array with a number for each tensor.
-struct Number {
+struct NumberColumn {
   const char* name;
   float TensorLook::*member;
 };
-constexpr Number kNumbers[] = {{"update", &TensorLook::update},
-                               {"rms", &TensorLook::rms},
-                               {"update_norm", &TensorLook::update_norm},
-                               {"gradient_norm", &TensorLook::gradient_norm},
-                               {"largest_update", &TensorLook::largest_update},
-                               {"largest_ratio", &TensorLook::largest_ratio},
-                               {"momentum_bias", &TensorLook::momentum_bias},
-                               {"variance_bias", &TensorLook::variance_bias}};
-struct Place {
+constexpr NumberColumn kNumberColumns[] = {{"update", &TensorLook::update},
+                                           {"rms", &TensorLook::rms},
+                                           {"update_norm", &TensorLook::update_norm},
+                                           {"gradient_norm", &TensorLook::gradient_norm},
+                                           {"largest_update", &TensorLook::largest_update},
+                                           {"largest_ratio", &TensorLook::largest_ratio},
+                                           {"momentum_bias", &TensorLook::momentum_bias},
+                                           {"variance_bias", &TensorLook::variance_bias}};
+struct PlaceColumn {
   const char* name;
   std::int64_t TensorLook::*member;
 };
-constexpr Place kPlaces[] = {{"largest_update_at", &TensorLook::largest_update_at},
-                             {"largest_ratio_at", &TensorLook::largest_ratio_at}};
+constexpr PlaceColumn kPlaceColumns[] = {{"largest_update_at", &TensorLook::largest_update_at},
+                                         {"largest_ratio_at", &TensorLook::largest_ratio_at}};
 
 // Six digits are enough to look at. NaN is null in JSON.
 Json short_number(float x) {
@@ -88,7 +88,7 @@ Json look_record(const Look& look) {
   Json record = {{"type", "watch"}, {"step", look.step}, {"loss", look.loss}};
   if (!look.failed.empty()) record["failed"] = look.failed;
   if (look.tensors.empty()) return record;
-  for (const Number& n : kNumbers) {
+  for (const NumberColumn& n : kNumberColumns) {
     Json values = Json::array();
     bool is_known = false;
     for (const TensorLook& t : look.tensors) {
@@ -97,7 +97,7 @@ Json look_record(const Look& look) {
     }
     if (is_known) record[n.name] = std::move(values);
   }
-  for (const Place& p : kPlaces) {
+  for (const PlaceColumn& p : kPlaceColumns) {
     Json values = Json::array();
     for (const TensorLook& t : look.tensors) values.push_back(t.*p.member);
     record[p.name] = std::move(values);
@@ -111,16 +111,16 @@ Look parse_look(const Json& record, std::size_t tensors) {
     look.step = to_count(record.at("step"), "step");
     if (const Json& loss = record.at("loss"); !loss.is_null()) look.loss = loss.get<double>();
     look.failed = record.value("failed", "");
-    if (!record.contains(kPlaces[0].name)) return look;
+    if (!record.contains(kPlaceColumns[0].name)) return look;
     look.tensors.resize(tensors);
-    for (const Number& n : kNumbers) {
+    for (const NumberColumn& n : kNumberColumns) {
       if (!record.contains(n.name)) continue;
       const Json& values = column(record, n.name, tensors);
       for (std::size_t i = 0; i < tensors; ++i) {
         look.tensors[i].*n.member = values[i].is_null() ? std::nanf("") : values[i].get<float>();
       }
     }
-    for (const Place& p : kPlaces) {
+    for (const PlaceColumn& p : kPlaceColumns) {
       const Json& values = column(record, p.name, tensors);
       for (std::size_t i = 0; i < tensors; ++i) look.tensors[i].*p.member = to_count(values[i], p.name);
     }

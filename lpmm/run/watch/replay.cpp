@@ -34,7 +34,7 @@ bool is_same(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b));
 }
 
-[[noreturn]] void refuse(std::int64_t step, const std::string& before, double now) {
+[[noreturn]] void refuse_loss(std::int64_t step, const std::string& before, double now) {
   throw RunError(fmt::format(
       "step {}: the run had a loss of {}, made again it is {}: this is not the run as it was; were its data, "
       "its config or the program changed?",
@@ -145,7 +145,7 @@ int check_losses(std::span<const ReplayedStep> steps, Meter window, std::span<co
   for (const Look& look : kept) {
     if (look.step < first || look.step > last) continue;
     const Look& again = steps[static_cast<std::size_t>(look.step - first)].look;
-    if (!is_same(look.loss, again.loss)) refuse(look.step, fmt::format("{}", look.loss), again.loss);
+    if (!is_same(look.loss, again.loss)) refuse_loss(look.step, fmt::format("{}", look.loss), again.loss);
     ++compared;
   }
   std::int64_t next = first;
@@ -156,7 +156,7 @@ int check_losses(std::span<const ReplayedStep> steps, Meter window, std::span<co
     for (; next <= step; ++next) window += steps[static_cast<std::size_t>(next - first)].meter;
     const Json& loss = record.at("loss");
     const double before = loss.is_null() ? std::nan("") : loss.get<double>();
-    if (!is_same(before, window.loss())) refuse(step, loss.dump(), window.loss());
+    if (!is_same(before, window.loss())) refuse_loss(step, loss.dump(), window.loss());
     window = {};
     ++compared;
   }

@@ -28,7 +28,7 @@ double number_or_nan(const Json& value) {
   return value.is_null() ? std::nan("") : value.get<double>();
 }
 
-SpikeFile parse_head(const Json& record) {
+SpikeFile parse_spike(const Json& record) {
   if (record.at("type") != "spike") throw RunError("its first record is of another type than spike");
   SpikeFile file;
   Spike& s = file.spike;
@@ -130,7 +130,7 @@ SpikeFile read_spike(const std::string& path) {
   const std::vector<Json> records = read_log(path);
   try {
     if (records.empty()) throw RunError("it is empty");
-    SpikeFile file = parse_head(records[0]);
+    SpikeFile file = parse_spike(records[0]);
     for (std::size_t i = 1; i < records.size(); ++i) {
       file.looks.push_back(parse_look(records[i], file.tensors.size()));
       if (i > 1 && file.looks[i - 1].step <= file.looks[i - 2].step) {
