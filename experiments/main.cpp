@@ -73,7 +73,8 @@ void add_commands(CLI::App& program, lpmm::Action& action) {
   using namespace lpmm;  // NOLINT(google-build-using-namespace)
   const CommandGroup groups[] = {
       {"Before a run", {add_plan_command, add_config_command, add_data_command, add_advise_command}},
-      {"Runs", {add_train_command, add_eval_command, add_report_command, add_plot_command}},
+      {"Runs",
+       {add_train_command, add_watch_command, add_eval_command, add_report_command, add_plot_command}},
       {"Checkpoints", {add_inspect_command, add_export_command, add_import_command}},
       {"Language models", {add_sample_command, add_logits_command}},
       {"Comparisons and experiments", {add_sweep_command, add_experiment_command, add_ablate_command}},

@@ -13,6 +13,7 @@
 #include "kernels/codec.h"
 #include "kernels/roles.h"
 #include "kernels/rules.h"
+#include "kernels/rules/watched.h"
 
 namespace lpmm::kernels {
 
@@ -50,6 +51,9 @@ struct ChangeStats {
   // |wanted - old| in gaps between the codes around `wanted`. Their quotient is the update-to-step ratio.
   std::int64_t packed_increments = 0;
   double change_in_gaps = 0;
+  // Whether rounding makes values longer or shorter: the quotient is the radial bias <Q(x) - x, x> / |x|^2.
+  double error_along_wanted = 0;  // sum of (stored - wanted) * wanted
+  double wanted_squared = 0;
   ChangeStats& operator+=(const ChangeStats& o) {
     elements += o.elements;
     increments += o.increments;
@@ -59,6 +63,8 @@ struct ChangeStats {
     change_error_squared += o.change_error_squared;
     packed_increments += o.packed_increments;
     change_in_gaps += o.change_in_gaps;
+    error_along_wanted += o.error_along_wanted;
+    wanted_squared += o.wanted_squared;
     return *this;
   }
 };
@@ -96,6 +102,25 @@ struct TensorUpdate {
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
 };
 
+// The largest magnitude and where it is; of equal ones the first.
+struct LargestElement {
+  std::uint32_t bits = 0;  // of the float
+  std::int64_t element = 0;
+
+  float size() const { return bits_float(bits); }
+  LPMM_HD void raise(std::uint32_t other, std::int64_t at) {
+    if (other < bits || (other == bits && at >= element)) return;
+    bits = other;
+    element = at;
+  }
+};
+
+// What an update is about to do to one tensor.
+struct WatchStats {
+  double squares[kWatched] = {};  // sums over elements, in the order of kernels/sums.h
+  LargestElement update, ratio;
+};
+
 // What a device (kernels/device.h) does with packed memory. Results go where pointers say; they are there
 // once the device is synchronized.
 class PackedKernels {
@@ -124,6 +149,8 @@ class PackedKernels {
   // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
   // order of kernels/sums.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
+  // What this update would do to its tensor; only reads.
+  virtual void watch(const TensorUpdate& tensor, WatchStats* stats) = 0;
 
  protected:
   PackedKernels() = default;

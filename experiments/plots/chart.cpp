@@ -16,26 +16,6 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-// A gnuplot string. Whatever its parser could take for more than text is written as an octal code, which only
-// double quotes know; a quote in single quotes would end some.
-std::string quoted(const std::string& text) {
-  constexpr std::string_view kPlain = " .,_-+=%()/:^*<>|&#!?;[]{}~";
-  std::string out;
-  bool has_codes = false;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      out += ' ';
-    } else if (byte >= 0x80 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos) {
-      out += c;
-    } else {
-      out += fmt::format("\\{:03o}", byte);
-      has_codes = true;
-    }
-  }
-  return has_codes ? '"' + out + '"' : "'" + out + "'";
-}
-
 // Short enough for a square.
 std::string heat_label(double value) {
   const double size = std::abs(value);
@@ -82,7 +62,7 @@ std::string plot_command(const Chart& chart, int& block) {
                                                                 : "1:2:3:4";
     out += fmt::format("{}$d{} using {} with {} {}", out.empty() ? "plot " : ", ", block, columns, s.style,
                        s.title.empty() ? "notitle" : "title " + quoted(s.title) + " noenhanced");
-    if (has_heat(s)) out += fmt::format(", $d{} using 1:2:4 with labels notitle", block);
+    if (has_heat(s) && s.has_heat_labels) out += fmt::format(", $d{} using 1:2:4 with labels notitle", block);
     ++block;
   }
   return out + "\n";
@@ -152,6 +132,24 @@ std::string key_strip(const Picture& picture, const PageLayout& layout) {
 }
 
 }  // namespace
+
+std::string quoted(const std::string& text) {
+  constexpr std::string_view kPlain = " .,_-+=%()/:^*<>|&#!?;[]{}~";
+  std::string out;
+  bool has_codes = false;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      out += ' ';
+    } else if (byte >= 0x80 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos) {
+      out += c;
+    } else {
+      out += fmt::format("\\{:03o}", byte);
+      has_codes = true;
+    }
+  }
+  return has_codes ? '"' + out + '"' : "'" + out + "'";
+}
 
 double tic_distance(double last) {
   if (!(last > 0)) return 1;

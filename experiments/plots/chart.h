@@ -22,6 +22,7 @@ struct ChartSeries {
   // Of each point, or none: the number in the unit square around it and the square's colour, 0xRRGGBB.
   // `style` is of the squares: "boxxyerror lc rgb variable".
   std::vector<std::pair<double, std::uint32_t>> heat = {};
+  bool has_heat_labels = true;  // the numbers are written into the squares
 };
 struct Chart {
   std::string title, x_label, y_label;
@@ -49,6 +50,10 @@ void draw_picture(const Picture& picture, const std::string& prefix, bool svg);
 
 // The same pictures of a script that picture_script made.
 void draw_script(const std::string& script, const std::string& prefix, bool svg);
+
+// A gnuplot string. Whatever its parser could take for more than text is written as an octal code, which only
+// double quotes know; a quote in single quotes would end some.
+std::string quoted(const std::string& text);
 
 // The distance of at most six marks from 0 to `last`: 1, 2 or 5 times a power of ten.
 double tic_distance(double last);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -222,16 +223,70 @@ void run_first_passes(const RuleType& rule, const UpdateArgs& args, bool* storab
   }
 }
 
+// The rule after its first passes, in the device's memory; null where it takes none.
+template <class RuleType>
+class Completed {
+ public:
+  Completed(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
+    if (!has_first_pass(rule, args.roles)) return;
+    room_.emplace(8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType)), stream);
+    auto* squares = static_cast<double*>(room_->data());
+    rule_ = reinterpret_cast<RuleType*>(squares + kMostNorms);
+    run_first_passes(rule, args, storable, rule_, squares, stream);
+  }
+  const RuleType* get() const { return rule_; }
+
+ private:
+  std::optional<StreamMemory> room_;
+  RuleType* rule_ = nullptr;
+};
+
 template <class RuleType>
 void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
   auto job = cuda::make_update(rule, args, storable, device_table);
-  if (!has_first_pass(rule, args.roles)) return run(job, stream);
-  StreamMemory room(8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType)), stream);
-  auto* squares = static_cast<double*>(room.data());
-  auto* completed = reinterpret_cast<RuleType*>(squares + kMostNorms);
-  run_first_passes(rule, args, storable, completed, squares, stream);
-  job.completed = completed;
+  const Completed<RuleType> completed(rule, args, storable, stream);
+  job.completed = completed.get();
   run(job, stream);
+}
+
+// One block for each sum and each largest.
+__global__ void finish_watch(double* sums, const LargestElement* largest, std::int64_t pieces,
+                             WatchStats* stats) {
+  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
+  const int which = static_cast<int>(blockIdx.x);
+  if (which < kWatched) {
+    double* const of = sums + which * pieces;
+    for (std::int64_t width = 1; width < pieces; width *= 2) {
+      for (std::int64_t i = 2 * width * thread; i + width < pieces; i += 2 * width * threads) {
+        of[i] += of[i + width];
+      }
+      __syncthreads();
+    }
+    if (thread == 0) stats->squares[which] = pieces > 0 ? of[0] : 0.0;
+    return;
+  }
+  auto* const shared = static_cast<LargestElement*>(dynamic_shared());
+  const LargestElement* const of = largest + (which - kWatched) * pieces;
+  shared[thread] = {};
+  for (std::int64_t i = thread; i < pieces; i += threads) shared[thread].raise(of[i].bits, of[i].element);
+  __syncthreads();
+  if (thread != 0) return;
+  for (int i = 1; i < threads; ++i) shared[0].raise(shared[i].bits, shared[i].element);
+  (which == kWatched ? stats->update : stats->ratio) = shared[0];
+}
+
+template <class RuleType>
+void watch_rule(const RuleType& rule, const UpdateArgs& args, WatchStats* stats, Stream stream) {
+  const Completed<RuleType> completed(rule, args, nullptr, stream);
+  auto job = cuda::make_watch(rule, completed.get(), args.roles, device_table);
+  const std::int64_t pieces = units(job);
+  constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
+  StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
+  job.sums = static_cast<double*>(room.data());
+  job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * pieces);
+  run<cuda::kSumPhases>(job, stream);
+  launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
+         stream, job.sums, job.largest, pieces, stats);
 }
 
 void update_tensor(const TensorUpdate& tensor, Stream stream) {
@@ -312,6 +367,10 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   }
   if (uncounted.empty() || fast::update(uncounted, stream())) return;
   for (const TensorUpdate& tensor : uncounted) update_tensor(tensor, stream());
+}
+
+void CudaDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
+  std::visit([&](const auto& rule) { watch_rule(rule, tensor.args, stats, stream()); }, tensor.rule);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

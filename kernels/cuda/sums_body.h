@@ -1,5 +1,5 @@
 // Sums of squares over a range, in the order of kernels/sums.h: thread block b sums piece b, and
-// sum_tree.h the pieces. Bodies as in update_body.h.
+// sum_tree.h the pieces. The watch finds the largest of a piece, too. Bodies as in update_body.h.
 #pragma once
 
 #include "kernels/cuda/update_body.h"
@@ -83,10 +83,71 @@ LPMM_HD void run_phase(int phase, const SumsJob<Terms>& job, std::int64_t block,
   }
 }
 
+// What the watch sums and takes the largest of.
+template <class RuleType>
+struct WatchTerms {
+  static constexpr int kCount = kWatched;
+  RuleType rule;
+  const RuleType* completed = nullptr;  // as in UpdateJob
+  RoleSlots roles;
+  LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
+    look_at(completed == nullptr ? rule : *completed, roles.load(element), of);
+  }
+};
+inline constexpr int kLargest = 2;  // of an update, of a ratio
+template <class RuleType>
+struct WatchJob : SumsJob<WatchTerms<RuleType>> {
+  LargestElement* largest = nullptr;  // [kLargest][pieces]
+};
+template <class RuleType>
+std::int64_t shared_words(const WatchJob<RuleType>& job) {
+  constexpr std::int64_t kWords = sizeof(LargestElement) / sizeof(std::uint32_t);
+  return shared_words(static_cast<const SumsJob<WatchTerms<RuleType>>&>(job)) +
+         kWords * kLargest * kPieceGroups;
+}
+template <class RuleType>
+LPMM_HD void run_phase(int phase, const WatchJob<RuleType>& job, std::int64_t block, int thread, int threads,
+                       std::uint32_t* shared) {
+  const SumsJob<WatchTerms<RuleType>>& sums = job;
+  run_phase(phase, sums, block, thread, threads, shared);
+  const auto* terms = reinterpret_cast<const float*>(shared + 2 * kPieceGroups * kSumLanes * kWatched);
+  auto* of_groups =
+      reinterpret_cast<LargestElement*>(shared + (2 * kPieceGroups * kSumLanes + kPiece) * kWatched);
+  const std::int64_t base = sums.first + block * kPiece;
+  if (phase == 1) {
+    for (int i = thread; i < kLargest * kPieceGroups; i += threads) {
+      const auto term = static_cast<int>(i < kPieceGroups ? Watched::kUpdate : Watched::kRatio);
+      const int first = i % kPieceGroups * static_cast<int>(kGroup);
+      LargestElement largest = {0, base + first};
+      for (int k = first; k < first + kGroup; ++k) {
+        largest.raise(abs_bits(terms[term * kPiece + k]), base + k);
+      }
+      of_groups[i] = largest;
+    }
+  } else if (phase == 2) {
+    for (int k = thread; k < kLargest; k += threads) {
+      LargestElement largest = of_groups[k * kPieceGroups];
+      for (int g = 1; g < kPieceGroups; ++g) {
+        const LargestElement& other = of_groups[k * kPieceGroups + g];
+        largest.raise(other.bits, other.element);
+      }
+      job.largest[k * pieces_of(sums.end - sums.first) + block] = largest;
+    }
+  }
+}
+
 template <class RuleType>
 SumsJob<NormTerms<RuleType>> make_norms(const RuleType& rule, const RuleType* completed,
                                         const RoleArray<RoleView>& roles, TableOf table_of) {
   return {{rule, completed, make_slots(roles, {}, table_of)}, 0, roles[Role::kParameter].elements, nullptr};
+}
+template <class RuleType>
+WatchJob<RuleType> make_watch(const RuleType& rule, const RuleType* completed,
+                              const RoleArray<RoleView>& roles, TableOf table_of) {
+  WatchJob<RuleType> job;
+  job.terms = {rule, completed, make_slots(roles, {}, table_of)};
+  job.end = roles[Role::kParameter].elements;
+  return job;
 }
 inline SumsJob<StoredTerms> make_stored_sum(const RoleView& src, std::int64_t first, std::int64_t count,
                                             TableOf table_of) {

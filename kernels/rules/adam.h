@@ -52,7 +52,7 @@ struct Adam {
   LPMM_HD void terms(Elements<F>& x, F (&out)[kNorms]) const {
     const F g = gradient(x);
     const F v = F(beta2) * x[Role::kVariance] + F(one_minus_beta2) * (g * g);
-    out[0] = g / larger(square_root(v) * F(variance_scale), F(epsilon));
+    out[0] = g / larger_of(square_root(v) * F(variance_scale), F(epsilon));
   }
   LPMM_HD void take_norms(const double (&square_sums)[kNorms]) {
     if (!(square_sums[0] > most_squares)) return;

@@ -32,7 +32,7 @@ struct RmsProp {
     if (centered) {
       F& mean = x[Role::kSlowMomentum];
       mean = F(alpha) * mean + F(one_minus_alpha) * g;
-      spread = larger(v - mean * mean, F(kLeastSpread) * v);
+      spread = larger_of(v - mean * mean, F(kLeastSpread) * v);
     }
     F u = g / (square_root(spread) + F(epsilon));
     if (!same(momentum, 0.0F)) {

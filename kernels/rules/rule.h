@@ -42,7 +42,7 @@ namespace lpmm {
 LPMM_HD float square_root(float x) {
   return sqrtf(x);
 }
-LPMM_HD float larger(float a, float b) {
+LPMM_HD float larger_of(float a, float b) {
   return a > b ? a : b;
 }
 // 0 for 0.

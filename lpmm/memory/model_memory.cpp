@@ -14,6 +14,7 @@
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/step_results.h"
+#include "lpmm/memory/update_watch.h"
 
 namespace lpmm {
 namespace {
@@ -99,7 +100,8 @@ struct ModelMemory::State {
         microbatches(k),
         device(on),
         results(on),
-        step_stats(on) {}
+        step_stats(on),
+        watch(on) {}
 
   std::vector<Tensor> tensors;
   std::vector<std::optional<GradientHistory>> histories;  // of the tensors
@@ -111,6 +113,8 @@ struct ModelMemory::State {
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
   StepResults results;
   SharedResults<TensorStats> step_stats;
+  UpdateWatch watch;
+  std::vector<int> left_out;  // tensors
 
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;
@@ -129,6 +133,10 @@ struct ModelMemory::State {
   }
   void allocate_roles();
   const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
+  bool is_left_out(int tensor) const {
+    return tensors[static_cast<std::size_t>(tensor)].frozen ||
+           std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
+  }
   void look_at_results();
   Rule rule_of(int tensor, double rate, double clip) const;
   kernels::TensorUpdate update_of(int tensor, double rate, double clip);
@@ -383,7 +391,7 @@ void ModelMemory::read(int tensor, std::int64_t first, std::span<float> out) con
   device.download(out.data(), room.get(), std::ssize(out) * 4);
 }
 
-void ModelMemory::begin_step(std::uint32_t step, bool want_stats, double learning_rate) {
+void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watch, double learning_rate) {
   State& s = *state_;
   if (s.broken) {
     throw UsageError(
@@ -405,13 +413,14 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats, double learnin
   s.failure.clear();
   s.results.clear();
   s.step_stats.clear();
+  s.watch.begin_step(want_watch);
   for (State::Tensor& t : s.tensors) t.step_stats = want_stats ? s.step_stats.next() : nullptr;
 }
 
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                        int contribution, bool is_last) {
   State& s = *state_;
-  if (tensor >= 0 && tensor < tensors() && is_frozen(tensor)) return;
+  if (tensor >= 0 && tensor < tensors() && s.is_left_out(tensor)) return;
   const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
   if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
   if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||
@@ -466,14 +475,18 @@ StepReport ModelMemory::commit(double learning_rate) {
   }
   const Clip clip = s.clip_gradients(report);
   std::vector<kernels::TensorUpdate> updates;
+  std::vector<int> updated;
   for (int i = 0; i < tensors(); ++i) {
-    const State::Tensor& t = s.tensors[static_cast<std::size_t>(i)];
-    if (!t.frozen && !t.at_once)
-      updates.push_back(s.update_of(i, learning_rate, clip.factors[static_cast<std::size_t>(i)]));
+    if (s.is_left_out(i) || s.tensors[static_cast<std::size_t>(i)].at_once) continue;
+    updates.push_back(s.update_of(i, learning_rate, clip.factors[static_cast<std::size_t>(i)]));
+    updated.push_back(i);
   }
   s.stepping = false;
   s.broken = true;  // until all is known to be well
+  s.watch.look_at(updates);
   s.device.update(updates);
+  s.device.synchronize();
+  s.watch.read(updated, s.tensors.size());
   s.finish_updates();
   for (State::Tensor& t : s.tensors) {
     if (t.step_stats == nullptr) continue;
@@ -501,6 +514,15 @@ void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double 
 GradientHistory* ModelMemory::gradient_history(int tensor) const {
   std::optional<GradientHistory>& history = state_->histories.at(static_cast<std::size_t>(tensor));
   return history ? &*history : nullptr;
+}
+
+void ModelMemory::leave_out(std::vector<int> tensors) {
+  if (state_->stepping) throw UsageError("tensors are left out between steps, not in one");
+  state_->left_out = std::move(tensors);
+}
+
+std::span<const kernels::WatchStats> ModelMemory::watched() const {
+  return state_->watch.stats();
 }
 
 std::vector<TensorStats> ModelMemory::take_stats() {

@@ -76,7 +76,8 @@ class ModelMemory {
 
   // `step` >= 1 keys the noise and never repeats, failed steps included. The learning rate of the step must
   // be known here where gradients are applied at once.
-  void begin_step(std::uint32_t step, bool want_stats = false, double learning_rate = kNoLearningRate);
+  void begin_step(std::uint32_t step, bool want_stats = false, bool want_watch = false,
+                  double learning_rate = kNoLearningRate);
   // One contribution to the gradient of a range of one tensor in one microbatch. The last contribution of the
   // last microbatch also yields the exact square sum of the range. After a failure nothing of it persists.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
@@ -86,6 +87,9 @@ class ModelMemory {
   // Noise of the step under way, for other uses than rounding.
   Noise noise(std::uint32_t tensor, std::uint32_t stream) const;
   bool failed() const;  // waits for the work so far
+  // From the next step on these tensors keep what they hold, as frozen ones do: gradients of them are
+  // dropped.
+  void leave_out(std::vector<int> tensors);
   // Marks the step failed (a loss that is NaN, say).
   void fail(const std::string& why);
   // Clips, updates every tensor and empties the accumulators; or, after a failure, only empties them.
@@ -103,6 +107,9 @@ class ModelMemory {
   // Null where there is no percentile clipping, or the tensor is frozen.
   GradientHistory* gradient_history(int tensor) const;
 
+  // What the update of the last step was about to do, by tensor, where that was asked for; empty where it was
+  // not or there was no update. Tensors without one have zeros.
+  std::span<const kernels::WatchStats> watched() const;
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();
 

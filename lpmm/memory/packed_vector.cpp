@@ -48,7 +48,7 @@ void PackedVector::step(std::span<const float> gradient, double learning_rate) {
   if (static_cast<std::int64_t>(gradient.size()) != size()) {
     throw UsageError(fmt::format("a gradient of {} elements for {} weights", gradient.size(), size()));
   }
-  memory_.begin_step(++step_, false, learning_rate);
+  memory_.begin_step(++step_, false, false, learning_rate);
   memory_.fold(0, 0, gradient, 0);
   if (!memory_.commit(learning_rate).applied) {
     throw RunError(fmt::format("step {}: a gradient is NaN, infinite or above 2^120", step_));

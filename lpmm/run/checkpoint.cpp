@@ -195,7 +195,8 @@ std::string checkpoint_name(std::int64_t step) {
 }
 
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
-                            const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep) {
+                            const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep,
+                            std::span<const std::int64_t> also_kept) {
   const std::string name = checkpoint_name(step);
   try {
     write_checkpoint(folder, name, step, model, memory, buffers, run);
@@ -208,8 +209,10 @@ std::string save_checkpoint(const std::string& folder, std::int64_t step, const 
   }
   if (keep > 0) {
     const auto all = list_checkpoints(folder);
-    for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i)
-      remove_checkpoint(all[i].second);
+    for (std::size_t i = static_cast<std::size_t>(keep); i < all.size(); ++i) {
+      const bool is_kept = std::find(also_kept.begin(), also_kept.end(), all[i].first) != also_kept.end();
+      if (!is_kept) remove_checkpoint(all[i].second);
+    }
   }
   return (fs::path(folder) / name).string();
 }
@@ -257,6 +260,12 @@ Json checkpoint_run(const std::string& path) {
     throw RunError(fmt::format("{}/{}: is not what was saved: it tells of no run", path, kStateFile));
   }
   return *run;
+}
+
+std::vector<std::int64_t> saved_steps(const std::string& folder) {
+  std::vector<std::int64_t> steps;
+  for (const auto& [step, path] : list_checkpoints(folder)) steps.push_back(step);
+  return steps;
 }
 
 std::string newest_checkpoint(const std::string& folder, bool clean) {

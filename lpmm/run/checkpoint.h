@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,10 +30,11 @@ std::string checkpoint_name(std::int64_t step);
 
 // Saves to FOLDER/step_NNNNNNNN and returns that path: checks the free space, writes to a temporary name,
 // reads that as a later program will, syncs, renames, and then removes all but the newest `keep` (0: keeps
-// all). Whatever fails, older
+// all) and those of the steps `also_kept`. Whatever fails, older
 // checkpoints stay as they are; throws RunError that says so and why. `run` is kept in state.json.
 std::string save_checkpoint(const std::string& folder, std::int64_t step, const std::string& model,
-                            const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep);
+                            const ModelMemory& memory, const Buffers& buffers, const Json& run, int keep,
+                            std::span<const std::int64_t> also_kept = {});
 
 // Loads codes, states, buffers and the count of updates, and returns `run`. Both files are checked as a whole
 // (checksums, version, tensors, shapes, specs, lengths, finite steps) before anything is changed.
@@ -47,6 +49,8 @@ Json checkpoint_run(const std::string& path);
 // The newest checkpoint below FOLDER; empty where there is none. Leftovers of a save that was cut off are
 // removed if `clean`.
 std::string newest_checkpoint(const std::string& folder, bool clean = false);
+// The steps of the checkpoints below FOLDER, newest first.
+std::vector<std::int64_t> saved_steps(const std::string& folder);
 // What to do where the checkpoint at `path` cannot be used: a sentence that names the newest older one beside
 // it that can be read.
 std::string earlier_checkpoint(const std::string& path);

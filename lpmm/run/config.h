@@ -51,6 +51,11 @@ struct RunConfig {
     std::int64_t underflow_every_steps = 100;  // 0: never
     TensorRecords tensors = TensorRecords::kLast;
   } log;
+  struct {
+    std::int64_t every_steps = 1;        // [watch] 0: never
+    std::int64_t log_every_steps = 100;  // 0: never
+    int spikes = 4;                      // that a run keeps; 0: none
+  } watch;
 };
 
 struct ConfigOptions {

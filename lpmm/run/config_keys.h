@@ -186,6 +186,17 @@ void visit_files(Visitor& v, Config& c) {
 }
 
 template <class Visitor, class Config>
+void visit_watch(Visitor& v, Config& c) {
+  v.section("watch");
+  v.integer("every_steps", c.watch.every_steps, 0, kMostSteps,
+            "steps between two looks at every tensor's update; 0: no watch");
+  v.integer("log_every_steps", c.watch.log_every_steps, 0, kMostSteps,
+            "steps between two records of such looks in the log; 0: none");
+  v.integer("spikes", c.watch.spikes, 0, 1000,
+            "spikes whose last steps, and the checkpoint before them, are kept");
+}
+
+template <class Visitor, class Config>
 void visit(Visitor& v, Config& c) {
   visit_model(v, c);
   visit_data(v, c);
@@ -194,6 +205,7 @@ void visit(Visitor& v, Config& c) {
   visit_schedule(v, c);
   visit_memory(v, c);
   visit_files(v, c);
+  visit_watch(v, c);
 }
 
 }  // namespace lpmm::config_keys

@@ -1,5 +1,5 @@
-// log.jsonl: one JSON record a line. Types: config, system, ledger, step, eval, underflow, checkpoint,
-// summary.
+// log.jsonl: one JSON record a line. Types: config, system, ledger, step, eval, underflow, watch, spike,
+// checkpoint, summary.
 #pragma once
 
 #include <cstdint>

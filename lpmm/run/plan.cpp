@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/run/watch/watch.h"
 
 namespace lpmm {
 namespace {
@@ -57,7 +59,8 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   const std::int64_t computing = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace;
   const std::optional<std::int64_t> own = device.own_bytes();
   if (own) plan.device_bytes = computing - histories + *own;
-  const std::int64_t running = (own ? histories : computing) + plan.data_bytes;
+  plan.watch_bytes = watch_bytes(config, std::ssize(model.tensors()));
+  const std::int64_t running = (own ? histories : computing) + plan.data_bytes + plan.watch_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
   const bool has_text = setup.text != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
   plan.needed_bytes = running + plan.overhead_bytes - (has_text ? setup.size.bytes : 0);
@@ -123,6 +126,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"workspace_bytes", plan.ledger.workspace},
           {"largest_transient_bytes", plan.largest_transient_bytes},
           {"data_bytes", plan.data_bytes},
+          {"watch_bytes", plan.watch_bytes},
           {"overhead_bytes", plan.overhead_bytes},
           {"peak_bytes", plan.peak_bytes},
           {"device_bytes", plan.device_bytes}};

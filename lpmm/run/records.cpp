@@ -29,6 +29,7 @@ Json stats_json(const kernels::ChangeStats& s) {
               {"saturated", share(s.saturated, s.elements)},
               {"relative_error",
                s.true_change_squared > 0 ? std::sqrt(s.change_error_squared / s.true_change_squared) : 0.0}};
+  if (s.wanted_squared > 0) out["radial_bias"] = s.error_along_wanted / s.wanted_squared;
   if (s.packed_increments > 0)
     out["update_to_step"] = s.change_in_gaps / static_cast<double>(s.packed_increments);
   return out;

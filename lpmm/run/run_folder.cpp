@@ -24,7 +24,7 @@ bool may_change(const std::string& key) {
                            "train.eval_every_epochs", "train.max_failed_steps", "memory.preset"}) {
     if (key == free) return true;
   }
-  return key.starts_with("checkpoint.") || key.starts_with("log.");
+  return key.starts_with("checkpoint.") || key.starts_with("log.") || key.starts_with("watch.");
 }
 
 constexpr std::uint64_t kLongestConfig = 1 << 20;

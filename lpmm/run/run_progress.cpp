@@ -23,6 +23,16 @@ Json meter_json(const Meter& m) {
   return {{"loss_sum", m.loss_sum}, {"correct", m.correct}, {"count", m.count}};
 }
 
+WatchState parse_watch(const Json& j) {
+  WatchState s;
+  j.at("losses").get_to(s.losses);
+  if (s.losses.size() > kWatchedLosses) throw RunError("more losses than the watch goes by");
+  const Json& last = j.at("last");
+  if (!last.is_array() || last.size() != s.last.size()) throw RunError("watch.last is not one per kind");
+  for (std::size_t i = 0; i < s.last.size(); ++i) s.last[i] = to_count(last[i], "watch.last");
+  return s;
+}
+
 Meter parse_meter(const Json& j) {
   Meter m;
   const Json& sum = j.at("loss_sum");
@@ -64,6 +74,7 @@ Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t step
           {"test", s.test ? meter_json(*s.test) : Json()},
           {"train_seconds", s.train_seconds},
           {"items", s.items},
+          {"watch", {{"losses", s.watch.losses}, {"last", s.watch.last}}},
           {"log_bytes", s.log_bytes},
           {"log_crc32", s.log_crc32 ? Json(*s.log_crc32) : Json()}};
 }
@@ -98,6 +109,7 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
     j.at("train_seconds").get_to(s.train_seconds);
     if (!(s.train_seconds >= 0)) throw RunError("train_seconds is not 0 or more");
     s.items = count_of(j, "items");
+    if (const auto watch = j.find("watch"); watch != j.end()) s.watch = parse_watch(*watch);
     s.log_bytes = static_cast<std::uint64_t>(count_of(j, "log_bytes"));
     if (const auto crc = j.find("log_crc32"); crc != j.end() && !crc->is_null()) {
       s.log_crc32 = static_cast<std::uint32_t>(count_of(j, "log_crc32") & 0xFFFFFFFF);

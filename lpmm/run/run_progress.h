@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/device.h"
 #include "lpmm/files/json.h"
@@ -34,6 +35,14 @@ struct Meter {
   }
 };
 
+inline constexpr std::size_t kWatchedLosses = 128;
+// What the watch (lpmm/run/watch/) goes by: the same after a stop.
+struct WatchState {
+  std::vector<double> losses;  // the last ones, oldest first
+  // The last step of each kind of spike (SpikeKind); what follows soon is the same one.
+  std::array<std::int64_t, 3> last = {};
+};
+
 // Everything a run knows besides the model memory: what resuming needs.
 struct RunProgress {
   std::int64_t step = 0;  // steps done, failed ones included: the data position
@@ -43,6 +52,7 @@ struct RunProgress {
   std::optional<Meter> test;  // the last evaluation
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on
+  WatchState watch;
   std::uint64_t log_bytes = 0;
   std::optional<std::uint32_t> log_crc32;  // of them; older programs saved none
 };

@@ -24,7 +24,7 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
   StepResult result;
   auto clock = Clock::now();
   std::vector<PendingLoss> losses;
-  memory.begin_step(options.step, options.want_stats, options.learning_rate);
+  memory.begin_step(options.step, options.want_stats, options.want_watch, options.learning_rate);
   buffers.begin();
   for (int k = 0; k < memory.microbatches(); ++k) {
     const Batch& batch = batches.next();

@@ -16,6 +16,7 @@ struct StepOptions {
   std::uint32_t step = 1;  // keys the noise: it never repeats
   double learning_rate = 0;
   bool want_stats = false;                 // count underflows
+  bool want_watch = false;                 // look at what the update is about to do
   std::function<void()> after_microbatch;  // may look at the accumulators
 };
 

@@ -26,6 +26,7 @@
 #include "lpmm/run/run_progress.h"
 #include "lpmm/run/stored_weights.h"
 #include "lpmm/run/train_step.h"
+#include "lpmm/run/watch/watch.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -92,6 +93,7 @@ class Run {
   std::string begin(const Model& model);  // returns the checkpoint whose parameters it starts from, or empty
   bool step();                            // one step; false where its gradient failed
   void log_step(const StepReport& report, double rate);
+  void look(double loss, const std::string& failed);
   void measure(bool is_last_time);
   void write(const Json& record);
   void test();
@@ -119,6 +121,7 @@ class Run {
   RunProgress state_;
   std::int64_t saved_step_ = -1;
   std::optional<RunLog> log_;
+  std::optional<Watch> watch_;
   std::optional<Prefetcher> batches_;
   bool stalled_ = false, loses_ = false;
   double process_seconds_ = 0;  // of training steps in this process, for the speed that is shown
@@ -148,6 +151,7 @@ void Run::start(const Model& model, bool config_changed) {
         zero_variance_warning(memory_), growing_variance_warning(memory_), slow_momentum_warning(memory_)}) {
     if (!warning.empty()) progress_.warn(warning);
   }
+  watch_.emplace(config_, memory_, folder_.root.string(), state_.watch);
   batches_.emplace(
       *data_,
       BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches, config_.data.augment},
@@ -227,6 +231,7 @@ bool Run::step() {
   options.step = static_cast<std::uint32_t>(state_.step);
   options.learning_rate = rate;
   options.want_stats = measured;
+  options.want_watch = watch_->looks_at(state_.step);
   const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options);
   const std::int64_t items = config_.train.batch * data_->labels();
   state_.train_seconds += done.seconds();
@@ -243,13 +248,21 @@ bool Run::step() {
     if (config_.policy.accumulate_in_momentum) rest = "; momentum starts afresh";
     if (config_.policy.apply_at_once) rest = "; tensors before it had their update already";
     progress_.warn(fmt::format("step {} was skipped: NaN or Inf in {}{}", state_.step, failed, rest));
+    look(std::nan(""), failed);
     return false;
   }
   state_.failed_in_row = 0;
   for (Meter* m : {&state_.epoch, &state_.window}) *m += done.meter;
   if (state_.step % config_.log.every_steps == 0 || is_last()) log_step(done.report, rate);
   if (measured) measure(state_.step + every > steps_);
+  look(done.meter.loss(), "");
   return true;
+}
+
+void Run::look(double loss, const std::string& failed) {
+  const Watch::Said said = watch_->add(state_.step, loss, failed);
+  for (const Json& record : said.records) write(record);
+  if (!said.warning.empty()) progress_.warn(said.warning);
 }
 
 void Run::log_step(const StepReport& report, double rate) {
@@ -322,8 +335,8 @@ void Run::save() {
   }
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
-  const std::string path =
-      save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_, buffers_, saved, keep);
+  const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
+                                           buffers_, saved, keep, watch_->needed_checkpoints());
   saved_step_ = state_.step;
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
 }
@@ -378,11 +391,15 @@ TrainResult Run::go(const Model& model) {
     }
     return end(false, "");
   } catch (const std::exception& e) {
-    try {
-      end(true, error_text(e));
-    } catch (const std::exception&) {
-      // The disk may be what failed; the first error is the one to tell.
-    }
+    const auto try_to = [](const auto& tell) {
+      try {
+        tell();
+      } catch (const std::exception&) {
+        // The disk may be what failed; the first error is the one to tell.
+      }
+    };
+    try_to([&] { look(std::nan(""), error_text(e)); });  // of a step that this ended
+    try_to([&] { end(true, error_text(e)); });
     throw;
   }
 }

@@ -63,6 +63,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   print_row("activations", a.activations, b.activations);
   print_row("workspace", a.workspace, b.workspace);
   print_row("data", plan.data_bytes, fp32.data_bytes);
+  print_row("watch", plan.watch_bytes, fp32.watch_bytes);
   print_row("program and libraries", plan.overhead_bytes, fp32.overhead_bytes);
   print_row("peak of the run", plan.peak_bytes, fp32.peak_bytes);
   if (plan.device_bytes > 0) print_row("on the device", plan.device_bytes, fp32.device_bytes);

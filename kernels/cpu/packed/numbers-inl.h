@@ -49,7 +49,7 @@ inline Number operator/(const Number& a, const Number& b) {
 inline Number square_root(const Number& a) {
   return each_vector([&](int i) { return hn::Sqrt(a.v[i]); });
 }
-inline Number larger(const Number& a, const Number& b) {
+inline Number larger_of(const Number& a, const Number& b) {
   return each_vector([&](int i) { return hn::IfThenElse(hn::Gt(a.v[i], b.v[i]), a.v[i], b.v[i]); });
 }
 inline Number sign(const Number& a) {

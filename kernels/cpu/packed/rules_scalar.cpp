@@ -1,5 +1,6 @@
 // The rules' loops element by element: the specification of the faster sets.
 #include "kernels/cpu/packed/rule_loops.h"
+#include "kernels/rules/watched.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -40,10 +41,18 @@ struct Loops {
       for (int k = 0; k < R::kNorms; ++k) terms[k][i] = of[k];
     }
   }
+  static void watch(const R& rule, const TileValues& values, float* const* looks, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      float of[kWatched];
+      look_at(rule, load(values, i), of);
+      for (int k = 0; k < kWatched; ++k) looks[k][i] = of[k];
+    }
+  }
 
   static constexpr LoopsOf<R> loops() {
     LoopsOf<R> all;
     all.apply = apply;
+    all.watch = watch;
     if constexpr (FeedsBack<R>) all.feed_back = feed_back;
     if constexpr (HasNorms<R>) all.terms = terms;
     return all;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cpu/packed/rule_loops.h"
+#include "kernels/rules/watched.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/packed/rules_simd.cpp"
@@ -71,10 +72,22 @@ struct Loops {
       for (int k = 0; k < R::kNorms; ++k) store_number(of[k], terms[k] + i);
     }
   }
+  static void watch(const R& rule, const TileValues& values, float* const* looks, std::int64_t count) {
+    const R constants = rule;
+    const TileValues at = values;
+    for (std::int64_t i = 0; i < count; i += kSideBySide) {
+      Elements<Number> x;
+      load(at, i, x);
+      Number of[kWatched];
+      look_at(constants, x, of);
+      for (int k = 0; k < kWatched; ++k) store_number(of[k], looks[k] + i);
+    }
+  }
 
   static constexpr LoopsOf<R> loops() {
     LoopsOf<R> all;
     all.apply = apply;
+    all.watch = watch;
     if constexpr (FeedsBack<R>) all.feed_back = feed_back;
     if constexpr (HasNorms<R>) all.terms = terms;
 #if HWY_TARGET <= HWY_AVX2

@@ -44,6 +44,8 @@ void count_change(ChangeStats& stats, float old, float wanted, float stored, boo
   const double error = static_cast<double>(stored) - wanted;
   stats.true_change_squared += change * change;
   stats.change_error_squared += error * error;
+  stats.error_along_wanted += error * wanted;
+  stats.wanted_squared += static_cast<double>(wanted) * wanted;
   stats.increments += change != 0 ? 1 : 0;
   stats.underflows += change != 0 && same ? 1 : 0;
 }

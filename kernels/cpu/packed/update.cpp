@@ -166,7 +166,50 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   return storable;
 }
 
+// The largest of a tile, where it is larger than those before it.
+void raise(LargestElement& largest, const float* values, std::int64_t first, std::int64_t count) {
+  std::uint32_t bits = 0;
+  tile_kernels().largest(values, count, count, &bits);
+  if (bits <= largest.bits) return;
+  const float* at = std::find_if(values, values + count, [&](float x) { return abs_bits(x) == bits; });
+  largest.raise(bits, first + (at - values));
+}
+
 }  // namespace
+
+void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
+  const RoleArray<RoleView>& roles = tensor.args.roles;
+  std::atomic<bool> storable{true};
+  const Rule rule = complete(pool(), tensor.rule, roles, storable);
+  const std::int64_t elements = roles[Role::kParameter].elements;
+  const bool has_ratio = roles[Role::kVariance].codes != nullptr;
+  const Cut cut = cut_of(roles);
+  std::array<std::vector<double>, kWatched> squares;
+  squares.fill(std::vector<double>(static_cast<std::size_t>(pieces_of(elements))));
+  std::vector<WatchStats> runs(static_cast<std::size_t>(cut.runs()));
+  for_each_tile(pool(), cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
+    Scratch& s = scratch();
+    const TileView tile = read_tile(roles, at, n, s)[Role::kParameter];
+    const TileValues values = values_of(s);
+    float* const looks[kWatched] = {values[Role::kParameter], s.old_values.data(), values[Role::kAccumulator],
+                                    s.stored_values.data()};
+    with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, looks, tile.padded); });
+    for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k) {
+      zero_padding(looks[k], tile);
+      tile_kernels().square_sums(looks[k], tile.padded, squares[k].data() + at / kPiece);
+    }
+    raise(runs[run].update, looks[static_cast<int>(Watched::kUpdate)], at, tile.padded);
+    if (has_ratio) raise(runs[run].ratio, looks[static_cast<int>(Watched::kRatio)], at, tile.padded);
+  });
+  *stats = {};
+  for (const WatchStats& run : runs) {
+    stats->update.raise(run.update.bits, run.update.element);
+    stats->ratio.raise(run.ratio.bits, run.ratio.element);
+  }
+  for (std::size_t k = 0; k < kWatched; ++k) {
+    stats->squares[k] = sum_as_tree(squares[k].data(), std::ssize(squares[k]));
+  }
+}
 
 void CpuDevice::update(std::span<const TensorUpdate> tensors) {
   for (const TensorUpdate& tensor : tensors) {

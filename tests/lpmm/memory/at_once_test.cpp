@@ -50,7 +50,7 @@ Policy in_fp32(std::string_view preset) {
 
 // Tensors last to first, as backward reaches them, in ranges of at most `range` elements.
 void run_step(ModelMemory& memory, std::uint32_t step, std::int64_t range) {
-  memory.begin_step(step, step == 3, kRate * step);
+  memory.begin_step(step, step == 3, false, kRate * step);
   for (int i = memory.tensors() - 1; i >= 0; --i) {
     const std::vector<float> gradient = gradient_of(memory, i, step, 0);
     const std::vector<float> kept = gradient;
@@ -124,7 +124,7 @@ void expect_stop_at(float bad) {
   initialize(memory);
   run_step(memory, 1, 1 << 20);
   const Bytes before = bytes_of(memory);
-  memory.begin_step(2, false, kRate);
+  memory.begin_step(2, false, false, kRate);
   std::vector<float> gradient = gradient_of(memory, 0, 2, 0);
   memory.fold(2, 0, gradient_of(memory, 2, 2, 0), 0);
   memory.fold(kTied, 0, gradient_of(memory, kTied, 2, 0), 0);
@@ -155,7 +155,7 @@ TEST(AtOnce, ALossThatIsNotFiniteStopsAllOfIt) {
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   initialize(memory);
   const Bytes before = bytes_of(memory);
-  memory.begin_step(1, false, kRate);
+  memory.begin_step(1, false, false, kRate);
   memory.next_loss()->sum = std::numeric_limits<double>::infinity();
   for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, 1, 0), 0);
   EXPECT_EQ(memory.commit(kRate).failed_tensor, "the loss");
@@ -166,10 +166,10 @@ TEST(AtOnce, WhatCannotBeStoredEndsTheRun) {
   CpuDevice device(1);
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   initialize(memory);
-  memory.begin_step(1, false, kRate);
+  memory.begin_step(1, false, false, kRate);
   memory.fold(2, 0, std::vector<float>(64 * 128, 1e30F), 0);
   EXPECT_THROW(memory.commit(kRate), RunError);
-  EXPECT_THROW(memory.begin_step(2, false, kRate), UsageError);
+  EXPECT_THROW(memory.begin_step(2, false, false, kRate), UsageError);
 }
 
 void expect_refusal(const std::function<void()>& body, const std::string& why) {
@@ -202,7 +202,7 @@ TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
   expect_refusal([&] { make(other, adamw(), 1); }, "only tied tensors");
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   expect_refusal([&] { memory.begin_step(1); }, "learning rate");
-  memory.begin_step(1, false, kRate);
+  memory.begin_step(1, false, false, kRate);
   const std::vector<float> values(1000);
   expect_refusal([&] { memory.fold(0, 128, values, 0); }, "multiples of 256");
 }

@@ -18,10 +18,11 @@ constexpr int kTinyFeatures = 16 * 16 * 3, kTinyClasses = 10;
 
 // What a test asks to go wrong: the first two once per microbatch, the third once per test batch.
 struct TinyHooks {
-  std::function<bool()> poison = {};         // NaN in the gradient
-  std::function<bool()> poison_buffer = {};  // Inf in the running mean
-  std::function<bool()> poison_test = {};    // a loss that is NaN
-  std::function<void()> built = {};          // called where a program is built
+  std::function<bool()> poison = {};                          // NaN in the gradient
+  std::function<bool()> poison_buffer = {};                   // Inf in the running mean
+  std::function<bool()> poison_test = {};                     // a loss that is NaN
+  std::function<void()> built = {};                           // called where a program is built
+  std::function<float(std::uint32_t step)> bias_factor = {};  // of the bias's gradient
 };
 
 class TinyProgram : public Program {
@@ -42,6 +43,8 @@ class TinyProgram : public Program {
     for (std::size_t i = 0; i < kTinyFeatures; ++i) means[i] = 0.9F * means[i] + 0.1F * last_features_[i];
     buffers.device().upload(proposal, means.data(), 4 * kTinyFeatures);
     if (hooks_.poison_buffer && hooks_.poison_buffer()) *buffers.finite(0) = false;
+    const float factor = hooks_.bias_factor ? hooks_.bias_factor(memory.noise(0, 0).step) : 1.0F;
+    for (float& g : bias_gradient) g *= factor;
     if (hooks_.poison && hooks_.poison()) weight_gradient[17] = std::numeric_limits<float>::quiet_NaN();
     memory.fold(1, 0, bias_gradient, microbatch);
     memory.fold(0, 0, weight_gradient, microbatch);

@@ -1,0 +1,24 @@
+// What a spike looked like: a map of tensors over steps, and the losses with and without a tensor's updates.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/plots/chart.h"
+#include "lpmm/run/watch/ranking.h"
+
+namespace lpmm {
+
+struct WatchPicture {
+  std::int64_t spike = 0;
+  std::vector<std::string> tensors;
+  std::span<const Look> looks;    // of the run
+  std::span<const Look> without;  // with updates left out; empty: not made
+  std::string left_out;           // whose
+  std::span<const Move> moves;    // their tensors come first, from the top
+};
+// Of each tensor and step the measure that is furthest above its usual value, in doublings.
+Picture watch_picture(const WatchPicture& of);
+
+}  // namespace lpmm

@@ -1,0 +1,43 @@
+// What the watch looks at of one element, for any rule: the update it is about to take and what drives it.
+#pragma once
+
+#include "kernels/rules/rule.h"
+
+namespace lpmm {
+
+enum class Watched : std::uint8_t {
+  kParameter,  // before the update
+  kUpdate,     // its change before rounding, decay included
+  kGradient,   // as the rule takes it: clipped, without decay
+  kRatio,      // g / max(sqrt(v), epsilon), v as the rule reads it (Wortsman et al. 2023, arXiv 2304.13013);
+               // 0 without a variance
+};
+inline constexpr int kWatched = static_cast<int>(Watched::kRatio) + 1;
+
+template <class R>
+inline constexpr bool kHasVariance = [] {
+  for (const Role state : R::kStates) {
+    if (state == Role::kVariance) return true;
+  }
+  return false;
+}();
+
+template <class R, class F>
+LPMM_HD void look_at(const R& rule, Elements<F> x, F (&out)[kWatched]) {
+  const F before = x[Role::kParameter];
+  F g = x[Role::kAccumulator];
+  if constexpr (requires { rule.gradient_scale; }) g = scaled(g, rule.gradient_scale);
+  rule(x);
+  out[static_cast<int>(Watched::kParameter)] = before;
+  out[static_cast<int>(Watched::kUpdate)] = x[Role::kParameter] - before;
+  out[static_cast<int>(Watched::kGradient)] = g;
+  F ratio = F(0.0F);
+  if constexpr (kHasVariance<R>) {
+    F root = square_root(x[Role::kVariance]);
+    if constexpr (requires { rule.variance_scale; }) root = root * F(rule.variance_scale);
+    ratio = g / larger_of(root, F(rule.epsilon));
+  }
+  out[static_cast<int>(Watched::kRatio)] = ratio;
+}
+
+}  // namespace lpmm

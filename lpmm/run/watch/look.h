@@ -1,0 +1,43 @@
+// What the watch keeps of one step: the loss, and of every tensor what its update was about to do. As records
+// of type watch in a run's log, and in its files below watch/.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/files/json.h"
+#include "lpmm/memory/model_memory.h"
+
+namespace lpmm {
+
+struct TensorLook {
+  float update = 0;         // |u| / |p|: how far the update goes, of how long the tensor is; 0 where p is 0
+  float rms = 0;            // root of the mean of g^2 / max(v, epsilon^2), near 1 in quiet times; 0 without v
+  float update_norm = 0;    // |u|
+  float gradient_norm = 0;  // of the accumulated gradient, clipped
+  float largest_update = 0, largest_ratio = 0;  // |u|, and |g| / max(sqrt(v), epsilon)
+  std::int64_t largest_update_at = 0, largest_ratio_at = 0;
+  // <Q(x) - x, x> / |x|^2 of what was stored; NaN in steps whose changes were not counted.
+  float momentum_bias = std::nanf(""), variance_bias = std::nanf("");
+};
+
+struct Look {
+  std::int64_t step = 0;
+  double loss = std::nan("");       // of the step's batch; NaN where the step failed
+  std::string failed;               // what was not finite; empty: the step was made
+  std::vector<TensorLook> tensors;  // empty: not looked at
+};
+
+// Of the last step of this memory.
+Look look_at(const ModelMemory& memory, std::int64_t step, double loss, const std::string& failed);
+// With the radial biases of a step whose changes were counted.
+void add_bias(Look& look, std::span<const TensorStats> stats);
+
+Json look_record(const Look& look);
+// Throws RunError for a record that is none of a model of so many tensors.
+Look parse_look(const Json& record, std::size_t tensors);
+
+}  // namespace lpmm

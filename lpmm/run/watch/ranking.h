@@ -1,0 +1,43 @@
+// Which tensors moved first before a spike.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "lpmm/run/watch/look.h"
+
+namespace lpmm {
+
+// What a tensor is watched by.
+struct Measure {
+  std::string_view name;
+  float TensorLook::*value;
+};
+inline constexpr Measure kMeasures[] = {{"update", &TensorLook::update},
+                                        {"rms", &TensorLook::rms},
+                                        {"gradient_norm", &TensorLook::gradient_norm}};
+// A move is a value above the mean of the steps before by more than 3.2 deviations, and half as large again.
+inline constexpr double kMoved = 1.5;
+inline constexpr std::size_t kFewestLooks = 8;  // that say what is usual
+
+// Mean and deviation of a measure of a tensor over steps that end kStepsBefore before the spike, at most 128.
+struct Usual {
+  double mean = 0, deviation = 0;
+};
+std::optional<Usual> usual(std::span<const Look> looks, std::int64_t spike, std::size_t tensor,
+                           const Measure& measure);
+
+struct Move {
+  std::size_t tensor = 0;
+  std::int64_t step = 0;  // of the first such value, kStepsBefore before the spike or later
+  std::string_view measure;
+  double value = 0, usual = 0;  // there
+  double reach = 0;             // |u| |g| in that step: the most that this update changes the loss by, about
+};
+// Of each tensor that moved, its first; the earliest first, of one step the one that reaches furthest.
+std::vector<Move> rank_moves(std::span<const Look> looks, std::int64_t spike);
+
+}  // namespace lpmm

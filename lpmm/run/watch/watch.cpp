@@ -1,0 +1,228 @@
+#include "lpmm/run/watch/watch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/log.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+Json spike_record(const Spike& s) {
+  Json record = {{"type", "spike"}, {"step", s.step}, {"kind", kSpikeKinds[static_cast<std::size_t>(s.kind)]},
+                 {"loss", s.loss},  {"mean", s.mean}, {"deviation", s.deviation},
+                 {"size", s.size}};
+  if (!s.tensor.empty()) record["tensor"] = s.tensor;
+  return record;
+}
+
+double number_or_nan(const Json& value) {
+  return value.is_null() ? std::nan("") : value.get<double>();
+}
+
+SpikeFile parse_spike(const Json& record) {
+  if (record.at("type") != "spike") throw RunError("its first record is of another type than spike");
+  SpikeFile file;
+  Spike& s = file.spike;
+  const auto* kind = std::find(std::begin(kSpikeKinds), std::end(kSpikeKinds), record.at("kind"));
+  if (kind == std::end(kSpikeKinds)) throw RunError("kind is no kind of spike");
+  s.kind = static_cast<SpikeKind>(kind - std::begin(kSpikeKinds));
+  s.step = to_count(record.at("step"), "step");
+  s.loss = number_or_nan(record.at("loss"));
+  s.mean = number_or_nan(record.at("mean"));
+  s.deviation = number_or_nan(record.at("deviation"));
+  s.size = number_or_nan(record.at("size"));
+  s.tensor = record.value("tensor", "");
+  s.checkpoint = to_count(record.at("checkpoint"), "checkpoint");
+  record.at("tensors").get_to(file.tensors);
+  return file;
+}
+
+// The checkpoint to look into a spike from; 0 where there is none before it.
+std::int64_t checkpoint_before(const std::string& run, std::int64_t step) {
+  std::int64_t newest = 0;
+  for (const std::int64_t saved : saved_steps(run + "/checkpoints")) {  // newest first
+    if (saved >= step) continue;
+    if (newest == 0) newest = saved;
+    if (saved <= step - kStepsBefore) return saved;
+  }
+  return newest;
+}
+
+std::string warning_of(const Spike& s, bool is_kept) {
+  std::string text;
+  switch (s.kind) {
+    case SpikeKind::kFailed:
+      text = fmt::format("step {} failed at {}", s.step, s.tensor);
+      break;
+    case SpikeKind::kLoss:
+      text = fmt::format(
+          "step {}: a spike: the loss is {:.4g}, {:.1f} deviations above the mean {:.4g} of "
+          "the steps before",
+          s.step, s.loss, s.size, s.mean);
+      break;
+    case SpikeKind::kRms:
+      text = fmt::format("step {}: gradients of {} are {:.1f} times what its variance expects", s.step,
+                         s.tensor, s.size);
+  }
+  return is_kept ? text + "; `lpmm watch` tells what moved first" : text;
+}
+
+// Which of two is worth keeping more: a failed step, a loss, an RMS; of one kind the larger.
+std::pair<int, double> weight_of(const Spike& s) {
+  return {-static_cast<int>(s.kind), std::isnan(s.size) ? std::numeric_limits<double>::infinity() : s.size};
+}
+
+}  // namespace
+
+LossRange range_of(std::span<const double> losses) {
+  if (losses.size() < kFewestLosses) return {};
+  double sum = 0, squares = 0;
+  for (const double loss : losses) sum += loss;
+  const auto count = static_cast<double>(losses.size());
+  for (const double loss : losses) squares += (loss - sum / count) * (loss - sum / count);
+  return {sum / count, std::sqrt(squares / count)};
+}
+
+std::optional<Spike> find_spike(const Look& look, std::span<const std::string> names, WatchState& state) {
+  const LossRange range = range_of(state.losses);
+  Spike spike{.step = look.step, .loss = look.loss, .mean = range.mean, .deviation = range.deviation};
+  std::vector<SpikeKind> kinds;
+  double rms = 0;
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < look.tensors.size(); ++i) {
+    if (look.tensors[i].rms > rms) rms = look.tensors[i].rms, most = i;
+  }
+  if (!look.failed.empty()) kinds.push_back(SpikeKind::kFailed);
+  if (look.failed.empty() && !range.holds(look.loss)) kinds.push_back(SpikeKind::kLoss);
+  // Variances of the first steps know too little.
+  if (rms >= kSpikeRms && state.losses.size() >= kFewestLosses) kinds.push_back(SpikeKind::kRms);
+  if (std::isfinite(look.loss)) state.losses.push_back(look.loss);
+  if (state.losses.size() > kWatchedLosses) state.losses.erase(state.losses.begin());
+  std::optional<Spike> found;
+  for (const SpikeKind kind : kinds) {
+    std::int64_t& last = state.last[static_cast<std::size_t>(kind)];
+    const bool is_new = last == 0 || look.step > last + kSameSpike;
+    last = look.step;
+    if (!is_new || found) continue;
+    found = spike;
+    found->kind = kind;
+    if (kind == SpikeKind::kFailed) found->tensor = look.failed;
+    if (kind == SpikeKind::kLoss) found->size = (look.loss - range.mean) / range.deviation;
+    if (kind == SpikeKind::kRms) found->tensor = names[most], found->size = rms;
+  }
+  return found;
+}
+
+std::string spike_path(const std::string& run, std::int64_t step) {
+  return fmt::format("{}/watch/spike_{:08}.jsonl", run, step);
+}
+
+SpikeFile read_spike(const std::string& path) {
+  const std::vector<Json> records = read_log(path);
+  try {
+    if (records.empty()) throw RunError("it is empty");
+    SpikeFile file = parse_spike(records[0]);
+    for (std::size_t i = 1; i < records.size(); ++i) {
+      file.looks.push_back(parse_look(records[i], file.tensors.size()));
+      if (i > 1 && file.looks[i - 1].step <= file.looks[i - 2].step) {
+        throw RunError("its steps are not in order");
+      }
+    }
+    return file;
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}: is no spike that a run kept: {}", path, error_text(e)));
+  }
+}
+
+std::vector<SpikeFile> kept_spikes(const std::string& run) {
+  std::vector<SpikeFile> spikes;
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(run + "/watch", error)) {
+    const std::string name = item.path().filename().string();
+    if (!name.starts_with("spike_") || !name.ends_with(".jsonl")) continue;
+    spikes.push_back(read_spike(item.path().string()));
+    spikes.back().looks.clear();
+  }
+  std::sort(spikes.begin(), spikes.end(),
+            [](const SpikeFile& a, const SpikeFile& b) { return a.spike.step < b.spike.step; });
+  return spikes;
+}
+
+std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
+  if (config.watch.every_steps == 0) return 0;
+  const std::int64_t look = std::int64_t{sizeof(Look)} + tensors * std::int64_t{sizeof(TensorLook)};
+  return static_cast<std::int64_t>(kKeptSteps) * look;
+}
+
+Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state)
+    : config_(config), memory_(memory), run_(run), state_(state) {
+  for (int i = 0; i < memory.tensors(); ++i) names_.push_back(memory.info(i).name);
+  for (const SpikeFile& file : kept_spikes(run)) kept_.push_back(file.spike);
+}
+
+bool Watch::looks_at(std::int64_t step) const {
+  const auto& watch = config_.watch;
+  if (watch.every_steps == 0) return false;
+  return step % watch.every_steps == 0 || (watch.log_every_steps > 0 && step % watch.log_every_steps == 0);
+}
+
+Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed) {
+  Said said;
+  if (config_.watch.every_steps == 0 || (!looks_.empty() && looks_.back().step >= step)) return said;
+  looks_.push_back(look_at(memory_, step, loss, failed));
+  if (looks_.size() > kKeptSteps) looks_.pop_front();
+  const Look& look = looks_.back();
+  const std::int64_t every = config_.watch.log_every_steps;
+  if (every > 0 && step % every == 0 && !look.tensors.empty()) said.records.push_back(look_record(look));
+  const std::optional<Spike> spike = find_spike(look, names_, state_);
+  if (!spike) return said;
+  said.records.push_back(spike_record(*spike));
+  keep(*spike);
+  const bool is_kept =
+      std::any_of(kept_.begin(), kept_.end(), [&](const Spike& s) { return s.step == spike->step; });
+  if (spike->kind == SpikeKind::kLoss) said.warning = warning_of(*spike, is_kept);
+  return said;
+}
+
+// The largest stay. What a run that goes on comes by again was kept with more steps before it.
+void Watch::keep(Spike spike) {
+  const auto is_same = [&](const Spike& s) { return s.step == spike.step; };
+  if (config_.watch.spikes == 0 || std::any_of(kept_.begin(), kept_.end(), is_same)) return;
+  if (kept_.size() >= static_cast<std::size_t>(config_.watch.spikes)) {
+    const auto least = std::min_element(kept_.begin(), kept_.end(), [](const Spike& a, const Spike& b) {
+      return weight_of(a) < weight_of(b);
+    });
+    if (weight_of(spike) <= weight_of(*least)) return;
+    std::error_code ignored;
+    fs::remove(spike_path(run_, least->step), ignored);
+    kept_.erase(least);
+  }
+  spike.checkpoint = checkpoint_before(run_, spike.step);
+  Json head = spike_record(spike);
+  head["checkpoint"] = spike.checkpoint;
+  head["tensors"] = names_;
+  std::string text = head.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  for (const Look& look : looks_) text += look_record(look).dump() + '\n';
+  make_folder(run_ + "/watch");
+  write_text(spike_path(run_, spike.step), text);
+  kept_.push_back(std::move(spike));
+}
+
+std::vector<std::int64_t> Watch::needed_checkpoints() const {
+  std::vector<std::int64_t> steps;
+  for (const Spike& s : kept_) {
+    if (s.checkpoint > 0) steps.push_back(s.checkpoint);
+  }
+  return steps;
+}
+
+}  // namespace lpmm

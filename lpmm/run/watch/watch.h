@@ -1,0 +1,93 @@
+// The watch of a run. It looks at every update, keeps what it saw of the last steps, and where a spike comes,
+// writes that to RUN/watch/spike_NNNNNNNN.jsonl: a record of type spike, then one of type watch a step. A
+// spike is what Wortsman et al. 2023 (arXiv 2304.13013) call one: a loss above the mean of the last 128 by
+// more than 3.2 deviations, or a tensor whose gradient is 2.3 times what its variance expects; and a step
+// that failed.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/run/config.h"
+#include "lpmm/run/run_progress.h"
+#include "lpmm/run/watch/look.h"
+
+namespace lpmm {
+
+inline constexpr double kSpikeDeviations = 3.2, kSpikeRms = 2.3;
+inline constexpr std::size_t kFewestLosses = 32;  // that a mean is made of
+inline constexpr std::int64_t kSameSpike = 32;    // steps after a spike that belong to it
+inline constexpr std::size_t kKeptSteps = 256;
+// A checkpoint before a spike is one that many steps before it, where there is one: early enough to see what
+// led to the spike, and to leave it out.
+inline constexpr std::int64_t kStepsBefore = 8;
+
+enum class SpikeKind : std::uint8_t { kFailed, kLoss, kRms };
+inline constexpr const char* kSpikeKinds[] = {"failed", "loss", "rms"};
+
+struct Spike {
+  SpikeKind kind = SpikeKind::kLoss;
+  std::int64_t step = 0;
+  double loss = 0, mean = 0, deviation = 0;  // of the losses before it; deviation 0: too few
+  std::string tensor = {};                   // rms: the largest one; failed: what was not finite
+  double size = 0;              // of a loss: deviations above the mean; of an RMS: that; of a failed step: 0
+  std::int64_t checkpoint = 0;  // the step of the one before it; 0: none
+};
+
+// The mean and the deviation of the losses a watch goes by; deviation 0 where they are too few.
+struct LossRange {
+  double mean = 0, deviation = 0;
+  double limit() const { return mean + kSpikeDeviations * deviation; }
+  bool holds(double loss) const { return deviation == 0 || loss <= limit(); }  // false for NaN
+};
+LossRange range_of(std::span<const double> losses);
+
+// Whether a spike comes in this step, given what was before it; `state` takes the step in.
+std::optional<Spike> find_spike(const Look& look, std::span<const std::string> names, WatchState& state);
+
+// A spike's file.
+struct SpikeFile {
+  Spike spike;
+  std::vector<std::string> tensors;  // names
+  std::vector<Look> looks;           // by step, up to the spike's
+};
+// Throws RunError naming the file.
+SpikeFile read_spike(const std::string& path);
+// Those below RUN/watch, by step; their looks are left out.
+std::vector<SpikeFile> kept_spikes(const std::string& run);
+std::string spike_path(const std::string& run, std::int64_t step);
+
+// What a run of this configuration keeps of its last steps.
+std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors);
+
+class Watch {
+ public:
+  // Reads which spikes the run in this folder has kept. `state` lasts.
+  Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state);
+
+  bool looks_at(std::int64_t step) const;
+  struct Said {
+    std::vector<Json> records;  // for the log
+    std::string warning;        // empty: none
+  };
+  // Of a step that was made, failed or ended the run. Steps that it knows already are passed over.
+  Said add(std::int64_t step, double loss, const std::string& failed);
+  // The checkpoints that spikes need.
+  std::vector<std::int64_t> needed_checkpoints() const;
+
+ private:
+  void keep(Spike spike);
+  const RunConfig& config_;
+  const ModelMemory& memory_;
+  std::string run_;
+  WatchState& state_;
+  std::vector<std::string> names_;
+  std::deque<Look> looks_;
+  std::vector<Spike> kept_;
+};
+
+}  // namespace lpmm

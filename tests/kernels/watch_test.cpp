@@ -1,0 +1,223 @@
+// What the watch reads of an update, against a plain loop over decoded values, on every device.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <list>
+#include <new>
+#include <random>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "kernels/cpu.h"
+#include "tests/kernels/device_array.h"
+#include "tests/kernels/every_rule.h"
+#include "tests/kernels/support.h"
+
+namespace lpmm::kernels {
+namespace {
+
+using Codecs = RoleArray<Codec>;
+
+const Codecs kPackedCodecs = {{codec_of({Map::kLinear, 12}, 256, Rounding::kStochastic, StepMode::kSticky),
+                               codec_of({Map::kLinear, 8}), codec_of({Map::kLinear, 8}, 64),
+                               codec_of({Map::kSquareRoot, 8})}};
+const Codecs kUnlikeBlocks = {{codec_of({Map::kLinear, 8}, 64), codec_of({Map::kSoftsign, 4}, 4096),
+                               codec_of({Map::kSoftsign, 4}), codec_of({Map::kLinearNoZero, 4}, 1024)}};
+const Codecs kPlainCodecs = {{codec_of({Map::kFp32, 32}), codec_of({Map::kFp32, 32}),
+                              codec_of({Map::kFp32, 32}), codec_of({Map::kFp32, 32})}};
+
+// A tensor with values in all roles that the rule reads.
+struct Tensor {
+  Tensor(const Rule& rule, const Codecs& codecs, std::int64_t elements, unsigned seed) {
+    CpuDevice device(1);
+    for (const Role r : kEveryRole) {
+      if (is_state(r) && !has_state(rule, r)) continue;
+      Packed& role = roles.emplace_back(codecs[r], elements);
+      const std::vector<float> x =
+          normal_values(elements, seed + static_cast<unsigned>(r), 0.1F, r == Role::kVariance);
+      EXPECT_TRUE(encode(device, role.view(), 0, elements, x.data(), {}));
+      views[r] = role.view();
+    }
+  }
+  std::list<Packed> roles;
+  RoleArray<RoleView> views = {};
+};
+
+WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& host) {
+  std::list<DeviceArray<std::uint8_t>> codes;
+  std::list<DeviceArray<std::uint16_t>> steps;
+  RoleArray<RoleView> there = host;
+  for (RoleView& v : there) {
+    if (v.codes == nullptr) continue;
+    v.codes =
+        codes.emplace_back(device, std::vector(v.codes, v.codes + code_bytes(v.codec.format, v.elements)))
+            .data();
+    if (v.steps == nullptr) continue;
+    v.steps = steps.emplace_back(device, std::vector(v.steps, v.steps + blocks_of(v.elements, v.codec.block)))
+                  .data();
+  }
+  const DeviceMemory memory = device.allocate_shared(sizeof(WatchStats));
+  auto* const stats = new (memory.get()) WatchStats;
+  device.watch({rule, {there, {}}, nullptr}, stats);
+  device.synchronize();
+  std::size_t i = 0;  // only reads
+  for (const Role r : kEveryRole) {
+    if (host[r].codes == nullptr) continue;
+    EXPECT_EQ(std::next(codes.begin(), static_cast<std::ptrdiff_t>(i++))->values(),
+              std::vector(host[r].codes, host[r].codes + code_bytes(host[r].codec.format, host[r].elements)));
+  }
+  return *stats;
+}
+
+void expect_same(const WatchStats& a, const WatchStats& b, const std::string& what) {
+  for (int k = 0; k < kWatched; ++k) EXPECT_EQ(a.squares[k], b.squares[k]) << what << ", term " << k;
+  for (const auto& [x, y] : {std::pair(a.update, b.update), std::pair(a.ratio, b.ratio)}) {
+    EXPECT_EQ(x.bits, y.bits) << what;
+    EXPECT_EQ(x.element, y.element) << what;
+  }
+}
+
+// The rule on decoded values, one element after another; without norms, as those are of whole tensors.
+WatchStats plain_loop(const Rule& rule, const Tensor& t) {
+  CpuDevice device(1);
+  const std::int64_t n = t.views[Role::kParameter].elements;
+  RoleArray<std::vector<float>> x;
+  for (const Role r : kEveryRole) {
+    x[r].assign(static_cast<std::size_t>(n), 0.0F);
+    if (t.views[r].codes != nullptr) device.decode(t.views[r], 0, n, x[r].data());
+  }
+  WatchStats stats;
+  std::visit(
+      [&](auto r) {
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
+          Elements<float> e{};
+          for (const Role role : kEveryRole) e[role] = x[role][i];
+          const float before = e[Role::kParameter], g = e[Role::kAccumulator] * 0.75F;
+          r(e);
+          const float u = e[Role::kParameter] - before;
+          double ratio = 0;
+          if (t.views[Role::kVariance].codes != nullptr) {
+            float root = std::sqrt(e[Role::kVariance]);
+            if constexpr (requires { r.variance_scale; }) root *= r.variance_scale;
+            if constexpr (requires { r.epsilon; }) ratio = g / std::max(root, r.epsilon);
+          }
+          const double terms[kWatched] = {before, u, g, ratio};
+          for (int k = 0; k < kWatched; ++k) stats.squares[k] += terms[k] * terms[k];
+          if (abs_bits(u) > stats.update.bits) stats.update = {abs_bits(u), static_cast<std::int64_t>(i)};
+          const std::uint32_t bits = abs_bits(static_cast<float>(ratio));
+          if (bits > stats.ratio.bits) stats.ratio = {bits, static_cast<std::int64_t>(i)};
+        }
+      },
+      rule);
+  return stats;
+}
+
+void expect_close(const WatchStats& stats, const WatchStats& plain, const std::string& what) {
+  for (int k = 0; k < kWatched; ++k) {
+    // Sums in another order.
+    EXPECT_NEAR(stats.squares[k], plain.squares[k], 1e-12 * plain.squares[k]) << what << ", term " << k;
+  }
+  EXPECT_EQ(stats.update.bits, plain.update.bits) << what;
+  EXPECT_EQ(stats.update.element, plain.update.element) << what;
+  EXPECT_EQ(stats.ratio.bits, plain.ratio.bits) << what;
+  EXPECT_EQ(stats.ratio.element, plain.ratio.element) << what;
+}
+
+LPMM_DEVICE_SUITE(WatchOn);
+
+TEST_P(WatchOn, IsAPlainLoopAndTheSameForAnyThreadsSetAndDevice) {
+  for (const Codecs& codecs : {kPackedCodecs, kUnlikeBlocks, kPlainCodecs}) {
+    for (const std::int64_t n : {1, 130, 5000, 3 * 4096 + 77}) {
+      for (const Rule& rule : every_rule()) {
+        const std::string what = fmt::format("rule {}, {} elements", rule.index(), n);
+        const Tensor tensor(rule, codecs, n, static_cast<unsigned>(n));
+        CpuDevice one(1);
+        const WatchStats expected = watch(one, rule, tensor.views);
+        const bool has_norms = std::visit([]<class R>(const R&) { return HasNorms<R>; }, rule);
+        if (!has_norms) expect_close(expected, plain_loop(rule, tensor), what);
+        EXPECT_GT(expected.squares[static_cast<int>(Watched::kUpdate)], 0) << what;
+        expect_same(watch(device(), rule, tensor.views), expected, what);
+        int levels = 0;
+        const char* const* names = simd_levels(&levels);
+        for (int i = 0; i < levels && GetParam() == "cpu"; ++i) {
+          use_simd_level(names[i]);
+          expect_same(watch(device(), rule, tensor.views), expected, what + names[i]);
+        }
+        use_simd_level("");
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+// The update that is watched is the one that is then made, norms and all.
+TEST_P(WatchOn, TellsTheUpdateThatFollows) {
+  for (const Rule& rule : every_rule()) {
+    const Tensor tensor(rule, kPlainCodecs, 3000, 5);
+    CpuDevice cpu(1);
+    const WatchStats stats = watch(device(), rule, tensor.views);
+    std::vector<float> before(3000), after(3000);
+    cpu.decode(tensor.views[Role::kParameter], 0, 3000, before.data());
+    EXPECT_TRUE(update(cpu, rule, {tensor.views, {}}));
+    cpu.decode(tensor.views[Role::kParameter], 0, 3000, after.data());
+    double squares = 0;
+    LargestElement largest;
+    for (std::size_t i = 0; i < 3000; ++i) {
+      const float u = after[i] - before[i];
+      squares += static_cast<double>(u) * u;
+      if (abs_bits(u) > largest.bits) largest = {abs_bits(u), static_cast<std::int64_t>(i)};
+    }
+    EXPECT_NEAR(stats.squares[static_cast<int>(Watched::kUpdate)], squares, 1e-12 * squares) << rule.index();
+    EXPECT_EQ(stats.update.bits, largest.bits) << rule.index();
+    EXPECT_EQ(stats.update.element, largest.element) << rule.index();
+  }
+}
+
+// Of equal magnitudes the first is named, wherever tiles, runs and thread blocks are cut.
+TEST_P(WatchOn, NamesTheFirstOfEqualElements) {
+  const std::int64_t n = 70 * 4096;
+  const Sgd sgd{.learning_rate = 1};
+  for (const auto& [first, second] :
+       {std::pair<std::size_t, std::size_t>{5, 6}, {1023, 1024}, {100, 69 * 4096}, {4097, 20 * 4096}}) {
+    Tensor tensor(sgd, kPlainCodecs, n, 1);
+    auto* const p = reinterpret_cast<float*>(tensor.views[Role::kParameter].codes);
+    auto* const g = reinterpret_cast<float*>(tensor.views[Role::kAccumulator].codes);
+    std::fill_n(p, n, 0.0F);
+    std::fill_n(g, n, 0.25F);
+    g[first] = -2;
+    g[second] = 2;
+    const WatchStats stats = watch(device(), sgd, tensor.views);
+    EXPECT_EQ(stats.update.size(), 2.0F);
+    EXPECT_EQ(stats.update.element, static_cast<std::int64_t>(first));
+    EXPECT_EQ(stats.ratio.size(), 0.0F);
+    g[first] = g[second] = 0.25F;
+    EXPECT_EQ(watch(device(), sgd, tensor.views).update.element, 0);
+  }
+}
+
+// How much longer or shorter rounding makes what is stored, against a plain loop.
+TEST(ChangeStats, TellTheRadialBias) {
+  CpuDevice device(2);
+  const std::int64_t n = 5000;
+  const std::vector<float> g = normal_values(n, 3);
+  for (const Format format : {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 3}, Format{Map::kFp32, 32}}) {
+    Packed a(codec_of(format, 128, Rounding::kNearest), n);
+    ChangeStats stats;
+    FoldArgs args;
+    args.stats = &stats;
+    fold(device, a.view(), 0, n, g.data(), args);
+    const std::vector<float> stored = decoded(device, a);
+    double along = 0, squares = 0;
+    for (std::size_t i = 0; i < g.size(); ++i) {
+      along += (static_cast<double>(stored[i]) - g[i]) * g[i];
+      squares += static_cast<double>(g[i]) * g[i];
+    }
+    EXPECT_NEAR(stats.wanted_squared, squares, 1e-10 * squares) << to_string(format);
+    EXPECT_NEAR(stats.error_along_wanted, along, 1e-10 * squares) << to_string(format);
+    EXPECT_EQ(along != 0, is_packed(format)) << to_string(format);
+  }
+}
+
+}  // namespace
+}  // namespace lpmm::kernels

@@ -1,0 +1,442 @@
+// The watch: what it calls a spike, what it keeps of one, whom it blames, and replays to the bit.
+#include "lpmm/run/watch/watch.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "kernels/cpu.h"
+#include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/log.h"
+#include "lpmm/run/plan.h"
+#include "lpmm/run/run_folder.h"
+#include "lpmm/run/trainer.h"
+#include "lpmm/run/watch/ranking.h"
+#include "lpmm/run/watch/replay.h"
+#include "tests/lpmm/run/tiny_model.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kBadStep = 60;  // in which the bias's gradient is far too large
+
+RunConfig watched_config(const std::vector<std::string>& settings = {}) {
+  const std::string text = R"(
+    [model]
+    name = "mlp"
+    [data]
+    set = "drawn"
+    train_images = 96
+    test_images = 16
+    [train]
+    steps = 100
+    batch = 16
+    microbatches = 2
+    threads = 2
+    eval_every_epochs = 0
+    [optimizer]
+    rule = "sgd"
+    learning_rate = 0.01
+    momentum = 0.5
+    [checkpoint]
+    every_steps = 20
+    keep = 2
+    [log]
+    every_steps = 7
+    [watch]
+    log_every_steps = 25
+  )";
+  return parse_config(text, "watched.toml", {"lpmm", "", settings});
+}
+
+TinyModel bad_model() {
+  TinyHooks hooks;
+  hooks.bias_factor = [](std::uint32_t step) { return step == kBadStep ? 3e4F : 1.0F; };
+  return TinyModel(hooks);
+}
+
+TrainResult run(const std::string& out, const RunConfig& config, const Model& model, bool resume = false) {
+  return train(config, model, {out, resume, true});
+}
+
+std::vector<std::string> names_below(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& item : fs::directory_iterator(folder)) names.push_back(item.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// ---- what a spike is -------------------------------------------------------------------------------------
+
+Look quiet(std::int64_t step, double loss, float rms = 1) {
+  TensorLook tensor;
+  tensor.rms = rms;
+  return {step, loss, "", {tensor}};
+}
+
+// Losses of mean 2 and deviation 0.1.
+WatchState usual_losses(int count) {
+  WatchState state;
+  for (int i = 0; i < count; ++i) state.losses.push_back(i % 2 == 0 ? 1.9 : 2.1);
+  return state;
+}
+
+TEST(Spike, IsALossBeyondThreePointTwoDeviations) {
+  const std::vector<std::string> names = {"w"};
+  WatchState state = usual_losses(128);
+  EXPECT_FALSE(find_spike(quiet(200, 2.31), names, state));
+  state = usual_losses(128);
+  const auto spike = find_spike(quiet(200, 2.33), names, state);
+  ASSERT_TRUE(spike);
+  EXPECT_EQ(spike->kind, SpikeKind::kLoss);
+  EXPECT_EQ(spike->step, 200);
+  EXPECT_NEAR(spike->mean, 2, 1e-12);
+  EXPECT_NEAR(spike->deviation, 0.1, 1e-12);
+  EXPECT_NEAR(spike->size, 3.3, 1e-9);
+  EXPECT_EQ(state.losses.size(), 128U);
+  EXPECT_EQ(state.losses.back(), 2.33);
+  // Soon after it is the same one, later another.
+  EXPECT_FALSE(find_spike(quiet(201, 9), names, state));
+  EXPECT_FALSE(find_spike(quiet(233, 9), names, state));
+  state.losses = usual_losses(128).losses;
+  EXPECT_TRUE(find_spike(quiet(266, 9), names, state));
+}
+
+TEST(Spike, NeedsEnoughLossesToGoBy) {
+  const std::vector<std::string> names = {"w"};
+  for (const int count : {0, 1, 31, 32}) {
+    WatchState state = usual_losses(count);
+    EXPECT_EQ(find_spike(quiet(200, 100), names, state).has_value(), count >= 32) << count;
+  }
+  // Losses that never changed have no deviation.
+  WatchState state;
+  state.losses.assign(128, 2.0);
+  EXPECT_FALSE(find_spike(quiet(200, 2.1), names, state));
+}
+
+TEST(Spike, IsATensorOfFarTooLargeGradientsAndAFailedStep) {
+  const std::vector<std::string> names = {"w"};
+  WatchState state = usual_losses(128);
+  EXPECT_FALSE(find_spike(quiet(200, 2, 2.29F), names, state));
+  const auto rms = find_spike(quiet(201, 2, 2.31F), names, state);
+  ASSERT_TRUE(rms);
+  EXPECT_EQ(rms->kind, SpikeKind::kRms);
+  EXPECT_EQ(rms->tensor, "w");
+  Look failed{202, std::nan(""), "the loss", {}};
+  const auto spike = find_spike(failed, names, state);
+  ASSERT_TRUE(spike);
+  EXPECT_EQ(spike->kind, SpikeKind::kFailed);
+  EXPECT_EQ(spike->tensor, "the loss");
+  EXPECT_EQ(state.losses.size(), 128U);
+  for (const double loss : state.losses) EXPECT_TRUE(std::isfinite(loss));
+}
+
+// ---- whom it blames --------------------------------------------------------------------------------------
+
+TEST(Ranking, TheEarliestMoveComesFirstThenTheFurthest) {
+  std::vector<Look> looks;
+  for (std::int64_t step = 1; step <= 100; ++step) {
+    Look look{step, 2, "", std::vector<TensorLook>(4)};
+    for (std::size_t t = 0; t < 4; ++t) {
+      const float noise =
+          1 + 0.05F * (static_cast<float>((step * 7 + static_cast<std::int64_t>(t) * 3) % 5) - 2);
+      look.tensors[t].update = 1e-3F * noise;
+      look.tensors[t].rms = look.tensors[t].gradient_norm = noise;
+    }
+    if (step >= 96) look.tensors[2].gradient_norm = 3;
+    if (step >= 97) look.tensors[0].update = 4e-3F, look.tensors[0].update_norm = 2;
+    if (step >= 97) look.tensors[1].rms = 2;
+    if (step == 50) look.tensors[3].update = 1;   // long before
+    if (step == 100) look.tensors[3].rms = 1.3F;  // not far enough
+    looks.push_back(look);
+  }
+  const std::vector<Move> moves = rank_moves(looks, 100);
+  ASSERT_EQ(moves.size(), 3U);
+  EXPECT_EQ(moves[0].tensor, 2U);
+  EXPECT_EQ(moves[0].step, 96);
+  EXPECT_EQ(moves[0].measure, "gradient_norm");
+  EXPECT_EQ(moves[0].value, 3);
+  EXPECT_NEAR(moves[0].usual, 1, 0.01);
+  EXPECT_EQ(moves[1].tensor, 0U);
+  EXPECT_EQ(moves[1].step, 97);
+  EXPECT_EQ(moves[2].tensor, 1U);
+  EXPECT_TRUE(rank_moves(std::span(looks).subspan(90), 100).empty());  // nothing to compare with
+}
+
+// ---- runs ------------------------------------------------------------------------------------------------
+
+TEST(WatchedRun, ChangesNoBit) {
+  const Scratch scratch;
+  run(scratch / "with", watched_config({"train.steps=40"}), TinyModel());
+  run(scratch / "without", watched_config({"train.steps=40", "watch.every_steps=0"}), TinyModel());
+  for (const char* step : {"step_00000020", "step_00000040"}) {
+    const auto bytes = [&](const std::string& of) {
+      return read_text(fmt::format("{}/checkpoints/{}/model.safetensors", scratch / of, step), 1 << 30);
+    };
+    EXPECT_EQ(bytes("with"), bytes("without")) << step;
+  }
+  EXPECT_FALSE(fs::exists(scratch / "with" + "/watch"));
+}
+
+TEST(WatchedRun, LogsTensorsAndKeepsASpikeWithItsCheckpoint) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  run(out, watched_config(), bad_model());
+  int looks = 0, spikes = 0;
+  for (const Json& record : read_log(out + "/log.jsonl")) {
+    if (record["type"] == "watch") {
+      ++looks;
+      const Look look = parse_look(record, 2);
+      EXPECT_EQ(look.step % 25, 0);
+      for (const TensorLook& t : look.tensors) {
+        EXPECT_GT(t.update, 0);
+        EXPECT_GT(t.gradient_norm, 0);
+        EXPECT_GT(t.largest_update, 0);
+        EXPECT_EQ(t.rms, 0);  // SGD has no variance
+      }
+    }
+    if (record["type"] != "spike") continue;
+    ++spikes;
+    EXPECT_EQ(record["kind"], "loss");
+    EXPECT_EQ(record["step"], kBadStep + 1);
+  }
+  EXPECT_EQ(looks, 4);
+  EXPECT_EQ(spikes, 1);
+  const SpikeFile file = read_spike(spike_path(out, kBadStep + 1));
+  EXPECT_EQ(file.tensors, (std::vector<std::string>{"head.weight", "head.bias"}));
+  EXPECT_EQ(file.looks.size(), static_cast<std::size_t>(kBadStep + 1));
+  EXPECT_EQ(file.spike.checkpoint, 40);  // 60 is but a step before
+  EXPECT_GT(file.spike.size, 3.2);
+  // Of two that are kept, and the one that the spike needs.
+  EXPECT_EQ(names_below(out + "/checkpoints"),
+            (std::vector<std::string>{"step_00000040", "step_00000080", "step_00000100"}));
+}
+
+TEST(WatchedRun, KeepsTheLast256StepsAndTheWorstSpikes) {
+  const Scratch scratch;
+  TinyHooks hooks;
+  hooks.bias_factor = [](std::uint32_t step) {
+    return step == 100 ? 3e4F : step == 200 ? 1e4F : step == 300 ? 1e6F : 1.0F;
+  };
+  run(scratch / "run", watched_config({"train.steps=320", "watch.spikes=2"}), TinyModel(hooks));
+  EXPECT_EQ(names_below(scratch / "run" + "/watch").size(), 2U);
+  const SpikeFile file = read_spike(spike_path(scratch / "run", 301));
+  EXPECT_EQ(file.looks.size(), kKeptSteps);
+  EXPECT_EQ(file.looks.front().step, 301 - 255);
+  EXPECT_EQ(file.looks.back().step, 301);
+  EXPECT_EQ(kept_spikes(scratch / "run").size(), 2U);
+}
+
+TEST(WatchedRun, AFailedStepIsASpike) {
+  const Scratch scratch;
+  int calls = 0;
+  run(scratch / "run", watched_config({"train.steps=20"}), TinyModel([&] { return ++calls == 2 * 10 - 1; }));
+  const SpikeFile file = read_spike(spike_path(scratch / "run", 10));
+  EXPECT_EQ(file.spike.kind, SpikeKind::kFailed);
+  EXPECT_EQ(file.spike.tensor, "head.weight");
+  EXPECT_EQ(file.looks.back().failed, "head.weight");
+  EXPECT_TRUE(std::isnan(file.looks.back().loss));
+  EXPECT_TRUE(file.looks.back().tensors.empty());
+}
+
+TEST(WatchedRun, AStepThatEndsTheRunIsASpike) {
+  const Scratch scratch;
+  TinyHooks hooks;
+  hooks.bias_factor = [](std::uint32_t step) { return step == 50 ? 1e18F : 1.0F; };
+  const std::string out = scratch / "run";
+  EXPECT_THROW(run(out, watched_config({"optimizer.learning_rate=1e25"}), TinyModel(hooks)), RunError);
+  const std::vector<SpikeFile> spikes = kept_spikes(out);
+  ASSERT_FALSE(spikes.empty());
+  EXPECT_EQ(spikes.back().spike.kind, SpikeKind::kFailed);
+}
+
+// The state of the watch is a part of the run: what comes after a stop is found all the same.
+TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
+  const Scratch scratch;
+  run(scratch / "whole", watched_config(), bad_model());
+  run(scratch / "parts", watched_config({"train.steps=50", "schedule.kind=constant"}), bad_model());
+  run(scratch / "parts", watched_config(), bad_model(), true);
+  const auto spikes_of = [&](const std::string& out) {
+    std::string text;
+    for (const Json& record : read_log(out + "/log.jsonl")) {
+      if (record["type"] == "spike" || record["type"] == "watch") text += record.dump() + "\n";
+    }
+    return text;
+  };
+  EXPECT_EQ(spikes_of(scratch / "parts"), spikes_of(scratch / "whole"));
+  EXPECT_NE(spikes_of(scratch / "parts").find("spike"), std::string::npos);
+}
+
+TEST(WatchedRun, IsCountedInThePlan) {
+  const RunConfig config = watched_config();
+  const TinyModel model;
+  const std::int64_t bytes = make_plan(config, model).watch_bytes;
+  EXPECT_GE(bytes, static_cast<std::int64_t>(256 * 2 * sizeof(TensorLook)));
+  const std::int64_t peak = make_plan(config, model).peak_bytes;
+  const RunConfig off = watched_config({"watch.every_steps=0"});
+  EXPECT_EQ(make_plan(off, model).watch_bytes, 0);
+  EXPECT_EQ(make_plan(off, model).peak_bytes, peak - bytes);
+}
+
+TEST(WatchedRun, RefusesSettingsOutOfRange) {
+  for (const char* setting :
+       {"watch.every_steps=-1", "watch.log_every_steps=0.5", "watch.spikes=1001", "watch.evry_steps=2"}) {
+    try {
+      watched_config({setting});
+      ADD_FAILURE() << setting;
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find("watch."), std::string::npos) << e.what();
+    }
+  }
+}
+
+// ---- replays ---------------------------------------------------------------------------------------------
+
+struct Replayed {
+  explicit Replayed(const std::string& out, const RunConfig& c, const Model& m)
+      : folder(out), setup(c), model(m), log(read_log(folder.log)), replay(setup, model, folder, log) {}
+  RunFolder folder;
+  Setup setup;
+  const Model& model;
+  std::vector<Json> log;
+  Replay replay;
+};
+
+TEST(Replay, IsTheRunToTheBitAndTheSpikeVanishesWithoutTheRightTensor) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  const TinyModel model = bad_model();
+  run(out, watched_config(), model);
+  const SpikeFile file = read_spike(spike_path(out, kBadStep + 1));
+  Replayed r(out, watched_config({"train.threads=1"}), model);
+  const auto steps = r.replay.go({.from = 40, .to = 77}, {});
+  ASSERT_EQ(steps.size(), 37U);
+  // 21 of the kept ones, and the records of steps 42, 49, ..., 77.
+  EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, file.looks), 21 + 6);
+  // What was seen then is what is seen now, but for counts that are made now.
+  for (const ReplayedStep& s : steps) {
+    if (s.look.step > kBadStep + 1) continue;
+    Look before = file.looks[static_cast<std::size_t>(s.look.step - 1)];
+    Look now = parse_look(look_record(s.look), 2);
+    for (TensorLook& t : now.tensors) {
+      EXPECT_TRUE(std::isfinite(t.momentum_bias));
+      t.momentum_bias = t.variance_bias = std::nanf("");
+    }
+    EXPECT_EQ(look_record(now).dump(), look_record(before).dump());
+  }
+  std::vector<Look> looks(file.looks.begin(), file.looks.begin() + 40);
+  for (const ReplayedStep& s : steps) looks.push_back(s.look);
+  const std::vector<Move> moves = rank_moves(looks, kBadStep + 1);
+  ASSERT_FALSE(moves.empty());
+  EXPECT_EQ(moves[0].tensor, 1U);
+  EXPECT_EQ(moves[0].step, kBadStep);
+  const LossRange range{file.spike.mean, file.spike.deviation};
+  const auto worst = [&](int tensor) {
+    double most = 0;
+    for (const ReplayedStep& s : r.replay.go({.from = 40,
+                                 .to = 77,
+                                 .left_out = {tensor},
+                                 .first_left_out = kBadStep,
+                                 .last_left_out = kBadStep + 1},
+                                             {})) {
+      if (s.look.step > kBadStep) most = std::max(most, s.look.loss);
+    }
+    return most;
+  };
+  EXPECT_TRUE(range.holds(worst(1))) << worst(1);
+  EXPECT_FALSE(range.holds(worst(0))) << worst(0);
+  // A second time it is the run again.
+  EXPECT_EQ(check_losses(r.replay.go({.from = 40, .to = 77}, {}), r.replay.window(), r.log, file.looks), 27);
+}
+
+TEST(Replay, BeginsAtTheInitialValuesToo) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  run(out, watched_config({"checkpoint.every_steps=0"}), bad_model());
+  const TinyModel model = bad_model();
+  Replayed r(out, watched_config(), model);
+  const auto steps = r.replay.go({.from = 0, .to = 70}, {});
+  EXPECT_EQ(check_losses(steps, r.replay.window(), r.log, read_spike(spike_path(out, 61)).looks), 61 + 10);
+}
+
+TEST(Replay, NoticesASingleBit) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  const TinyModel model = bad_model();
+  run(out, watched_config(), model);
+  Replayed r(out, watched_config(), model);
+  const auto steps = r.replay.go({.from = 40, .to = 61}, {});
+  std::vector<Look> kept = read_spike(spike_path(out, 61)).looks;
+  kept[50].loss = std::nextafter(kept[50].loss, 100);
+  try {
+    check_losses(steps, r.replay.window(), r.log, kept);
+    ADD_FAILURE();
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("step 51"), std::string::npos) << e.what();
+  }
+  for (Json& record : r.log) {
+    if (record["type"] == "step" && record["step"] == 56) {
+      record["loss"] = std::nextafter(record["loss"].get<double>(), 0);
+    }
+  }
+  EXPECT_THROW(check_losses(steps, r.replay.window(), r.log, {}), RunError);
+}
+
+TEST(Replay, RefusesTheRunOfAnotherProgram) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  run(out, watched_config({"train.steps=5"}), TinyModel());
+  std::string log = read_text(out + "/log.jsonl", 1 << 30);
+  const std::string key = "\"version\":\"";
+  log.insert(log.find(key) + key.size(), "9.");
+  write_text(out + "/log.jsonl", log);
+  try {
+    const TinyModel model;
+    Replayed(out, watched_config(), model);
+    ADD_FAILURE();
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("computed by"), std::string::npos) << e.what();
+  }
+}
+
+// ---- files -----------------------------------------------------------------------------------------------
+
+TEST(SpikeFiles, OthersAreRefusedByName) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", path = spike_path(out, 61);
+  run(out, watched_config(), bad_model());
+  const std::string good = read_text(path, 1 << 30);
+  const std::size_t line = good.find('\n') + 1;
+  const auto replaced = [&](const std::string& what, const std::string& by) {
+    std::string text = good;
+    return text.replace(text.find(what), what.size(), by);
+  };
+  for (const std::string& bad :
+       {std::string(), good.substr(line), replaced("\"loss\"", "\"lost\""),
+        replaced("\"kind\":\"loss\"", "\"kind\":\"odd\""), replaced("\"step\":61", "\"step\":-1"),
+        replaced("\"head.bias\"", "5"), good + good.substr(line), replaced("\"update\":[", "\"update\":[1,"),
+        replaced("\"checkpoint\":40", "\"checkpoint\":1e99"), replaced("\"tensors\"", "\"others\"")}) {
+    write_text(path, bad);
+    try {
+      read_spike(path);
+      ADD_FAILURE() << bad.substr(0, 200);
+    } catch (const RunError& e) {
+      EXPECT_NE(std::string(e.what()).find(path), std::string::npos) << e.what();
+    }
+  }
+  write_text(path, good);
+  EXPECT_EQ(read_spike(path).looks.size(), 61U);
+}
+
+}  // namespace
+}  // namespace lpmm
