@@ -149,7 +149,7 @@ class PackedKernels {
   // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
   // order of kernels/sums.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
-  // What this update would do to its tensor; only reads.
+  // What this update would do to its tensor; only reads. Not of tensors with a variance per row.
   virtual void watch(const TensorUpdate& tensor, WatchStats* stats) = 0;
 
  protected:
