@@ -91,8 +91,8 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
                                const ProgressCall& progress) {
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
-  const Rule rule = make_rule(optimizer, {"", {1, options.elements}}, optimizer.learning_rate, 1000, 1,
-                              policy.error_feedback);
+  const TensorInfo info = {"", {1, options.elements}};
+  const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
   UpdateBenchResult result;
@@ -103,7 +103,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   double fp32_bytes = 0;  // read and written by an update whose roles are all fp32
   for (const Role role : kEveryRole) {
     if (role == Role::kAccumulator) fp32_bytes += 4;  // read; an update of fp32 gradients leaves them
-    if (!has_role(policy, optimizer, "", role)) continue;
+    if (!has_role(policy, optimizer, info, role)) continue;
     if (role != Role::kAccumulator) fp32_bytes += 8;
     const Spec& spec = policy.specs[role];
     tensors[role].emplace(device, spec, n);

@@ -44,7 +44,7 @@ struct Adagrad {
   static constexpr std::string_view kNoAccumulation =
       "there is none, and the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings&, Role) { return true; }
+  static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings&) { return 0; }
   static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }

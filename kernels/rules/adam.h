@@ -53,7 +53,7 @@ struct Adam {
   static constexpr std::string_view kNoAccumulation =
       "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings&, Role) { return true; }
+  static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings& s) { return s.beta1; }
   static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }

@@ -75,7 +75,7 @@ struct Lamb {
       "the variance needs the gradient by itself; it takes optimizer.rule = "
       "\"sgd\"";
 
-  static bool uses(const Settings&, Role) { return true; }
+  static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings& s) { return s.beta1; }
   static double typical_move(double learning_rate, double size) { return learning_rate * size; }
@@ -93,7 +93,7 @@ struct Lamb {
     lamb.epsilon = static_cast<float>(s.epsilon);
     lamb.decay = static_cast<float>(step.weight_decay);
     lamb.gradient_scale = static_cast<float>(step.clip);
-    lamb.adapts = s.adapt_vectors || !step.is_vector;
+    lamb.adapts = s.adapt_vectors || !step.tensor.is_vector;
     return lamb;
   }
 };

@@ -81,7 +81,7 @@ struct Lars {
   static constexpr std::string_view kNoAccumulation =
       "the rate of a tensor needs the norm of the gradient by itself; it takes optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings& s, Role) { return s.momentum > 0; }
+  static bool uses(const Settings& s, const TensorTraits&, Role) { return s.momentum > 0; }
   static std::string_view problem(const Settings& s) {
     return s.nesterov && s.momentum == 0 ? "nesterov is on, but must be off, or used with a momentum" : "";
   }
@@ -103,7 +103,7 @@ struct Lars {
     lars.trust_coefficient = static_cast<float>(s.trust_coefficient);
     lars.epsilon = static_cast<float>(s.norm_epsilon);
     lars.clips = s.trust_clip;
-    lars.adapts = s.adapt_vectors || !step.is_vector;
+    lars.adapts = s.adapt_vectors || !step.tensor.is_vector;
     return lars;
   }
 };

@@ -69,7 +69,7 @@ struct LarsClip {
   static constexpr std::string_view kNoAccumulation =
       "the first pass over a tensor needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings& s, Role) { return s.momentum > 0; }
+  static bool uses(const Settings& s, const TensorTraits&, Role) { return s.momentum > 0; }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings& s) { return s.momentum; }
   static double typical_move(double learning_rate, double size) {
@@ -83,7 +83,7 @@ struct LarsClip {
     rule.decay = static_cast<float>(step.weight_decay);
     rule.gradient_scale = static_cast<float>(step.clip);
     rule.share = static_cast<float>(s.max_share);
-    rule.adapts = s.adapt_vectors || !step.is_vector;
+    rule.adapts = s.adapt_vectors || !step.tensor.is_vector;
     return rule;
   }
 };

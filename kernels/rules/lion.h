@@ -45,7 +45,7 @@ struct Lion {
       "the step and the momentum weigh the gradient differently; it takes "
       "optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings&, Role) { return true; }
+  static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings& s) { return s.beta2; }
   static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }

@@ -55,7 +55,9 @@ struct RmsProp {
   static constexpr std::string_view kNoAccumulation =
       "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings& s, Role role) { return role == Role::kVariance || s.momentum > 0; }
+  static bool uses(const Settings& s, const TensorTraits&, Role role) {
+    return role == Role::kVariance || s.momentum > 0;
+  }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings& s) { return s.momentum; }
   static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }

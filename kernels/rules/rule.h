@@ -6,7 +6,9 @@
 //     vectors of floats, with +, -, *, / and the functions below; no fused operations, so that every level
 //     and backend rounds alike;
 //   kName, kHelp; kStates, the roles it keeps from step to step;
-//   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses() and problem();
+//   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses(), which of
+//   kStates
+//     it keeps of a tensor with these settings; problem();
 //   make(), which makes a step's scalars from settings in fp64;
 //   feed_back() and kMomentumSetting, the key of the momentum's share that stays, or kNoFeedback, why not:
 //     what rounding took from the parameter, `error` = wanted - stored, comes back through the momentum
@@ -86,6 +88,13 @@ struct Setting {
   constexpr Setting(std::string_view k, bool S::*f, std::string_view h) : key(k), flag(f), help(h) {}
 };
 
+// A tensor as rules see it: a matrix. A kernel of a convolution is (out, in * height * width); a vector has
+// one row.
+struct TensorTraits {
+  std::int64_t rows = 1, columns = 1;
+  bool is_vector = false;  // one dimension or none: biases, norms
+};
+
 // What the host knows when it makes a step's scalars for one tensor.
 struct RuleStep {
   double learning_rate = 0;  // with the schedule and the tensor's group
@@ -93,8 +102,8 @@ struct RuleStep {
   std::int64_t update = 1;   // t of the bias corrections, from 1
   double clip = 1;           // factor on the gradient
   bool error_feedback = false;
-  double kept = 1;         // of the momentum, where the rate rises under error feedback
-  bool is_vector = false;  // one dimension or none: biases, norms
+  double kept = 1;  // of the momentum, where the rate rises under error feedback
+  TensorTraits tensor = {};
 
   // The factor of an error that is fed back, where a change of the momentum by 1 moves the parameter by
   // `moved` in time; 0: none.

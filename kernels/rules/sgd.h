@@ -53,7 +53,7 @@ struct Sgd {
   static constexpr std::string_view kMomentumSetting = "momentum";
   static constexpr double kLeastMomentum = 1e-6;  // that gradients are divided by
 
-  static bool uses(const Settings& s, Role) { return s.momentum > 0; }
+  static bool uses(const Settings& s, const TensorTraits&, Role) { return s.momentum > 0; }
   // Of settings that are in range each; empty: none.
   static std::string_view problem(const Settings& s) {
     return s.nesterov && (s.momentum == 0 || s.dampening != 0)

@@ -54,7 +54,7 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
     add_to(ledger, t, is_exempt(policy, t),
-           [&](Role role) { return has_role(policy, optimizer, t.name, role) ? &specs[role] : nullptr; });
+           [&](Role role) { return has_role(policy, optimizer, t, role) ? &specs[role] : nullptr; });
   }
   return ledger;
 }
@@ -132,7 +132,7 @@ void ModelMemory::State::allocate_roles() {
   for (const Role role : kEveryRole) {
     std::vector<Tensor*> owners;
     for (Tensor& t : tensors) {
-      if (has_role(policy, optimizer, t.info.name, role)) owners.push_back(&t);
+      if (has_role(policy, optimizer, t.info, role)) owners.push_back(&t);
     }
     if (owners.empty()) continue;
     // All codes first, then all steps: only codes need the alignment.
@@ -245,7 +245,7 @@ Ledger ModelMemory::ledger() const {
   Ledger ledger;
   for (const State::Tensor& t : state_->tensors) {
     add_to(ledger, t.info, t.exempt, [&](Role role) {
-      const bool counts = has_role(state_->policy, state_->optimizer, t.info.name, role);
+      const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
       return counts ? &t.view[role].codec : nullptr;
     });
   }

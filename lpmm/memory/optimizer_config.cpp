@@ -80,7 +80,7 @@ Rule make_rule(const OptimizerConfig& c, const TensorInfo& tensor, double learni
   if (error_feedback && learning_rate > last_learning_rate) {
     step.kept = std::max(last_learning_rate / learning_rate, kLeastKept);
   }
-  step.is_vector = tensor.shape.size() <= 1;
+  step.tensor = tensor.traits();
   return rule_row(c.rule).make(c.settings, step);
 }
 

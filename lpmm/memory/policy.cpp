@@ -77,6 +77,12 @@ std::int64_t TensorInfo::elements() const {
   return n;
 }
 
+TensorTraits TensorInfo::traits() const {
+  if (shape.size() <= 1) return {1, elements(), true};
+  const std::int64_t rows = shape.front();
+  return {rows, rows == 0 ? 0 : elements() / rows, false};
+}
+
 void set_rounding(Policy& policy, Rounding rounding) {
   const auto turn = [&](Spec& spec, Role role) {
     if (!is_packed(spec.format) && spec.format.map != Map::kBf16) return;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/rules/rule.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -18,6 +19,7 @@ struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
   std::int64_t elements() const;
+  TensorTraits traits() const;
 };
 
 using RoleSpecs = RoleArray<Spec>;

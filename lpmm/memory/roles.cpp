@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 
@@ -17,8 +20,13 @@ std::string_view no_accumulation(const OptimizerConfig& config) {
 
 }  // namespace
 
+bool uses(const OptimizerConfig& config, const TensorTraits& tensor, Role state) {
+  return rule_row(config.rule).uses(config.settings, tensor, state);
+}
 bool uses(const OptimizerConfig& config, Role state) {
-  return rule_row(config.rule).uses(config.settings, state);
+  const TensorTraits kinds[] = {{2, 2, false}, {1, 2, true}};  // what rules tell apart
+  return std::any_of(std::begin(kinds), std::end(kinds),
+                     [&](const TensorTraits& tensor) { return uses(config, tensor, state); });
 }
 
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
@@ -30,10 +38,10 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
   return frozen;
 }
 
-bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role) {
+bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role) {
   if (role == Role::kParameter) return true;
-  if (is_frozen(config, tensor)) return false;
-  return role == Role::kAccumulator ? !policy.accumulate_in_momentum : uses(config, role);
+  if (is_frozen(config, tensor.name)) return false;
+  return role == Role::kAccumulator ? !policy.accumulate_in_momentum : uses(config, tensor.traits(), role);
 }
 
 bool can_accumulate(const OptimizerConfig& config) {

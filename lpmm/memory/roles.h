@@ -10,11 +10,12 @@
 
 namespace lpmm {
 
-// Whether the rule keeps this state.
+// Whether the rule keeps this state of the tensor; of any tensor.
+bool uses(const OptimizerConfig& config, const TensorTraits& tensor, Role state);
 bool uses(const OptimizerConfig& config, Role state);
 bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
 // What a tensor has memory for: frozen ones have the parameter alone.
-bool has_role(const Policy& policy, const OptimizerConfig& config, const std::string& tensor, Role role);
+bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role);
 
 inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
 // Whether its momentum can take gradients before the update: SGD's, without Nesterov and clipping, which know

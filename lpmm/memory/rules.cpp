@@ -46,8 +46,8 @@ RuleRow row_of() {
   row.variance_grows = requires {
     R::kVarianceGrows;
   };
-  row.uses = [](const GivenSettings& v, Role role) {
-    return has_state<R>(role) && R::uses(typed<R>(v), role);
+  row.uses = [](const GivenSettings& v, const TensorTraits& tensor, Role role) {
+    return has_state<R>(role) && R::uses(typed<R>(v), tensor, role);
   };
   row.problem = [](const GivenSettings& v) { return R::problem(typed<R>(v)); };
   row.momentum_kept = [](const GivenSettings& v) { return R::momentum_kept(typed<R>(v)); };

@@ -106,14 +106,14 @@ struct SettingRow {
 struct RuleRow {
   std::string_view name, help;
   std::vector<SettingRow> settings;
-  bool variance_grows = false;                                // it is a sum over all steps
-  bool (*uses)(const GivenSettings&, Role);                   // whether it has this state
-  std::string_view (*problem)(const GivenSettings&);          // of values in range each; empty: none
-  double (*momentum_kept)(const GivenSettings&);              // share of it that stays per step
-  double (*typical_move)(double learning_rate, double size);  // of a weight of that size
-  std::string_view no_feedback;                               // why errors cannot be fed back; empty: can
-  std::string_view momentum_setting;                          // that they need; empty: they cannot be
-  std::string_view (*no_accumulation)(const GivenSettings&);  // the same of gradients in the momentum
+  bool variance_grows = false;                                    // it is a sum over all steps
+  bool (*uses)(const GivenSettings&, const TensorTraits&, Role);  // whether it has this state of the tensor
+  std::string_view (*problem)(const GivenSettings&);              // of values in range each; empty: none
+  double (*momentum_kept)(const GivenSettings&);                  // share of it that stays per step
+  double (*typical_move)(double learning_rate, double size);      // of a weight of that size
+  std::string_view no_feedback;                                   // why errors cannot be fed back; empty: can
+  std::string_view momentum_setting;                              // that they need; empty: they cannot be
+  std::string_view (*no_accumulation)(const GivenSettings&);      // the same of gradients in the momentum
   // The factor of each of K gradients there, in update `update` (from 1).
   double (*accumulated_weight)(const GivenSettings&, std::int64_t update, int microbatches);
   Rule (*make)(const GivenSettings&, const RuleStep&);

@@ -23,11 +23,12 @@ TEST(FusedPresets, EachHasItsLoops) {
       optimizer.learning_rate = 1e-3;
       optimizer.settings["momentum"] = 0.9;  // where the rule has one
       const Policy policy = make_policy(preset, optimizer);
+      const TensorInfo tensor = {"", {1, 1}};
       RoleArray<kernels::RoleView> roles;
       for (const Role role : kEveryRole) {
-        if (has_role(policy, optimizer, "", role)) roles[role] = {policy.specs[role], codes, steps, 1};
+        if (has_role(policy, optimizer, tensor, role)) roles[role] = {policy.specs[role], codes, steps, 1};
       }
-      const Rule rule = make_rule(optimizer, {"", {1, 1}}, 1e-3, 1, 1, policy.error_feedback);
+      const Rule rule = make_rule(optimizer, tensor, 1e-3, 1, 1, policy.error_feedback);
       EXPECT_TRUE(kernels::with_rule(
           rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; }))
           << preset << " with " << name;

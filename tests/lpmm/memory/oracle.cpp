@@ -131,7 +131,7 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
     t.info = info;
     const RoleSpecs specs = specs_for(policy, info);
     for (const Role role : kEveryRole) {
-      if (!has_role(policy, optimizer, info.name, role)) continue;
+      if (!has_role(policy, optimizer, info, role)) continue;
       const std::int64_t n = info.elements();
       t.roles[role] = {specs[role], n,
                        std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[role].format, n))),

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "lpmm/base/error.h"
 
@@ -142,6 +145,19 @@ TEST(Policy, ShapesThatOverflowAreRefused) {
   EXPECT_EQ((TensorInfo{"a", {3, 0, 5}}.elements()), 0);
   EXPECT_THROW((TensorInfo{"a", {std::int64_t{1} << 40, std::int64_t{1} << 40}}.elements()), UsageError);
   EXPECT_THROW((TensorInfo{"a", {-1, 4}}.elements()), UsageError);
+}
+
+TEST(TensorInfo, RulesSeeAMatrix) {
+  const auto traits = [](std::vector<std::int64_t> shape) {
+    const TensorTraits t = TensorInfo{"", std::move(shape)}.traits();
+    return std::tuple(t.rows, t.columns, t.is_vector);
+  };
+  EXPECT_EQ(traits({5, 7}), std::tuple(5, 7, false));
+  EXPECT_EQ(traits({16, 3, 3, 2}), std::tuple(16, 18, false)) << "a kernel: what it puts out, and the rest";
+  EXPECT_EQ(traits({1, 7}), std::tuple(1, 7, false));
+  EXPECT_EQ(traits({7}), std::tuple(1, 7, true));
+  EXPECT_EQ(traits({}), std::tuple(1, 1, true));
+  EXPECT_EQ(traits({0, 7}), std::tuple(0, 0, false));
 }
 
 }  // namespace
