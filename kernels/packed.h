@@ -7,6 +7,7 @@
 // of kernels/codec.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -76,6 +77,8 @@ struct TensorUpdate {
   Rule rule;
   UpdateArgs args;
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
+  // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
+  std::byte* workspace = nullptr;
 };
 
 // What a device (kernels/device.h) does with packed memory. Results go where pointers say; they are there
@@ -104,7 +107,7 @@ class PackedKernels {
   virtual void clear(const RoleView& accumulator) = 0;
   // One optimizer step over whole tensors, in one pass: decode, rule, encode, and empty the accumulator. A
   // rule that needs norms takes a pass before it that only reads; its sums are in the order of
-  // kernels/sums.h.
+  // kernels/sums.h. One whose step is an orthogonal matrix takes the passes of kernels/orthogonal.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
 
  protected:

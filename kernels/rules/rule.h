@@ -9,12 +9,13 @@
 //   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses(), which of
 //   kStates
 //     it keeps of a tensor with these settings; problem();
-//   make(), which makes a step's scalars from settings in fp64;
+//   make(), which makes a step's scalars from settings in fp64; of this rule, or a variant of it and others
+//     that take some of the tensors;
 //   feed_back() and kMomentumSetting, the key of the momentum's share that stays, or kNoFeedback, why not:
 //     what rounding took from the parameter, `error` = wanted - stored, comes back through the momentum
 //     (ECO, arXiv 2601.22101);
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
-//     into the momentum;
+//     into the momentum; accumulates(), of which tensors they can, where that is not all;
 //   kVarianceGrows, where the variance is a sum over all steps, not an average;
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
@@ -93,6 +94,8 @@ struct Setting {
 struct TensorTraits {
   std::int64_t rows = 1, columns = 1;
   bool is_vector = false;  // one dimension or none: biases, norms
+  bool is_hidden = false;  // a matrix that is neither an embedding nor a head
+  std::int64_t parts = 1;  // matrices of which it is made, one below the other: queries, keys and values
 };
 
 // What the host knows when it makes a step's scalars for one tensor.

@@ -35,6 +35,9 @@ struct TensorStats {
 // What the tensors will take, before anything is allocated; activations, buffers and workspace are 0.
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer);
+// The workspace that their updates take besides, one after another; most rules need none.
+std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
+                                    const Device& device);
 
 class ModelMemory {
  public:
@@ -55,7 +58,7 @@ class ModelMemory {
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
-  Ledger ledger() const;             // activations, buffers and workspace are 0 here
+  Ledger ledger() const;             // activations and buffers are 0 here
 
   // Initial values, the host's, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);

@@ -26,9 +26,6 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
   }
-  if (policy.accumulate_in_momentum) {
-    r.specs[Role::kAccumulator] = r.specs[Role::kMomentum];
-  }
   if (r.exempt) r.specs = {};  // a default Codec is fp32
   return r;
 }
@@ -80,7 +77,7 @@ std::int64_t TensorInfo::elements() const {
 TensorTraits TensorInfo::traits() const {
   if (shape.size() <= 1) return {1, elements(), true};
   const std::int64_t rows = shape.front();
-  return {rows, rows == 0 ? 0 : elements() / rows, false};
+  return {rows, rows == 0 ? 0 : elements() / rows, false, kind == TensorKind::kHidden, parts};
 }
 
 void set_rounding(Policy& policy, Rounding rounding) {

@@ -15,9 +15,15 @@ namespace lpmm {
 
 struct OptimizerConfig;
 
+// What a tensor of two or more dimensions is for. Some rules treat embeddings and the weights that make
+// logits of the last layer's values otherwise.
+enum class TensorKind : std::uint8_t { kHidden, kEmbedding, kHead };
+
 struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
+  TensorKind kind = TensorKind::kHidden;
+  std::int64_t parts = 1;  // matrices of which it is made, of shape[0] / parts rows each
   std::int64_t elements() const;
   TensorTraits traits() const;
 };
@@ -38,8 +44,8 @@ struct Policy {
   RoleSpecs specs;
   std::vector<PolicyOverride> overrides;  // later ones win
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
-  // Gradients are folded straight into the momentum of SGD and there is no accumulator. What the policy says
-  // of accumulators is not read.
+  // Gradients are folded straight into the momentum, and there is no accumulator; with Muon, of hidden
+  // matrices. What the policy says of accumulators is for the rest.
   bool accumulate_in_momentum = false;
 };
 

@@ -41,7 +41,8 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role) {
   if (role == Role::kParameter) return true;
   if (is_frozen(config, tensor.name)) return false;
-  return role == Role::kAccumulator ? !policy.accumulate_in_momentum : uses(config, tensor.traits(), role);
+  return role == Role::kAccumulator ? !folds_into_momentum(policy, config, tensor)
+                                    : uses(config, tensor.traits(), role);
 }
 
 bool can_accumulate(const OptimizerConfig& config) {
@@ -66,15 +67,18 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   }
 }
 
-double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {
-  if (!policy.accumulate_in_momentum) return 1.0 / microbatches;
+bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {
+  return policy.accumulate_in_momentum && rule_row(config.rule).accumulates(tensor.traits());
+}
+
+double fold_weight(const OptimizerConfig& config, bool into_momentum, std::int64_t t, int microbatches) {
+  if (!into_momentum) return 1.0 / microbatches;
   return rule_row(config.rule).accumulated_weight(config.settings, t, microbatches);
 }
 
-std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution) {
+std::uint32_t fold_stream(bool into_momentum, int microbatch, int contribution) {
   const auto m = static_cast<std::uint32_t>(microbatch), c = static_cast<std::uint32_t>(contribution);
-  return policy.accumulate_in_momentum ? noise_stream(Role::kMomentum, m + 1, c)
-                                       : noise_stream(Role::kAccumulator, m, c);
+  return into_momentum ? noise_stream(Role::kMomentum, m + 1, c) : noise_stream(Role::kAccumulator, m, c);
 }
 
 }  // namespace lpmm

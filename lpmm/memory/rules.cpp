@@ -58,6 +58,10 @@ RuleRow row_of() {
   } else {
     row.no_feedback = R::kNoFeedback;
   }
+  row.accumulates = [](const TensorTraits& tensor) {
+    if constexpr (requires { R::accumulates(tensor); }) return R::accumulates(tensor);
+    return true;
+  };
   if constexpr (requires { R::kNoAccumulation; }) {
     row.no_accumulation = [](const GivenSettings&) { return R::kNoAccumulation; };
     row.accumulated_weight = [](const GivenSettings&, std::int64_t, int) { return 0.0; };
@@ -67,7 +71,7 @@ RuleRow row_of() {
       return R::accumulated_weight(typed<R>(v), update, microbatches);
     };
   }
-  row.make = [](const GivenSettings& v, const RuleStep& step) -> Rule { return R::make(typed<R>(v), step); };
+  row.make = [](const GivenSettings& v, const RuleStep& step) { return as_rule(R::make(typed<R>(v), step)); };
   return row;
 }
 

@@ -21,8 +21,9 @@ ProgramBuilder::ProgramBuilder(int batch, Compute compute, Device& device, int i
 }
 ProgramBuilder::~ProgramBuilder() = default;
 
-int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial) {
-  tensors_.push_back({std::move(name), std::move(shape)});
+int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial,
+                               TensorKind kind, int parts) {
+  tensors_.push_back({std::move(name), std::move(shape), kind, parts});
   initials_.push_back(initial);
   return static_cast<int>(tensors_.size()) - 1;
 }

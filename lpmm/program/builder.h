@@ -29,7 +29,8 @@ class ProgramBuilder {
   bool has_gradient(Value x) const;
 
   // Tensors and buffers are numbered in the order in which they are declared.
-  int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial);
+  int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial,
+                 TensorKind kind = TensorKind::kHidden, int parts = 1);
   int add_buffer(std::string name, std::vector<std::int64_t> shape, float initial);
   // Throws std::logic_error where no op before declares it.
   int find_tensor(const std::string& name) const;

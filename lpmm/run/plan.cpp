@@ -33,7 +33,8 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   const auto program = model.build(examples, config.train.compute, device);
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
-  plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers;  // a step's proposals
+  plan.ledger.workspace = program->workspace_bytes() + plan.ledger.buffers +  // a step's proposals
+                          update_workspace_bytes(model.tensors(), config.optimizer, device);
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;

@@ -91,9 +91,10 @@ constexpr Codecs codecs_of() {
   return codecs;
 }
 // Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
-// leaves out the rule must not have.
+// leaves out the rule must not have. Passes of a rule that has several update roles that no preset has.
 template <class R>
 constexpr bool takes(const Codecs& codecs) {
+  if (requires { typename R::Pass; }) return false;
   for (const Role role : R::kStates) {
     if (is_none(codecs[role])) return false;
   }

@@ -216,10 +216,12 @@ class EmbeddingOp : public Op {
 
 Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape) {
   constexpr Initial kNormal{InitialKind::kNormal, 0.02};
-  const TensorUse rows = b.use(b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width}, kNormal));
+  const TensorUse rows = b.use(
+      b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width}, kNormal, TensorKind::kEmbedding));
   int positions = -1;
   if (!shape.positions.empty()) {
-    positions = b.add_tensor(shape.positions + ".weight", {shape.context, shape.width}, kNormal);
+    positions = b.add_tensor(shape.positions + ".weight", {shape.context, shape.width}, kNormal,
+                             TensorKind::kEmbedding);
   }
   EmbeddingShape used = shape;
   if (b.inference() > 0) used.length = b.inference();

@@ -23,7 +23,7 @@ TEST(FusedPresets, EachHasItsLoops) {
       optimizer.learning_rate = 1e-3;
       optimizer.settings["momentum"] = 0.9;  // where the rule has one
       const Policy policy = make_policy(preset, optimizer);
-      const TensorInfo tensor = {"", {1, 1}};
+      const TensorInfo tensor = {"", {1}};
       RoleArray<kernels::RoleView> roles;
       for (const Role role : kEveryRole) {
         if (has_role(policy, optimizer, tensor, role)) roles[role] = {policy.specs[role], codes, steps, 1};
@@ -32,7 +32,8 @@ TEST(FusedPresets, EachHasItsLoops) {
       EXPECT_TRUE(kernels::with_rule(
           rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; }))
           << preset << " with " << name;
-      const Role folded = policy.accumulate_in_momentum ? Role::kMomentum : Role::kAccumulator;
+      const Role folded =
+          folds_into_momentum(policy, optimizer, tensor) ? Role::kMomentum : Role::kAccumulator;
       EXPECT_NE(kernels::tile_kernels().fused_fold(policy.specs[folded]), nullptr)
           << preset << " with " << name;
     }

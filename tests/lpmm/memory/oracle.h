@@ -44,7 +44,7 @@ class Oracle {
   static Rule complete(const Rule& rule, const RoleArray<std::vector<float>>& values);
   void update(std::uint32_t ordinal, double learning_rate, double clip);
   // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
-  Role place_of(Role role) const;
+  Role place_of(const Tensor& t, Role role) const;
 
   OptimizerConfig optimizer_;
   Policy policy_;

@@ -314,9 +314,14 @@ TEST(Adagrad, NearestRoundingAndMovingStepsOfFewBitsLoseTheSum) {
 // Bytes of every role after steps of drawn gradients.
 std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const OptimizerConfig& config,
                                                    const Policy& policy, int steps) {
-  const std::vector<TensorInfo> tensors = {{"w", {9, 130}}, {"b", {37}}, {"one", {1, 1}}, {"zero", {2, 64}}};
+  const std::vector<TensorInfo> tensors = {{"w", {9, 130}},
+                                           {"b", {37}},
+                                           {"one", {1, 1}},
+                                           {"three", {27, 50}, TensorKind::kHidden, 3},
+                                           {"rows", {20, 30}, TensorKind::kEmbedding},
+                                           {"zero", {2, 64}}};
   ModelMemory memory(tensors, policy, config, 5, 1, device);
-  for (int i = 0; i < 3; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
+  for (int i = 0; i < 5; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
   for (int s = 1; s <= steps; ++s) {
     memory.begin_step(static_cast<std::uint32_t>(s));
     for (int i = 0; i < memory.tensors(); ++i) {
@@ -346,7 +351,7 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
 TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
-  for (const char* name : {"rmsprop", "lars", "lars_clip", "adagrad"}) {
+  for (const char* name : {"rmsprop", "lars", "lars_clip", "adagrad", "muon"}) {
     for (const std::string_view preset : preset_names()) {
       OptimizerConfig c = decaying(name, 0.01, {{"momentum", 0.9}, {"trust_coefficient", 0.02}});
       for (const bool feedback : {false, true}) {

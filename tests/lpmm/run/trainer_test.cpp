@@ -195,6 +195,11 @@ TEST(Trainer, ResumesGradientsInTheMomentumWithTheSameBytes) {
                                     "memory.error_feedback=true"});
 }
 
+TEST(Trainer, ResumesMuonWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({"optimizer.rule=muon", "optimizer.nesterov=false",
+                                    "optimizer.clip_norm=0", "memory.accumulator=momentum"});
+}
+
 TEST(Trainer, ResumesFromNothing) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());
