@@ -75,7 +75,9 @@ struct AdEmaMix {
   static constexpr std::string_view kNoAccumulation =
       "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
 
-  static bool uses(const Settings& s, Role role) { return role != Role::kMomentum || s.beta1 > 0; }
+  static bool uses(const Settings& s, const TensorTraits&, Role role) {
+    return role != Role::kMomentum || s.beta1 > 0;
+  }
   static std::string_view problem(const Settings& s) {
     return s.beta3 < s.beta1 ? "beta3 is below beta1, but the slow momentum must not be the faster one" : "";
   }
