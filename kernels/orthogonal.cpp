@@ -11,24 +11,24 @@ RoleView fp32_view(float* values, std::int64_t count) {
 }
 
 // x <- kept * x + moved * y, and y <- 0.
-void combine(Device& device, float kept, float* x, float moved, float* y, std::int64_t count) {
+void combine(const UpdatePass& pass, float kept, float* x, float moved, float* y, std::int64_t count) {
   Muon rule;
   rule.pass = Muon::Pass::kCombine;
   rule.kept = kept;
   rule.moved = moved;
-  TensorUpdate update{rule, {}};
-  update.args.roles[Role::kParameter] = fp32_view(x, count);
-  update.args.roles[Role::kAccumulator] = fp32_view(y, count);
-  device.update({&update, 1});
+  UpdateArgs args;
+  args.roles[Role::kParameter] = fp32_view(x, count);
+  args.roles[Role::kAccumulator] = fp32_view(y, count);
+  pass(rule, args);
 }
 
 // x <- x / (its norm + 1e-7).
-void normalize(Device& device, float* x, std::int64_t count) {
+void normalize(const UpdatePass& pass, float* x, std::int64_t count) {
   Muon rule;
   rule.pass = Muon::Pass::kNormalize;
-  TensorUpdate update{rule, {}};
-  update.args.roles[Role::kParameter] = fp32_view(x, count);
-  device.update({&update, 1});
+  UpdateArgs args;
+  args.roles[Role::kParameter] = fp32_view(x, count);
+  pass(rule, args);
 }
 
 // Its pieces, in bytes from the start.
@@ -51,7 +51,7 @@ std::int64_t orthogonal_workspace_bytes(const Device& device, std::int64_t rows,
 
 // With A = X X^T of the shorter side, X <- a X + (b A + c A^2) X.
 void make_orthogonal(Device& device, std::int64_t rows, std::int64_t columns, int iterations, float* x,
-                     std::byte* workspace) {
+                     std::byte* workspace, const UpdatePass& pass) {
   constexpr float kA = 3.4445F, kB = -4.7750F, kC = 2.0315F;
   const Workspace pieces(device, rows, columns);
   auto* const product = reinterpret_cast<float*>(workspace + pieces.product);
@@ -59,7 +59,7 @@ void make_orthogonal(Device& device, std::int64_t rows, std::int64_t columns, in
   const bool tall = rows > columns;
   const std::int64_t side = std::min(rows, columns), count = rows * columns;
   const auto multiply = [&](MatrixArgs args) { device.matmul(args, workspace + pieces.scratch); };
-  normalize(device, x, count);
+  normalize(pass, x, count);
   for (int i = 0; i < iterations; ++i) {
     float* const gram = product;  // it lies where its product with X will
     multiply({.transpose_a = tall,
@@ -82,7 +82,7 @@ void make_orthogonal(Device& device, std::int64_t rows, std::int64_t columns, in
               .b_stride = side,
               .c = square,
               .c_stride = side});
-    combine(device, kC, square, kB, gram, side * side);
+    combine(pass, kC, square, kB, gram, side * side);
     const float *left = tall ? x : square, *right = tall ? square : x;
     multiply({.m = rows,
               .n = columns,
@@ -93,7 +93,7 @@ void make_orthogonal(Device& device, std::int64_t rows, std::int64_t columns, in
               .b_stride = columns,
               .c = product,
               .c_stride = columns});
-    combine(device, kA, x, 1, product, count);
+    combine(pass, kA, x, 1, product, count);
   }
 }
 
@@ -124,7 +124,7 @@ void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdateP
 
   for (std::int64_t i = 0; i < muon.parts; ++i) {
     make_orthogonal(device, muon.rows, muon.columns, muon.iterations, direction + i * part,
-                    tensor.workspace + aligned(4 * count));
+                    tensor.workspace + aligned(4 * count), pass);
   }
 
   args.roles = {};

@@ -32,6 +32,11 @@ TEST(Gpt, NamesAndShapes) {
   EXPECT_EQ(shapes.at("h.0.mlp.c_proj.weight"), (Shape{768, 3072}));
   EXPECT_EQ(shapes.at("ln_f.weight"), (Shape{768}));
   EXPECT_TRUE(model->buffers().empty());
+  for (const TensorInfo& t : model->tensors()) {
+    EXPECT_EQ(t.kind == TensorKind::kEmbedding, t.name == "wte.weight" || t.name == "wpe.weight") << t.name;
+    EXPECT_NE(t.kind, TensorKind::kHead) << "it is tied to the embedding";
+    EXPECT_EQ(t.parts, t.name.find("c_attn.weight") != std::string::npos ? 3 : 1) << t.name;
+  }
 }
 
 TEST(Gpt, ImpossibleShapesAreRefused) {

@@ -317,8 +317,8 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
   const std::vector<TensorInfo> tensors = {{"w", {9, 130}},
                                            {"b", {37}},
                                            {"one", {1, 1}},
-                                           {"three", {27, 50}, TensorKind::kHidden, 3},
-                                           {"rows", {20, 30}, TensorKind::kEmbedding},
+                                           {"three", {27, 10}, TensorKind::kHidden, 3},
+                                           {"rows", {10, 12}, TensorKind::kEmbedding},
                                            {"zero", {2, 64}}};
   ModelMemory memory(tensors, policy, config, 5, 1, device);
   for (int i = 0; i < 5; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
