@@ -35,7 +35,9 @@ LPMM_HD void look_at(const R& rule, Elements<F> x, F (&out)[kWatched]) {
   if constexpr (kHasVariance<R>) {
     F root = square_root(x[Role::kVariance]);
     if constexpr (requires { rule.variance_scale; }) root = root * F(rule.variance_scale);
-    ratio = g / larger_of(root, F(rule.epsilon));
+    F least = F(1e-30F);
+    if constexpr (requires { rule.epsilon; }) least = F(rule.epsilon);
+    ratio = g / larger_of(root, least);
   }
   out[static_cast<int>(Watched::kRatio)] = ratio;
 }

@@ -83,7 +83,7 @@ void Replay::State::begin(std::int64_t step) {
   if (config.train.init.empty()) {
     model.initialize(*memory, config.train.seed, {});
   } else {
-    load_parameters(find_checkpoint(config.train.init), *memory);
+    load_parameters(StoredWeights(find_checkpoint(config.train.init)), *memory);
   }
 }
 
