@@ -7,6 +7,7 @@
 // of kernels/codec.h.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -100,6 +101,8 @@ struct TensorUpdate {
   Rule rule;
   UpdateArgs args;
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
+  // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
+  std::byte* workspace = nullptr;
 };
 
 // The largest magnitude and where it is; of equal ones the first.
@@ -147,9 +150,10 @@ class PackedKernels {
   virtual void clear(const RoleView& accumulator) = 0;
   // One optimizer step over whole tensors, in one pass: decode, rule, encode, and empty the accumulator. A
   // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
-  // order of kernels/sums.h.
+  // order of kernels/sums.h. One whose step is an orthogonal matrix takes the passes of kernels/orthogonal.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
-  // What this update would do to its tensor; only reads. Not of tensors with a variance per row.
+  // What this update would do to its tensor; only reads. Not of tensors with a variance per row, or
+  // whose step is an orthogonal matrix.
   virtual void watch(const TensorUpdate& tensor, WatchStats* stats) = 0;
 
  protected:

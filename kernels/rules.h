@@ -13,12 +13,23 @@
 #include "kernels/rules/lars.h"
 #include "kernels/rules/lars_clip.h"
 #include "kernels/rules/lion.h"
+#include "kernels/rules/muon.h"
 #include "kernels/rules/rmsprop.h"
 #include "kernels/rules/sgd.h"
 
 namespace lpmm {
 
 using Rule = std::variant<Sgd, Adam, AdamW, Lion, Lamb, RmsProp, Lars, LarsClip, Adagrad, AdEmaMix, AdamMini,
-                          AdamWFactored, Adafactor>;
+                          AdamWFactored, Adafactor, Muon>;
+
+// What a rule's make() returns: the rule, or, where that depends on the tensor, one of several.
+template <class R>
+Rule as_rule(const R& rule) {
+  return rule;
+}
+template <class... R>
+Rule as_rule(const std::variant<R...>& rule) {
+  return std::visit([](const auto& r) -> Rule { return r; }, rule);
+}
 
 }  // namespace lpmm

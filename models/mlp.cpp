@@ -15,7 +15,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
   for (std::size_t i = 0; i < hidden.size(); ++i) {
     x = linear(b, fmt::format("hidden{}", i + 1), x, static_cast<int>(hidden[i]), true);
   }
-  loss(b, linear(b, "head", x, c.classes, false), c.number("label_smoothing"));
+  loss(b, classifier(b, "head", x, c.classes), c.number("label_smoothing"));
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     }
   }
   x = average_pool(b, x, x.height, 1);
-  loss(b, linear(b, "head", x, c.classes, false), c.number("label_smoothing"));
+  loss(b, classifier(b, "head", x, c.classes), c.number("label_smoothing"));
 }
 
 void check(const ModelConfig& c) {

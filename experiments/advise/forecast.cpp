@@ -7,6 +7,7 @@
 
 #include "kernels/codec.h"
 #include "kernels/maps.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
 #include "theory/floors.h"
 
@@ -83,13 +84,14 @@ struct Stored {
   Spec parameter, accumulator;
   bool has_underflow, has_growth, has_folds;
 };
-Stored stored(const Policy& policy, const TensorInfo& info) {
+Stored stored(const RunConfig& config, const TensorInfo& info) {
+  const Policy& policy = config.policy;
   const RoleSpecs specs = specs_for(policy, info);
   Stored out{specs[Role::kParameter], specs[Role::kAccumulator], false, false, false};
   out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
   out.has_growth = out.has_underflow && !policy.error_feedback &&
                    theory::has_floor(out.parameter.rounding, out.parameter.step_mode);
-  out.has_folds = !policy.accumulate_in_momentum && !policy.apply_at_once &&
+  out.has_folds = !folds_into_momentum(policy, config.optimizer, info) && !policy.apply_at_once &&
                   (!is_packed(out.accumulator.format) || takes_draws(out.accumulator.rounding));
   return out;
 }
@@ -188,15 +190,15 @@ struct TensorForecast {
   double momentum = momentum_of(config.optimizer);
 
   double underflow(const TensorProbe& t) const {
-    const Stored s = stored(config.policy, t.info);
+    const Stored s = stored(config, t.info);
     return s.has_underflow ? forecast(t, s.parameter, momentum).underflow : NAN;
   }
   double growth(const TensorProbe& t, double rate = 1) const {
-    const Stored s = stored(config.policy, t.info);
+    const Stored s = stored(config, t.info);
     return s.has_growth ? forecast(t, s.parameter, momentum, rate).growth : NAN;
   }
   double fold_noise(const TensorProbe& t, int folds) const {
-    const Stored s = stored(config.policy, t.info);
+    const Stored s = stored(config, t.info);
     return s.has_folds ? fold_noise_share(t, s.accumulator, folds) : NAN;
   }
   // over(value) makes one number of what value(tensor) gives.

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "experiments/bench/ceilings.h"
+#include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/device_memory.h"
@@ -71,13 +72,6 @@ void reset_peak() {
   std::ofstream("/proc/self/clear_refs") << 5;
 }
 
-// Of so many elements, as long as it is wide where their number allows.
-std::vector<std::int64_t> matrix_shape(std::int64_t elements) {
-  std::int64_t rows = 1;
-  while (rows * rows < elements && elements % (2 * rows) == 0) rows *= 2;
-  return {rows, elements / rows};
-}
-
 // The roles that an update of the tensor reads and writes.
 struct Tensor {
   RoleArray<std::optional<OwnedRole>> roles;
@@ -111,16 +105,23 @@ OptimizerConfig optimizer_of(const std::string& name) {
   return config;
 }
 
+// A matrix, where the elements allow it, of as many rows as layers have.
+std::vector<std::int64_t> shape_of(std::int64_t elements) {
+  std::int64_t rows = 1;
+  while (rows < 1024 && elements % (2 * rows) == 0) rows *= 2;
+  return {rows, elements / rows};
+}
+
 }  // namespace
 
 UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device,
                                const ProgressCall& progress) {
-  const OptimizerConfig optimizer = optimizer_of(options.optimizer);
-  const Policy policy = make_policy(options.preset, optimizer);
-  const TensorInfo info = {"", matrix_shape(options.elements)};
-  const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
+  const OptimizerConfig optimizer = optimizer_of(options.optimizer);
+  const Policy policy = make_policy(options.preset, optimizer);
+  const TensorInfo info = {"", shape_of(n)};
+  const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth(device) / 1e9;
 
@@ -142,9 +143,9 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
          encode(args.roles[role]));
   }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
-  const kernels::RoleView& folded =
-      args.roles[policy.accumulate_in_momentum ? Role::kMomentum : Role::kAccumulator];
-
+  const bool into_momentum = folds_into_momentum(policy, optimizer, info);
+  const kernels::RoleView& folded = args.roles[into_momentum ? Role::kMomentum : Role::kAccumulator];
+  const DeviceMemory workspace = benchmark_memory(device, kernels::update_workspace_bytes(device, rule));
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepetitions; ++i) {
     if (progress) progress(i, kRepetitions);
@@ -152,10 +153,10 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
     fill(device, n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::FoldArgs fold_args;
       fold_args.noise = args.noise;
-      fold_args.noise.stream = fold_stream(policy, 0, 0);
+      fold_args.noise.stream = fold_stream(into_momentum, 0, 0);
       device.fold(folded, at, count, values, fold_args);
     });
-    const kernels::TensorUpdate tensor{rule, args};
+    const kernels::TensorUpdate tensor{rule, args, nullptr, workspace.get()};
     reset_peak();
     const std::int64_t before = rss_bytes();
     best = std::min(best, seconds(device, [&] { device.update({&tensor, 1}); }));

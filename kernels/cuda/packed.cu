@@ -14,6 +14,7 @@
 #include "kernels/cuda/sums_body.h"
 #include "kernels/cuda/update_body.h"
 #include "kernels/maps.h"
+#include "kernels/orthogonal.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
@@ -289,9 +290,8 @@ void watch_rule(const RuleType& rule, const UpdateArgs& args, WatchStats* stats,
          stream, job.sums, job.largest, pieces, stats);
 }
 
-void update_tensor(const TensorUpdate& tensor, Stream stream) {
-  begin(tensor.storable, stream);
-  std::visit([&](const auto& rule) { update_rule(rule, tensor.args, tensor.storable, stream); }, tensor.rule);
+void update_once(const Rule& rule, const UpdateArgs& args, bool* storable, Stream stream) {
+  std::visit([&](const auto& r) { update_rule(r, args, storable, stream); }, rule);
 }
 
 }  // namespace
@@ -359,14 +359,25 @@ void CudaDevice::clear(const RoleView& accumulator) {
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   std::vector<TensorUpdate> uncounted;
   for (const TensorUpdate& tensor : tensors) {
-    if (tensor.args.stats != nullptr) {
+    if (is_orthogonal(tensor.rule)) {
+      begin(tensor.storable, stream());
+      update_orthogonal(*this, tensor, [&](const Rule& rule, const UpdateArgs& args) {
+        if (args.stats == nullptr) return update_once(rule, args, tensor.storable, stream());
+        bool storable = true;
+        update_counted(*this, host_, {rule, args, &storable});
+        if (!storable && tensor.storable != nullptr) *tensor.storable = false;
+      });
+    } else if (tensor.args.stats != nullptr) {
       update_counted(*this, host_, tensor);
     } else {
       uncounted.push_back(tensor);
     }
   }
   if (uncounted.empty() || fast::update(uncounted, stream())) return;
-  for (const TensorUpdate& tensor : uncounted) update_tensor(tensor, stream());
+  for (const TensorUpdate& tensor : uncounted) {
+    begin(tensor.storable, stream());
+    update_once(tensor.rule, tensor.args, tensor.storable, stream());
+  }
 }
 
 void CudaDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {

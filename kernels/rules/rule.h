@@ -9,12 +9,13 @@
 //   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses(), which of
 //   kStates
 //     it keeps of a tensor with these settings; problem();
-//   make(), which makes a step's scalars from settings in fp64;
+//   make(), which makes a step's scalars from settings in fp64; of this rule, or a variant of it and others
+//     that take some of the tensors;
 //   feed_back() and kMomentumSetting, the key of the momentum's share that stays, or kNoFeedback, why not:
 //     what rounding took from the parameter, `error` = wanted - stored, comes back through the momentum
 //     (ECO, arXiv 2601.22101);
 //   accumulated_weight() and no_accumulation(), or kNoAccumulation, why gradients cannot be folded straight
-//     into the momentum;
+//     into the momentum; accumulates(), of which tensors they can, where that is not all;
 //   kFusedStates, those of kStates that its usual settings keep, where that is not all: what fused loops do;
 //   slow_momentum_kept(), where it has a slow momentum: the share that stays;
 //   kVarianceGrows, where the variance is a sum over all steps, not an average;
@@ -23,6 +24,7 @@
 //   of
 //     the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all rows: a pass
 //     before all others that reads the accumulator;
+//   where an update is several passes over the whole tensor, Pass, which of them this one is;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
 #pragma once
@@ -102,6 +104,8 @@ struct Setting {
 struct TensorTraits {
   std::int64_t rows = 1, columns = 1;
   bool is_vector = false;  // one dimension or none: biases, norms
+  bool is_hidden = false;  // a matrix that is neither an embedding nor a head
+  std::int64_t parts = 1;  // matrices of which it is made, one below the other: queries, keys and values
   std::int64_t elements() const { return rows * columns; }
 };
 
@@ -142,6 +146,11 @@ concept NeedsRowMean = requires(R r) {
 template <class R>
 concept HasNorms = requires {
   R::kNorms;
+};
+// An update of several passes over the whole tensor, with what is made of it between them.
+template <class R>
+concept HasPasses = requires {
+  typename R::Pass;
 };
 
 }  // namespace lpmm

@@ -9,6 +9,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernels/orthogonal.h"
 #include "kernels/sums.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
@@ -53,6 +54,17 @@ void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& s
   }
 }
 
+void check_tensor(const TensorInfo& info) {
+  if (info.elements() > kMostElements) {
+    throw UsageError(fmt::format("tensor {}: {} elements, but the noise counter holds {}", info.name,
+                                 info.elements(), kMostElements));
+  }
+  if (info.parts < 1 || info.traits().rows % info.parts != 0) {
+    throw UsageError(fmt::format("tensor {}: its {} rows are not {} matrices of as many rows each", info.name,
+                                 info.traits().rows, info.parts));
+  }
+}
+
 }  // namespace
 
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
@@ -67,8 +79,19 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   return ledger;
 }
 
-std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
-                                    const OptimizerConfig& optimizer) {
+std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
+                                    const Device& device) {
+  std::int64_t most = 0;
+  for (const TensorInfo& t : tensors) {
+    if (is_frozen(optimizer, t.name)) continue;
+    const Rule rule = make_rule(optimizer, t, optimizer.learning_rate, 1, 1, false);
+    most = std::max(most, kernels::update_workspace_bytes(device, rule));
+  }
+  return most;
+}
+
+std::int64_t column_sums_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                               const OptimizerConfig& optimizer) {
   std::int64_t most = 0;
   for (const TensorInfo& t : tensors) {
     if (!has_role(policy, optimizer, t, Role::kColumnVariance)) continue;
@@ -81,6 +104,7 @@ struct ModelMemory::State {
   struct Tensor {
     TensorInfo info;
     bool exempt = false, frozen = false;
+    bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
     RoleArray<kernels::RoleView> view;
     TensorStats* step_stats = nullptr;  // of the step under way, where they are wanted
@@ -111,6 +135,8 @@ struct ModelMemory::State {
   int microbatches;
   Device& device;
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
+  std::int64_t workspace_bytes = 0;
+  DeviceMemory workspace;  // of updates, one after another
   StepResults results;
   SharedResults<TensorStats> step_stats;
   UpdateWatch watch;
@@ -200,9 +226,8 @@ void ModelMemory::State::allocate_roles() {
       if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
     }
   }
-  if (!policy.accumulate_in_momentum) return;
   for (Tensor& t : tensors) {
-    t.view[Role::kAccumulator] = t.view[Role::kMomentum];
+    if (t.folds_into_momentum) t.view[Role::kAccumulator] = t.view[Role::kMomentum];
   }
 }
 
@@ -222,10 +247,10 @@ Rule ModelMemory::State::rule_of(int tensor, double rate, double clip) const {
 kernels::TensorUpdate ModelMemory::State::update_of(int tensor, double rate, double clip) {
   Tensor& t = tensors[static_cast<std::size_t>(tensor)];
   kernels::UpdateArgs args{t.view, noise(tensor, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
-  if (policy.accumulate_in_momentum) args.roles[Role::kAccumulator] = {};
+  if (t.folds_into_momentum) args.roles[Role::kAccumulator] = {};
   bool* storable = &results.next()->finite;
   pending.push_back({storable, tensor});
-  return {rule_of(tensor, rate, clip), args, storable};
+  return {rule_of(tensor, rate, clip), args, storable, workspace.get()};
 }
 
 // Updates a range of a tensor by its gradient, where that is finite.
@@ -289,21 +314,22 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
   }
+  for (const TensorInfo& info : tensors) check_tensor(info);
+  const std::int64_t workspace_bytes = update_workspace_bytes(tensors, optimizer, device);
   state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, device);
   for (TensorInfo& info : tensors) {
-    if (info.elements() > kMostElements) {
-      throw UsageError(fmt::format("tensor {}: {} elements, but the noise counter holds {}", info.name,
-                                   info.elements(), kMostElements));
-    }
     State::Tensor t;
     t.exempt = is_exempt(state_->policy, info);
     t.frozen = lpmm::is_frozen(state_->optimizer, info.name);
+    t.folds_into_momentum = folds_into_momentum(state_->policy, state_->optimizer, info);
     t.at_once = state_->policy.apply_at_once && !t.frozen && !info.is_shared;
     state_->histories.emplace_back();
     if (has_history(state_->optimizer, info.name)) state_->histories.back().emplace();
     t.info = std::move(info);
     state_->tensors.push_back(std::move(t));
   }
+  state_->workspace_bytes = workspace_bytes;
+  state_->workspace = allocate(device, workspace_bytes, "the workspace of updates", "a smaller model");
   state_->allocate_roles();
 }
 
@@ -343,6 +369,7 @@ kernels::RoleView ModelMemory::view(int tensor, Role role) const {
 
 Ledger ModelMemory::ledger() const {
   Ledger ledger;
+  ledger.workspace = state_->workspace_bytes;
   for (const State::Tensor& t : state_->tensors) {
     add_to(ledger, t.info, t.exempt, [&](Role role) {
       const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
@@ -435,8 +462,9 @@ void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gr
   const auto count = static_cast<std::int64_t>(gradient.size());
   const bool want_sum = clips(s.optimizer) && is_last && microbatch == s.microbatches - 1;
   kernels::FoldArgs args;
-  args.scale = static_cast<float>(fold_weight(s.policy, s.optimizer, s.updates + 1, s.microbatches));
-  args.noise = s.noise(tensor, fold_stream(s.policy, microbatch, contribution));
+  args.scale =
+      static_cast<float>(fold_weight(s.optimizer, t.folds_into_momentum, s.updates + 1, s.microbatches));
+  args.noise = s.noise(tensor, fold_stream(t.folds_into_momentum, microbatch, contribution));
   args.want_square_sum = want_sum;
   if (t.step_stats != nullptr) args.stats = &t.step_stats->role[Role::kAccumulator];
   s.device.fold(v, first, count, gradient.data(), args,

@@ -41,10 +41,12 @@ struct TensorStats {
 // and workspace are 0.
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer);
-
+// The workspace that their updates take besides, one after another; most rules need none.
+std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
+                                    const Device& device);
 // What an update takes for a while besides: the sums of columns, of the tensor with the most.
-std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
-                                    const OptimizerConfig& optimizer);
+std::int64_t column_sums_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                               const OptimizerConfig& optimizer);
 
 class ModelMemory {
  public:
@@ -65,7 +67,7 @@ class ModelMemory {
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
-  Ledger ledger() const;             // as memory_ledger's
+  Ledger ledger() const;             // as memory_ledger's, and the workspace of updates
 
   // Initial values, the host's, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);

@@ -36,9 +36,6 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
       if (o.specs[role]) r.specs[role] = *o.specs[role];
     }
   }
-  if (policy.accumulate_in_momentum) {
-    r.specs[Role::kAccumulator] = r.specs[Role::kMomentum];
-  }
   if (!r.why_exempt.empty()) r.specs = {};  // a default Codec is fp32
   return r;
 }
@@ -99,7 +96,7 @@ std::int64_t TensorInfo::values(Role role) const {
 TensorTraits TensorInfo::traits() const {
   if (shape.size() <= 1) return {1, elements(), true};
   const std::int64_t rows = shape.front();
-  return {rows, rows == 0 ? 0 : elements() / rows, false};
+  return {rows, rows == 0 ? 0 : elements() / rows, false, kind == TensorKind::kHidden, parts};
 }
 
 void set_rounding(Policy& policy, Rounding rounding) {

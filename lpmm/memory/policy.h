@@ -15,9 +15,15 @@ namespace lpmm {
 
 struct OptimizerConfig;
 
+// What a tensor of two or more dimensions is for. Some rules treat embeddings and the weights that make
+// logits of the last layer's values otherwise.
+enum class TensorKind : std::uint8_t { kHidden, kEmbedding, kHead };
+
 struct TensorInfo {
   std::string name;
   std::vector<std::int64_t> shape;
+  TensorKind kind = TensorKind::kHidden;
+  std::int64_t parts = 1;  // matrices of which it is made, of shape[0] / parts rows each
   bool is_shared = false;  // its gradient in a microbatch is the sum of several contributions
   // The model asks for momentum and variance in fp32, as a stable embedding does; an override of the policy
   // may give them a spec all the same.
@@ -44,8 +50,8 @@ struct Policy {
   std::vector<PolicyOverride> overrides;  // later ones win
   std::int64_t min_elements = 0;          // tensors with fewer stay fp32
   bool error_feedback = false;            // the parameters' rounding errors go into the momentum (ECO)
-  // Gradients are folded straight into the momentum of SGD and there is no accumulator. What the policy says
-  // of accumulators is not read.
+  // Gradients are folded straight into the momentum, and there is no accumulator; with Muon, of hidden
+  // matrices. What the policy says of accumulators is for the rest.
   bool accumulate_in_momentum = false;
   // A gradient updates its tensor as soon as it is known, and only tensors that are shared have an
   // accumulator: for one microbatch per step, without clipping.

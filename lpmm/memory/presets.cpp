@@ -96,7 +96,7 @@ Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
   Policy policy = make_policy(preset);
   policy.error_feedback =
       found.feedback_with_sgd && optimizer.rule == RuleName::of<Sgd>() && uses(optimizer, Role::kMomentum);
-  if (!found.sgd_momentum.empty() && can_accumulate(optimizer)) {
+  if (!found.sgd_momentum.empty() && optimizer.rule == RuleName::of<Sgd>() && can_accumulate(optimizer)) {
     policy.specs[Role::kParameter] = parse_spec(found.sgd_parameter);
     policy.specs[Role::kMomentum] = parse_spec(found.sgd_momentum);
     policy.accumulate_in_momentum = policy.error_feedback = true;

@@ -43,7 +43,7 @@ bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorI
   if (role == Role::kParameter) return true;
   if (is_frozen(config, tensor.name)) return false;
   if (role != Role::kAccumulator) return uses(config, tensor.traits(), role);
-  return !policy.accumulate_in_momentum && (!policy.apply_at_once || tensor.is_shared);
+  return !folds_into_momentum(policy, config, tensor) && (!policy.apply_at_once || tensor.is_shared);
 }
 
 bool can_accumulate(const OptimizerConfig& config) {
@@ -83,19 +83,22 @@ void check_at_once(const Policy& policy, const OptimizerConfig& config, int micr
     refuse("clipping needs norms of gradients first; set optimizer.clip_norm = 0 and percentile_clip = 0");
   }
   if (row.needs_whole_tensors(config.settings)) {
-    refuse(fmt::format("{} needs sums over whole tensors first; choose another optimizer.rule", row.name));
+    refuse(fmt::format("{} needs whole gradients of tensors first; choose another optimizer.rule", row.name));
   }
 }
 
-double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches) {
-  if (!policy.accumulate_in_momentum) return 1.0 / microbatches;
+bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {
+  return policy.accumulate_in_momentum && rule_row(config.rule).accumulates(tensor.traits());
+}
+
+double fold_weight(const OptimizerConfig& config, bool into_momentum, std::int64_t t, int microbatches) {
+  if (!into_momentum) return 1.0 / microbatches;
   return rule_row(config.rule).accumulated_weight(config.settings, t, microbatches);
 }
 
-std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution) {
+std::uint32_t fold_stream(bool into_momentum, int microbatch, int contribution) {
   const auto m = static_cast<std::uint32_t>(microbatch), c = static_cast<std::uint32_t>(contribution);
-  return policy.accumulate_in_momentum ? noise_stream(Role::kMomentum, m + 1, c)
-                                       : noise_stream(Role::kAccumulator, m, c);
+  return into_momentum ? noise_stream(Role::kMomentum, m + 1, c) : noise_stream(Role::kAccumulator, m, c);
 }
 
 }  // namespace lpmm

@@ -18,17 +18,19 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role);
 
 inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
-// Whether its momentum can take gradients before the update: SGD's, without Nesterov and clipping, which know
-// the gradient by itself and its norm.
+// Whether its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and clipping,
+// which know the gradient by itself and its norm.
 bool can_accumulate(const OptimizerConfig& config);
 // Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
 void check_momentum(const Policy& policy, const OptimizerConfig& config);
 // The same where gradients are applied at once, in steps of so many microbatches.
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);
+// Whether gradients of this tensor are folded into its momentum.
+bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
 // The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which
 // the update then multiplies by mu, 1/mu of that.
-double fold_weight(const Policy& policy, const OptimizerConfig& config, std::int64_t t, int microbatches);
+double fold_weight(const OptimizerConfig& config, bool into_momentum, std::int64_t t, int microbatches);
 // The noise of a contribution there, apart from the update's own.
-std::uint32_t fold_stream(const Policy& policy, int microbatch, int contribution);
+std::uint32_t fold_stream(bool into_momentum, int microbatch, int contribution);
 
 }  // namespace lpmm

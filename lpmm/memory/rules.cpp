@@ -46,10 +46,14 @@ RuleRow row_of() {
   row.variance_grows = requires {
     R::kVarianceGrows;
   };
-  row.needs_whole_tensors = [](const GivenSettings& v) {
-    if constexpr (HasRows<R>) return true;
-    if constexpr (HasNorms<R>) return R::make(typed<R>(v), {}).needs_norms();
-    return false;
+  row.needs_whole_tensors = []([[maybe_unused]] const GivenSettings& v) {
+    if constexpr (HasRows<R> || HasPasses<R>) {
+      return true;
+    } else if constexpr (HasNorms<R>) {
+      return R::make(typed<R>(v), {}).needs_norms();
+    } else {
+      return false;
+    }
   };
   row.uses = [](const GivenSettings& v, const TensorTraits& tensor, Role role) {
     return has_state<R>(role) && R::uses(typed<R>(v), tensor, role);
@@ -70,6 +74,10 @@ RuleRow row_of() {
   } else {
     row.no_feedback = R::kNoFeedback;
   }
+  row.accumulates = [](const TensorTraits& tensor) {
+    if constexpr (requires { R::accumulates(tensor); }) return R::accumulates(tensor);
+    return true;
+  };
   if constexpr (requires { R::kNoAccumulation; }) {
     row.no_accumulation = [](const GivenSettings&) { return R::kNoAccumulation; };
     row.accumulated_weight = [](const GivenSettings&, std::int64_t, int) { return 0.0; };
@@ -79,7 +87,7 @@ RuleRow row_of() {
       return R::accumulated_weight(typed<R>(v), update, microbatches);
     };
   }
-  row.make = [](const GivenSettings& v, const RuleStep& step) -> Rule { return R::make(typed<R>(v), step); };
+  row.make = [](const GivenSettings& v, const RuleStep& step) { return as_rule(R::make(typed<R>(v), step)); };
   return row;
 }
 

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/orthogonal.h"
 #include "lpmm/memory/shared_results.h"
 
 namespace lpmm {
@@ -22,8 +23,10 @@ class UpdateWatch {
     for (const kernels::TensorUpdate& update : updates) {
       if (!wanted_) return;
       seen_.push_back(results_.next());
-      // Variances of rows are made anew by the update itself: before it there is nothing to look at.
-      if (update.args.roles[Role::kRowVariance].codes == nullptr) device_.watch(update, seen_.back());
+      // Variances of rows are made anew, and steps made orthogonal, by the update itself: before it there is
+      // nothing to look at, and such tensors have zeros.
+      const bool has_rows = update.args.roles[Role::kRowVariance].codes != nullptr;
+      if (!has_rows && !kernels::is_orthogonal(update.rule)) device_.watch(update, seen_.back());
     }
   }
   // Once the device is synchronized: update i was of tensor updated[i], of so many.

@@ -52,7 +52,8 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals
-                          update_workspace_bytes(model.tensors(), config.policy, config.optimizer);
+                          update_workspace_bytes(model.tensors(), config.optimizer, device) +
+                          column_sums_bytes(model.tensors(), config.policy, config.optimizer);
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;

@@ -13,7 +13,7 @@ namespace lpmm {
 template <class... R>
 std::vector<Rule> every_rule(std::type_identity<std::variant<R...>>) {
   const RuleStep step{.learning_rate = 0.05, .weight_decay = 0.02, .update = 3, .clip = 0.75};
-  return {R::make(typename R::Settings(), step)...};
+  return {as_rule(R::make(typename R::Settings(), step))...};
 }
 inline std::vector<Rule> every_rule() {
   return every_rule(std::type_identity<Rule>());
@@ -29,7 +29,7 @@ std::vector<Rule> every_fed_rule(std::type_identity<std::variant<R...>>) {
     typename One::Settings settings;
     if constexpr (requires { settings.momentum; }) settings.momentum = 0.9;
     if constexpr (requires { settings.beta1; }) settings.beta1 = 0.9;
-    if constexpr (FeedsBack<One>) rules.push_back(One::make(settings, step));
+    if constexpr (FeedsBack<One>) rules.push_back(as_rule(One::make(settings, step)));
   };
   (add(std::type_identity<R>()), ...);
   return rules;

@@ -124,12 +124,19 @@ void expect_close(const WatchStats& stats, const WatchStats& plain, const std::s
   EXPECT_EQ(stats.ratio.element, plain.ratio.element) << what;
 }
 
+// The update itself makes variances of rows: before it there is nothing to look at.
+std::vector<Rule> watched_rules() {
+  std::vector<Rule> rules = every_rule();
+  std::erase_if(rules, [](const Rule& rule) { return has_state(rule, Role::kRowVariance); });
+  return rules;
+}
+
 LPMM_DEVICE_SUITE(WatchOn);
 
 TEST_P(WatchOn, IsAPlainLoopAndTheSameForAnyThreadsSetAndDevice) {
   for (const Codecs& codecs : {kPackedCodecs, kUnlikeBlocks, kPlainCodecs}) {
     for (const std::int64_t n : {1, 130, 5000, 3 * 4096 + 77}) {
-      for (const Rule& rule : every_rule()) {
+      for (const Rule& rule : watched_rules()) {
         const std::string what = fmt::format("rule {}, {} elements", rule.index(), n);
         const Tensor tensor(rule, codecs, n, static_cast<unsigned>(n));
         CpuDevice one(1);
@@ -153,7 +160,7 @@ TEST_P(WatchOn, IsAPlainLoopAndTheSameForAnyThreadsSetAndDevice) {
 
 // The update that is watched is the one that is then made, norms and all.
 TEST_P(WatchOn, TellsTheUpdateThatFollows) {
-  for (const Rule& rule : every_rule()) {
+  for (const Rule& rule : watched_rules()) {
     const Tensor tensor(rule, kPlainCodecs, 3000, 5);
     CpuDevice cpu(1);
     const WatchStats stats = watch(device(), rule, tensor.views);

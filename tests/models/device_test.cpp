@@ -46,6 +46,7 @@ constexpr const char* kText = R"(
   microbatches = 2
 )";
 constexpr const char* kAdamW = "[optimizer]\nrule = \"adamw\"\nlearning_rate = 0.01\nclip_norm = 1.0\n";
+constexpr const char* kMuon = "[optimizer]\nrule = \"muon\"\nlearning_rate = 0.01\n";
 constexpr const char* kSgd = "[optimizer]\nrule = \"sgd\"\nmomentum = 0.9\nlearning_rate = 0.05\n";
 
 // A role of a tensor as it was before a kernel, in memory of the CPU.
@@ -196,7 +197,7 @@ TEST_F(Runs, AStableEmbeddingTrainsTheSameOnTheDevice) {
 
 TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
   for (const char* model : {kMlp, kResNet, kGpt}) {
-    for (const char* optimizer : {kAdamW, kSgd}) {
+    for (const char* optimizer : {kAdamW, kSgd, kMuon}) {
       const RunConfig config = config_of(model, optimizer, GetParam(), "cuda-emulated");
       CpuDevice cpu(2);
       Checked emulated;

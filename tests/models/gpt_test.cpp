@@ -38,6 +38,11 @@ TEST(Gpt, NamesAndShapes) {
   EXPECT_EQ(shapes.at("h.0.mlp.c_proj.weight"), (Shape{768, 3072}));
   EXPECT_EQ(shapes.at("ln_f.weight"), (Shape{768}));
   EXPECT_TRUE(model->buffers().empty());
+  for (const TensorInfo& t : model->tensors()) {
+    EXPECT_EQ(t.kind == TensorKind::kEmbedding, t.name == "wte.weight" || t.name == "wpe.weight") << t.name;
+    EXPECT_NE(t.kind, TensorKind::kHead) << "it is tied to the embedding";
+    EXPECT_EQ(t.parts, t.name.find("c_attn.weight") != std::string::npos ? 3 : 1) << t.name;
+  }
 }
 
 ModelConfig small_stable() {
@@ -76,7 +81,10 @@ TEST(Gpt, StableEmbeddingHasANormEvenRowsAndStatesInFp32) {
   for (std::size_t i = 0; i < 5; ++i) names.push_back(tensors[i].name);
   EXPECT_EQ(names, (std::vector<std::string>{"wte.weight", "ln_wte.weight", "ln_wte.bias", "wpe.weight",
                                              "h.0.ln_1.weight"}));
-  for (const TensorInfo& t : tensors) EXPECT_EQ(t.fp32_states, t.name == "wte.weight") << t.name;
+  for (const TensorInfo& t : tensors) {
+    EXPECT_EQ(t.fp32_states, t.name == "wte.weight") << t.name;
+    EXPECT_EQ(t.kind == TensorKind::kEmbedding, t.name == "wte.weight" || t.name == "wpe.weight") << t.name;
+  }
 
   CpuDevice device(2);
   ModelMemory memory(tensors, make_policy("lpmm-min"), {.rule = "adamw"}, 1, 1, device);

@@ -47,6 +47,9 @@ TEST(ResNet, NamesAndShapes) {
   EXPECT_EQ(shapes.at("stage3.2.bn2.weight"), (Shape{64}));
   EXPECT_EQ(shapes.at("head.weight"), (Shape{10, 64}));
   EXPECT_EQ(shapes.at("head.bias"), (Shape{10}));
+  for (const TensorInfo& t : model->tensors()) {
+    EXPECT_EQ(t.kind, t.name == "head.weight" ? TensorKind::kHead : TensorKind::kHidden) << t.name;
+  }
   EXPECT_EQ(model->buffers().size(), 19U * 2);
   EXPECT_EQ(model->buffers()[0].name, "stem.bn.running_mean");
   EXPECT_EQ(model->buffers()[1].name, "stem.bn.running_var");

@@ -101,11 +101,11 @@ constexpr Codecs codecs_of() {
   return codecs;
 }
 // Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
-// leaves out the rule must not have. A rule with a variance per column has other states for vectors: the tile
-// loops do that.
+// leaves out the rule must not have. A rule with a variance per column has other states for vectors, and the
+// passes of an orthogonal step update roles that no preset has: the tile loops do those.
 template <class R>
 constexpr bool takes(const Codecs& codecs) {
-  if (keeps<R>(Role::kColumnVariance)) return false;
+  if (keeps<R>(Role::kColumnVariance) || HasPasses<R>) return false;
   for (const Role role : states_of<R>()) {
     if (is_none(codecs[role])) return false;
   }

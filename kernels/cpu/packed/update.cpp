@@ -7,6 +7,7 @@
 #include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/packed/tile_view.h"
+#include "kernels/orthogonal.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -213,7 +214,15 @@ void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
 
 void CpuDevice::update(std::span<const TensorUpdate> tensors) {
   for (const TensorUpdate& tensor : tensors) {
-    const bool storable = update_tensor(pool(), tensor.rule, tensor.args);
+    bool storable = true;
+    const auto pass = [&](const Rule& rule, const UpdateArgs& args) {
+      storable = update_tensor(pool(), rule, args) && storable;
+    };
+    if (is_orthogonal(tensor.rule)) {
+      update_orthogonal(*this, tensor, pass);
+    } else {
+      pass(tensor.rule, tensor.args);
+    }
     if (tensor.storable != nullptr) *tensor.storable = storable;
   }
 }

@@ -166,14 +166,14 @@ class EmbeddingOp : public Op {
 }  // namespace
 
 Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape) {
-  const TensorUse rows = b.use(
-      b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width}, shape.initial, shape.fp32_states));
+  const TensorUse rows = b.use(b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width},
+                                            shape.initial, TensorKind::kEmbedding, 1, shape.fp32_states));
   EmbeddingShape used = shape;
   if (b.inference() > 0) used.length = b.inference();
   std::optional<PositionTable> positions;
   if (!shape.positions.empty()) {
-    const int table =
-        b.add_tensor(shape.positions + ".weight", {shape.context, shape.width}, EmbeddingShape::kUsual);
+    const int table = b.add_tensor(shape.positions + ".weight", {shape.context, shape.width},
+                                   EmbeddingShape::kUsual, TensorKind::kEmbedding);
     positions.emplace(table, shape.context, used.length, shape.width);
   }
   return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions, b.panel_sizes().weights),

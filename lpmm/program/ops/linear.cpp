@@ -144,11 +144,11 @@ class LinearOp : public Op {
   int bias_;
 };
 
-}  // namespace
-
-Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu) {
+Value flat_linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu,
+                  TensorKind kind) {
   const double bound = 1 / std::sqrt(static_cast<double>(x.values()));
-  const int weight = b.add_tensor(name + ".weight", {outputs, x.values()}, {InitialKind::kUniform, bound});
+  const int weight =
+      b.add_tensor(name + ".weight", {outputs, x.values()}, {InitialKind::kUniform, bound}, kind);
   const int bias = b.add_tensor(name + ".bias", {outputs}, {InitialKind::kUniform, bound});
   const Value y = b.add_value(1, 1, outputs);
   std::vector<int> kept{x.id};
@@ -158,9 +158,20 @@ Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, b
                   {x}, y, std::move(kept));
 }
 
+}  // namespace
+
+Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu) {
+  return flat_linear(b, name, x, outputs, relu, TensorKind::kHidden);
+}
+
+Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes) {
+  return flat_linear(b, name, x, classes, false, TensorKind::kHead);
+}
+
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
-                 bool bias) {
-  const int weight = b.add_tensor(name + ".weight", {outputs, x.channels}, {InitialKind::kNormal, deviation});
+                 bool bias, int parts) {
+  const int weight = b.add_tensor(name + ".weight", {outputs, x.channels}, {InitialKind::kNormal, deviation},
+                                  TensorKind::kHidden, parts);
   const int added = bias ? b.add_tensor(name + ".bias", {outputs}, {InitialKind::kConstant, 0}) : -1;
   return b.add_op(std::make_unique<LinearOp>(b.rows(x), b.compute(), x.channels, outputs, false, weight,
                                              added, b.panel_sizes().weights),

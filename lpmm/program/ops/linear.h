@@ -9,9 +9,11 @@ namespace lpmm {
 
 // On flattened values. Tensors `name`.weight (outputs, inputs) and .bias, uniform within 1 / sqrt(inputs).
 Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu);
+// The same as a last layer, without ReLU: its weight is a head (TensorKind).
+Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes);
 // At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and, where there
-// is one, .bias, zero.
+// is one, .bias, zero. `parts` are projections of as many outputs each, in one weight.
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
-                 bool bias = true);
+                 bool bias = true, int parts = 1);
 
 }  // namespace lpmm

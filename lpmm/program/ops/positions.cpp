@@ -79,7 +79,8 @@ class AddPositionsOp : public Op {
 }  // namespace
 
 Value add_positions(ProgramBuilder& b, const std::string& name, Value x, int context) {
-  const int table = b.add_tensor(name + ".weight", {context, x.channels}, {InitialKind::kNormal, 0.02});
+  const int table = b.add_tensor(name + ".weight", {context, x.channels}, {InitialKind::kNormal, 0.02},
+                                 TensorKind::kEmbedding);
   return b.add_op(std::make_unique<AddPositionsOp>(PositionTable(table, context, x.width, x.channels),
                                                    b.rows(x), x.width, x.channels, b.panel_sizes().weights),
                   {x}, b.add_value(x.height, x.width, x.channels), {});

@@ -177,7 +177,9 @@ void add_loss(ProgramBuilder& b, Value x, int tensor) {
 }  // namespace
 
 void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation) {
-  add_loss(b, x, b.add_tensor(name + ".weight", {vocabulary, x.channels}, {InitialKind::kNormal, deviation}));
+  add_loss(b, x,
+           b.add_tensor(name + ".weight", {vocabulary, x.channels}, {InitialKind::kNormal, deviation},
+                        TensorKind::kHead));
 }
 
 void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x) {

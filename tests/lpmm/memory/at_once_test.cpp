@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kTied = 1, kFrozen = 4;
 const std::vector<TensorInfo> kLayers = {{"a.weight", {70, 300}},
-                                         {"tied.weight", {40, 50}, true},
+                                         {.name = "tied.weight", .shape = {80, 70}, .is_shared = true},
                                          {"b.weight", {64, 128}},
                                          {"b.bias", {70}},
                                          {"frozen.weight", {16, 16}}};
@@ -113,7 +113,7 @@ TEST(AtOnce, OnlyTiedTensorsHaveAnAccumulator) {
     EXPECT_EQ(memory.is_frozen(i), i == kFrozen) << i;
   }
   const Ledger ledger = memory_ledger(kLayers, policy, adamw());
-  EXPECT_EQ(ledger.role_bytes(Role::kAccumulator), code_bytes({Map::kSoftsign, 4}, 2000) + 2 * 16);
+  EXPECT_EQ(ledger.role_bytes(Role::kAccumulator), code_bytes({Map::kSoftsign, 4}, 5600) + 2 * 44);
   EXPECT_EQ(ledger.model_memory(), memory.ledger().model_memory());
 }
 
@@ -186,9 +186,10 @@ TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
   const auto make = [&](const Policy& policy, const OptimizerConfig& o, int microbatches) {
     ModelMemory(kLayers, policy, o, 5, microbatches, device);
   };
-  OptimizerConfig clipped = adamw(), lamb = adamw();
+  OptimizerConfig clipped = adamw(), lamb = adamw(), muon = adamw();
   clipped.clip_norm = 1;
   lamb.rule = "lamb";
+  muon.rule = "muon";
   Policy both = at_once("lpmm"), other = at_once("lpmm");
   both.accumulate_in_momentum = true;
   PolicyOverride accumulator;
@@ -197,7 +198,8 @@ TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
   other.overrides = {accumulator};
   expect_refusal([&] { make(at_once("lpmm"), adamw(), 2); }, "train.microbatches = 1");
   expect_refusal([&] { make(at_once("lpmm"), clipped, 1); }, "optimizer.clip_norm = 0");
-  expect_refusal([&] { make(at_once("lpmm"), lamb, 1); }, "lamb needs sums");
+  expect_refusal([&] { make(at_once("lpmm"), lamb, 1); }, "lamb needs whole gradients");
+  expect_refusal([&] { make(at_once("lpmm"), muon, 1); }, "muon needs whole gradients");
   expect_refusal([&] { make(both, OptimizerConfig(), 1); }, "momentum");
   expect_refusal([&] { make(other, adamw(), 1); }, "only tied tensors");
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);

@@ -30,7 +30,7 @@ TEST(FusedPresets, EachHasItsLoops) {
       optimizer.learning_rate = 1e-3;
       optimizer.settings["momentum"] = 0.9;  // where the rule has one
       const Policy policy = make_policy(preset, optimizer);
-      const TensorInfo tensor = {"", {1, 1}};
+      const TensorInfo tensor = {"", {1, 1}, TensorKind::kEmbedding};  // of which Muon takes AdamW's steps
       RoleArray<kernels::RoleView> roles;
       for (const Role role : kEveryRole) {
         if (has_role(policy, optimizer, tensor, role)) roles[role] = {policy.specs[role], codes, steps, 1};
@@ -44,7 +44,8 @@ TEST(FusedPresets, EachHasItsLoops) {
       // Whose states depend on the tensor, the tile loops do.
       const bool has_columns = roles[Role::kColumnVariance].codes != nullptr;
       EXPECT_EQ(has_loop, !has_columns && (is_fused || !packs)) << preset << " with " << name;
-      const Role folded = policy.accumulate_in_momentum ? Role::kMomentum : Role::kAccumulator;
+      const Role folded =
+          folds_into_momentum(policy, optimizer, tensor) ? Role::kMomentum : Role::kAccumulator;
       EXPECT_NE(kernels::tile_kernels().fused_fold(policy.specs[folded]), nullptr)
           << preset << " with " << name;
     }

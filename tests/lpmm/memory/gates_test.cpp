@@ -11,6 +11,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/memory/roles.h"
 #include "tests/lpmm/memory/one_tensor.h"
+#include "tests/newton_schulz.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {
@@ -20,12 +21,29 @@ using Vector = std::vector<double>;
 
 constexpr double kDecay = 0.2;  // as much as the gradients
 
-// A tensor's values, and one textbook step of a rule from them.
+constexpr int kRows = 8;
+
+// A matrix's values, and one textbook step of a rule from them.
 struct Plain {
-  Vector p, m, v, slow;
-  explicit Plain(std::size_t n) : p(n), m(n), v(n), slow(n) {}
+  Vector p, m, v, slow, of_rows, of_columns;
+  explicit Plain(std::size_t columns)
+      : p(kRows * columns), m(p), v(p), slow(p), of_rows(kRows), of_columns(columns) {}
+  std::size_t columns() const { return of_columns.size(); }
   Vector& of(Role role) {
-    return role == Role::kParameter ? p : role == Role::kMomentum ? m : role == Role::kVariance ? v : slow;
+    switch (role) {
+      case Role::kParameter:
+        return p;
+      case Role::kMomentum:
+        return m;
+      case Role::kVariance:
+        return v;
+      case Role::kRowVariance:
+        return of_rows;
+      case Role::kColumnVariance:
+        return of_columns;
+      default:
+        return slow;
+    }
   }
 };
 struct PlainStep {
@@ -83,6 +101,55 @@ void rmsprop(Plain& x, const Vector& gradient, const PlainStep& s, bool is_centr
     u[i] = g / (std::sqrt(spread) + 1e-8);
   }
   subtract(x, heavy_ball(x, u), s.lr);
+}
+
+// Moves variances of rows and columns on, each by the mean square of its gradients.
+void move_rows(Plain& x, const Vector& g, double kept) {
+  Vector of_rows(kRows), of_columns(x.columns());
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    of_rows[i / x.columns()] += g[i] * g[i] / static_cast<double>(x.columns());
+    of_columns[i % x.columns()] += g[i] * g[i] / kRows;
+  }
+  for (std::size_t r = 0; r < kRows; ++r) x.of_rows[r] = mix(kept, x.of_rows[r], of_rows[r]);
+  for (std::size_t c = 0; c < x.columns(); ++c) x.of_columns[c] = mix(kept, x.of_columns[c], of_columns[c]);
+}
+// The closest variances of rank one.
+double factored(const Plain& x, std::size_t i) {
+  double mean = 0;
+  for (const double v : x.of_rows) mean += v / kRows;
+  return x.of_rows[i / x.columns()] * x.of_columns[i % x.columns()] / mean;
+}
+// AdamW by a variance that rows and columns share.
+template <class Variance>
+void adamw_by(Plain& x, const Vector& g, const PlainStep& s, const Variance& variance) {
+  move_rows(x, g, 0.999);
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    x.m[i] = mix(0.9, x.m[i], g[i]);
+    const double root = std::sqrt(variance(i) / s.variance_share());
+    x.p[i] -= s.lr * (s.decay * x.p[i] + x.m[i] / (1 - std::pow(0.9, s.t)) / (root + 1e-8));
+  }
+}
+
+void adafactor(Plain& x, const Vector& g, const PlainStep& s) {
+  move_rows(x, g, 1 - std::pow(s.t, -0.8));
+  Vector u(g.size());
+  for (std::size_t i = 0; i < g.size(); ++i) u[i] = g[i] / std::sqrt(factored(x, i));
+  const double root = std::sqrt(static_cast<double>(g.size()));
+  const double rate = std::min(s.lr, 1 / std::sqrt(s.t)) * std::max(1e-3, norm(x.p) / root);
+  const double length = std::max(1.0, norm(u) / root);
+  subtract(x, Vector(x.p), s.lr * s.decay);
+  subtract(x, u, rate / length);
+}
+
+void muon(Plain& x, const Vector& g, const PlainStep& s) {
+  DenseMatrix direction(kRows, static_cast<int>(x.columns()));
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    x.m[i] = mix(0.9, x.m[i], g[i]);
+    direction.values[i] = mix(0.9, x.m[i], g[i]);  // Nesterov
+  }
+  const double size = 0.2 * std::sqrt(std::max<double>(kRows, static_cast<double>(x.columns())));
+  subtract(x, Vector(x.p), s.lr * s.decay);
+  subtract(x, newton_schulz(direction, 5).values, s.lr * size);
 }
 
 struct Row {
@@ -155,6 +222,16 @@ std::vector<Row> rows() {
          }
          subtract(x, with_decay(x, u, s.decay), s.lr);
        }},
+      {"adam_mini",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         adamw_by(x, g, s, [&](std::size_t i) { return x.of_rows[i / x.columns()]; });
+       }},
+      {"adamw_factored",
+       [](Plain& x, const Vector& g, const PlainStep& s) {
+         adamw_by(x, g, s, [&](std::size_t i) { return factored(x, i); });
+       }},
+      {"adafactor", adafactor},
+      {"muon", muon},
   };
   std::vector<Row> all;
   for (const std::string_view name : rule_names()) {
@@ -190,15 +267,15 @@ struct Training {
   int t = 0;
 
   Training(const Row& row, const Policy& policy, std::int64_t width)
-      : memory({{"w", {8, width}}}, policy, row.config, 1, 1, device),
-        plain(static_cast<std::size_t>(8 * width)) {
-    const auto start = normal_values(8 * width, 1, 0.1F);
+      : memory({{"w", {kRows, width}}}, policy, row.config, 1, 1, device),
+        plain(static_cast<std::size_t>(width)) {
+    const auto start = normal_values(kRows * width, 1, 0.1F);
     memory.initialize(0, 0, start);
     plain.p = Vector(start.begin(), start.end());
   }
   bool has(Role role) const { return role != Role::kAccumulator && memory.view(0, role).codes != nullptr; }
   std::vector<float> stored(Role role) {
-    std::vector<float> x(plain.p.size());
+    std::vector<float> x(plain.of(role).size());
     device.decode(memory.view(0, role), 0, std::ssize(x), x.data());
     return x;
   }
@@ -212,7 +289,10 @@ struct Training {
   void step(const Row& trained, const Row& reference) {
     ++t;
     const double rate = trained.rate();
-    const auto gradient = normal_values(std::ssize(plain.p), 10 + static_cast<std::uint64_t>(t), 0.01F);
+    auto gradient = normal_values(std::ssize(plain.p), 10 + static_cast<std::uint64_t>(t), 0.01F);
+    // Columns of unlike sizes, which rules with variances of rows alone do not see.
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      gradient[i] *= i % plain.columns() % 2 == 0 ? 1.0F : 0.5F;
     memory.begin_step(static_cast<std::uint32_t>(t));
     memory.fold(0, 0, gradient, 0);
     ASSERT_TRUE(memory.commit(rate).applied);

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/cpu.h"
 #include "kernels/maps.h"
+#include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/roles.h"
 
@@ -120,6 +122,38 @@ void set_element(RoleArray<Values>& v, std::size_t e, const Elements<float>& x) 
   for (const Role role : kEveryRole) v[role][e] = x[role];
 }
 
+void apply_rule(const Rule& rule, RoleArray<Values>& v) {
+  for (std::size_t e = 0; e < v[Role::kParameter].size(); ++e) {
+    Elements<float> x = element(v, e);
+    std::visit([&](const auto& r) { r(x); }, rule);
+    set_element(v, e, x);
+  }
+}
+
+// Products of matrices have bits of their own: those of the CPU, which tests/kernels/orthogonal_test.cpp
+// holds against fp64.
+void apply_orthogonal(Muon muon, RoleArray<Values>& v) {
+  CpuDevice device(1);
+  const Values parameter = v[Role::kParameter];
+  muon.pass = Muon::Pass::kDirection;
+  apply_rule(muon, v);
+  const DeviceMemory workspace =
+      device.allocate(kernels::orthogonal_workspace_bytes(device, muon.rows, muon.columns));
+  Values& direction = v[Role::kAccumulator];
+  direction = v[Role::kParameter];
+  for (std::int64_t i = 0; i < muon.parts; ++i) {
+    kernels::make_orthogonal(device, muon.rows, muon.columns, muon.iterations,
+                             direction.data() + i * muon.rows * muon.columns, workspace.get(),
+                             [&](const Rule& rule, const kernels::UpdateArgs& args) {
+                               const kernels::TensorUpdate update{rule, args};
+                               device.update({&update, 1});
+                             });
+  }
+  v[Role::kParameter] = parameter;
+  muon.pass = Muon::Pass::kCombine;
+  apply_rule(muon, v);
+}
+
 void empty(Stored& s) {
   if (s.steps.empty()) std::fill(s.codes.begin(), s.codes.end(), std::uint8_t{0});
   std::fill(s.steps.begin(), s.steps.end(), std::uint16_t{0});
@@ -144,13 +178,14 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
   }
 }
 
-Role Oracle::place_of(Role role) const {
-  if (role == Role::kAccumulator && policy_.accumulate_in_momentum) role = Role::kMomentum;
-  return role;
+Role Oracle::place_of(const Tensor& t, Role role) const {
+  return role == Role::kAccumulator && folds_into_momentum(policy_, optimizer_, t.info) ? Role::kMomentum
+                                                                                        : role;
 }
 
 const Stored& Oracle::stored(int tensor, Role role) const {
-  return tensors_.at(static_cast<std::size_t>(tensor)).roles[place_of(role)];
+  const Tensor& t = tensors_.at(static_cast<std::size_t>(tensor));
+  return t.roles[place_of(t, role)];
 }
 
 Values Oracle::decode(int tensor, Role role) const {
@@ -174,17 +209,18 @@ void Oracle::fold(int tensor, std::span<const float> gradient, int microbatch, i
                   bool is_last) {
   if (!failed_tensor_.empty()) return;
   Tensor& t = tensors_.at(static_cast<std::size_t>(tensor));
-  Stored& accumulator = t.roles[place_of(Role::kAccumulator)];
+  const bool into_momentum = folds_into_momentum(policy_, optimizer_, t.info);
+  Stored& accumulator = t.roles[place_of(t, Role::kAccumulator)];
   if (accumulator.codes.empty()) return;  // frozen
   Values sum = decode_all(accumulator);
-  const auto scale = static_cast<float>(fold_weight(policy_, optimizer_, updates_ + 1, microbatches_));
+  const auto scale = static_cast<float>(fold_weight(optimizer_, into_momentum, updates_ + 1, microbatches_));
   for (std::size_t e = 0; e < sum.size(); ++e) sum[e] += scale * gradient[e];
   if (is_last && microbatch == microbatches_ - 1) t.square_sum = sum_of_squares(sum);
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), step_,
-                    fold_stream(policy_, microbatch, contribution)};
+                    fold_stream(into_momentum, microbatch, contribution)};
   const bool storable = encode_all(accumulator, sum, noise, [&](float largest, std::uint16_t old) {
-    return policy_.accumulate_in_momentum ? next_step(accumulator.codec, largest, old)
-                                          : next_accumulator_step(accumulator.codec, largest, old);
+    return into_momentum ? next_step(accumulator.codec, largest, old)
+                         : next_accumulator_step(accumulator.codec, largest, old);
   });
   if (!storable) failed_tensor_ = t.info.name;
 }
@@ -276,7 +312,7 @@ Rule Oracle::complete(const Rule& rule, const RoleArray<Values>& v) {
 
 void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
   Tensor& t = tensors_[ordinal];
-  if (t.roles[place_of(Role::kAccumulator)].codes.empty()) return;  // frozen
+  if (t.roles[place_of(t, Role::kAccumulator)].codes.empty()) return;  // frozen
   Rule rule = make_rule(optimizer_, t.info, learning_rate, updates_, clip, policy_.error_feedback,
                         last_learning_rate_);
   std::visit(
@@ -293,11 +329,11 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
     if (!is_per_element(role) && !v[role].empty()) v[role] = spread(v[role], role, t.info);
     v[role].resize(v[Role::kParameter].size());
   }
-  rule = complete(rule, v);
-  for (std::size_t e = 0; e < v[Role::kParameter].size(); ++e) {
-    Elements<float> x = element(v, e);
-    std::visit([&](const auto& r) { r(x); }, rule);
-    set_element(v, e, x);
+  if (const auto* muon = std::get_if<Muon>(&rule)) {
+    apply_orthogonal(*muon, v);
+  } else {
+    rule = complete(rule, v);
+    apply_rule(rule, v);
   }
   for (const Role role : kEveryRole) {
     if (role == Role::kAccumulator || !is_per_element(role) || t.roles[role].codes.empty()) continue;
@@ -359,8 +395,10 @@ StepReport Oracle::commit(double learning_rate) {
     }
     last_learning_rate_ = learning_rate;
   }
-  if (policy_.accumulate_in_momentum && report.applied) return report;
-  for (Tensor& t : tensors_) empty(t.roles[place_of(Role::kAccumulator)]);
+  for (Tensor& t : tensors_) {
+    if (report.applied && folds_into_momentum(policy_, optimizer_, t.info)) continue;
+    empty(t.roles[place_of(t, Role::kAccumulator)]);
+  }
   return report;
 }
 

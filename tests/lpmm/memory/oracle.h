@@ -46,7 +46,7 @@ class Oracle {
   void update(std::uint32_t ordinal, double learning_rate, double clip);
   double clip_by_history(Tensor& tensor, double square_sum) const;
   // Where a role is stored: an accumulator is the momentum where gradients are accumulated in it.
-  Role place_of(Role role) const;
+  Role place_of(const Tensor& t, Role role) const;
 
   OptimizerConfig optimizer_;
   Policy policy_;

@@ -14,9 +14,10 @@ namespace {
 
 // Tails of all kinds: below a block, below a group, several tiles and a bit, a 1-D tensor, one of one
 // element; rows of several chunks.
-const std::vector<TensorInfo> kTails = {{"conv", {5, 3, 3, 3}}, {"norm", {37}},       {"wide", {33, 260}},
-                                        {"tile", {64, 64}},     {"one", {1, 1}},      {"block", {16, 12}},
-                                        {"long", {3, 4096, 1}}, {"chunks", {150, 7}}, {"tall", {1100, 3}}};
+const std::vector<TensorInfo> kTails = {
+    {"conv", {5, 3, 3, 3}}, {"norm", {37}},       {"wide", {33, 260}},
+    {"tile", {64, 64}},     {"one", {1, 1}},      {"block", {16, 12}, TensorKind::kHidden, 2},
+    {"long", {3, 4096, 1}}, {"chunks", {150, 7}}, {"tall", {1100, 3}}};
 
 // Values over five decades, a few zeros.
 std::vector<float> draw_values(std::int64_t count, std::uint64_t seed, float scale) {
@@ -174,6 +175,9 @@ TEST(Oracle, SettingsOfTheRules) {
     mix.settings["beta1"] = 0;
     mix.settings["slow_weight_warmup"] = mix.settings["beta3_warmup"] = 3;
     run_both(make_policy(preset), mix, 2, 2, "ademamix without beta1, warm-ups");
+    OptimizerConfig muon = optimizer(RuleName("muon"), 0.1);
+    muon.settings["momentum"] = 0;
+    run_both(make_policy(preset), muon, 2, 3, "muon without momentum");
     OptimizerConfig adagrad = optimizer(RuleName("adagrad"));
     adagrad.settings["learning_rate_decay"] = 0.5;
     run_both(make_policy(preset), adagrad, 2, 1, "adagrad, falling rate");
@@ -197,6 +201,10 @@ TEST(Oracle, GradientsInTheMomentum) {
       sgd.settings["decoupled_decay"] = k == 4;
       policy.error_feedback = k == 4;
       run_both(policy, sgd, k, 1 + k % 3, std::string(momentum) + " K " + std::to_string(k));
+      policy.error_feedback = false;
+      OptimizerConfig muon = optimizer(RuleName("muon"));
+      muon.settings["nesterov"] = 0;
+      run_both(policy, muon, k, 1 + k % 3, fmt::format("muon, {} K {}", momentum, k));
     }
   }
 }

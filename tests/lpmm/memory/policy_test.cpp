@@ -121,9 +121,6 @@ TEST(Policy, StatesThatTheModelWantsInFp32AreUnlessNamed) {
   policy.overrides = {change("wte*", kMomentum, "de8:block256:rn")};
   EXPECT_EQ(to_string(specs_for(policy, embedding)[kMomentum]), "de8:block256:rn");
   EXPECT_EQ(to_string(specs_for(policy, embedding)[kVariance]), "fp32");
-  policy.accumulate_in_momentum = true;
-  policy.overrides.clear();
-  EXPECT_EQ(to_string(specs_for(policy, embedding)[kAccumulator]), "fp32");
 }
 
 TEST(Policy, LaterOverridesWin) {

@@ -73,9 +73,9 @@ TEST(RowRules, StatesAreThoseOfTheTensor) {
 
 TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
   for (const std::string_view preset : preset_names()) {
-    const Ledger ledger = memory_ledger(std::vector<TensorInfo>{{"w", {6, 256}}, {"b", {6}}},
+    const Ledger ledger = memory_ledger(std::vector<TensorInfo>{{"w", {20, 256}}, {"b", {20}}},
                                         make_policy(preset), of_rule("adamw_factored"));
-    EXPECT_EQ(ledger.role_bytes(Role::kRowVariance), 4 * 6) << preset;
+    EXPECT_EQ(ledger.role_bytes(Role::kRowVariance), 4 * 20) << preset;
     EXPECT_EQ(ledger.role_bytes(Role::kColumnVariance), 4 * 256) << preset;
     EXPECT_EQ(ledger.role_bytes(Role::kVariance), 0) << preset;
   }
@@ -85,7 +85,7 @@ TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
 TEST(RowRules, SumsOfColumnsAreInThePlan) {
   const std::vector<TensorInfo> tensors = {{"w", {200, 100}}, {"wide", {3, 300}}, {"b", {5000}}};
   const auto bytes = [&](const char* rule) {
-    return update_workspace_bytes(tensors, make_policy("lpmm"), of_rule(rule));
+    return column_sums_bytes(tensors, make_policy("lpmm"), of_rule(rule));
   };
   EXPECT_EQ(bytes("adafactor"), 8 * 4 * 100) << "chunks of 64 rows";
   EXPECT_EQ(column_sum_bytes(1025, 10), 8 * 16 * 10) << "at most 16 chunks, here of 65 rows";

@@ -390,10 +390,15 @@ TEST(Adagrad, NearestRoundingAndMovingStepsOfFewBitsLoseTheSum) {
 // Bytes of every role after steps of drawn gradients.
 std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const OptimizerConfig& config,
                                                    const Policy& policy, int steps) {
-  const std::vector<TensorInfo> tensors = {
-      {"w", {9, 130}}, {"b", {37}}, {"one", {1, 1}}, {"tall", {200, 3}}, {"zero", {2, 64}}};
+  const std::vector<TensorInfo> tensors = {{"w", {9, 130}},
+                                           {"b", {37}},
+                                           {"one", {1, 1}},
+                                           {"tall", {200, 3}},
+                                           {"three", {27, 10}, TensorKind::kHidden, 3},
+                                           {"rows", {10, 12}, TensorKind::kEmbedding},
+                                           {"zero", {2, 64}}};
   ModelMemory memory(tensors, policy, config, 5, 1, device);
-  for (int i = 0; i < 4; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
+  for (int i = 0; i < 6; ++i) memory.initialize(i, 0, normal_values(memory.info(i).elements(), 1, 0.1F));
   for (int s = 1; s <= steps; ++s) {
     memory.begin_step(static_cast<std::uint32_t>(s));
     for (int i = 0; i < memory.tensors(); ++i) {

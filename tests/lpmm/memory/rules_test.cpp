@@ -66,7 +66,7 @@ TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
     const OptimizerConfig c = of_rule(name, {{"momentum", 0.9}, {"beta1", 0.9}});
     const RuleRow& row = rule_row(c.rule);
     EXPECT_EQ(row.no_feedback.empty(),
-              std::set<std::string_view>({"lion", "lamb", "lars_clip", "adagrad"}).count(name) == 0)
+              std::set<std::string_view>({"lion", "lamb", "lars_clip", "adagrad", "muon"}).count(name) == 0)
         << name;
     EXPECT_EQ(can_accumulate(c), name == "sgd") << name;
     for (const bool feedback : {true, false}) {

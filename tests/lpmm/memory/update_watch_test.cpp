@@ -12,14 +12,14 @@ namespace lpmm {
 namespace {
 
 struct Memory {
-  explicit Memory()
+  explicit Memory(RuleName rule = RuleName("adamw"))
       : memory({{"a.weight", {40, 50}}, {"b.weight", {30, 70}}, {"b.bias", {70}}}, make_policy("lpmm"),
-               adamw(), 1, 1, device) {
+               optimizer(rule), 1, 1, device) {
     for (int t = 0; t < 3; ++t) memory.initialize(t, 0, normal_values(memory.info(t).elements(), 7));
   }
-  static OptimizerConfig adamw() {
+  static OptimizerConfig optimizer(RuleName rule) {
     OptimizerConfig o;
-    o.rule = "adamw";
+    o.rule = rule;
     return o;
   }
   StepReport step(std::uint32_t number, bool watch = false) {
@@ -32,6 +32,7 @@ struct Memory {
     std::string all;
     for (const Role r : kEveryRole) {
       const kernels::RoleView v = memory.view(tensor, r);
+      if (v.codes == nullptr) continue;
       all.append(reinterpret_cast<const char*>(v.codes),
                  static_cast<std::size_t>(code_bytes(v.codec.format, v.elements)));
       if (v.steps != nullptr) {
@@ -87,6 +88,22 @@ TEST(Watched, TellsOfTheLastStepAloneAndChangesNoByte) {
   watched.memory.fail("a test");
   EXPECT_FALSE(watched.memory.commit(0.01).applied);
   EXPECT_TRUE(watched.memory.watched().empty());
+}
+
+// Before an update there is no orthogonal step to look at.
+TEST(Watched, LeavesOutMuonsMatricesAlone) {
+  Memory watched(RuleName("muon")), plain(RuleName("muon"));
+  EXPECT_TRUE(watched.step(1, true).applied);
+  EXPECT_TRUE(plain.step(1).applied);
+  ASSERT_EQ(watched.memory.watched().size(), 3U);
+  for (int t = 0; t < 3; ++t) {
+    EXPECT_EQ(watched.bytes(t), plain.bytes(t));
+    const kernels::WatchStats& seen = watched.memory.watched()[static_cast<std::size_t>(t)];
+    for (const Watched what : {Watched::kUpdate, Watched::kGradient}) {
+      EXPECT_EQ(seen.squares[static_cast<std::size_t>(what)] > 0, t == 2) << t;
+    }
+    EXPECT_EQ(seen.update.bits > 0, t == 2) << t;
+  }
 }
 
 }  // namespace

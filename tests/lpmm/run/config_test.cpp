@@ -217,7 +217,8 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=momentum"}}).policy.apply_at_once);
   expect_refusal("train.epochs = 1\n" + none + sgdm + "clip_norm = 1\n",
                  {"memory.accumulator is \"none\"", "optimizer.clip_norm = 0"});
-  expect_refusal("train.epochs = 1\n" + none + "[optimizer]\nrule = 'lars'\n", {"lars needs sums"});
+  expect_refusal("train.epochs = 1\n" + none + "[optimizer]\nrule = 'lars'\n",
+                 {"lars needs whole gradients"});
 
   // lpmm-nano does where it can, with specs of its own.
   const auto nano = [](const std::string& text) { return parse(text, {"lpmm-nano", "", {}}).policy; };

@@ -7,6 +7,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
@@ -39,6 +40,22 @@ TEST(Plan, LedgerIsWhatTheMemoryTakes) {
       EXPECT_EQ(planned.model_memory(), real.model_memory());
     }
   }
+}
+
+TEST(Plan, CountsTheWorkspaceOfUpdates) {
+  const TinyModel model;
+  CpuDevice device(1);
+  const auto workspace = [&](const char* rule) {
+    const RunConfig config = parse_config("[data]\nset='drawn'\n[train]\nsteps=1\n", "plan.toml",
+                                          {"lpmm", "", {std::string("optimizer.rule=") + rule}});
+    const ModelMemory memory(model.tensors(), config.policy, config.optimizer, 1, 1, device);
+    return std::pair(make_plan(config, model, device).ledger.workspace, memory.ledger().workspace);
+  };
+  const auto [adamw, none] = workspace("adamw");
+  const auto [muon, made] = workspace("muon");
+  EXPECT_EQ(none, 0);
+  EXPECT_GE(made, 4 * 2 * kTinyFeatures * kTinyClasses);
+  EXPECT_EQ(muon - adamw, made);
 }
 
 TEST(Plan, HasTheKeysProgramsRelyOn) {

@@ -211,6 +211,11 @@ TEST(Trainer, ResumesPercentileClippingWithTheSameBytes) {
   expect_same_bytes_after_any_stop({"optimizer.percentile_clip=30"});
 }
 
+TEST(Trainer, ResumesMuonWithTheSameBytes) {
+  expect_same_bytes_after_any_stop({"optimizer.rule=muon", "optimizer.nesterov=false",
+                                    "optimizer.clip_norm=0", "memory.accumulator=momentum"});
+}
+
 TEST(Trainer, ResumesFromNothing) {
   const Scratch scratch;
   run(scratch / "a", tiny_config());
