@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "lpmm/memory/optimizer_config.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 
@@ -26,6 +27,10 @@ bool GradientHistory::can_be(std::span<const float> squares) {
 
 void GradientHistory::set(std::span<const float> squares) {
   std::copy_n(squares.begin(), kLength, squares_.begin());
+}
+
+bool has_history(const OptimizerConfig& optimizer, const std::string& tensor) {
+  return optimizer.percentile_clip > 0 && !is_frozen(optimizer, tensor);
 }
 
 Clip clip(const OptimizerConfig& optimizer, const GradientSquares& gradient, std::int64_t t,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace lpmm {
@@ -31,6 +32,9 @@ class GradientHistory {
  private:
   std::array<float, kLength> squares_ = {};
 };
+
+// Whether the tensor has a history.
+bool has_history(const OptimizerConfig& optimizer, const std::string& tensor);
 
 // The square sums of the accumulated gradient.
 struct GradientSquares {

@@ -1,8 +1,30 @@
 #include "lpmm/memory/ledger.h"
 
+#include <algorithm>
 #include <numeric>
 
+#include "kernels/orthogonal.h"
+#include "kernels/sums.h"
+#include "lpmm/memory/memory_state.h"
+
 namespace lpmm {
+namespace {
+
+constexpr std::int64_t kHistoryBytes = sizeof(GradientHistory);
+
+// Counts one tensor; spec_of(role) is null where it has no such role.
+template <class SpecOf>
+void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& spec_of) {
+  ledger.parameters += info.elements();
+  for (const Role r : kEveryRole) {
+    const Spec* spec = spec_of(r);
+    if (spec == nullptr) continue;
+    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, info.values(r));
+    ledger.role_steps[r] += step_bytes(*spec, info.values(r));
+  }
+}
+
+}  // namespace
 
 std::int64_t Ledger::model_memory() const {
   return std::accumulate(role_codes.begin(), role_codes.end(), std::int64_t{0}) +
@@ -11,6 +33,54 @@ std::int64_t Ledger::model_memory() const {
 
 double Ledger::bits_per_parameter() const {
   return parameters == 0 ? 0.0 : 8.0 * static_cast<double>(model_memory()) / static_cast<double>(parameters);
+}
+
+Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
+                     const OptimizerConfig& optimizer) {
+  Ledger ledger;
+  for (const TensorInfo& t : tensors) {
+    const RoleSpecs specs = specs_for(policy, t);
+    add_to(ledger, t, is_exempt(policy, t),
+           [&](Role role) { return has_role(policy, optimizer, t, role) ? &specs[role] : nullptr; });
+    if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
+  }
+  return ledger;
+}
+
+std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
+                                    const Device& device) {
+  std::int64_t most = 0;
+  for (const TensorInfo& t : tensors) {
+    if (is_frozen(optimizer, t.name)) continue;
+    const Rule rule = make_rule(optimizer, t, optimizer.learning_rate, 1, 1, false);
+    most = std::max(most, kernels::update_workspace_bytes(device, rule));
+  }
+  return most;
+}
+
+std::int64_t column_sums_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                               const OptimizerConfig& optimizer) {
+  std::int64_t most = 0;
+  for (const TensorInfo& t : tensors) {
+    if (!has_role(policy, optimizer, t, Role::kColumnVariance)) continue;
+    most = std::max(most, column_sum_bytes(t.traits().rows, t.traits().columns));
+  }
+  return most;
+}
+
+Ledger ModelMemory::ledger() const {
+  Ledger ledger;
+  ledger.workspace = state_->workspace_bytes;
+  for (const State::Tensor& t : state_->tensors) {
+    add_to(ledger, t.info, t.exempt, [&](Role role) {
+      const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
+      return counts ? &t.view[role].codec : nullptr;
+    });
+  }
+  for (const auto& history : state_->histories) {
+    if (history) ledger.buffers += kHistoryBytes;
+  }
+  return ledger;
 }
 
 }  // namespace lpmm

@@ -1,0 +1,163 @@
+#include "lpmm/memory/memory_state.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lpmm/base/error.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+// A running offset that refuses to overflow.
+struct RunningOffset {
+  std::size_t end = 0;
+  std::size_t add(std::int64_t bytes, std::size_t alignment, const std::string& tensor) {
+    const std::size_t at = (end + alignment - 1) / alignment * alignment;
+    if (bytes < 0 || at < end ||
+        static_cast<std::size_t>(bytes) > std::numeric_limits<std::size_t>::max() / 4 - at) {
+      throw UsageError(fmt::format("tensor {}: the model is too large for this machine's addresses", tensor));
+    }
+    end = at + static_cast<std::size_t>(bytes);
+    return at;
+  }
+};
+
+}  // namespace
+
+// A range that kernels may work on alone: whole blocks and whole packing groups.
+const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std::int64_t first,
+                                                     std::size_t count) const {
+  if (tensor < 0 || static_cast<std::size_t>(tensor) >= tensors.size()) {
+    throw UsageError(fmt::format("there is no tensor {}: the model has {}", tensor, tensors.size()));
+  }
+  const Tensor& of = tensors[static_cast<std::size_t>(tensor)];
+  const bool is_gradient = role == Role::kAccumulator && of.at_once;  // it meets every role at once
+  const kernels::RoleView& v = of.view[is_gradient ? Role::kParameter : role];
+  std::int64_t unit = std::max<std::int64_t>(kGroup, v.codec.block);
+  for (const Role other : kEveryRole) {
+    if (is_gradient) unit = std::max<std::int64_t>(unit, of.view[other].codec.block);
+  }
+  const auto n =
+      static_cast<std::int64_t>(std::min<std::size_t>(count, std::numeric_limits<std::int64_t>::max()));
+  if (first < 0 || first > v.elements || n > v.elements - first || first % unit != 0 ||
+      ((first + n) % unit != 0 && first + n != v.elements)) {
+    throw UsageError(
+        fmt::format("tensor {}: elements {} to {} are no range of its {}: it must lie inside the {} "
+                    "elements and start and end at multiples of {} or at the end",
+                    of.info.name, first, first + n, to_string(role), v.elements, unit));
+  }
+  return v;
+}
+
+void ModelMemory::State::allocate_roles() {
+  for (const Role role : kEveryRole) {
+    std::vector<Tensor*> owners;
+    for (Tensor& t : tensors) {
+      if (has_role(policy, optimizer, t.info, role)) owners.push_back(&t);
+    }
+    if (owners.empty()) continue;
+    // All codes first, then all steps: only codes need the alignment.
+    RunningOffset layout;
+    std::vector<std::size_t> codes, steps;
+    for (Tensor* owner : owners) {
+      Tensor& t = *owner;
+      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, t.info.values(role)};
+      codes.push_back(
+          layout.add(code_bytes(t.view[role].codec.format, t.view[role].elements), kAlignment, t.info.name));
+    }
+    for (const Tensor* t : owners) {
+      steps.push_back(layout.add(step_bytes(t->view[role].codec, t->view[role].elements),
+                                 sizeof(std::uint16_t), t->info.name));
+    }
+    pages[role] = allocate(device, static_cast<std::int64_t>(layout.end),
+                           fmt::format("role {}", to_string(role)), "a smaller model or preset");
+    auto* const data = reinterpret_cast<std::uint8_t*>(pages[role].get());
+    for (std::size_t i = 0; i < owners.size(); ++i) {
+      kernels::RoleView& v = owners[i]->view[role];
+      v.codes = data + codes[i];
+      if (v.codec.block != 0) v.steps = reinterpret_cast<std::uint16_t*>(data + steps[i]);
+    }
+  }
+  for (Tensor& t : tensors) {
+    if (t.folds_into_momentum) t.view[Role::kAccumulator] = t.view[Role::kMomentum];
+  }
+}
+
+// Whether a fold or a loss failed, of those so far; the first one is named.
+void ModelMemory::State::look_at_results() {
+  const std::optional<int> tensor = results.next_failure();
+  if (failed || !tensor) return;
+  failed = true;
+  failure = *tensor == StepResults::kLoss ? "the loss" : name_of(*tensor);
+}
+
+Rule ModelMemory::State::rule_of(int tensor, double rate, double clip) const {
+  return make_rule(optimizer, tensors[static_cast<std::size_t>(tensor)].info, rate, updates + 1, clip,
+                   policy.error_feedback, last_learning_rate);
+}
+
+kernels::TensorUpdate ModelMemory::State::update_of(int tensor, double rate, double clip) {
+  Tensor& t = tensors[static_cast<std::size_t>(tensor)];
+  kernels::UpdateArgs args{t.view, noise(tensor, 0), t.step_stats != nullptr ? &t.step_stats->role : nullptr};
+  if (t.folds_into_momentum) args.roles[Role::kAccumulator] = {};
+  bool* storable = &results.next()->finite;
+  pending.push_back({storable, tensor});
+  return {rule_of(tensor, rate, clip), args, storable, workspace.get()};
+}
+
+// Updates a range of a tensor by its gradient, where that is finite.
+void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const float> gradient) {
+  const auto count = std::ssize(gradient);
+  auto* values = reinterpret_cast<std::uint8_t*>(const_cast<float*>(gradient.data()));  // it keeps them
+  const kernels::RoleView whole{Spec{}, values, nullptr, count};
+  kernels::FoldResult* found = results.next_fold(tensor, first, count, false);
+  device.square_sum(whole, 0, count, &found->square_sum);
+  device.synchronize();
+  found->finite = found->square_sum <= double{kMaxMagnitude} * kMaxMagnitude;
+  look_at_results();
+  if (failed || count == 0) return;
+  kernels::TensorUpdate update = update_of(tensor, learning_rate, 1);
+  for (const Role r : kEveryRole) update.args.roles[r] = part_of(update.args.roles[r], first, count);
+  update.args.roles[Role::kAccumulator] = whole;
+  update.args.keeps_gradient = true;
+  update.args.noise.first_group = static_cast<std::uint32_t>(first / kGroup);
+  broken = true;  // until all is known to be well
+  device.update({&update, 1});
+}
+
+void ModelMemory::State::finish_updates() {
+  device.synchronize();
+  for (const Pending& p : pending) {
+    if (*p.storable) continue;
+    throw RunError(
+        fmt::format("tensor {}: step {} made a parameter or state that is NaN, infinite or above 2^120; "
+                    "lower the learning rate, or clip gradients (optimizer.clip_norm)",
+                    name_of(p.tensor), step));
+  }
+  broken = false;
+}
+
+Clip ModelMemory::State::clip_gradients(StepReport& report) {
+  if (!clips(optimizer)) return {std::vector<double>(tensors.size(), 1.0)};
+  std::vector<kernels::RoleView> accumulators;
+  for (const Tensor& t : tensors) accumulators.push_back(t.view[Role::kAccumulator]);
+  const GradientSquares squares = results.gradient_squares(accumulators, [&](int i) { return name_of(i); });
+  Clip found = clip(optimizer, squares, updates + 1, histories);
+  report.gradient_norm = std::sqrt(squares.all);
+  report.clip_factor = found.clip_factor;
+  report.clipped_tensors = found.clipped_tensors;
+  return found;
+}
+
+void ModelMemory::State::empty_accumulators() {
+  for (Tensor& t : tensors) {
+    const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
+    if (accumulator.codes != nullptr) device.clear(accumulator);
+  }
+}
+
+}  // namespace lpmm

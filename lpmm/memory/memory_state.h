@@ -1,0 +1,91 @@
+// The inside of a model memory (lpmm/memory/model_memory.h): its tensors, and the step under way.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lpmm/memory/device_memory.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/memory/roles.h"
+#include "lpmm/memory/step_results.h"
+#include "lpmm/memory/update_watch.h"
+
+namespace lpmm {
+
+struct ModelMemory::State {
+  struct Tensor {
+    TensorInfo info;
+    bool exempt = false, frozen = false;
+    bool folds_into_momentum = false;
+    bool at_once = false;  // gradients of it are applied at once
+    RoleArray<kernels::RoleView> view;
+    TensorStats* step_stats = nullptr;  // of the step under way, where they are wanted
+    TensorStats stats;                  // since the last take
+  };
+
+  // An update that may have met what cannot be stored.
+  struct Pending {
+    const bool* storable;
+    int tensor;
+  };
+
+  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Device& on)
+      : policy(std::move(p)),
+        optimizer(std::move(o)),
+        seed(run_seed),
+        microbatches(k),
+        device(on),
+        results(on),
+        step_stats(on),
+        watch(on) {}
+
+  std::vector<Tensor> tensors;
+  std::vector<std::optional<GradientHistory>> histories;  // of the tensors
+  Policy policy;
+  OptimizerConfig optimizer;
+  std::uint64_t seed;
+  int microbatches;
+  Device& device;
+  RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
+  std::int64_t workspace_bytes = 0;
+  DeviceMemory workspace;  // of updates, one after another
+  StepResults results;
+  SharedResults<TensorStats> step_stats;
+  UpdateWatch watch;
+  std::vector<int> left_out;  // tensors
+
+  std::uint32_t step = 0;
+  bool stepping = false, failed = false, broken = false;
+  std::string failure;
+  std::vector<Pending> pending;            // of the step under way
+  double learning_rate = kNoLearningRate;  // the same, where it is known
+  std::int64_t updates = 0;
+  double last_learning_rate = kNoLearningRate;
+
+  const kernels::RoleView& view(int tensor, Role role) const {
+    return tensors.at(static_cast<std::size_t>(tensor)).view[role];
+  }
+  const kernels::RoleView& checked(int tensor, Role role, std::int64_t first, std::size_t count) const;
+  Noise noise(int tensor, std::uint32_t stream) const {
+    return {seed, static_cast<std::uint32_t>(tensor), step, stream};
+  }
+  void allocate_roles();
+  const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
+  bool is_left_out(int tensor) const {
+    return tensors[static_cast<std::size_t>(tensor)].frozen ||
+           std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
+  }
+  void look_at_results();
+  Rule rule_of(int tensor, double rate, double clip) const;
+  kernels::TensorUpdate update_of(int tensor, double rate, double clip);
+  void apply(int tensor, std::int64_t first, std::span<const float> gradient);
+  void finish_updates();
+  Clip clip_gradients(StepReport& report);
+  void empty_accumulators();
+};
+
+}  // namespace lpmm
