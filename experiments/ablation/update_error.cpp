@@ -70,15 +70,15 @@ std::vector<Moment> train_and_look(const AblationOptions& options) {
   return moments;
 }
 
-struct UpdateCell {
+struct StateCell {
   const Moment* moment;
   theory::UpdateStudy study;
   theory::UpdateStudyResult result = {};
 };
 
 // Every packed format that the role can take, up to 8 bits, with every rounding.
-std::vector<UpdateCell> cells_of(const std::vector<Moment>& moments) {
-  std::vector<UpdateCell> cells;
+std::vector<StateCell> cells_of(const std::vector<Moment>& moments) {
+  std::vector<StateCell> cells;
   for (const Moment& m : moments) {
     for (const Role role : {Role::kVariance, Role::kMomentum}) {
       for (const Format f : all_formats()) {
@@ -95,7 +95,7 @@ std::vector<UpdateCell> cells_of(const std::vector<Moment>& moments) {
 }
 
 // A chart for each role and rounding, a line for each map: at half of the run.
-void add_point(std::vector<Chart>& charts, const UpdateCell& c) {
+void add_point(std::vector<Chart>& charts, const StateCell& c) {
   const Spec& spec = c.study.spec;
   const std::string title = fmt::format("{}, {}", to_string(c.study.stored), to_string(spec.rounding));
   auto chart = std::find_if(charts.begin(), charts.end(), [&](const Chart& x) { return x.title == title; });
@@ -117,14 +117,14 @@ void add_point(std::vector<Chart>& charts, const UpdateCell& c) {
 
 void run_update_errors(const AblationOptions& options) {
   const std::vector<Moment> moments = train_and_look(options);
-  std::vector<UpdateCell> cells = cells_of(moments);
-  measure_all(options, cells, "ways to store a state", [](UpdateCell& cell, Device& one) {
+  std::vector<StateCell> cells = cells_of(moments);
+  measure_all(options, cells, "ways to store a state", [](StateCell& cell, Device& one) {
     cell.result = theory::run_update_study(cell.study, cell.moment->states, one);
   });
   std::string csv =
       csv_line("percent", "role", "format", "bits", "rounding", "error", "length", "worst_tensor");
   std::vector<Chart> charts;
-  for (const UpdateCell& c : cells) {
+  for (const StateCell& c : cells) {
     const Spec& spec = c.study.spec;
     csv += csv_line(c.moment->percent, to_string(c.study.stored), to_string(spec.format),
                     static_cast<int>(spec.format.bits), to_string(spec.rounding),

@@ -14,7 +14,7 @@ constexpr std::size_t kMostRows = 40;  // whose names can be read
 constexpr double kMostDoublings = 4;
 
 // White where all is usual, yellow to red where it is more, blue where it is less.
-std::uint32_t heat_colour(double doublings) {
+std::uint32_t doubling_colour(double doublings) {
   const double x = std::clamp(doublings, -1.0, kMostDoublings);
   const auto mix = [](double share, int from, int to) {
     return static_cast<std::uint32_t>(std::lround(from + share * (to - from)));
@@ -75,7 +75,7 @@ Picture watch_picture(const WatchPicture& of) {
       if (look.step < first || look.tensors.size() <= shown[row]) continue;
       const double doublings = doublings_of(of, look, shown[row]);
       map.points.emplace_back(static_cast<double>(look.step), -static_cast<double>(row));
-      map.heat.emplace_back(doublings, heat_colour(doublings));
+      map.heat.emplace_back(doublings, doubling_colour(doublings));
     }
   }
   std::string names;

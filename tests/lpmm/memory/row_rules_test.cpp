@@ -19,7 +19,7 @@ namespace lpmm {
 namespace {
 
 constexpr const char* kRowRules[] = {"adam_mini", "adamw_factored", "adafactor"};
-constexpr double kNone = 1e-30;  // an epsilon that no root feels
+constexpr double kNoEpsilon = 1e-30;  // an epsilon that no root feels
 
 std::vector<float> values_in(const ModelMemory& memory, Role role, int tensor = 0) {
   const kernels::RoleView v = memory.view(tensor, role);
@@ -94,7 +94,7 @@ TEST(RowRules, SumsOfColumnsAreInThePlan) {
 }
 
 TEST(AdamMini, ARowSharesTheMeanOfItsSquares) {
-  const OptimizerConfig c = of_rule("adam_mini", {{"epsilon", kNone}});
+  const OptimizerConfig c = of_rule("adam_mini", {{"epsilon", kNoEpsilon}});
   for (const float scale : {1e-15F, 1.0F, 0x1p56F}) {
     Matrix w(c, {2, 4}, std::vector<float>(8, 1.0F));
     const std::vector<float> gradient = {scale,     scale, scale, -scale,  // root mean square: scale
@@ -110,7 +110,7 @@ TEST(AdamMini, ARowSharesTheMeanOfItsSquares) {
 }
 
 TEST(AdamMini, AVectorIsARow) {
-  Matrix w(of_rule("adam_mini", {{"epsilon", kNone}}), {4}, std::vector<float>(4, 0.0F));
+  Matrix w(of_rule("adam_mini", {{"epsilon", kNoEpsilon}}), {4}, std::vector<float>(4, 0.0F));
   const std::vector<float> p = w.step({7, 1, 0, std::sqrt(14.0F)}, 1);
   EXPECT_NEAR(p[0], -7.0 / 4, 1e-6);
   EXPECT_EQ(p[2], 0.0F);
@@ -153,7 +153,7 @@ TEST(AdamWFactored, IsAdamWWhereSquaresHaveRankOne) {
 }
 
 TEST(AdamWFactored, VarianceIsTheProductOverTheMean) {
-  Matrix w(of_rule("adamw_factored", {{"beta2", 0}, {"epsilon", kNone}}), {2, 2}, {0, 0, 0, 0});
+  Matrix w(of_rule("adamw_factored", {{"beta2", 0}, {"epsilon", kNoEpsilon}}), {2, 2}, {0, 0, 0, 0});
   // Rows have the means 5 and 4, columns 1 and 8.
   const std::vector<float> p = w.step({1, 3, 1, std::sqrt(7.0F)}, 1);
   EXPECT_NEAR(p[0], -1 / std::sqrt(5 / 4.5 * 1), 1e-6);
