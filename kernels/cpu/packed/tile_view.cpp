@@ -16,7 +16,7 @@ const std::uint16_t* padded_steps(const TileView& t, Steps& room) {
 }
 
 // NaN to 0 and the rest into the range a format can hold.
-void make_storable(float* values, std::int64_t count) {
+void make_all_storable(float* values, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {
     if (values[i] != values[i]) values[i] = 0.0F;
     values[i] = std::clamp(values[i], -kMaxMagnitude, kMaxMagnitude);
@@ -135,7 +135,7 @@ bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& 
   Largest largest;
   const bool storable = find_largest(t, values, largest);
   if (!storable) {
-    make_storable(values, t.padded);
+    make_all_storable(values, t.padded);
     find_largest(t, values, largest);
   }
   encode_values(t, values, largest, noise, s, rule);
