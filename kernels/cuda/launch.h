@@ -112,9 +112,11 @@ void start_apart(void (*kernel)(Parameters...), std::int64_t blocks, int threads
 class StreamMemory {
  public:
   StreamMemory(std::int64_t bytes, Stream stream) : stream_(stream) {
-    check(cudaMallocAsync(&data_, static_cast<std::size_t>(bytes), stream), "room for sums");
+    if (bytes > 0) check(cudaMallocAsync(&data_, static_cast<std::size_t>(bytes), stream), "room for sums");
   }
-  ~StreamMemory() { cudaFreeAsync(data_, stream_); }
+  ~StreamMemory() {
+    if (data_ != nullptr) cudaFreeAsync(data_, stream_);
+  }
   StreamMemory(const StreamMemory&) = delete;
   StreamMemory& operator=(const StreamMemory&) = delete;
   void* data() const { return data_; }

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -228,18 +227,21 @@ void run_first_passes(const RuleType& rule, const UpdateArgs& args, bool* storab
 template <class RuleType>
 class Completed {
  public:
-  Completed(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
-    if (!has_first_pass(rule, args.roles)) return;
-    room_.emplace(8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType)), stream);
-    auto* squares = static_cast<double*>(room_->data());
-    rule_ = reinterpret_cast<RuleType*>(squares + kMostNorms);
-    run_first_passes(rule, args, storable, rule_, squares, stream);
+  Completed(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream)
+      : has_pass_(has_first_pass(rule, args.roles)), room_(has_pass_ ? kBytes : 0, stream) {
+    if (!has_pass_) return;
+    auto* squares = static_cast<double*>(room_.data());
+    run_first_passes(rule, args, storable, place(), squares, stream);
   }
-  const RuleType* get() const { return rule_; }
+  const RuleType* get() const { return has_pass_ ? place() : nullptr; }
 
  private:
-  std::optional<StreamMemory> room_;
-  RuleType* rule_ = nullptr;
+  static constexpr std::int64_t kBytes = 8 * kMostNorms + static_cast<std::int64_t>(sizeof(RuleType));
+  RuleType* place() const {
+    return reinterpret_cast<RuleType*>(static_cast<double*>(room_.data()) + kMostNorms);
+  }
+  bool has_pass_;
+  StreamMemory room_;
 };
 
 template <class RuleType>
