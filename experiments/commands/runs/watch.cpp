@@ -152,7 +152,8 @@ double worst_loss(std::span<const ReplayedStep> steps, std::int64_t from) {
     worst =
         std::max(worst, std::isfinite(s.look.loss) ? s.look.loss : std::numeric_limits<double>::infinity());
   }
-  return worst;
+  // A replay that never came to the spike had failed before.
+  return std::isinf(worst) ? std::numeric_limits<double>::infinity() : worst;
 }
 
 // A replay without the updates of some tensors.
@@ -181,8 +182,12 @@ struct Answer {
   }
   const char* verdict(const Trial& trial) const {
     constexpr double kHardlyLess = 0.75;  // of the height of the spike
-    if (trial.worst - range.mean > kHardlyLess * (worst - range.mean)) return "stays";
-    return range.holds(trial.worst) ? "vanishes" : "shrinks";
+    if (!std::isfinite(trial.worst) || trial.worst - range.mean > kHardlyLess * (worst - range.mean)) {
+      return "stays";
+    }
+    const bool knows_usual = range.deviation > 0;  // else only a failure can be seen to vanish
+    return knows_usual ? (range.holds(trial.worst) ? "vanishes" : "shrinks")
+                       : (std::isfinite(worst) ? "shrinks" : "vanishes");
   }
   // The one that helped most; null: there was none.
   const Trial* best() const {

@@ -143,14 +143,18 @@ SpikeFile read_spike(const std::string& path) {
   }
 }
 
-std::vector<SpikeFile> kept_spikes(const std::string& run) {
+std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged) {
   std::vector<SpikeFile> spikes;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(run + "/watch", error)) {
     const std::string name = item.path().filename().string();
     if (!name.starts_with("spike_") || !name.ends_with(".jsonl")) continue;
-    spikes.push_back(read_spike(item.path().string()));
-    spikes.back().looks.clear();
+    try {
+      spikes.push_back(read_spike(item.path().string()));
+      spikes.back().looks.clear();
+    } catch (const RunError&) {
+      if (!skips_damaged) throw;
+    }
   }
   std::sort(spikes.begin(), spikes.end(),
             [](const SpikeFile& a, const SpikeFile& b) { return a.spike.step < b.spike.step; });
@@ -166,7 +170,7 @@ std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
 Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state)
     : config_(config), memory_(memory), run_(run), state_(state) {
   for (int i = 0; i < memory.tensors(); ++i) names_.push_back(memory.info(i).name);
-  for (const SpikeFile& file : kept_spikes(run)) kept_.push_back(file.spike);
+  for (const SpikeFile& file : kept_spikes(run, true)) kept_.push_back(file.spike);  // training needs none
 }
 
 bool Watch::looks_at(std::int64_t step) const {

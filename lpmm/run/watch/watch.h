@@ -58,7 +58,7 @@ struct SpikeFile {
 // Throws RunError naming the file.
 SpikeFile read_spike(const std::string& path);
 // Those below RUN/watch, by step; their looks are left out.
-std::vector<SpikeFile> kept_spikes(const std::string& run);
+std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged = false);
 std::string spike_path(const std::string& run, std::int64_t step);
 
 // What a run of this configuration keeps of its last steps.
