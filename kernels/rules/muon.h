@@ -67,9 +67,8 @@ struct Muon {
     double ns_steps = 5;
     bool match_rms = true;
     double adamw_rate_scale = 1, beta1 = 0.9, beta2 = 0.95, epsilon = 1e-8;
-    operator Adam::Settings() const {
-      return {beta1, beta2, epsilon};
-    }  // NOLINT(google-explicit-constructor)
+    // NOLINTNEXTLINE(google-explicit-constructor): what takes adamw's steps has its settings
+    operator Adam::Settings() const { return {beta1, beta2, epsilon}; }
   };
   static constexpr double kMostIterations = 100;
   static constexpr std::array kSettings = {

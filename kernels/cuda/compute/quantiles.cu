@@ -109,7 +109,7 @@ __global__ void sort_tiles(std::int64_t count, const float* x, int shares, const
 
 // A block for each panel and share: sum_as_tree() of kernels/sums.h.
 __global__ void sum_tiles(std::int64_t tiles, int columns, double* leaves, double* sums) {
-  const std::int64_t panel = blockIdx.x / columns, column = blockIdx.x % columns;
+  const std::int64_t block = blockIdx.x, panel = block / columns, column = block % columns;
   const std::int64_t first = panel * kTilesOfPanel;
   const int here = tiles - first < kTilesOfPanel ? static_cast<int>(tiles - first) : kTilesOfPanel;
   double* const of_panel = leaves + column * tiles + first;
