@@ -74,25 +74,16 @@ Spike choose(const Case& c, std::int64_t step) {
                           c.folder.root.string())
             : fmt::format("{}: kept no spike; --step N looks into any step", c.folder.root.string()));
   }
-  const auto weight = [](const SpikeFile& f) {
-    const Spike& s = f.spike;
-    return std::pair(s.kind != SpikeKind::kRms,
-                     s.kind == SpikeKind::kFailed ? std::numeric_limits<double>::infinity() : s.size);
-  };
-  return std::max_element(c.spikes.begin(), c.spikes.end(),
-                          [&](const SpikeFile& a, const SpikeFile& b) { return weight(a) < weight(b); })
+  return std::max_element(
+             c.spikes.begin(), c.spikes.end(),
+             [](const SpikeFile& a, const SpikeFile& b) { return weight_of(a.spike) < weight_of(b.spike); })
       ->spike;
 }
 
 std::int64_t start_of(const Case& c, bool from_start) {
   if (from_start) return 0;
-  std::int64_t newest = 0;
-  for (const std::int64_t saved : saved_steps(c.folder.checkpoints.string())) {
-    if (saved >= c.spike.step || saved == 0) continue;
-    if (newest == 0) newest = saved;
-    if (saved <= c.spike.step - kStepsBefore) return saved;
-  }
-  if (newest > 0) return newest;
+  const std::int64_t before = checkpoint_before(c.folder.root.string(), c.spike.step);
+  if (before > 0) return before;
   throw UsageError(
       fmt::format("{}: has no checkpoint before step {}; --from-start makes all {} steps again, and "
                   "checkpoint.every_steps saves some on the way",

@@ -46,17 +46,6 @@ SpikeFile parse_spike(const Json& record) {
   return file;
 }
 
-// The checkpoint to look into a spike from; 0 where there is none before it.
-std::int64_t checkpoint_before(const std::string& run, std::int64_t step) {
-  std::int64_t newest = 0;
-  for (const std::int64_t saved : saved_steps(run + "/checkpoints")) {  // newest first
-    if (saved >= step) continue;
-    if (newest == 0) newest = saved;
-    if (saved <= step - kStepsBefore) return saved;
-  }
-  return newest;
-}
-
 std::string warning_of(const Spike& s, bool is_kept) {
   std::string text;
   switch (s.kind) {
@@ -76,12 +65,21 @@ std::string warning_of(const Spike& s, bool is_kept) {
   return is_kept ? text + "; `lpmm watch` tells what moved first" : text;
 }
 
-// Which of two is worth keeping more: a failed step, a loss, an RMS; of one kind the larger.
+}  // namespace
+
 std::pair<int, double> weight_of(const Spike& s) {
   return {-static_cast<int>(s.kind), std::isnan(s.size) ? std::numeric_limits<double>::infinity() : s.size};
 }
 
-}  // namespace
+std::int64_t checkpoint_before(const std::string& run, std::int64_t step) {
+  std::int64_t newest = 0;
+  for (const std::int64_t saved : saved_steps(run + "/checkpoints")) {  // newest first
+    if (saved >= step) continue;
+    if (newest == 0) newest = saved;
+    if (saved <= step - kStepsBefore) return saved;
+  }
+  return newest;
+}
 
 LossRange range_of(std::span<const double> losses) {
   if (losses.size() < kFewestLosses) return {};

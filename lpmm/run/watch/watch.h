@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lpmm/run/config.h"
@@ -45,6 +46,11 @@ struct LossRange {
   bool holds(double loss) const { return deviation == 0 || loss <= limit(); }  // false for NaN
 };
 LossRange range_of(std::span<const double> losses);
+
+// Which of two is worth more: a failed step, a loss, an RMS; of one kind the larger.
+std::pair<int, double> weight_of(const Spike& spike);
+// The checkpoint of a run to look into a step from; 0 where there is none before it.
+std::int64_t checkpoint_before(const std::string& run, std::int64_t step);
 
 // Whether a spike comes in this step, given what was before it; `state` takes the step in.
 std::optional<Spike> find_spike(const Look& look, std::span<const std::string> names, WatchState& state);
