@@ -47,9 +47,7 @@ struct Adafactor {
     return static_cast<float>(double{variance_kept} * double{variance} +
                               double{variance_taken} * (mean_square + double{square_epsilon}));
   }
-  LPMM_HD void take_row_mean(double mean) {
-    row_mean = mean > double{kLeastRowMean} ? static_cast<float>(mean) : kLeastRowMean;
-  }
+  LPMM_HD void take_row_mean(double mean) { row_mean = row_divisor(mean); }
 
   static constexpr int kNorms = 2;
   bool needs_norms() const { return true; }
@@ -91,8 +89,7 @@ struct Adafactor {
               "steps are a share of the tensor's root mean square"),
   };
   static constexpr std::string_view kMomentumSetting = "beta1";
-  static constexpr std::string_view kNoAccumulation =
-      "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+  static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings& s, const TensorTraits& tensor, Role role) {
     if (role == Role::kMomentum) return s.beta1 > 0;
@@ -120,7 +117,7 @@ struct Adafactor {
     rule.feedback = step.feedback(s.beta1 / (1 - s.beta1));
     rule.is_factored = !step.tensor.is_vector;
     rule.scales = s.scale_parameter;
-    rule.elements = static_cast<double>(step.tensor.rows * step.tensor.columns);
+    rule.elements = static_cast<double>(step.tensor.elements());
     return rule;
   }
 
@@ -132,7 +129,7 @@ struct Adafactor {
     constexpr float kLeastRoot = 1e-30F;
     const F g = scaled(x[Role::kAccumulator], gradient_scale);
     F& v = x[Role::kVariance];
-    v = is_factored ? x[Role::kRowVariance] / F(row_mean) * x[Role::kColumnVariance]
+    v = is_factored ? factored_variance(x, row_mean)
                     : F(variance_kept) * v + F(variance_taken) * (g * g + F(square_epsilon));
     return g / (square_root(v) + F(kLeastRoot));
   }

@@ -4,24 +4,17 @@
 // update_clip, where that makes it smaller (StableAdamW, Wortsman et al. 2023, arXiv 2304.13013).
 #pragma once
 
-#include "kernels/rules/rule.h"
+#include "kernels/rules/adam_averages.h"
 
 namespace lpmm {
 
-struct Adam {
+struct Adam : AdamAverages {
   using Arithmetic = Adam;
 
   // Scalars of one step.
-  float step_size = 0;  // learning rate / (1 - beta1^t)
-  float beta1 = 0;
-  float one_minus_beta1 = 1;
-  float beta2 = 0;
-  float one_minus_beta2 = 1;
-  float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
-  float epsilon = 1e-8F;
+  float step_size = 0;        // learning rate / (1 - beta1^t)
   float coupled_decay = 0;    // Adam: g += coupled_decay * p
   float decay_factor = 1;     // AdamW: p *= 1 - lr * decay
-  float gradient_scale = 1;   // the clip factor
   float feedback = 0;         // of the parameter's rounding error; 0: none
   float decoupled_decay = 0;  // lr * decay
   double most_squares = 0;    // sum of the squared ratios above which the rate is divided; 0: it never is
@@ -38,12 +31,12 @@ struct Adam {
     p = scaled(p, decay_factor);
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
-    p = p - F(step_size) * (m / (square_root(v) * F(variance_scale) + F(epsilon)));
+    p = p - F(step_size) * (m / spread(v));
   }
   template <class F>
   LPMM_HD void feed_back(F error, Elements<F>& x) const {
     F &m = x[Role::kMomentum], &v = x[Role::kVariance];
-    m = m - F(feedback) * (square_root(v) * F(variance_scale) + F(epsilon)) * error;
+    m = m - F(feedback) * spread(v) * error;
   }
 
   static constexpr int kNorms = 1;
@@ -77,8 +70,7 @@ struct Adam {
               "StableAdamW: 1, with beta2 0.99, epsilon 1e-6"),
   };
   static constexpr std::string_view kMomentumSetting = "beta1";
-  static constexpr std::string_view kNoAccumulation =
-      "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+  static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
@@ -94,16 +86,8 @@ struct Adam {
 
  protected:
   void set(const Settings& s, const RuleStep& step) {
-    const auto t = static_cast<double>(step.update);
-    const double corrected = step.learning_rate / (1 - std::pow(s.beta1, t));
+    const double corrected = step.learning_rate / set_averages(s, step);
     step_size = static_cast<float>(corrected);
-    beta1 = static_cast<float>(s.beta1 * step.kept);
-    one_minus_beta1 = static_cast<float>(1 - s.beta1);
-    beta2 = static_cast<float>(s.beta2);
-    one_minus_beta2 = static_cast<float>(1 - s.beta2);
-    variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
-    epsilon = static_cast<float>(s.epsilon);
-    gradient_scale = static_cast<float>(step.clip);
     most_squares = s.update_clip * s.update_clip * static_cast<double>(step.tensor.elements());
     // By the whole rate: which steps will be shortened is not known.
     feedback = step.feedback(corrected * s.beta1 / (1 - s.beta1));

@@ -3,22 +3,15 @@
 // and has plain Adam for biases; with one per row matrices are nearer to Adam, and need not know of heads.
 #pragma once
 
-#include "kernels/rules/rule.h"
+#include "kernels/rules/adam_averages.h"
 
 namespace lpmm {
 
-struct AdamMini {
+struct AdamMini : AdamAverages {
   // Scalars of one step.
-  float step_size = 0;  // learning rate / (1 - beta1^t)
-  float beta1 = 0;
-  float one_minus_beta1 = 1;
-  float beta2 = 0;
-  float one_minus_beta2 = 1;
-  float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
-  float epsilon = 1e-8F;
-  float decay_factor = 1;    // p *= 1 - lr * decay
-  float gradient_scale = 1;  // the clip factor
-  float feedback = 0;        // of the parameter's rounding error; 0: none
+  float step_size = 0;     // learning rate / (1 - beta1^t)
+  float decay_factor = 1;  // p *= 1 - lr * decay
+  float feedback = 0;      // of the parameter's rounding error; 0: none
 
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
@@ -46,8 +39,7 @@ struct AdamMini {
       Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
   };
   static constexpr std::string_view kMomentumSetting = "beta1";
-  static constexpr std::string_view kNoAccumulation =
-      "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+  static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
@@ -67,25 +59,17 @@ struct AdamMini {
     F &p = x[Role::kParameter], &m = x[Role::kMomentum];
     p = scaled(p, decay_factor);
     m = F(beta1) * m + F(one_minus_beta1) * g;
-    p = p - F(step_size) * (m / (square_root(v) * F(variance_scale) + F(epsilon)));
+    p = p - F(step_size) * (m / spread(v));
   }
   template <class F>
   LPMM_HD void feed_back(const F& error, Elements<F>& x, const F& v) const {
     F& m = x[Role::kMomentum];
-    m = m - F(feedback) * (square_root(v) * F(variance_scale) + F(epsilon)) * error;
+    m = m - F(feedback) * spread(v) * error;
   }
   void set(const Settings& s, const RuleStep& step) {
-    const auto t = static_cast<double>(step.update);
-    const double corrected = step.learning_rate / (1 - std::pow(s.beta1, t));
+    const double corrected = step.learning_rate / set_averages(s, step);
     step_size = static_cast<float>(corrected);
-    beta1 = static_cast<float>(s.beta1 * step.kept);
-    one_minus_beta1 = static_cast<float>(1 - s.beta1);
-    beta2 = static_cast<float>(s.beta2);
-    one_minus_beta2 = static_cast<float>(1 - s.beta2);
-    variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
-    epsilon = static_cast<float>(s.epsilon);
     decay_factor = static_cast<float>(step.decay_factor());
-    gradient_scale = static_cast<float>(step.clip);
     feedback = step.feedback(corrected * s.beta1 / (1 - s.beta1));
   }
 };

@@ -25,9 +25,7 @@ struct AdamWFactored : AdamMini {
   LPMM_HD void feed_back(F error, Elements<F>& x) const {
     AdamMini::feed_back(error, x, variance(x));
   }
-  LPMM_HD void take_row_mean(double mean) {
-    row_mean = mean > double{kLeastRowMean} ? static_cast<float>(mean) : kLeastRowMean;
-  }
+  LPMM_HD void take_row_mean(double mean) { row_mean = row_divisor(mean); }
 
   static constexpr std::string_view kName = "adamw_factored";
   static constexpr std::string_view kHelp =
@@ -48,7 +46,7 @@ struct AdamWFactored : AdamMini {
  private:
   template <class F>
   LPMM_HD F variance(const Elements<F>& x) const {
-    return is_factored ? x[Role::kRowVariance] / F(row_mean) * x[Role::kColumnVariance] : x[Role::kVariance];
+    return is_factored ? factored_variance(x, row_mean) : x[Role::kVariance];
   }
 };
 

@@ -6,26 +6,19 @@
 
 #include <algorithm>
 
-#include "kernels/rules/rule.h"
+#include "kernels/rules/adam_averages.h"
 
 namespace lpmm {
 
-struct AdEmaMix {
+struct AdEmaMix : AdamAverages {
   // Scalars of one step. With beta1 = 0 there is no momentum and m is not read.
   float learning_rate = 0;
-  float beta1 = 0;
-  float one_minus_beta1 = 1;
   float momentum_scale = 1;  // 1 / (1 - beta1^t)
-  float beta2 = 0;
-  float one_minus_beta2 = 1;
-  float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
   float beta3 = 0;           // of this step
   float one_minus_beta3 = 1;
-  float slow_weight = 0;  // of this step
-  float epsilon = 1e-8F;
-  float decay_factor = 1;    // p *= 1 - lr * decay
-  float gradient_scale = 1;  // the clip factor
-  float feedback = 0;        // of the parameter's rounding error; 0: none
+  float slow_weight = 0;   // of this step
+  float decay_factor = 1;  // p *= 1 - lr * decay
+  float feedback = 0;      // of the parameter's rounding error; 0: none
 
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
@@ -40,14 +33,13 @@ struct AdEmaMix {
     }
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
     slow = F(beta3) * slow + F(one_minus_beta3) * g;
-    p = p - F(learning_rate) *
-                ((fast + F(slow_weight) * slow) / (square_root(v) * F(variance_scale) + F(epsilon)));
+    p = p - F(learning_rate) * ((fast + F(slow_weight) * slow) / spread(v));
   }
   // Into the fast momentum: the slow one would keep an error for thousands of steps.
   template <class F>
   LPMM_HD void feed_back(F error, Elements<F>& x) const {
     F &m = x[Role::kMomentum], &v = x[Role::kVariance];
-    m = m - F(feedback) * (square_root(v) * F(variance_scale) + F(epsilon)) * error;
+    m = m - F(feedback) * spread(v) * error;
   }
 
   static constexpr std::string_view kName = "ademamix";
@@ -72,8 +64,7 @@ struct AdEmaMix {
               "updates in which beta3 rises from beta1; 0: none"),
   };
   static constexpr std::string_view kMomentumSetting = "beta1";
-  static constexpr std::string_view kNoAccumulation =
-      "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+  static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings& s, const TensorTraits&, Role role) {
     return role != Role::kMomentum || s.beta1 > 0;
@@ -98,21 +89,14 @@ struct AdEmaMix {
 
   static AdEmaMix make(const Settings& s, const RuleStep& step) {
     const auto t = static_cast<double>(step.update);
-    const double correction = 1 / (1 - std::pow(s.beta1, t)), beta3_now = beta3_at(s, t);
     AdEmaMix rule;
+    const double correction = 1 / rule.set_averages(s, step), beta3_now = beta3_at(s, t);
     rule.learning_rate = static_cast<float>(step.learning_rate);
-    rule.beta1 = static_cast<float>(s.beta1 * step.kept);
-    rule.one_minus_beta1 = static_cast<float>(1 - s.beta1);
     rule.momentum_scale = static_cast<float>(correction);
-    rule.beta2 = static_cast<float>(s.beta2);
-    rule.one_minus_beta2 = static_cast<float>(1 - s.beta2);
-    rule.variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
     rule.beta3 = static_cast<float>(beta3_now);
     rule.one_minus_beta3 = static_cast<float>(1 - beta3_now);
     rule.slow_weight = static_cast<float>(slow_weight_at(s, t));
-    rule.epsilon = static_cast<float>(s.epsilon);
     rule.decay_factor = static_cast<float>(step.decay_factor());
-    rule.gradient_scale = static_cast<float>(step.clip);
     rule.feedback = step.feedback(step.learning_rate * correction * s.beta1 / (1 - s.beta1));
     return rule;
   }

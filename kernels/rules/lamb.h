@@ -4,22 +4,15 @@
 // asked for; their decay is a matter of [[optimizer.group]].
 #pragma once
 
-#include "kernels/rules/rule.h"
+#include "kernels/rules/adam_averages.h"
 
 namespace lpmm {
 
-struct Lamb {
+struct Lamb : AdamAverages {
   // Scalars of one step.
   float learning_rate = 0;
-  float beta1 = 0;
-  float one_minus_beta1 = 1;
   float momentum_scale = 1;  // 1 / (1 - beta1^t)
-  float beta2 = 0;
-  float one_minus_beta2 = 1;
-  float variance_scale = 1;  // 1 / sqrt(1 - beta2^t)
-  float epsilon = 1e-6F;
   float decay = 0;           // u += decay * p
-  float gradient_scale = 1;  // the clip factor
   bool adapts = true;        // false: the ratio is 1
   float trust_ratio = 1;     // from the first pass
 
@@ -30,8 +23,7 @@ struct Lamb {
     const F g = scaled(x[Role::kAccumulator], gradient_scale);
     m = F(beta1) * m + F(one_minus_beta1) * g;
     v = F(beta2) * v + F(one_minus_beta2) * (g * g);
-    return F(momentum_scale) * m / (square_root(v) * F(variance_scale) + F(epsilon)) +
-           F(decay) * x[Role::kParameter];
+    return F(momentum_scale) * m / spread(v) + F(decay) * x[Role::kParameter];
   }
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {
@@ -71,9 +63,7 @@ struct Lamb {
   static constexpr std::string_view kNoFeedback =
       "steps are scaled anew each time, so how far a change of the momentum "
       "moves a weight is not known";
-  static constexpr std::string_view kNoAccumulation =
-      "the variance needs the gradient by itself; it takes optimizer.rule = "
-      "\"sgd\"";
+  static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }
@@ -81,18 +71,10 @@ struct Lamb {
   static double typical_move(double learning_rate, double size) { return learning_rate * size; }
 
   static Lamb make(const Settings& s, const RuleStep& step) {
-    const auto t = static_cast<double>(step.update);
     Lamb lamb;
     lamb.learning_rate = static_cast<float>(step.learning_rate);
-    lamb.beta1 = static_cast<float>(s.beta1);
-    lamb.one_minus_beta1 = static_cast<float>(1 - s.beta1);
-    lamb.momentum_scale = static_cast<float>(1 / (1 - std::pow(s.beta1, t)));
-    lamb.beta2 = static_cast<float>(s.beta2);
-    lamb.one_minus_beta2 = static_cast<float>(1 - s.beta2);
-    lamb.variance_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(s.beta2, t)));
-    lamb.epsilon = static_cast<float>(s.epsilon);
+    lamb.momentum_scale = static_cast<float>(1 / lamb.set_averages(s, step));
     lamb.decay = static_cast<float>(step.weight_decay);
-    lamb.gradient_scale = static_cast<float>(step.clip);
     lamb.adapts = s.adapt_vectors || !step.tensor.is_vector;
     return lamb;
   }

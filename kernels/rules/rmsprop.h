@@ -65,8 +65,7 @@ struct RmsProp {
       Setting("centered", &Settings::centered, "divide by the spread of gradients around their average"),
   };
   static constexpr std::string_view kMomentumSetting = "momentum";
-  static constexpr std::string_view kNoAccumulation =
-      "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+  static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings& s, const TensorTraits&, Role role) {
     return role == Role::kMomentum ? s.momentum > 0 : role == Role::kVariance || s.centered;

@@ -6,9 +6,8 @@
 //     vectors of floats, with +, -, *, / and the functions below; no fused operations, so that every level
 //     and backend rounds alike;
 //   kName, kHelp; kStates, the roles it keeps from step to step;
-//   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; uses(), which of
-//   kStates
-//     it keeps of a tensor with these settings; problem();
+//   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; problem(); uses(),
+//     which of kStates it keeps of a tensor with these settings;
 //   make(), which makes a step's scalars from settings in fp64; of this rule, or a variant of it and others
 //     that take some of the tensors;
 //   feed_back() and kMomentumSetting, the key of the momentum's share that stays, or kNoFeedback, why not:
@@ -20,10 +19,9 @@
 //   slow_momentum_kept(), where it has a slow momentum: the share that stays;
 //   kVarianceGrows, where the variance is a sum over all steps, not an average;
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
-//   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean square
-//   of
-//     the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all rows: a pass
-//     before all others that reads the accumulator;
+//   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean
+//     square of the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all
+//     rows: a pass before all others that reads the accumulator;
 //   where an update is several passes over the whole tensor, Pass, which of them this one is;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
@@ -132,8 +130,21 @@ template <class R>
 concept FeedsBack = requires(R r) {
   r.feedback;
 };
-// A factored variance divides by the mean of the rows; below it all gradients are as good as 0.
-inline constexpr float kLeastRowMean = std::numeric_limits<float>::min();
+
+// Why the rules with a variance have no gradients folded into their momentum.
+inline constexpr std::string_view kVarianceNeedsGradient =
+    "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+
+// The variance of an element by those of its row and column, and what is divided by, given the mean of all
+// rows: below the smallest normal number gradients are as good as 0.
+LPMM_HD float row_divisor(double mean) {
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  return mean > double{kLeast} ? static_cast<float>(mean) : kLeast;
+}
+template <class F>
+LPMM_HD F factored_variance(const Elements<F>& x, float divisor) {
+  return x[Role::kRowVariance] / F(divisor) * x[Role::kColumnVariance];
+}
 
 template <class R>
 concept HasRows = requires(const R r) {

@@ -238,13 +238,14 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
                 .nesterov = 1,
                 .gradient_scale = 0.75F};
   const Sgd plain{.learning_rate = 0.05F, .decay_factor = 0.99F};
-  const Adam adam{.step_size = 0.01F,
-                  .beta1 = 0.9F,
-                  .one_minus_beta1 = 0.1F,
-                  .beta2 = 0.99F,
-                  .one_minus_beta2 = 0.01F,
-                  .variance_scale = 3.0F,
-                  .decay_factor = 0.999F};
+  Adam adam;
+  adam.step_size = 0.01F;
+  adam.beta1 = 0.9F;
+  adam.one_minus_beta1 = 0.1F;
+  adam.beta2 = 0.99F;
+  adam.one_minus_beta2 = 0.01F;
+  adam.variance_scale = 3.0F;
+  adam.decay_factor = 0.999F;
   struct Kind {
     Rule rule;
     bool in_momentum = false;  // gradients are accumulated there
