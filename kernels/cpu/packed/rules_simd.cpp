@@ -61,27 +61,27 @@ struct Loops {
       store_states(x, at, i);
     }
   }
-  static void terms(const R& rule, const TileValues& values, float* const* terms, std::int64_t count) {
+  // look(constants, x, of) makes kCount numbers of each element.
+  template <int kCount, class Look>
+  static HWY_INLINE void only_read(const R& rule, const TileValues& values, float* const* out,
+                                   std::int64_t count, const Look& look) {
     const R constants = rule;
     const TileValues at = values;
     for (std::int64_t i = 0; i < count; i += kSideBySide) {
       Elements<Number> x;
       load(at, i, x);
-      Number of[R::kNorms];
-      constants.terms(x, of);
-      for (int k = 0; k < R::kNorms; ++k) store_number(of[k], terms[k] + i);
+      Number of[kCount];
+      look(constants, x, of);
+      for (int k = 0; k < kCount; ++k) store_number(of[k], out[k] + i);
     }
   }
+  static void terms(const R& rule, const TileValues& values, float* const* terms, std::int64_t count) {
+    only_read<R::kNorms>(rule, values, terms, count,
+                         [](const R& r, Elements<Number>& x, auto& of) { r.terms(x, of); });
+  }
   static void watch(const R& rule, const TileValues& values, float* const* looks, std::int64_t count) {
-    const R constants = rule;
-    const TileValues at = values;
-    for (std::int64_t i = 0; i < count; i += kSideBySide) {
-      Elements<Number> x;
-      load(at, i, x);
-      Number of[kWatched];
-      look_at(constants, x, of);
-      for (int k = 0; k < kWatched; ++k) store_number(of[k], looks[k] + i);
-    }
+    only_read<kWatched>(rule, values, looks, count,
+                        [](const R& r, Elements<Number>& x, auto& of) { look_at(r, x, of); });
   }
 
   static constexpr LoopsOf<R> loops() {

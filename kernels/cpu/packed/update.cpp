@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <vector>
 
@@ -45,12 +44,28 @@ RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at,
   return views;
 }
 
+// Sums of the squares of some terms of each element, which tiles bring in any order.
+class SquareSums {
+ public:
+  SquareSums(std::size_t terms, std::int64_t elements)
+      : pieces_(terms, std::vector<double>(static_cast<std::size_t>(pieces_of(elements)))) {}
+  void add(std::size_t term, float* values, const TileView& tile) {
+    zero_padding(values, tile);
+    tile_kernels().square_sums(values, tile.padded, pieces_[term].data() + tile.first / kPiece);
+  }
+  double take(std::size_t term) {
+    return sum_as_tree(pieces_[term].data(), std::ssize(pieces_[term]));
+  }  // once
+
+ private:
+  std::vector<std::vector<double>> pieces_;
+};
+
 // The rule with its norms, which a pass over the tensor that only reads has summed.
 template <class R>
 R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleView>& roles) {
   const Cut cut = cut_of(roles);
-  std::array<std::vector<double>, R::kNorms> squares;
-  squares.fill(std::vector<double>(static_cast<std::size_t>(pieces_of(roles[Role::kParameter].elements))));
+  SquareSums squares(R::kNorms, roles[Role::kParameter].elements);
   for_each_tile(pool, cut, 0, roles[Role::kParameter].elements,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
@@ -58,14 +73,10 @@ R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleVi
                   float* const terms[] = {s.old_values.data(), s.stored_values.data()};
                   static_assert(R::kNorms <= std::size(terms));
                   loops.terms(rule, values_of(s), terms, tile.padded);
-                  for (std::size_t k = 0; k < R::kNorms; ++k) {
-                    zero_padding(terms[k], tile);
-                    tile_kernels().square_sums(terms[k], tile.padded, squares[k].data() + at / kPiece);
-                  }
+                  for (std::size_t k = 0; k < R::kNorms; ++k) squares.add(k, terms[k], tile);
                 });
   double sums[R::kNorms];
-  for (std::size_t k = 0; k < R::kNorms; ++k)
-    sums[k] = sum_as_tree(squares[k].data(), std::ssize(squares[k]));
+  for (std::size_t k = 0; k < R::kNorms; ++k) sums[k] = squares.take(k);
   rule.take_norms(sums);
   return rule;
 }
@@ -185,8 +196,7 @@ void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
   const std::int64_t elements = roles[Role::kParameter].elements;
   const bool has_ratio = roles[Role::kVariance].codes != nullptr;
   const Cut cut = cut_of(roles);
-  std::array<std::vector<double>, kWatched> squares;
-  squares.fill(std::vector<double>(static_cast<std::size_t>(pieces_of(elements))));
+  SquareSums squares(kWatched, elements);
   std::vector<WatchStats> runs(static_cast<std::size_t>(cut.runs()));
   for_each_tile(pool(), cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
@@ -195,10 +205,7 @@ void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
     float* const looks[kWatched] = {values[Role::kParameter], s.old_values.data(), values[Role::kAccumulator],
                                     s.stored_values.data()};
     with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, looks, tile.padded); });
-    for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k) {
-      zero_padding(looks[k], tile);
-      tile_kernels().square_sums(looks[k], tile.padded, squares[k].data() + at / kPiece);
-    }
+    for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k) squares.add(k, looks[k], tile);
     raise(runs[run].update, looks[static_cast<int>(Watched::kUpdate)], at, tile.padded);
     if (has_ratio) raise(runs[run].ratio, looks[static_cast<int>(Watched::kRatio)], at, tile.padded);
   });
@@ -207,9 +214,7 @@ void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
     stats->update.raise(run.update.bits, run.update.element);
     stats->ratio.raise(run.ratio.bits, run.ratio.element);
   }
-  for (std::size_t k = 0; k < kWatched; ++k) {
-    stats->squares[k] = sum_as_tree(squares[k].data(), std::ssize(squares[k]));
-  }
+  for (std::size_t k = 0; k < kWatched; ++k) stats->squares[k] = squares.take(k);
 }
 
 void CpuDevice::update(std::span<const TensorUpdate> tensors) {
