@@ -37,7 +37,7 @@ FLAGS = ["-std=c++20", "--Werror=all-warnings", "--fmad=false", "-prec-div=true"
 ELEMENTS = 32
 SOURCES = ["kernels/cuda/fused.cu", "kernels/cuda/fused_fold.cu", "kernels/cuda/packed.cu"]
 # Where an atomic operation, on integers, and a fused multiply-add is named, and how often at most.
-ATOMICS = {"kernels/cuda/launch.h": 1, "kernels/cuda/update_body.h": 1}
+ATOMICS = {"kernels/cuda/compute/quantiles.cu": 1, "kernels/cuda/launch.h": 1, "kernels/cuda/update_body.h": 1}
 NAMED = {"kernels/codec.h": 1, "kernels/cuda/exact.h": 2, "kernels/cuda/fused_fold.h": 1}
 # As kernels/cpu/packed/fused.h lists them.
 SETS = ["fp32", "states8", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "nano in momentum"]
@@ -46,7 +46,9 @@ BITS = {"lpmm-compact": (8, 8, 8), "lpmm-min": (8, 4, 4), "lpmm-nano": (7, 4, 2)
         "nano in momentum": (7, 5, 0)}
 # Instructions per element, for the kernels that presets use most.
 LIMITS = {"adamw lpmm": 106, "adamw lpmm-compact": 100, "adamw lpmm-min": 110, "sgd lpmm": 60}
-MAPS = {"0": "int", "6": "soft"}
+# Maps by their number in a mangled name.
+MAPS = {str(i): name for i, name in enumerate(
+    re.findall(r"^  k(\w+),", re.search(r"enum class Map.*?};", (ROOT / "kernels/format.h").read_text(), re.S)[0], re.M))}
 
 
 def tool(name, folders):
@@ -79,7 +81,7 @@ def title(symbol):
     if other:
         kernel, codes, bits, block, kind = other.groups()
         what = {"Lb0": "fold", "Lb1": "fold and square sum", "f": "decode to fp32", "t": "decode to bf16"}[kind]
-        return f"{what} {MAPS[codes]}{bits}:block{block}"
+        return f"{what} {MAPS[codes]} {bits} bits, block{block}"
     return None
 
 
@@ -93,7 +95,7 @@ def bytes_to_store(row):
     if row.startswith("decode"):
         return ELEMENTS * (4 if "fp32" in row else 2)
     if row.startswith("fold"):
-        return ELEMENTS // 8 * int(re.search(r"(\d+):block", row).group(1))
+        return ELEMENTS // 8 * int(re.search(r"(\d+) bits", row).group(1))
     parameter, momentum, variance = next(bits for name, bits in BITS.items() if f" {name}" in row)
     return ELEMENTS // 8 * (parameter + momentum + (variance if row.startswith("adamw") else 0))
 

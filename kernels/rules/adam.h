@@ -21,8 +21,9 @@ struct Adam : AdamAverages {
 
   template <class F>
   LPMM_HD F gradient(const Elements<F>& x) const {
-    const F g = scaled(x[Role::kAccumulator], gradient_scale);
-    return same(coupled_decay, 0.0F) ? g : g + F(coupled_decay) * x[Role::kParameter];
+    F g = scaled(x[Role::kAccumulator], gradient_scale);
+    if (!same(coupled_decay, 0.0F)) g = g + F(coupled_decay) * x[Role::kParameter];
+    return g;
   }
   template <class F>
   LPMM_HD void operator()(Elements<F>& x) const {

@@ -138,7 +138,7 @@ inline constexpr std::string_view kVarianceNeedsGradient =
 // The variance of an element by those of its row and column, and what is divided by, given the mean of all
 // rows: below the smallest normal number gradients are as good as 0.
 LPMM_HD float row_divisor(double mean) {
-  constexpr float kLeast = std::numeric_limits<float>::min();
+  constexpr float kLeast = 0x1p-126F;  // the least normal number
   return mean > double{kLeast} ? static_cast<float>(mean) : kLeast;
 }
 template <class F>
