@@ -17,7 +17,7 @@ namespace {
 constexpr AblationPart kParts[] = {{"quadratic", run_quadratic_floors}, {"momentum", run_momentum_floors},
                                    {"logistic", run_logistic_floors},   {"steps", run_step_constants},
                                    {"variance", run_variance_steps},    {"quantiles", run_quantiles},
-                                   {"update_error", run_update_errors}};
+                                   {"update_error", run_update_errors}, {"lion_signs", run_lion_signs}};
 
 const AblationPart& find_part(const std::string& name) {
   const auto part =

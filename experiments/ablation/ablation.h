@@ -7,6 +7,7 @@
 //   quantiles  errors of code books made from quantiles, and Adam's updates with them: experiments/quantiles/
 //   update_error  what one step loses with a state in few bits, on states of a real run:
 //   theory/update_study.h
+//   lion_signs  which signs of Lion's steps turn where its momentum has few bits: theory/sign_study.h
 #pragma once
 
 #include <string>

@@ -27,6 +27,7 @@ void run_step_constants(const AblationOptions& options);
 void run_variance_steps(const AblationOptions& options);
 void run_quantiles(const AblationOptions& options);
 void run_update_errors(const AblationOptions& options);
+void run_lion_signs(const AblationOptions& options);
 
 // Tells the user.
 void say_of_part(const std::string& text);
@@ -42,6 +43,10 @@ void measure_all(const AblationOptions& options, std::vector<Cell>& cells, const
     measure(cells[static_cast<std::size_t>(item)], one);
   });
 }
+
+// Adds a point at the format's bits to the line of its map, in the chart with this one's title; both are made
+// where there are none.
+void add_format_point(std::vector<Chart>& charts, const Chart& empty, Format format, double y);
 
 // Leaves NAME.csv and the charts NAME.
 void write_part(const AblationOptions& options, const std::string& name, const std::string& csv,

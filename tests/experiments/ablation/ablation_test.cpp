@@ -15,8 +15,8 @@ std::int64_t lines(const std::string& text) {
 TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   const Outcome run = run_lpmm({"ablate", "--quick", "--out", path("out")});
   ASSERT_EQ(run.code, 0) << run.err;
-  for (const char* part :
-       {"quadratic", "momentum", "logistic", "steps", "variance", "quantiles", "update_error"}) {
+  for (const char* part : {"quadratic", "momentum", "logistic", "steps", "variance", "quantiles",
+                           "update_error", "lion_signs"}) {
     for (const char* extension : {".csv", ".gp", ".png"}) {
       EXPECT_TRUE(std::filesystem::exists(path("out/" + std::string(part) + extension))) << part << extension;
     }
@@ -29,6 +29,7 @@ TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   EXPECT_EQ(lines(read_file(path("out/quantiles.csv"))), 19);
   // Three moments; of the variance 26 formats, 22 of them with a third rounding, of the momentum 18.
   EXPECT_EQ(lines(read_file(path("out/update_error.csv"))), 1 + 3 * (26 * 2 + 22 + 18 * 2));
+  EXPECT_GT(lines(read_file(path("out/lion_signs.csv"))), 50);
 }
 
 TEST_F(AblationTest, UnknownPartsAreRefused) {
