@@ -264,6 +264,7 @@ LPMM_HD float decode_code(Format f, MapTable table, std::uint32_t code, float st
     }
     case Coding::kLinearNoZero:
     case Coding::kSquareRoot:
+    case Coding::kSquares:
     case Coding::kDynamic:
     case Coding::kZones:
     case Coding::kLog:
@@ -371,6 +372,19 @@ LPMM_HD std::int32_t encode_log(Format f, MapTable table, float x, float step, R
   return k + (goes_up(table.values[k] * step, table.values[k + 1] * step, x, rounding, draw) ? 1 : 0);
 }
 
+// The root leads to the lower neighbour or to one beside it, which comparisons mend.
+LPMM_HD std::int32_t encode_squares(Format f, MapTable table, float x, float step, bool stochastic,
+                                    std::uint32_t draw) {
+  const Rounding rounding = stochastic ? Rounding::kStochastic : Rounding::kNearest;
+  const std::int32_t last = (1 << f.bits) - 2;
+  const float root = x > 0.0F ? sqrtf(x) : 0.0F;
+  std::int32_t k = static_cast<std::int32_t>(root * (static_cast<float>(last + 1) / sqrtf(step)));
+  k = k > last ? last : k;
+  if (k > 0 && table.values[k] * step > x) --k;
+  if (k < last && x >= table.values[k + 1] * step) ++k;
+  return k + (goes_up(table.values[k] * step, table.values[k + 1] * step, x, rounding, draw) ? 1 : 0);
+}
+
 // `ur` on the other zero-free maps: between the neighbours to which a draw of 0 leads, or nearly.
 LPMM_HD std::int32_t round_in_update(Format f, MapTable table, float x, float step, std::int32_t code,
                                      std::uint32_t draw) {
@@ -403,6 +417,9 @@ LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, 
       break;
     case Coding::kSquareRoot:
       code = encode_square_root(x, step, levels, stochastic, draw);
+      break;
+    case Coding::kSquares:
+      code = encode_squares(f, table, x, step, stochastic, draw);
       break;
     case Coding::kSoftsign:
       code = encode_softsign(x, step, code_limit(f.bits), draw);

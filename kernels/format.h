@@ -5,7 +5,8 @@
 //
 // A block of consecutive elements shares one step, a bf16 number rounded up: the value of one code unit for
 // `int`, of map entry 1.0 for the others. A step of 0 marks an all-zero block, whatever its codes are. The
-// step of a `log0` block has 3 bits of mantissa, and its other 5 bits say the block's range.
+// step of a `log0` block has 3 bits of mantissa, and its other 5 bits say the block's range. States may have
+// steps of fp32, or of whole rows and columns, instead: those of other libraries.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,7 @@ enum class Map : std::uint8_t {
   kDynamicNoZero,
   kLinearNoZero,
   kSquareRoot,
+  kSquareRootWithZero,
   kLog,
   kSoftsign,
   kNormalFloat,
@@ -40,6 +42,7 @@ enum class Coding : std::uint8_t {
   kSoftsign,      // z / (2-|z|), z = code / L
   kLinearNoZero,  // (code+1) / 2^b
   kSquareRoot,    // ((code+1) / 2^b)^2
+  kSquares,       // (code / (2^b-1))^2
   kDynamic,       // a table of at most 8 zones, on both sides of 0 alike
   kZones,         // any table of at most 16 zones on each side of 0
   kLog,           // 2^(-R (1 - code / (2^b-1))), the range R of octaves by block
@@ -92,6 +95,9 @@ inline constexpr MapRow kMaps[] = {
     {Map::kSquareRoot, "sqrt0", true, Coding::kSquareRoot, maps::widths({2, 3, 4, 5, 6, 8}), false, false,
      "((code+1) / 2^b)^2",
      "variance: evenly spaced in its root, by which the rule divides", "arXiv 2309.01507"},
+    {Map::kSquareRootWithZero, "sqrt", true, Coding::kSquares, maps::widths({4, 5, 6, 8}), false, true,
+     "(code / (2^b-1))^2",
+     "variance as FlashOptim stores it, with 0", "arXiv 2602.23349"},
     {Map::kLog, "log0", true, Coding::kLog, maps::widths({2, 3, 4, 5, 6, 8}), false, false,
      "2^(-R (1 - code / (2^b-1))), R octaves by block",
      "variance: evenly spaced in its logarithm, over the range of its block", "arXiv 2505.00347"},
@@ -200,18 +206,26 @@ LPMM_HD constexpr bool takes_draws(Rounding rounding) {
 // grid.
 enum class StepMode : std::uint8_t { kMoving, kSticky };
 
+// What shares a step. Blocks; the rows of a matrix; or its rows and its columns, where an element takes the
+// smaller step of the two (rank-1 normalization, arXiv 2309.01507). A tensor of more dimensions is a matrix
+// of its first one and the rest.
+enum class Scaling : std::uint8_t { kBlocks, kRows, kRank1 };
+
 struct Format {
   Map map = Map::kFp32;
   std::uint8_t bits = 32;
   friend bool operator==(const Format&, const Format&) = default;
 };
 
-// What an element loop needs to know about a stored role. `block` is 0 for bf16 and fp32.
+// What an element loop needs to know about a stored role. `block` is 0 for bf16 and fp32; of rows, it is the
+// columns of the tensor's matrix, and 0 while that is not known.
 struct Codec {
   Format format;
   std::int32_t block = 0;
   Rounding rounding = Rounding::kNearest;
   StepMode step_mode = StepMode::kMoving;
+  Scaling scaling = Scaling::kBlocks;
+  std::uint8_t step_bits = 16;  // bf16, or 32: fp32
   friend bool operator==(const Codec&, const Codec&) = default;
 };
 
@@ -254,8 +268,29 @@ LPMM_HD std::int64_t code_bytes(Format f, std::int64_t elements) {
   if (f.map == Map::kBf16) return 2 * elements;
   return 16 * static_cast<std::int64_t>(f.bits) * groups_of(elements);
 }
+// The steps of a tensor. Under rank 1 those of its columns come first.
+LPMM_HD std::int64_t first_block_step(const Codec& c) {
+  return c.scaling == Scaling::kRank1 ? c.block : 0;
+}
+LPMM_HD std::int64_t steps_of(const Codec& c, std::int64_t elements) {
+  return elements == 0 ? 0 : first_block_step(c) + blocks_of(elements, c.block);
+}
 LPMM_HD std::int64_t step_bytes(const Codec& c, std::int64_t elements) {
-  return 2 * blocks_of(elements, c.block);
+  return c.step_bits / 8 * steps_of(c, elements);
+}
+
+// Whether the steps of a part of a tensor are found without the rest of it.
+LPMM_HD constexpr bool has_blocks(const Codec& c) {
+  return c.scaling == Scaling::kBlocks;
+}
+// Whether values are divided by their step before they are coded, with a step of 1: where it is not one bf16
+// number for a block. Codes then depend on the quotient alone, as in the libraries that have such steps.
+LPMM_HD constexpr bool divides_first(const Codec& c) {
+  return !has_blocks(c) || c.step_bits != 16;
+}
+// Elements that must lie in one piece of a tensor, besides packing groups.
+LPMM_HD constexpr std::int32_t piece_of_blocks(const Codec& c) {
+  return has_blocks(c) ? c.block : 0;
 }
 
 }  // namespace lpmm

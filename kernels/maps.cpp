@@ -83,6 +83,12 @@ std::vector<float> build(Format f) {
         map.push_back(root * root);
       }
       return map;
+    case Map::kSquareRootWithZero:
+      for (int i = 0; i < levels; ++i) {
+        const double root = i / (levels - 1.0);
+        map.push_back(static_cast<float>(root * root));
+      }
+      return map;
     case Map::kLog:
       return log_maps(f.bits);
     case Map::kSoftsign: {

@@ -15,6 +15,7 @@
 #include "kernels/roles.h"
 #include "kernels/rules.h"
 #include "kernels/rules/watched.h"
+#include "kernels/scales.h"
 
 namespace lpmm::kernels {
 
@@ -23,18 +24,19 @@ inline constexpr std::int64_t kTile = 4096;  // a multiple of every block and of
 // Where one role of one tensor is stored. bf16 and fp32 keep uint16_t and float in `codes` and have no steps.
 struct RoleView {
   Codec codec;
-  std::uint8_t* codes = nullptr;   // 64-byte aligned; null where the tensor has no such role
-  std::uint16_t* steps = nullptr;  // bf16, one per block; is_step() of kernels/codec.h holds
-  std::int64_t elements = 0;       // of the whole tensor; rows, columns where the role has a value for each
+  std::uint8_t* codes = nullptr;  // 64-byte aligned; null where the tensor has no such role
+  // bf16, one per block; is_step() of kernels/codec.h holds. Or as load_step() of kernels/scales.h has them.
+  std::uint16_t* steps = nullptr;
+  std::int64_t elements = 0;  // of the whole tensor; rows, columns where the role has a value for each
 };
 
 // Elements first, ..., first + count - 1 as a tensor of their own, where blocks and groups of 128 begin and
-// end. Noise of the part begins at its first group (Noise::first_group).
+// end; not of roles with steps of rows. Noise of the part begins at its first group (Noise::first_group).
 inline RoleView part_of(const RoleView& role, std::int64_t first, std::int64_t count) {
   if (role.codes == nullptr) return role;
   RoleView part = role;
   part.codes += code_bytes(role.codec.format, first);
-  if (part.steps != nullptr) part.steps += blocks_of(first, role.codec.block);
+  if (part.steps != nullptr) part.steps += step_bytes(role.codec, first) / 2;
   part.elements = count;
   return part;
 }
@@ -128,9 +130,9 @@ struct WatchStats {
 // once the device is synchronized.
 class PackedKernels {
  public:
-  // dst[first, first+count) <- src. `storable`, where not null, becomes false where a value was not storable
-  // (NaN, Inf, above 2^120), true else; such values are stored as 0 (NaN) or clamped, and the caller decides
-  // what the failure means.
+  // dst[first, first+count) <- src; the whole tensor, where its steps are of rows. `storable`, where not
+  // null, becomes false where a value was not storable (NaN, Inf, above 2^120), true else; such values are
+  // stored as 0 (NaN) or clamped, and the caller decides what the failure means.
   virtual void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
                       const Noise& noise, bool* storable = nullptr) = 0;
   virtual void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) = 0;

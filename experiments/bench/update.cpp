@@ -83,7 +83,7 @@ struct Tensor {
     for (const Role role : kEveryRole) {
       if (!has_role(policy, optimizer, info, role)) continue;
       if (role != Role::kAccumulator && is_per_element(role)) fp32_bytes += 8;
-      const Spec& spec = policy.specs[role];
+      const Spec spec = fit_spec(policy.specs[role], info.traits());
       const std::int64_t values = info.values(role);
       views[role] = roles[role].emplace(device, spec, values).view;
       bytes += static_cast<double>(code_bytes(spec.format, values) + step_bytes(spec, values));
@@ -138,6 +138,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   std::uint32_t made = 0;
   for (const Role role : kEveryRole) {
     if (!is_state(role) || args.roles[role].codes == nullptr) continue;
+    if (!has_blocks(args.roles[role].codec)) continue;  // is 0 until the first update, as in training
     const bool is_signed = kRoleRows[role].is_signed;
     fill(device, info.values(role), sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made),
          encode(args.roles[role]));
@@ -181,9 +182,10 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     fill(device, elements, chunk, [&](std::int64_t at, std::int64_t count, const float* from) {
       device.copy(values + at, from, 4 * count);
     });
-    const OwnedRole tensor(device, codec, elements);
+    const TensorInfo matrix{"", shape_of(elements)};
+    const OwnedRole tensor(device, fit_spec(codec, matrix.traits()), elements);
     const double packed =
-        static_cast<double>(code_bytes(codec.format, elements) + step_bytes(codec, elements)) /
+        static_cast<double>(code_bytes(codec.format, elements) + step_bytes(tensor.view.codec, elements)) /
         static_cast<double>(elements);
     const auto measure = [&](double bytes, const auto& body) {
       double best = std::numeric_limits<double>::infinity();
@@ -194,12 +196,14 @@ std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::in
     CodecBenchRow row;
     row.codec = codec;
     row.encode = measure(4 + packed, [&] { device.encode(tensor.view, 0, elements, values, {1, 0, 1, 0}); });
-    row.fold = measure(4 + 2 * packed, [&] {
-      kernels::FoldArgs args;
-      args.scale = 1e-3F;
-      args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, 1)};
-      device.fold(tensor.view, 0, elements, values, args);
-    });
+    if (has_blocks(codec)) {
+      row.fold = measure(4 + 2 * packed, [&] {
+        kernels::FoldArgs args;
+        args.scale = 1e-3F;
+        args.noise = {1, 0, 1, noise_stream(Role::kAccumulator, 1)};
+        device.fold(tensor.view, 0, elements, values, args);
+      });
+    }
     row.decode = measure(4 + packed, [&] { device.decode(tensor.view, 0, elements, values); });
     // Panel after panel into the same room, as training reads a weight.
     row.decode_bf16 = measure(2 + packed, [&] {

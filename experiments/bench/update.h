@@ -34,11 +34,14 @@ struct CodecSpeed {
   double elements_per_second = 0;
   double copy_ratio = 0;
 };
+// Steps of rows are those of a matrix of up to 1,024 rows.
 struct CodecBenchRow {
   Codec codec;
   CodecSpeed encode, decode;  // from and to fp32
   CodecSpeed decode_bf16;     // panel after panel into the same room, as training reads a weight
-  CodecSpeed fold;            // of an fp32 contribution into what is stored, as the second microbatch does
+  // Of an fp32 contribution into what is stored, as the second microbatch does; 0 where no gradient is stored
+  // so.
+  CodecSpeed fold;
 };
 std::vector<CodecBenchRow> bench_codec(const std::vector<Codec>& codecs, std::int64_t elements,
                                        Device& device, const ProgressCall& progress = {});

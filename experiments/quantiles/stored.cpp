@@ -1,10 +1,14 @@
 #include "experiments/quantiles/stored.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <vector>
 
 #include "experiments/quantiles/code_book.h"
 #include "kernels/codec.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/policy.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -17,7 +21,7 @@ class StoredBySpec : public Stored {
         device_(device),
         seed_(seed),
         codes_(static_cast<std::size_t>(code_bytes(spec.format, longest) + 63) / 64),
-        steps_(static_cast<std::size_t>(blocks_of(longest, spec.block))) {}
+        steps_(static_cast<std::size_t>(step_bytes(spec, longest) / 2)) {}
   std::string name() const override { return to_string(spec_); }
   bool is_signed() const override { return lpmm::is_signed(spec_.format.map); }
   double bits_per_element(std::int64_t elements) const override {
@@ -111,10 +115,18 @@ class StoredByCodeBook : public Stored {
 
 }  // namespace
 
-std::unique_ptr<Stored> make_stored(std::string_view spec, Device& host, std::int64_t elements,
-                                    std::uint64_t seed, const ChunkSource& chunks) {
-  if (names_code_book(spec)) return std::make_unique<StoredByCodeBook>(parse_code_book(spec), host, chunks);
-  return std::make_unique<StoredBySpec>(parse_spec(spec), host, std::min(kStoredChunk, elements), seed);
+std::unique_ptr<Stored> make_stored(std::string_view text, Device& host,
+                                    const std::vector<std::int64_t>& shape, std::uint64_t seed,
+                                    const ChunkSource& chunks) {
+  if (names_code_book(text)) return std::make_unique<StoredByCodeBook>(parse_code_book(text), host, chunks);
+  const TensorInfo array{"", shape};
+  const Spec spec = fit_spec(parse_spec(text), array.traits());
+  if (!has_blocks(spec) && array.elements() > kStoredChunk) {
+    throw UsageError(
+        fmt::format("{} needs the whole array at once, and {} elements are more than {}; use blockN", text,
+                    array.elements(), kStoredChunk));
+  }
+  return std::make_unique<StoredBySpec>(spec, host, std::min(kStoredChunk, array.elements()), seed);
 }
 
 }  // namespace lpmm

@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernels/device.h"
 #include "lpmm/files/files.h"
@@ -39,8 +40,9 @@ using ChunkVisitor = std::function<void(std::int64_t first, std::span<const floa
 using ChunkSource = std::function<void(const ChunkVisitor& visit)>;
 
 // By spec, or by the name of a code book, whose levels are made from the chunks. Throws UsageError where the
-// text is neither.
-std::unique_ptr<Stored> make_stored(std::string_view spec, Device& host, std::int64_t elements,
-                                    std::uint64_t seed, const ChunkSource& chunks);
+// text is neither, or asks for steps of rows of more than a chunk.
+std::unique_ptr<Stored> make_stored(std::string_view spec, Device& host,
+                                    const std::vector<std::int64_t>& shape, std::uint64_t seed,
+                                    const ChunkSource& chunks);
 
 }  // namespace lpmm

@@ -36,7 +36,9 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
     out[role] = to_string(spec);
     out[role + ".bits"] = std::to_string(spec.format.bits);
     out[role + ".format"] = to_string(spec.format);
-    out[role + ".block"] = is_packed(spec.format) ? std::to_string(spec.block) : "";
+    out[role + ".block"] = !is_packed(spec.format) ? ""
+                           : has_blocks(spec)      ? std::to_string(spec.block)
+                                                   : scaling_name(spec);
     out[role + ".rounding"] = is_packed(spec.format) ? std::string(to_string(spec.rounding)) : "";
     out[role + ".steps"] = !is_packed(spec.format)               ? ""
                            : spec.step_mode == StepMode::kSticky ? "sticky"

@@ -185,8 +185,8 @@ using CodesOf = Codes<kBits, has_signed_codes(kCoding),
                       is_looked_up(kCoding, kBits) && !(has_range(kCoding) && 1 << kBits < kLanes)>;
 template <Coding kCoding, int kBits>
 struct Decoder {
-  static constexpr bool kHasMapTable =
-      kCoding == Coding::kDynamic || kCoding == Coding::kZones || has_range(kCoding);
+  static constexpr bool kHasMapTable = kCoding == Coding::kDynamic || kCoding == Coding::kZones ||
+                                       kCoding == Coding::kSquares || has_range(kCoding);
   static constexpr bool kIsLookedUp = is_looked_up(kCoding, kBits);
   static constexpr float kLevels = 1 << kBits;
   static constexpr float kUnit = kIsLookedUp                        ? 1.0F
@@ -299,6 +299,8 @@ DecodeLoop<T> decode_loop_of(Format f) {
       return decode_loop_of<T, Coding::kLinearNoZero>(f.bits, kWidths);
     case Coding::kSquareRoot:
       return decode_loop_of<T, Coding::kSquareRoot>(f.bits, kWidths);
+    case Coding::kSquares:
+      return decode_loop_of<T, Coding::kSquares>(f.bits, kWidths);
     case Coding::kDynamic:
       return decode_loop_of<T, Coding::kDynamic>(f.bits, kWidths);
     case Coding::kZones:

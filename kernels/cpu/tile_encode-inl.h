@@ -126,6 +126,8 @@ inline EncodeLoop encode_loop_of(Format f, Rounding rounding) {
       return encode_loop_of<Coding::kLinearNoZero>(rounding, f.bits);
     case Coding::kSquareRoot:
       return encode_loop_of<Coding::kSquareRoot>(rounding, f.bits);
+    case Coding::kSquares:
+      return encode_loop_of<Coding::kSquares>(rounding, f.bits);
     case Coding::kDynamic:
       return is_signed(f.map) ? encode_loop_of<Coding::kDynamic, true>(rounding, f.bits)
                               : encode_loop_of<Coding::kDynamic, false>(rounding, f.bits);

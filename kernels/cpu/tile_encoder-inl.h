@@ -197,13 +197,13 @@ struct Neighbours {
 template <Coding kCoding, bool kSigned, bool kStochastic, bool kInUpdate = false>
 struct Encoder : ZoneColumns<kCoding> {
   static constexpr bool kIsLinear = kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero;
-  static constexpr bool kHasNeighbours = kInUpdate || has_range(kCoding);
+  static constexpr bool kHasNeighbours = kInUpdate || kCoding == Coding::kSquares || has_range(kCoding);
   static constexpr int kPartBits = kIsLinear || kCoding == Coding::kSquareRoot ? 16 : kCurvedBits;
   static constexpr int kDrawBits = kHasNeighbours ? 16 : kPartBits;
   static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
 
   Quotient quotient;
-  // Square root: u = draw * draw_step + half_step.
+  // Square root: u = draw * draw_step + half_step. Squares: codes per root.
   VF inverse_root = set(0.0F), draw_step = set(0.0F), half_step = set(0.0F);
   std::int32_t limit, zero;
   struct None {};
@@ -229,6 +229,9 @@ struct Encoder : ZoneColumns<kCoding> {
   HWY_INLINE void set_scale(Format f, const Scale& scale) {
     set_step(f, scale.step);
     if constexpr (kHasNeighbours) neighbours = Between(f, scale);
+    if constexpr (kCoding == Coding::kSquares) {
+      inverse_root = hn::Div(set(static_cast<float>((1 << f.bits) - 1)), hn::Sqrt(neighbours.step));
+    }
     if constexpr (has_range(kCoding)) {
       log_of_step = rough_log2(neighbours.step);
       codes_per_octave = set(scale.table.codes_per_octave);
@@ -239,6 +242,8 @@ struct Encoder : ZoneColumns<kCoding> {
   HWY_INLINE void operator()(const RowsF& x, const RowsI& draw, RowsI& codes) const {
     if constexpr (has_range(kCoding)) {
       log(x, draw, codes);
+    } else if constexpr (kCoding == Coding::kSquares) {
+      squares(x, draw, codes);
     } else if constexpr (kInUpdate) {
       RowsI lowest;
       each([&](int i) { lowest[i] = hn::Zero(DI()); });
@@ -272,11 +277,29 @@ struct Encoder : ZoneColumns<kCoding> {
       const VF place = hn::Add(half, hn::Mul(octaves, codes_per_octave));
       code[i] = truncate_to_int(hn::Min(hn::Max(place, hn::Zero(DF())), last));
     });
-    each([&](int i) {
-      const VI next = hn::Min(hn::Add(code[i], set(1)), neighbours.last);
-      code[i] = hn::IfThenElse(hn::RebindMask(DI(), hn::Ge(x[i], neighbours.at(next))), next, code[i]);
-    });
+    each([&](int i) { code[i] = next_where_reached(x[i], code[i]); });
     each([&](int i) { code[i] = neighbours.round(code[i], x[i], draw[i]); });
+  }
+
+  HWY_INLINE void squares(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    const VF last = to_float(neighbours.last);
+    each([&](int i) {
+      // Of a negative value the root is NaN, and the larger of the two then 0.
+      const VF place = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF()));
+      code[i] = truncate_to_int(hn::Min(place, last));
+    });
+    each([&](int i) {
+      const VI lower = hn::Add(code[i], minus_one_where(hn::Gt(neighbours.at(code[i]), x[i])));
+      code[i] = hn::Max(lower, hn::Zero(DI()));
+    });
+    each([&](int i) { code[i] = next_where_reached(x[i], code[i]); });
+    each([&](int i) { code[i] = neighbours.round(code[i], x[i], draw[i]); });
+  }
+
+  // The next code that has an upper neighbour, where the value is at or beyond it.
+  HWY_INLINE VI next_where_reached(VF x, VI code) const {
+    const VI next = hn::Min(hn::Add(code, set(1)), neighbours.last);
+    return hn::IfThenElse(hn::RebindMask(DI(), hn::Ge(x, neighbours.at(next))), next, code);
   }
 
   HWY_INLINE void round_in_update(const RowsF& x, const RowsI& draw, RowsI& code) const {

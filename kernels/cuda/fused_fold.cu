@@ -75,7 +75,8 @@ ReadKernel<To> read_kernel(const Codec& codec) {
   ReadKernel<To> found = nullptr;
   each_number<static_cast<int>(std::size(kRead))>([&](auto number) {
     using Of = Stored<kRead[number]>;
-    if (Of::kCodec.format == codec.format && Of::kBlock == codec.block) found = read_groups<Of, To>;
+    if (Of::kCodec.format != codec.format || Of::kBlock != codec.block || divides_first(codec)) return;
+    found = read_groups<Of, To>;
   });
   return found;
 }

@@ -9,6 +9,7 @@
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fused.h"
 #include "kernels/cuda/rows_body.h"
+#include "kernels/cuda/steps_body.h"
 #include "kernels/cuda/sum_tree.h"
 #include "kernels/cuda/sums_body.h"
 #include "kernels/cuda/update_body.h"
@@ -163,6 +164,33 @@ template <int kPhasesOfJob = cuda::kPhases, class JobType>
 void run(const JobType& job, Stream stream) {
   launch(run_job<kPhasesOfJob, JobType>, units(job), kThreads, 4 * shared_words(job), stream, job);
 }
+// A job of a whole tensor, after the pass that its steps of rows and columns need.
+template <class JobType>
+void run_with_next_steps(JobType job, Stream stream) {
+  std::int64_t steps[cuda::kMaxStores] = {}, all = 0;
+  for (int s = 0; s < job.stores; ++s) {
+    if (cuda::has_next_steps(job.slots[s])) steps[s] = steps_of(job.slots[s].codec, job.end);
+    all += steps[s];
+  }
+  if (all == 0) return run(job, stream);
+  const std::int64_t bytes = all * static_cast<std::int64_t>(sizeof(float));
+  const StreamMemory room(bytes, stream);
+  fill_with_zeros(room.data(), bytes, stream);
+  auto* next = static_cast<float*>(room.data());
+  for (int s = 0; s < job.stores; ++s) {
+    if (steps[s] == 0) continue;
+    job.slots[s].next_steps = next;
+    next += steps[s];
+  }
+  for_each_element(job.end, cuda::RaiseSteps<JobType>{job}, stream);
+  for (int s = 0; s < job.stores; ++s) {
+    const Slot& slot = job.slots[s];
+    for_each_element(steps[s], cuda::ChooseStep{slot.codec, slot.next_steps}, stream);
+  }
+  run(job, stream);
+  for (int s = 0; s < job.stores; ++s) for_each_element(steps[s], cuda::StoreStep{job.slots[s]}, stream);
+}
+
 // sums[k] <- the sum of the squares of term k.
 template <class Terms>
 void run_sums(SumsJob<Terms> job, double* sums, Stream stream) {
@@ -249,7 +277,7 @@ void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, S
   auto job = cuda::make_update(rule, args, storable, device_table);
   const Completed<RuleType> completed(rule, args, storable, stream);
   job.completed = completed.get();
-  run(job, stream);
+  run_with_next_steps(job, stream);
 }
 
 // One block for each sum and each largest.
@@ -311,7 +339,7 @@ MapTable device_table(Format format) {
 void CudaDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
                         const Noise& noise, bool* storable) {
   begin(storable, stream());
-  run(cuda::make_encode(dst, first, count, src, noise, storable, device_table), stream());
+  run_with_next_steps(cuda::make_encode(dst, first, count, src, noise, storable, device_table), stream());
 }
 
 void CudaDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {

@@ -4,7 +4,8 @@
 // A thread block takes one unit, a run of elements that is a multiple of every block and packing group, so no
 // byte and no step is shared between units. It works in phases with a barrier after each: clear the shared
 // maxima; load (decode, compute, find maxima); choose steps; encode to codes, twice where the momentum waits
-// for the parameter's rounding error; pack codes into bytes.
+// for the parameter's rounding error; pack codes into bytes. Steps of rows and columns are chosen before, by
+// a pass over all elements (kernels/cuda/steps_body.h).
 #pragma once
 
 #include <algorithm>
@@ -27,17 +28,14 @@ struct Slot {
   std::uint16_t* steps = nullptr;
   Noise noise;
   bool is_accumulator = false;
+  float* next_steps = nullptr;  // of rows and columns: what `steps` will be when all is stored
 };
 
 using TableOf = MapTable (*)(Format);  // the tables where the bodies run
 
 inline Slot make_slot(const RoleView& view, TableOf table_of, Noise noise) {
-  return {view.codec,
-          table_of(view.codec.format),
-          view.codes,
-          view.steps,
-          rounding_noise(view.codec.rounding, noise),
-          false};
+  return {view.codec, table_of(view.codec.format), view.codes, view.steps,
+          rounding_noise(view.codec.rounding, noise)};
 }
 
 LPMM_HD float load_value(const Slot& s, std::int64_t element) {
@@ -45,11 +43,16 @@ LPMM_HD float load_value(const Slot& s, std::int64_t element) {
   if (s.codec.format.map == Map::kBf16) {
     return bf16_to_float(reinterpret_cast<const std::uint16_t*>(s.codes)[element]);
   }
+  const std::uint32_t code = load_code(s.codes, s.codec.format, element);
+  if (divides_first(s.codec)) {
+    return decode_code(s.codec.format, s.table, code, stored_step(s.codec, s.steps, element));
+  }
   const Scale scale = scale_of(s.codec.format, s.table, s.steps[element / s.codec.block]);
-  return decode_code(s.codec.format, scale.table, load_code(s.codes, s.codec.format, element), scale.step);
+  return decode_code(s.codec.format, scale.table, code, scale.step);
 }
 
-// A job says what is stored and computes the new values of one element: load() fills values[0..stores).
+// A job says what is stored and computes the new values of one element: load() fills values[0..stores), and
+// look(), where there is one, does so without changing anything.
 struct Job {
   Slot slots[kMaxStores];
   int stores = 1;
@@ -68,10 +71,11 @@ struct Job {
 
 struct EncodeJob : Job {
   const float* src = nullptr;
-  LPMM_HD bool load(std::int64_t element, float* values) const {
+  LPMM_HD bool look(std::int64_t element, float* values) const {
     values[0] = src[element - first];
     return make_storable(values[0]);
   }
+  LPMM_HD bool load(std::int64_t element, float* values) const { return look(element, values); }
 };
 
 struct FoldJob : Job {
@@ -117,9 +121,20 @@ struct UpdateJob : Job {
   RoleArray<int> place;  // of a role among the slots, or -1
 
   LPMM_HD const RuleType& complete() const { return completed == nullptr ? rule : *completed; }
-  LPMM_HD bool load(std::int64_t element, float* values) const {
+  LPMM_HD bool look(std::int64_t element, float* values) const {
     Elements<float> x = roles.load(element);
     complete()(x);
+    bool fine = true;
+    for (int r = 0; r < kElementRoles; ++r) {
+      if (place.of[r] < 0) continue;
+      float& value = values[place.of[r]];
+      value = x.of[r];
+      fine = make_storable(value) && fine;
+    }
+    return fine;
+  }
+  LPMM_HD bool load(std::int64_t element, float* values) const {
+    const bool fine = look(element, values);
     const Slot& accumulator = roles.at[Role::kAccumulator];
     if (accumulator.codes == nullptr || keeps_gradient) {
       // gradients are in the momentum, or the caller's
@@ -127,13 +142,6 @@ struct UpdateJob : Job {
       reinterpret_cast<float*>(accumulator.codes)[element] = 0.0F;
     } else if (accumulator.codec.format.map == Map::kBf16) {
       reinterpret_cast<std::uint16_t*>(accumulator.codes)[element] = 0;
-    }
-    bool fine = true;
-    for (int r = 0; r < kElementRoles; ++r) {
-      if (place.of[r] < 0) continue;
-      float& value = values[place.of[r]];
-      value = x.of[r];
-      fine = make_storable(value) && fine;
     }
     return fine;
   }
@@ -184,10 +192,20 @@ LPMM_HD std::uint8_t packed_byte(Format f, std::int32_t zero, const std::uint32_
   return static_cast<std::uint8_t>(bits);
 }
 
+// The step with which an element is stored.
+LPMM_HD float next_step_of(const Slot& s, std::int64_t element) {
+  if (s.next_steps == nullptr) return stored_step(s.codec, s.steps, element);
+  return step_of_element(
+      s.codec, [&](std::int64_t i) { return s.next_steps[i]; }, element);
+}
+
 LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) {
   const std::uint32_t draw = takes_draws(s.codec.rounding) ? rounding_draw(s.noise, element) : 0U;
   if (s.codec.format.map == Map::kBf16) {
     return takes_draws(s.codec.rounding) ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
+  }
+  if (divides_first(s.codec)) {
+    return encode_quotient(s.codec, s.table, x, next_step_of(s, element), draw);
   }
   const Scale scale = scale_of(s.codec.format, s.table, s.steps[element / s.codec.block]);
   if (scale.step == 0.0F) return static_cast<std::uint32_t>(s.table.zero);
@@ -198,6 +216,9 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
 LPMM_HD float stored_value(const Slot& s, std::int64_t element, std::uint32_t code) {
   if (s.codec.format.map == Map::kFp32) return bits_float(code);
   if (s.codec.format.map == Map::kBf16) return bf16_to_float(static_cast<std::uint16_t>(code));
+  if (divides_first(s.codec)) {
+    return decode_code(s.codec.format, s.table, code, next_step_of(s, element));
+  }
   const Scale scale = scale_of(s.codec.format, s.table, s.steps[element / s.codec.block]);
   return decode_code(s.codec.format, scale.table, code, scale.step);
 }
@@ -211,7 +232,7 @@ struct Share {
 
 // A value that will be stored in slot s tells its block's maxima.
 LPMM_HD void raise_maxima(const Slot& slot, int s, int i, float value, const Share& at) {
-  if (!is_packed(slot.codec.format)) return;
+  if (!is_packed(slot.codec.format) || !has_blocks(slot.codec)) return;
   const int block = s * at.maxima + i / slot.codec.block;
   raise_to(at.largest + block, abs_bits(value));
   if (has_range(slot.codec.format.map)) raise_to(at.inverted + block, inverted(abs_bits(value)));
@@ -231,9 +252,14 @@ LPMM_HD void load_elements(const JobType& job, const Share& at) {
 
 LPMM_HD void choose_steps(const Slot& slot, int s, const Share& at) {
   for (int i = at.thread; i * slot.codec.block < at.count; i += at.threads) {
-    std::uint16_t& step = slot.steps[at.base / slot.codec.block + i];
+    const std::int64_t place = at.base / slot.codec.block + i;
     const int block = s * at.maxima + i;
     const float most = bits_float(at.largest[block]);
+    if (divides_first(slot.codec)) {
+      store_step(slot.codec, slot.steps, place, covering_step(slot.codec, most));
+      continue;
+    }
+    std::uint16_t& step = slot.steps[place];
     if (has_range(slot.codec.format.map)) {
       const float least = bits_float(inverted(at.inverted[block]));
       step = next_range(slot.codec, slot.table, most, least, step);
@@ -305,7 +331,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
     const Slot& slot = job.slots[s];
     const int turn = job.late < 0 || s == 0 ? 2 : 4;  // the phase in which its steps are chosen
     if (phase == turn && is_packed(slot.codec.format)) {
-      choose_steps(slot, s, at);
+      if (has_blocks(slot.codec)) choose_steps(slot, s, at);
     } else if (phase == turn + 1) {
       encode_elements(job, s, at);
     } else if (phase == kPhases - 1 && is_packed(slot.codec.format)) {
@@ -317,7 +343,7 @@ LPMM_HD void run_phase(int phase, const JobType& job, std::int64_t block, int th
 // ---- jobs from the views of kernels/packed.h -------------------------------------------------------------
 // Four elements per thread where the blocks are small; the CPU's tile.
 inline int unit_of(const RoleView& view) {
-  return std::max(static_cast<int>(kPiece), view.codes == nullptr ? 0 : view.codec.block);
+  return std::max(static_cast<int>(kPiece), view.codes == nullptr ? 0 : piece_of_blocks(view.codec));
 }
 inline int unit_of(const RoleArray<RoleView>& roles) {
   int unit = 0;

@@ -58,12 +58,20 @@ std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const O
   return most;
 }
 
-std::int64_t column_sums_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
-                               const OptimizerConfig& optimizer) {
+std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                              const OptimizerConfig& optimizer) {
   std::int64_t most = 0;
   for (const TensorInfo& t : tensors) {
-    if (!has_role(policy, optimizer, t, Role::kColumnVariance)) continue;
-    most = std::max(most, column_sum_bytes(t.traits().rows, t.traits().columns));
+    const RoleSpecs specs = specs_for(policy, t);
+    std::int64_t bytes = 0;
+    for (const Role role : kEveryRole) {
+      if (!has_role(policy, optimizer, t, role)) continue;
+      if (role == Role::kColumnVariance) bytes += column_sum_bytes(t.traits().rows, t.traits().columns);
+      if (!has_blocks(specs[role])) {
+        bytes += static_cast<std::int64_t>(sizeof(float)) * steps_of(specs[role], t.elements());
+      }
+    }
+    most = std::max(most, bytes);
   }
   return most;
 }

@@ -37,9 +37,9 @@ const kernels::RoleView& ModelMemory::State::checked(int tensor, Role role, std:
   const Tensor& of = tensors[static_cast<std::size_t>(tensor)];
   const bool is_gradient = role == Role::kAccumulator && of.at_once;  // it meets every role at once
   const kernels::RoleView& v = of.view[is_gradient ? Role::kParameter : role];
-  std::int64_t unit = std::max<std::int64_t>(kGroup, v.codec.block);
+  std::int64_t unit = std::max<std::int64_t>(kGroup, piece_of_blocks(v.codec));
   for (const Role other : kEveryRole) {
-    if (is_gradient) unit = std::max<std::int64_t>(unit, of.view[other].codec.block);
+    if (is_gradient) unit = std::max<std::int64_t>(unit, piece_of_blocks(of.view[other].codec));
   }
   const auto n =
       static_cast<std::int64_t>(std::min<std::size_t>(count, std::numeric_limits<std::int64_t>::max()));

@@ -44,9 +44,10 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
 // The workspace that their updates take besides, one after another; most rules need none.
 std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
                                     const Device& device);
-// What an update takes for a while besides: the sums of columns, of the tensor with the most.
-std::int64_t column_sums_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
-                               const OptimizerConfig& optimizer);
+// What an update takes for a while besides: the sums of columns, and the next steps of rows and columns, of
+// the tensor with the most.
+std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
+                              const OptimizerConfig& optimizer);
 
 class ModelMemory {
  public:

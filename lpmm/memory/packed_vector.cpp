@@ -76,7 +76,11 @@ std::vector<PackedVector::Part> PackedVector::parts() const {
     out.push_back({name + ".codes", "U8", {codes}, bytes(v.codes, codes), v.codec.format});
     if (!is_packed(v.codec.format)) continue;
     const std::int64_t steps = step_bytes(v.codec, v.elements);
-    out.push_back({name + ".steps", "BF16", {steps / 2}, bytes(v.steps, steps), v.codec.format});
+    out.push_back({name + ".steps",
+                   v.codec.step_bits == 16 ? "BF16" : "F32",
+                   {steps_of(v.codec, v.elements)},
+                   bytes(v.steps, steps),
+                   v.codec.format});
   }
   return out;
 }
@@ -128,11 +132,12 @@ void PackedVector::load(const std::string& path) {
       throw refuse(fmt::format("has no {} of {} {}", part.name, part.shape[0], part.dtype));
     }
     file.read(*entry, 0, read.emplace_back(part.bytes.size()));
-    if (part.dtype != "BF16") continue;
-    std::vector<std::uint16_t> steps(read.back().size() / 2);
-    std::memcpy(steps.data(), read.back().data(), read.back().size());
-    for (const std::uint16_t step : steps) {
-      if (!is_step(part.format, step)) throw refuse(fmt::format("{} holds what is no step", part.name));
+    if (!part.name.ends_with(".steps")) continue;
+    std::vector<std::uint16_t> halves(read.back().size() / 2);
+    std::memcpy(halves.data(), read.back().data(), read.back().size());
+    const std::size_t width = part.dtype == "F32" ? 2 : 1;  // the upper half of fp32 tells as much as bf16
+    for (std::size_t i = width - 1; i < halves.size(); i += width) {
+      if (!is_step(part.format, halves[i])) throw refuse(fmt::format("{} holds what is no step", part.name));
     }
   }
   restore_progress(file.metadata(), path);

@@ -37,6 +37,7 @@ Resolved resolve(const Policy& policy, const TensorInfo& tensor) {
     }
   }
   if (!r.why_exempt.empty()) r.specs = {};  // a default Codec is fp32
+  for (Spec& spec : r.specs) spec = fit_spec(spec, tensor.traits());
   return r;
 }
 
@@ -56,9 +57,12 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
     refuse("the role has negative values and the format has none",
            map_choices([](const MapRow& m) { return m.is_signed; }));
   }
-  if (!is_signed_role && !unsigned_map && is_packed(spec.format)) {
-    refuse("the role is never negative and the format spends a sign on it",
-           map_choices([](const MapRow& m) { return !m.is_signed || m.coding == Coding::kNumber; }));
+  // e4m3 is what a variance of fp8 is, in torchao as elsewhere.
+  const auto may_be_unsigned = [](const MapRow& m) {
+    return !m.is_signed || m.coding == Coding::kNumber || m.map == Map::kE4m3;
+  };
+  if (!is_signed_role && !may_be_unsigned(row_of(spec.format.map))) {
+    refuse("the role is never negative and the format spends a sign on it", map_choices(may_be_unsigned));
   }
   if (spec.rounding == Rounding::kUpdate && !is_zero_free(spec.format.map)) {
     refuse("ur rounds 1 / sqrt of a value, and the format has 0", "sr");
@@ -69,9 +73,27 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
   if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
     refuse("its step would be dropped when the block is written again", "moving");
   }
+  if (!is_state(role) && divides_first(spec)) {
+    refuse("steps of rows and steps in fp32 are for states", "blockN with steps of 16 bits");
+  }
   if (is_slow_average(role) && spec.step_mode == StepMode::kSticky && spec.rounding == Rounding::kNearest) {
     refuse("nearest rounding with a sticky step freezes a slow average", "sr, or moving");
   }
+}
+
+// Steps of rows are chosen when all of a tensor's new values are known.
+void check_whole(const Policy& policy, const Spec& spec, Role role, const std::string& where) {
+  if (has_blocks(spec)) return;
+  const auto refuse = [&](std::string_view why, std::string_view instead) {
+    throw UsageError(fmt::format("illegal policy: {} \"{}\" of {}: {} needs whole tensors, but {}; use {}",
+                                 to_string(role), to_string(spec), where, scaling_name(spec), why, instead));
+  };
+  if (policy.apply_at_once) refuse("memory.accumulator = \"none\" updates part by part", "blockN");
+  if (role != Role::kMomentum) return;
+  if (policy.accumulate_in_momentum)
+    refuse("gradients are accumulated in the momentum part by part", "blockN");
+  if (policy.error_feedback)
+    refuse("errors are fed back while it is stored", "blockN, or memory.error_feedback = false");
 }
 
 }  // namespace
@@ -140,9 +162,13 @@ std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo>
 
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
   for (const Role r : kEveryElementRole) {
-    check_spec(policy.specs[r], r, fmt::format("preset {}", policy.preset));
+    const auto check = [&](const Spec& spec, const std::string& where) {
+      check_spec(spec, r, where);
+      check_whole(policy, spec, r, where);
+    };
+    check(policy.specs[r], fmt::format("preset {}", policy.preset));
     for (const PolicyOverride& o : policy.overrides) {
-      if (o.specs[r]) check_spec(*o.specs[r], r, fmt::format("override \"{}\"", o.pattern));
+      if (o.specs[r]) check(*o.specs[r], fmt::format("override \"{}\"", o.pattern));
     }
   }
   for (const PolicyOverride& o : policy.overrides) {

@@ -24,17 +24,28 @@ struct Preset {
   std::string_view sgd_parameter = {}, sgd_momentum = {};
 };
 
-// Everything the presets decide. bnb8 to ao4 keep states as others do, so that one can compare: bitsandbytes
-// (bnb8-2048: before version 0.44), the fused 4-bit AdamW of thu-ml and that of torchao. Everything included,
+// States as another library or paper has them, to compare with: weights and gradients are fp32, and a slow
+// momentum is stored as the other one.
+constexpr Preset peer(std::string_view name, std::string_view momentum, std::string_view variance,
+                      std::int64_t min_elements) {
+  return {name, {"fp32", "fp32", momentum, variance, momentum}, false, min_elements};
+}
+
+// Everything the presets decide. lpmm/README.md says whose the peers are. Everything included,
 // a parameter takes 28.77 (lpmm), 24.91 (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM
 // and ResNet-20, 36.46, 32.59, 20.60 and 16.61 with AdamW and GPT-2 124M.
-constexpr std::array<Preset, 10> kPresets = {{
+constexpr std::array<Preset, 15> kPresets = {{
     {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32"}},
-    {"bnb8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}, false, 4096},
-    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}},
-    {"bnb8-2048", {"fp32", "fp32", "de8:block2048:rn", "ude8:block2048:rn", "de8:block2048:rn"}, false, 4096},
-    {"thu4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn"}, false, 4097},
-    {"ao4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn"}, false, 4096},
+    peer("bnb8", "de8:block256:step32:rn", "ude8:block256:step32:rn", 4096),
+    peer("states8", "de8:block256:rn", "ude8:block256:rn", 0),
+    peer("bnb8-2048", "de8:block2048:step32:rn", "ude8:block2048:step32:rn", 4096),
+    peer("ao-fp8", "e4m3:block256:step32:rn", "e4m3:block256:step32:rn", 4096),
+    peer("adam-mini8", "int8:block256:step32:sr", "fp32", 0),
+    peer("muon8", "int8:block2048:step32:rn", "fp32", 0),
+    peer("thu4", "de4:block128:step32:rn", "lin04:rank1:step32:rn", 4097),
+    peer("thu4-factor", "de4:block128:step32:rn", "lin04:block128:step32:rn", 4097),
+    peer("ao4", "de4:block128:step32:rn", "lin04:block128:step32:rn", 4096),
+    peer("solo2", "de4:block128:step32:rn", "log02:block128:sr", 128),
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky",
       "int12:block256:qr:sticky"}},

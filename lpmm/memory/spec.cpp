@@ -1,10 +1,13 @@
 #include "lpmm/memory/spec.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
+#include <limits>
 
 #include "kernels/maps.h"
 #include "lpmm/base/error.h"
@@ -14,6 +17,8 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kListed = 6;  // widths that are listed one by one
+constexpr std::string_view kRowName = "row", kRank1Name = "rank1", kFp32StepName = "step32";
+constexpr int kUsualBlock = 128;
 
 // "a, b or c"
 template <class Names>
@@ -29,8 +34,8 @@ std::string part_choices() {
   for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
     blocks.push_back(std::to_string(block));
   }
-  return fmt::format("blockN with N = {}; {}; moving or sticky", alternatives(blocks),
-                     alternatives(kRoundingNames));
+  return fmt::format("blockN with N = {}, {} or {}; {}; {}; moving or sticky", fmt::join(blocks, ", "),
+                     kRowName, kRank1Name, kFp32StepName, alternatives(kRoundingNames));
 }
 
 // "bad spec: why\n  text\n     ^^^\n  expected ..."
@@ -77,75 +82,144 @@ std::string map_choices(bool (*wanted)(const MapRow&)) {
   return alternatives(names);
 }
 
-Spec parse_spec(std::string_view text) {
-  if (text.size() > 100) throw UsageError(fmt::format("bad spec: {} characters long", text.size()));
-  const std::size_t name_length = std::min(text.find(':'), text.size());
-  const std::string_view name = text.substr(0, name_length);
-  const auto& formats = all_formats();
-  const auto found =
-      std::find_if(formats.begin(), formats.end(), [&](Format f) { return to_string(f) == name; });
-  if (found == formats.end()) {
-    fail(text, 0, name_length, name.empty() ? "no format" : fmt::format("unknown format \"{}\"", name),
-         format_choices());
-  }
-  Spec spec{*found, 128, Rounding::kStochastic, StepMode::kMoving};
-  if (!is_packed(spec.format)) spec.block = 0;
-  if (spec.format.map == Map::kFp32) spec.rounding = Rounding::kNearest;
+namespace {
 
-  bool has_block = false, has_rounding = false, has_mode = false;
-  for (std::size_t at = name_length; at < text.size();) {
-    ++at;  // the colon
-    const std::size_t length = std::min(text.find(':', at), text.size()) - at;
-    const std::string_view part = text.substr(at, length);
-    const auto once = [&](bool& seen, bool allowed, const char* what) {
-      if (!allowed) {
-        fail(text, at, length, fmt::format("{} has no {}", name, what),
+// A spec while it is read, and the part that is being read.
+struct SpecParser {
+  explicit SpecParser(std::string_view whole) : text(whole) {}
+
+  std::string_view text, name;
+  Spec spec;
+  std::size_t at = 0, length = 0;
+  bool has_scaling = false, has_rounding = false, has_mode = false, has_width = false;
+  std::string_view apart;  // the part by which steps are not one bf16 number a block
+
+  [[noreturn]] void refuse(const std::string& why, const std::string& expected) const {
+    fail(text, at, length, why, expected);
+  }
+
+  void read_format() {
+    length = std::min(text.find(':'), text.size());
+    name = text.substr(0, length);
+    const auto& formats = all_formats();
+    const auto found =
+        std::find_if(formats.begin(), formats.end(), [&](Format f) { return to_string(f) == name; });
+    if (found == formats.end()) {
+      refuse(name.empty() ? "no format" : fmt::format("unknown format \"{}\"", name), format_choices());
+    }
+    spec = {*found, kUsualBlock, Rounding::kStochastic, StepMode::kMoving};
+    if (!is_packed(spec.format)) spec.block = 0;
+    if (spec.format.map == Map::kFp32) spec.rounding = Rounding::kNearest;
+  }
+
+  void once(bool& seen, bool allowed, std::string_view what) const {
+    if (!allowed) {
+      refuse(fmt::format("{} has no {}", name, what),
              spec.format.map == Map::kFp32 ? "nothing after fp32" : alternatives(kCommonRoundings));
-      }
-      if (seen) fail(text, at, length, fmt::format("a second {}", what), "each part once");
-      seen = true;
-    };
+    }
+    if (seen) refuse(fmt::format("a second {}", what), "each part once");
+    seen = true;
+  }
+
+  // The part's steps are not what this format or mode is made for.
+  void check_apart() const {
+    if (apart.empty()) return;
+    if (has_range(spec.format.map)) {
+      refuse(fmt::format("{} keeps the range of a block in its step", name), "blockN, and a step of 16 bits");
+    }
+    if (spec.step_mode == StepMode::kSticky) {
+      refuse(fmt::format("{} and sticky: such steps are chosen afresh at every write", apart), "moving");
+    }
+  }
+
+  void read_part(std::string_view part) {
+    const bool packed = is_packed(spec.format);
+    const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
     if (part.starts_with("block")) {
-      once(has_block, is_packed(spec.format), "block");
+      once(has_scaling, packed, "block");
       spec.block = 0;
       for (int block = kSmallestBlock; block <= kLargestBlock; block *= 2) {
         if (part.substr(5) == std::to_string(block)) spec.block = block;
       }
-      if (spec.block == 0) fail(text, at, length, fmt::format("no such block \"{}\"", part), part_choices());
-    } else if (const auto named = std::find(kRoundingNames.begin(), kRoundingNames.end(), part);
-               named != kRoundingNames.end()) {
+      if (spec.block == 0) refuse(fmt::format("no such block \"{}\"", part), part_choices());
+    } else if (part == kRowName || part == kRank1Name) {
+      once(has_scaling, packed, "block, row or rank1");
+      spec.scaling = part == kRowName ? Scaling::kRows : Scaling::kRank1;
+      spec.block = 0;  // the tensor says it
+      apart = part;
+    } else if (part == kFp32StepName) {
+      once(has_width, packed, "step of its own");
+      spec.step_bits = 32;
+      apart = part;
+    } else if (named != kRoundingNames.end()) {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
       spec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
       if (spec.rounding == Rounding::kUpdate && !is_zero_free(spec.format.map)) {
-        fail(text, at, length, fmt::format("ur rounds 1 / sqrt of a value, and {} has 0", name),
-             alternatives(kCommonRoundings));
+        refuse(fmt::format("ur rounds 1 / sqrt of a value, and {} has 0", name),
+               alternatives(kCommonRoundings));
       }
     } else if (part == "moving" || part == "sticky") {
-      once(has_mode, is_packed(spec.format), "step");
+      once(has_mode, packed, "step");
       spec.step_mode = part == "moving" ? StepMode::kMoving : StepMode::kSticky;
       if (spec.step_mode == StepMode::kSticky && !has_sticky_steps(spec.format)) {
-        fail(text, at, length,
-             fmt::format("{} has no sticky step: its second largest value is about half its range", name),
-             "moving");
+        refuse(fmt::format("{} has no sticky step: its second largest value is about half its range", name),
+               "moving");
       }
     } else {
-      fail(text, at, length, part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part),
-           part_choices());
+      refuse(part.empty() ? "an empty part" : fmt::format("unknown part \"{}\"", part), part_choices());
     }
-    at += length;
+    check_apart();
   }
+};
+
+}  // namespace
+
+Spec parse_spec(std::string_view text) {
+  if (text.size() > 100) throw UsageError(fmt::format("bad spec: {} characters long", text.size()));
+  SpecParser parser(text);
+  parser.read_format();
+  for (std::size_t end = parser.length; end < text.size();) {
+    parser.at = end + 1;  // behind the colon
+    end = std::min(text.find(':', parser.at), text.size());
+    parser.length = end - parser.at;
+    parser.read_part(text.substr(parser.at, parser.length));
+  }
+  return parser.spec;
+}
+
+Spec fit_spec(Spec spec, const TensorTraits& tensor) {
+  if (has_blocks(spec)) return spec;
+  if (tensor.is_vector) {
+    spec.scaling = Scaling::kBlocks;
+    spec.block = kUsualBlock;
+    return spec;
+  }
+  if (tensor.columns > std::numeric_limits<std::int32_t>::max()) {
+    throw UsageError(fmt::format("rows of {} elements are too long for {}; use a block", tensor.columns,
+                                 scaling_name(spec)));
+  }
+  spec.block = static_cast<std::int32_t>(tensor.columns);
   return spec;
+}
+
+std::string scaling_name(const Spec& spec) {
+  if (spec.scaling == Scaling::kRows) return std::string(kRowName);
+  if (spec.scaling == Scaling::kRank1) return std::string(kRank1Name);
+  return is_packed(spec.format) ? fmt::format("block{}", spec.block) : "";
 }
 
 std::string to_string(const Spec& spec) {
   std::string text = to_string(spec.format);
-  if (is_packed(spec.format)) text += fmt::format(":block{}", spec.block);
+  if (is_packed(spec.format)) text += ":" + scaling_name(spec);
+  if (spec.step_bits == 32) text += fmt::format(":{}", kFp32StepName);
   if (spec.format.map != Map::kFp32) text += fmt::format(":{}", to_string(spec.rounding));
   if (spec.step_mode == StepMode::kSticky) text += ":sticky";
   return text;
 }
 
-double bits_per_element(const Spec& spec, std::int64_t elements) {
+double bits_per_element(const Spec& given, std::int64_t elements) {
+  const auto side = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(elements))));
+  const Spec spec = given.block == 0 ? fit_spec(given, {side, side}) : given;
   const std::int64_t bytes = code_bytes(spec.format, elements) + step_bytes(spec, elements);
   return elements == 0 ? 0.0 : 8.0 * static_cast<double>(bytes) / static_cast<double>(elements);
 }

@@ -1,5 +1,8 @@
-// A spec says how one role is stored, as text: FORMAT[:blockN][:rn|sr|qr][:moving|sticky], for example
-// "int12:block128:sr:sticky" or "ude8:block256:rn". bf16 takes a rounding only, fp32 nothing.
+// A spec says how one role is stored, as text:
+// FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky], for example "int12:block128:sr:sticky",
+// "ude8:block256:rn" or "lin04:rank1:step32:rn". bf16 takes a rounding only, fp32 nothing. row and rank1:
+// steps of rows, or of rows and columns (Scaling in kernels/format.h), and step32: steps in fp32, are for
+// states; such steps are not sticky, and log0 has none of them.
 #pragma once
 
 #include <array>
@@ -8,6 +11,7 @@
 
 #include "kernels/format.h"
 #include "kernels/maps.h"
+#include "kernels/rules/rule.h"
 
 namespace lpmm {
 
@@ -22,8 +26,9 @@ inline constexpr int kSmallestBlock = 64, kLargestBlock = 4096;  // and the powe
 // Throws UsageError that shows the place of the mistake and the alternatives.
 Spec parse_spec(std::string_view text);
 
-// The canonical text; parse_spec(to_string(s)) == s.
+// The canonical text; parse_spec(to_string(s)) == s, but for what fit_spec adds.
 std::string to_string(const Spec& spec);
+std::string scaling_name(const Spec& spec);     // "block128", "row", "rank1"; of bf16 and fp32 ""
 std::string_view to_string(Role role);          // as in kRoleRows
 std::string_view to_string(Rounding rounding);  // "rn", "sr", "qr"
 
@@ -32,7 +37,12 @@ std::string_view to_string(Rounding rounding);  // "rn", "sr", "qr"
 std::string format_choices();
 std::string map_choices(bool (*wanted)(const MapRow&));
 
-// Bits per element of a tensor of `elements`, codes and steps, padding included.
+// The spec of one tensor: where steps are of rows, it says how long these are. A vector has blocks of 128
+// instead. Throws UsageError where rows have 2^31 elements or more.
+Spec fit_spec(Spec spec, const TensorTraits& tensor);
+
+// Bits per element of a tensor of `elements`, codes and steps, padding included; of a square matrix, where
+// steps are of rows and the spec is not yet of a tensor.
 double bits_per_element(const Spec& spec, std::int64_t elements);
 
 }  // namespace lpmm

@@ -23,13 +23,19 @@ bool loses(const Codec& codec) {
 // bf16 2^-8 of a number of typical `size`.
 double code_size(Device& device, const kernels::RoleView& v, std::int64_t count, double size) {
   if (v.codec.block == 0) return std::ldexp(size, -8);
-  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(count, v.codec.block)));
-  device.download(steps.data(), v.steps, 2 * std::ssize(steps));
+  const std::int64_t steps = steps_of(v.codec, has_blocks(v.codec) ? count : v.elements);
+  std::vector<std::uint16_t> words(static_cast<std::size_t>(v.codec.step_bits / 16 * steps));
+  device.download(words.data(), v.steps, 2 * std::ssize(words));
   double sum = 0;
-  for (const std::uint16_t step : steps)
-    sum += static_cast<double>(scale_of(v.codec.format, map_table(v.codec.format), step).step);
+  for (std::int64_t i = 0; i < steps; ++i) {
+    const auto step =
+        divides_first(v.codec)
+            ? load_step(v.codec, words.data(), i)
+            : scale_of(v.codec.format, map_table(v.codec.format), words[static_cast<std::size_t>(i)]).step;
+    sum += static_cast<double>(step);
+  }
   const double code = v.codec.format.map == Map::kLinear ? 1.0 : std::ldexp(2.0, -v.codec.format.bits);
-  return code * sum / static_cast<double>(steps.size());
+  return code * sum / static_cast<double>(steps);
 }
 
 void add(LostUpdates& total, double& lost, const std::string& name, double share, std::int64_t elements) {

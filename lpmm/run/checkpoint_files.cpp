@@ -68,7 +68,8 @@ void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, 
   const std::string spec = metadata_text(file, role_name(tensor.name, role));
   kernels::RoleView view;
   try {
-    view = {parse_spec(spec), nullptr, nullptr, TensorInfo{tensor.name, tensor.shape}.values(role)};
+    const TensorInfo info{tensor.name, tensor.shape};
+    view = {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, info.values(role)};
   } catch (const UsageError& e) {
     throw refusal(file, e.what());
   }
@@ -129,8 +130,8 @@ std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<
   }
   return {{name + ".codes", "U8", {codes}, bytes_of(v.codes, codes)},
           {name + ".steps",
-           "BF16",
-           {blocks_of(v.elements, v.codec.block)},
+           v.codec.step_bits == 16 ? "BF16" : "F32",
+           {steps_of(v.codec, v.elements)},
            bytes_of(v.steps, step_bytes(v.codec, v.elements))}};
 }
 

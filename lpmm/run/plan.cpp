@@ -53,7 +53,7 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals
                           update_workspace_bytes(model.tensors(), config.optimizer, device) +
-                          column_sums_bytes(model.tensors(), config.policy, config.optimizer);
+                          first_pass_bytes(model.tensors(), config.policy, config.optimizer);
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;

@@ -64,10 +64,10 @@ void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelB
     }
     return;
   }
-  const Spec codec = parse_spec(spec);
+  const Spec codec = fit_spec(parse_spec(spec), TensorInfo{t.name, t.shape}.traits());
   const DeviceMemory codes = allocate(device, code_bytes(codec.format, elements),
                                       fmt::format("tensor {}", t.name), "a machine with more");
-  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(elements, codec.block)));
+  std::vector<std::uint16_t> steps(static_cast<std::size_t>(step_bytes(codec, elements) / 2));
   const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.get()), steps.data(), elements};
   for (const StoredPart& part : role_parts(t.name, t.shape, Role::kParameter, view)) {
     file.read(*file.find(part.name), 0, part.bytes);

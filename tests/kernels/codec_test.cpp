@@ -79,6 +79,14 @@ TEST(Maps, ClosedFormMaps) {
     EXPECT_EQ(map_table({Map::kSquareRoot, 2}).values[k], sqrt02[k] / 16.0F);
     EXPECT_EQ(map_table({Map::kLinearNoZero, 2}).values[k], static_cast<float>(k + 1) / 4.0F);
   }
+  for (int k = 0; k < 256; ++k) {
+    const double root = k / 255.0;
+    EXPECT_EQ(map_table({Map::kSquareRootWithZero, 8}).values[k], static_cast<float>(root * root));
+    if (k < 16) {
+      EXPECT_FLOAT_EQ(map_table({Map::kSquareRootWithZero, 4}).values[k], static_cast<float>(k * k) / 225.0F);
+    }
+  }
+  EXPECT_EQ(map_table({Map::kSquareRootWithZero, 3}).values, nullptr);
   EXPECT_EQ(map_table({Map::kSoftsign, 2}).values, nullptr);
   const float soft3[] = {-1.0F, -0.5F, -0.2F, 0.0F, 0.2F, 0.5F, 1.0F};
   for (int k = 0; k < 7; ++k) EXPECT_FLOAT_EQ(map_table({Map::kSoftsign, 3}).values[k], soft3[k]);

@@ -386,8 +386,9 @@ TEST(Fold, MeasuresChangesInGaps) {
        {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
         Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8}, Format{Map::kLinear, 2},
         Format{Map::kSoftsign, 3}, Format{Map::kSquareRoot, 2}, Format{Map::kSquareRoot, 3},
-        Format{Map::kSquareRoot, 4}, Format{Map::kNormalFloat, 4}, Format{Map::kE4m3, 8},
-        Format{Map::kLinearNoZero, 3}, Format{Map::kDynamicNoZero, 4}, Format{Map::kDynamicUnsigned, 8}}) {
+        Format{Map::kSquareRoot, 4}, Format{Map::kSquareRootWithZero, 4}, Format{Map::kNormalFloat, 4},
+        Format{Map::kE4m3, 8}, Format{Map::kLinearNoZero, 3}, Format{Map::kDynamicNoZero, 4},
+        Format{Map::kDynamicUnsigned, 8}}) {
     const Codec codec = codec_of(format, 128, Rounding::kNearest);
     const MapTable table = map_table(format);
     const int limit = code_limit(format.bits);

@@ -77,7 +77,7 @@ class Packed {
  public:
   Packed(Codec codec, std::int64_t elements)
       : codes_(static_cast<std::size_t>(code_bytes(codec.format, elements)) + 128, 0xA5),
-        steps_(static_cast<std::size_t>(blocks_of(elements, codec.block)) + 1, 0) {
+        steps_(static_cast<std::size_t>(step_bytes(codec, elements) / 2) + 1, 0) {
     steps_.back() = 0xA5A5;
     view_ = {codec, aligned(), steps_.data(), elements};
     std::memset(view_.codes, 0, static_cast<std::size_t>(code_bytes(codec.format, elements)));

@@ -166,7 +166,7 @@ int run_quantize(const QuantizeArguments& o) {
   CpuDevice device(o.threads);
   std::vector<std::unique_ptr<Stored>> all;
   for (const std::string& spec : o.specs) {
-    all.push_back(make_stored(spec, device, moments.count, o.seed, chunks));
+    all.push_back(make_stored(spec, device, shape, o.seed, chunks));
   }
   std::vector<ErrorSums> sums(all.size(), {.tail = kTailDeviations * moments.deviation()});
   Outputs outputs(o, *all.front(), shape);
@@ -202,7 +202,8 @@ void add_quantize_command(CLI::App& program, Action& action) {
   command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
   command
       ->add_option("--spec", o->specs,
-                   "FORMAT[:blockN][:rn|sr|qr][:moving|sticky], may be repeated; FORMAT is one of " +
+                   "FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky], may be repeated; "
+                   "FORMAT is one of " +
                        format_choices() +
                        ", or a code book made from the array's quantiles: quantileN or uquantileN (no sign), "
                        "N = 2 to 8, rn only")

@@ -193,6 +193,7 @@ int run_codec(const CodecArguments& o) {
        bench_codec(specs, o.elements, *device, progress.share_of("measuring codecs"))) {
     ordered_json speeds = {{"spec", to_string(row.codec)}};
     for (const auto& [name, speed] : columns) {
+      if ((row.*speed).elements_per_second == 0) continue;
       speeds[fmt::format("{}_elements_per_second", name)] = (row.*speed).elements_per_second;
       speeds[fmt::format("{}_copy_ratio", name)] = (row.*speed).copy_ratio;
     }
@@ -213,6 +214,10 @@ int run_codec(const CodecArguments& o) {
   for (const ordered_json& row : rows) {
     fmt::print("{:<24}", row["spec"].get<std::string>());
     for (const auto& [name, speed] : columns) {
+      if (!row.contains(fmt::format("{}_elements_per_second", name))) {
+        fmt::print(" {:>12} {:>6}", "-", "-");
+        continue;
+      }
       fmt::print(" {:>12.0f} {:>6.2f}", row[fmt::format("{}_elements_per_second", name)].get<double>() * 1e-6,
                  row[fmt::format("{}_copy_ratio", name)].get<double>());
     }

@@ -62,7 +62,8 @@ constexpr bool is_none(const Codec& codec) {
 constexpr bool serves(const Codec& compiled, const Codec& codec) {
   return compiled.format == codec.format && compiled.block == codec.block &&
          takes_draws(compiled.rounding) == takes_draws(codec.rounding) &&
-         codec.rounding != Rounding::kUpdate && compiled.step_mode == codec.step_mode;
+         codec.rounding != Rounding::kUpdate && compiled.step_mode == codec.step_mode &&
+         !divides_first(codec);
 }
 
 // Rules of one arithmetic share their loops (kernels/rules/rule.h).

@@ -5,17 +5,38 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/tile_view.h"
 
 namespace lpmm::kernels {
+namespace {
+
+NextSteps steps_for(Pool& pool, const RoleView& dst, const float* src) {
+  NextSteps next(dst);
+  for_each_tile(pool, Cut(dst.elements, 0), 0, dst.elements,
+                [&](std::size_t, std::int64_t at, std::int64_t n) {
+                  const TileView t = tile_of(dst, at, n);
+                  float* values = scratch().values[Role::kParameter].data();
+                  std::memcpy(values, src + at, static_cast<std::size_t>(4 * n));
+                  zero_padding(values, t);
+                  make_tile_storable(t, values);
+                  next.raise(t, values);
+                });
+  next.choose();
+  return next;
+}
+
+}  // namespace
 
 void CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
                        const Noise& noise, bool* storable) {
+  const NextSteps next = has_blocks(dst.codec) ? NextSteps() : steps_for(pool(), dst, src);
   std::atomic<bool> all{true};
-  for_each_tile(pool(), Cut(count, dst.codec.block), first, count,
+  for_each_tile(pool(), Cut(count, piece_of_blocks(dst.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
-                  const TileView t = tile_of(dst, at, n);
+                  TileView t = tile_of(dst, at, n);
+                  t.next_steps = next.data();
                   const float* from = src + (at - first);
                   if (t.count == t.padded && encode_if_storable(t, from, noise, s)) return;
                   float* values = s.values[Role::kParameter].data();
@@ -23,11 +44,12 @@ void CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t cou
                   zero_padding(values, t);
                   if (!encode_tile(t, values, noise, s)) all.store(false, std::memory_order_relaxed);
                 });
+  next.store();
   if (storable != nullptr) *storable = all;
 }
 
 void CpuDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
-  for_each_tile(pool(), Cut(count, src.codec.block), first, count,
+  for_each_tile(pool(), Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   float* to = dst + (at - first);
@@ -39,7 +61,7 @@ void CpuDevice::decode(const RoleView& src, std::int64_t first, std::int64_t cou
 }
 
 void CpuDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) {
-  for_each_tile(pool(), Cut(count, src.codec.block), first, count,
+  for_each_tile(pool(), Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   std::uint16_t* to = dst + (at - first);
@@ -52,7 +74,7 @@ void CpuDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_
 
 void CpuDevice::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
                             std::int64_t count, float* dst) {
-  const std::int64_t unit = std::max<std::int64_t>(kGroup, src.codec.block);
+  const std::int64_t unit = std::max<std::int64_t>(kGroup, piece_of_blocks(src.codec));
   pool().for_each(count, [&](std::int64_t i, int) {
     const std::int64_t first = rows[i] * width, end = first + width;
     std::int64_t n = 0;
@@ -72,7 +94,7 @@ void CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64
                      const float* contribution, const FoldArgs& args, FoldResult* result) {
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const TileKernels& kernels = tile_kernels();
-  const Cut cut(count, accumulator.codec.block);
+  const Cut cut(count, piece_of_blocks(accumulator.codec));
   std::vector<double> squares(args.want_square_sum ? static_cast<std::size_t>(pieces_of(count)) : 0);
   std::vector<ChangeStats> stats(args.stats != nullptr ? static_cast<std::size_t>(cut.runs()) : 0);
   std::atomic<bool> finite{true};
@@ -111,7 +133,7 @@ void CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64
 
 void CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
   std::vector<double> squares(static_cast<std::size_t>(pieces_of(count)));
-  for_each_tile(pool(), Cut(count, src.codec.block), first, count,
+  for_each_tile(pool(), Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   float* values = scratch().values[Role::kParameter].data();
@@ -122,7 +144,7 @@ void CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t
 }
 
 void CpuDevice::clear(const RoleView& accumulator) {
-  const Cut cut(accumulator.elements, accumulator.codec.block);
+  const Cut cut(accumulator.elements, piece_of_blocks(accumulator.codec));
   for_each_tile(pool(), cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
     empty_tile(tile_of(accumulator, at, n));
   });

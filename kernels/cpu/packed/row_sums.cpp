@@ -60,7 +60,7 @@ class RowWalk {
 template <class Body>
 void for_each_part(const RoleView& gradient, float scale, std::int64_t first, std::int64_t end,
                    const Body& body) {
-  const std::int64_t tile = Cut(gradient.elements, gradient.codec.block).tile;
+  const std::int64_t tile = Cut(gradient.elements, piece_of_blocks(gradient.codec)).tile;
   float* values = scratch().values[Role::kAccumulator].data();
   for (std::int64_t at = first / tile * tile; at < end; at += tile) {
     const TileView view = tile_of(gradient, at, std::min(tile, gradient.elements - at));

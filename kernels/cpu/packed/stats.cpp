@@ -9,11 +9,9 @@ namespace {
 
 // The codes as numbers: what a linear map with step 1 reads; unsigned maps then count from 0.
 void read_codes(const TileView& t, std::int32_t* numbers, float* room) {
-  Steps ones;
-  ones.fill(float_to_bf16(1.0F));
-  Codec plain = t.codec;
-  plain.format.map = Map::kLinear;
-  tile_kernels().decode(plain, {}, t.codes, ones.data(), t.padded, room);
+  Codec linear = t.codec;
+  linear.format.map = Map::kLinear;
+  decode_without_steps(linear, t, room);
   const std::int32_t mask = has_signed_codes(t.codec.format.map) ? -1 : (1 << t.codec.format.bits) - 1;
   for (std::int64_t i = 0; i < t.padded; ++i) numbers[i] = static_cast<std::int32_t>(room[i]) & mask;
 }
@@ -54,13 +52,14 @@ void count_change(ChangeStats& stats, float old, float wanted, float stored, boo
 
 void remember(const TileView& t, Scratch& s) {
   std::memcpy(s.old_codes.data(), t.codes, t.code_size());
-  if (t.steps != nullptr) std::memcpy(s.old_steps.data(), t.steps, t.step_size());
+  if (t.blocks > 0) std::memcpy(s.old_steps.data(), t.steps, t.step_size());
 }
 
 ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
   TileView old = t;
   old.codes = s.old_codes.data();
-  old.steps = t.steps == nullptr ? nullptr : s.old_steps.data();
+  if (t.blocks > 0) old.steps = s.old_steps.data();
+  old.next_steps = nullptr;
   const float *before = s.old_values.data(), *stored = s.stored_values.data();
   ChangeStats stats;
   stats.elements = t.count;
@@ -78,21 +77,31 @@ ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
   read_codes(t, s.numbers.data(), s.stored_values.data());
   decode_tile(old, s.old_values.data());
   decode_tile(t, s.stored_values.data());
+  const auto count = [&](std::int64_t i, float step, bool same_step, const Entries& entries) {
+    const std::int32_t number = numbers[i];
+    count_change(stats, before[i], wanted[i], stored[i], same_step && number == old_numbers[i]);
+    stats.saturated += step != 0 && (number <= entries.first || number >= entries.last) ? 1 : 0;
+    if (step != 0 && wanted[i] != before[i]) {
+      ++stats.packed_increments;
+      stats.change_in_gaps +=
+          std::abs(static_cast<double>(wanted[i]) - before[i]) / entries.gap_beside(number, step, wanted[i]);
+    }
+  };
+  if (divides_first(t.codec)) {
+    fill_steps(old, s.step_before.data());
+    fill_steps(t, s.steps.data());
+    const Entries entries(t, t.table);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(t.count); ++i) {
+      count(static_cast<std::int64_t>(i), s.steps[i], s.steps[i] == s.step_before[i], entries);
+    }
+    return stats;
+  }
   for (std::int64_t b = 0; b < t.blocks; ++b) {
     const bool same_step = t.steps[b] == old.steps[b];
     const auto [step, table] = scale_of(t.codec.format, t.table, t.steps[b]);
     const Entries entries(t, table);
     const std::int64_t end = std::min(t.count, (b + 1) * t.codec.block);
-    for (std::int64_t i = b * t.codec.block; i < end; ++i) {
-      const std::int32_t number = numbers[i];
-      count_change(stats, before[i], wanted[i], stored[i], same_step && number == old_numbers[i]);
-      stats.saturated += step != 0 && (number <= entries.first || number >= entries.last) ? 1 : 0;
-      if (step != 0 && wanted[i] != before[i]) {
-        ++stats.packed_increments;
-        stats.change_in_gaps += std::abs(static_cast<double>(wanted[i]) - before[i]) /
-                                entries.gap_beside(number, step, wanted[i]);
-      }
-    }
+    for (std::int64_t i = b * t.codec.block; i < end; ++i) count(i, step, same_step, entries);
   }
   return stats;
 }

@@ -25,12 +25,37 @@ void make_all_storable(float* values, std::int64_t count) {
 
 using Largest = std::array<std::uint32_t, kBlocksPerTile>;  // bits, of each block
 
+constexpr auto kOnes = [] {
+  constexpr std::uint16_t kOne = 0x3F80;
+  Steps ones{};
+  ones.fill(kOne);
+  return ones;
+}();
+
 bool find_largest(const TileView& t, const float* values, Largest& largest) {
   const std::int64_t block = t.blocks == 0 ? kTile : t.codec.block;
   const std::int64_t blocks = std::max<std::int64_t>(t.blocks, 1);
   tile_kernels().largest(values, t.padded, block, largest.data());
   return std::all_of(largest.begin(), largest.begin() + blocks,
                      [](std::uint32_t bits) { return is_storable(bits); });
+}
+
+// The same codec with blocks that any tile is made of.
+Codec plain(Codec codec) {
+  codec.block = kGroup;
+  return codec;
+}
+
+void encode_quotients(const TileView& t, const float* values, const Largest& largest, Scratch& s) {
+  for (std::int64_t b = 0; b < t.blocks; ++b) {
+    store_step(t.codec, t.steps, b, covering_step(t.codec, bits_float(largest[static_cast<std::size_t>(b)])));
+  }
+  float* const quotients = s.steps.data();
+  fill_steps(t, quotients);
+  for (std::int64_t i = 0; i < t.padded; ++i) {
+    quotients[i] = quotients[i] > 0.0F ? values[i] / quotients[i] : 0.0F;
+  }
+  tile_kernels().encode(plain(t.codec), t.table, quotients, kOnes.data(), s.lines.data(), t.padded, t.codes);
 }
 
 void encode_values(const TileView& t, const float* values, const Largest& largest, const Noise& noise,
@@ -50,6 +75,7 @@ void encode_values(const TileView& t, const float* values, const Largest& larges
                     reinterpret_cast<std::uint16_t*>(t.codes));
     return;
   }
+  if (divides_first(t.codec)) return encode_quotients(t, values, largest, s);
   Largest smallest;
   if (has_range(t.codec.format.map)) kernels.smallest(values, t.padded, t.codec.block, smallest.data());
   for (std::int64_t b = 0; b < t.blocks; ++b) {
@@ -75,18 +101,43 @@ Scratch& scratch() {
 
 TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count) {
   const Codec& codec = role.codec;
-  const bool packed = is_packed(codec.format);
+  const bool in_blocks = is_packed(codec.format) && has_blocks(codec);
   const int shift =
-      packed ? std::countr_zero(static_cast<unsigned>(codec.block)) : 0;  // it is a power of two
+      in_blocks ? std::countr_zero(static_cast<unsigned>(codec.block)) : 0;  // it is a power of two
+  const std::int64_t before = in_blocks ? codec.step_bits / 16 * (first >> shift) : 0;  // halves of steps
   // Built in place: reading the table back from a copy would wait for the stores.
   return {codec,
           map_table(codec.format),
           role.codes + code_bytes(codec.format, first),
-          packed ? role.steps + (first >> shift) : nullptr,
+          role.steps == nullptr ? nullptr : role.steps + before,
+          nullptr,
           first,
           count,
           groups_of(count) * kGroup,
-          packed ? (count + codec.block - 1) >> shift : 0};
+          in_blocks ? (count + codec.block - 1) >> shift : 0};
+}
+
+void fill_steps(const TileView& t, float* steps) {
+  const Codec& c = t.codec;
+  const auto step_at = [&](std::int64_t i) {
+    return t.next_steps != nullptr ? t.next_steps[i] : load_step(c, t.steps, i);
+  };
+  const std::int64_t first = has_blocks(c) ? 0 : t.first;
+  std::int64_t block = first / c.block, at = first % c.block;
+  for (std::int64_t done = 0; done < t.count; ++block, at = 0) {
+    const std::int64_t n = std::min(t.count - done, c.block - at);
+    const float of_block = step_at(first_block_step(c) + block);
+    std::fill_n(steps + done, n, of_block);
+    if (c.scaling == Scaling::kRank1) {
+      for (std::int64_t i = 0; i < n; ++i) steps[done + i] = std::min(of_block, step_at(at + i));
+    }
+    done += n;
+  }
+  std::fill(steps + t.count, steps + t.padded, 0.0F);
+}
+
+void decode_without_steps(const Codec& codec, const TileView& t, float* values) {
+  tile_kernels().decode(plain(codec), t.table, t.codes, kOnes.data(), t.padded, values);
 }
 
 void zero_padding(float* values, const TileView& t) {
@@ -94,7 +145,12 @@ void zero_padding(float* values, const TileView& t) {
 }
 
 void decode_tile(const TileView& t, float* values) {
-  if (is_packed(t.codec.format)) {
+  if (divides_first(t.codec)) {
+    float* const steps = scratch().steps.data();
+    fill_steps(t, steps);
+    decode_without_steps(t.codec, t, values);
+    for (std::int64_t i = 0; i < t.padded; ++i) values[i] = steps[i] > 0.0F ? values[i] * steps[i] : 0.0F;
+  } else if (is_packed(t.codec.format)) {
     Steps room;
     tile_kernels().decode(t.codec, t.table, t.codes, padded_steps(t, room), t.padded, values);
   } else if (t.codec.format.map == Map::kFp32) {
@@ -106,7 +162,11 @@ void decode_tile(const TileView& t, float* values) {
 }
 
 void decode_tile(const TileView& t, std::uint16_t* values) {
-  if (is_packed(t.codec.format)) {
+  if (divides_first(t.codec)) {
+    float* const room = scratch().stored_values.data();
+    decode_tile(t, room);
+    tile_kernels().to_bf16(room, nullptr, t.padded, values);
+  } else if (is_packed(t.codec.format)) {
     tile_kernels().decode_bf16(t.codec, t.table, t.codes, t.steps, t.padded, values);
   } else if (t.codec.format.map == Map::kFp32) {
     tile_kernels().to_bf16(reinterpret_cast<const float*>(t.codes), nullptr, t.count, values);
@@ -129,6 +189,13 @@ void spread_tile(const RoleView& role, Extent extent, std::int64_t columns, std:
     done += n;
   }
   std::fill(values + count, values + groups_of(count) * kGroup, 0.0F);
+}
+
+bool make_tile_storable(const TileView& t, float* values) {
+  Largest largest;
+  const bool storable = find_largest(t, values, largest);
+  if (!storable) make_all_storable(values, t.padded);
+  return storable;
 }
 
 bool encode_tile(const TileView& t, float* values, const Noise& noise, Scratch& s, StepRule rule) {

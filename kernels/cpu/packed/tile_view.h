@@ -15,14 +15,15 @@
 namespace lpmm::kernels {
 
 constexpr std::int64_t kBlocksPerTile = kTile / 64;
-using Steps = std::array<std::uint16_t, kBlocksPerTile>;
+using Steps = std::array<std::uint16_t, 2 * kBlocksPerTile>;  // bf16, or fp32 in halves
 
 // The temporaries of one thread.
 struct Scratch {
   alignas(64) RoleArray<std::array<float, kTile>> values;
   alignas(64) std::array<NoiseLine, kTile / kGroup> lines;
+  alignas(64) std::array<float, kTile> steps;  // of elements, and then quotients by them
   // What a role held before an update, for the ledger.
-  alignas(64) std::array<float, kTile> old_values, stored_values;
+  alignas(64) std::array<float, kTile> old_values, stored_values, step_before;
   alignas(64) std::array<std::int32_t, kTile> old_numbers, numbers;
   alignas(64) std::array<std::uint8_t, 4 * kTile> old_codes;
   Steps old_steps;
@@ -35,14 +36,15 @@ struct TileView {
   Codec codec;
   MapTable table;
   std::uint8_t* codes = nullptr;
-  std::uint16_t* steps = nullptr;
+  std::uint16_t* steps = nullptr;     // from the first block's on; all of the tensor's where they are of rows
+  const float* next_steps = nullptr;  // steps of rows that are chosen, but not yet in memory
   std::int64_t first = 0;
   std::int64_t count = 0;   // elements of the tensor
   std::int64_t padded = 0;  // rounded up to whole groups: what the loops run over
-  std::int64_t blocks = 0;
+  std::int64_t blocks = 0;  // 0 where steps are of rows
 
   std::size_t code_size() const { return static_cast<std::size_t>(code_bytes(codec.format, count)); }
-  std::size_t step_size() const { return static_cast<std::size_t>(2 * blocks); }
+  std::size_t step_size() const { return static_cast<std::size_t>(codec.step_bits / 8 * blocks); }
 };
 
 TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count);
@@ -90,6 +92,12 @@ void spread_tile(const RoleView& role, Extent extent, std::int64_t columns, std:
 
 // Sets what lies between the tensor's end and that of the last group to 0.
 void zero_padding(float* values, const TileView& t);
+// The step of each element of a tile whose values are divided first; 0 behind the tensor's end.
+void fill_steps(const TileView& t, float* steps);
+// Makes values storable where they are not, and the answer then is false.
+bool make_tile_storable(const TileView& t, float* values);
+// The codes as numbers, as if steps were 1.
+void decode_without_steps(const Codec& codec, const TileView& t, float* values);
 void decode_tile(const TileView& t, float* values);
 void decode_tile(const TileView& t, std::uint16_t* values);  // to bf16; whole groups
 // Chooses the steps and encodes. Values that are not storable are made so, and the answer is false.

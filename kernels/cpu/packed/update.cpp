@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/packed/tile_view.h"
@@ -14,7 +15,7 @@ namespace {
 Cut cut_of(const RoleArray<RoleView>& roles) {
   int block = 0;
   for (const RoleView& role : roles) {
-    if (role.codes != nullptr) block = std::max(block, role.codec.block);
+    if (role.codes != nullptr) block = std::max(block, piece_of_blocks(role.codec));
   }
   return {roles[Role::kParameter].elements, block};
 }
@@ -132,20 +133,53 @@ void feed_back(const Rule& rule, const TileView& parameter, Scratch& s) {
   });
 }
 
+bool is_stored(const RoleArray<RoleView>& roles, Role r) {
+  return roles[r].codes != nullptr && is_per_element(r) && r != Role::kAccumulator;
+}
+
+// The next steps of roles that have them of rows, from a pass that applies the rule and stores nothing.
+RoleArray<NextSteps> next_steps(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles) {
+  RoleArray<NextSteps> next;
+  bool is_needed = false;
+  for (const Role r : kEveryRole) {
+    if (is_stored(roles, r) && !has_blocks(roles[r].codec)) next[r] = NextSteps(roles[r]);
+    is_needed = is_needed || next[r].is_needed();
+  }
+  if (!is_needed) return next;
+  const auto tile = [&](std::size_t, std::int64_t at, std::int64_t n) {
+    Scratch& s = scratch();
+    const RoleArray<TileView> views = read_tile(roles, at, n, s);
+    with_rule(rule,
+              [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
+    for (const Role r : kEveryRole) {
+      if (!next[r].is_needed()) continue;
+      float* values = s.values[r].data();
+      zero_padding(values, views[r]);
+      make_tile_storable(views[r], values);
+      next[r].raise(views[r], values);
+    }
+  };
+  for_each_tile(pool, cut_of(roles), 0, roles[Role::kParameter].elements, tile);
+  for (NextSteps& of_role : next) of_role.choose();
+  return next;
+}
+
 bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   const RoleArray<RoleView>& roles = args.roles;
   std::atomic<bool> storable{true};
   const Rule rule = complete(pool, incomplete, roles, storable);
+  const RoleArray<NextSteps> next = next_steps(pool, rule, roles);
   const Cut cut = cut_of(roles);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
   const bool with_feedback = feeds_back(rule);
   const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
-    const RoleArray<TileView> views = read_tile(roles, at, n, s);
+    RoleArray<TileView> views = read_tile(roles, at, n, s);
     with_rule(rule,
               [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
     for (const Role r : kEveryRole) {
+      views[r].next_steps = next[r].data();
       if (roles[r].codes == nullptr || !is_per_element(r)) continue;
       if (r == Role::kAccumulator) {
         if (!args.keeps_gradient) empty_tile(views[r]);
@@ -169,10 +203,10 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
     };
     for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
+  for (const NextSteps& of_role : next) of_role.store();
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
-      const bool counts = is_per_element(r) && r != Role::kAccumulator;
-      if (roles[r].codes != nullptr && counts) sum_in_order(stats[r], &(*args.stats)[r]);
+      if (is_stored(roles, r)) sum_in_order(stats[r], &(*args.stats)[r]);
     }
   }
   return storable;

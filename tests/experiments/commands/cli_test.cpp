@@ -412,7 +412,7 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   const json answer = outcome.json();
   expect_keys(answer, {"version", "compiler", "simd", "compute_library", "backends", "data_folder", "formats",
                        "presets"});
-  EXPECT_EQ(answer["formats"].size(), 15 + 3 * 4 + 3 * 6 + 5 + 1 + 1 + 2);
+  EXPECT_EQ(answer["formats"].size(), 15 + 4 * 4 + 3 * 6 + 5 + 1 + 1 + 2);
   EXPECT_EQ(answer["presets"].size(), preset_names().size());
   EXPECT_EQ(answer["presets"]["thu4"]["min_elements"], 4097);
 }
@@ -505,6 +505,37 @@ TEST_F(Quantize, TablesOfLevelsKeepTheirLevels) {
   EXPECT_LT(outcome.json()["max_abs_error"].get<double>(), 1e-4);
   EXPECT_EQ(npy_data<std::uint8_t>(read_file(path("c.npy"))),
             (std::vector<std::uint8_t>{252, 126 - 57, 127, 126, 1, 126 + 85}));
+}
+
+// The largest of the row is 8, of the column 4: 4 is the step of the element that has both.
+TEST_F(Quantize, StepsOfRowsAndColumns) {
+  const std::vector<float> values = {8.0F, 4.0F, 1.0F, 2.0F, 0.0F, 0.0F};
+  const std::string file = write("x.npy", npy(header("<f4", "(3, 2)"), bytes_of(values)));
+  const auto stored = [&](const char* spec) {
+    const Outcome outcome = quantize(file, spec, {"--decoded", path("d.npy")});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return std::pair(npy_data<float>(read_file(path("d.npy"))),
+                     outcome.json()["bits_per_element"].get<double>());
+  };
+  EXPECT_EQ(stored("lin02:rank1:step32:rn"),
+            std::pair(std::vector<float>{8, 4, 1, 2, 0, 0}, 8.0 * (32 + 4 * 5) / 6));
+  EXPECT_EQ(stored("lin02:row:rn"), std::pair(std::vector<float>{8, 4, 1, 2, 0, 0}, 8.0 * (32 + 2 * 3) / 6));
+  const std::string vector = write("v.npy", npy(header("<f4", "(6,)"), bytes_of(values)));
+  EXPECT_EQ(quantize(vector, "lin02:rank1:rn").json()["spec"], "lin02:block128:rn");
+  const std::string large =
+      write("l.npy", npy(header("<f4", "(1025, 1024)"), bytes_of(std::vector<float>(1025 * 1024))));
+  expect_failure(quantize(large, "lin02:rank1"), 2, {"whole array", "use blockN"});
+}
+
+TEST_F(Answers, BenchCodecTakesStepsOfRows) {
+  const Outcome outcome = run_lpmm({"bench", "codec", "--elements", "70000", "--threads", "1", "--spec",
+                                    "lin04:rank1:step32:rn", "--spec", "de8:block256:step32:rn", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const json rows = outcome.json()["rows"];
+  EXPECT_EQ(rows[0]["spec"], "lin04:rank1:step32:rn");
+  EXPECT_GT(rows[0]["decode_bf16_elements_per_second"], 0);
+  EXPECT_FALSE(rows[0].contains("fold_elements_per_second")) << "gradients are not added to it part by part";
+  EXPECT_GT(rows[1]["fold_elements_per_second"], 0);
 }
 
 TEST_F(Quantize, StochasticRoundingIsUnbiasedSeededAndStreamed) {

@@ -16,7 +16,8 @@ namespace lpmm {
 namespace {
 
 // These are there to compare with; the tile loops serve them, and the program compiles faster.
-constexpr std::string_view kByTiles[] = {"bnb8-2048", "thu4", "ao4"};
+constexpr std::string_view kByTiles[] = {"bnb8",   "bnb8-2048", "thu4",  "thu4-factor", "ao4",
+                                         "ao-fp8", "solo2",     "muon8", "adam-mini8"};
 
 TEST(FusedPresets, EachHasItsLoops) {
   if (!std::string(kernels::simd_level()).starts_with("avx")) GTEST_SKIP() << "no AVX2 here";

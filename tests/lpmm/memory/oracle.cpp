@@ -8,6 +8,7 @@
 #include "kernels/cpu.h"
 #include "kernels/maps.h"
 #include "kernels/orthogonal.h"
+#include "kernels/scales.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/roles.h"
 
@@ -16,6 +17,14 @@ namespace {
 
 using Stored = Oracle::Stored;
 using Values = std::vector<float>;
+
+// The step of an element of a tensor whose steps are of rows, of rows and columns, or fp32.
+float step_of(const Stored& s, std::int64_t e) {
+  const std::int64_t row = e / s.codec.block, column = e % s.codec.block;
+  if (s.codec.scaling != Scaling::kRank1) return load_step(s.codec, s.steps.data(), row);
+  return std::min(load_step(s.codec, s.steps.data(), column),
+                  load_step(s.codec, s.steps.data(), s.codec.block + row));
+}
 
 Values decode_all(const Stored& s) {
   const Format f = s.codec.format;
@@ -28,6 +37,8 @@ Values decode_all(const Stored& s) {
       std::uint16_t b = 0;
       std::memcpy(&b, s.codes.data() + 2 * e, 2);
       x = bf16_to_float(b);
+    } else if (divides_first(s.codec)) {
+      x = decode_code(f, map_table(f), load_code(s.codes.data(), f, e), step_of(s, e));
     } else {
       const Scale scale = scale_of(f, map_table(f), s.steps[static_cast<std::size_t>(e / s.codec.block)]);
       x = decode_code(f, scale.table, load_code(s.codes.data(), f, e), scale.step);
@@ -45,11 +56,30 @@ void encode_element(Stored& s, std::int64_t e, float x, const Noise& noise) {
   } else if (f.map == Map::kBf16) {
     const std::uint16_t b = stochastic ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
     std::memcpy(s.codes.data() + 2 * e, &b, 2);
+  } else if (divides_first(s.codec)) {
+    const float step = step_of(s, e);
+    const float quotient = step > 0 ? x / step : 0.0F;
+    store_code(s.codes.data(), f, e, encode_value(f, map_table(f), s.codec.rounding, quotient, 1.0F, draw));
   } else {
     const Scale scale = scale_of(f, map_table(f), s.steps[static_cast<std::size_t>(e / s.codec.block)]);
     store_code(s.codes.data(), f, e,
                scale.step == 0.0F ? static_cast<std::uint32_t>(map_table(f).zero)
                                   : encode_value(f, scale.table, s.codec.rounding, x, scale.step, draw));
+  }
+}
+
+void choose_apart(Stored& s, const Values& values) {
+  const auto steps = static_cast<std::size_t>(steps_of(s.codec, s.elements));
+  Values largest(steps, 0.0F);
+  for (std::size_t e = 0; e < values.size(); ++e) {
+    const auto block = static_cast<std::size_t>(s.codec.block);
+    const bool by_column = s.codec.scaling == Scaling::kRank1;
+    float& of_row = largest[e / block + (by_column ? block : 0)];
+    of_row = std::max(of_row, std::fabs(values[e]));
+    if (by_column) largest[e % block] = std::max(largest[e % block], std::fabs(values[e]));
+  }
+  for (std::size_t i = 0; i < steps; ++i) {
+    store_step(s.codec, s.steps.data(), static_cast<std::int64_t>(i), covering_step(s.codec, largest[i]));
   }
 }
 
@@ -59,7 +89,8 @@ bool encode_all(Stored& s, const Values& values, const Noise& noise, const Choos
   std::uint32_t largest_of_all = 0;
   for (const float x : values) largest_of_all = std::max(largest_of_all, abs_bits(x));
   if (!is_storable(largest_of_all)) return false;
-  for (std::size_t b = 0; b < s.steps.size(); ++b) {
+  if (divides_first(s.codec)) choose_apart(s, values);
+  for (std::size_t b = 0; b < s.steps.size() && !divides_first(s.codec); ++b) {
     const std::size_t block = static_cast<std::size_t>(s.codec.block);
     float largest = 0, smallest = 0;
     for (std::size_t e = b * block; e < std::min(values.size(), (b + 1) * block); ++e) {
@@ -173,7 +204,7 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
       const std::int64_t n = info.values(role);
       t.roles[role] = {specs[role], n,
                        std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[role].format, n))),
-                       std::vector<std::uint16_t>(static_cast<std::size_t>(blocks_of(n, specs[role].block)))};
+                       std::vector<std::uint16_t>(static_cast<std::size_t>(step_bytes(specs[role], n) / 2))};
     }
   }
 }

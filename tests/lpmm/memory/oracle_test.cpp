@@ -217,6 +217,38 @@ TEST(Oracle, VariancesWithARangeAndRoundedInTheUpdate) {
   }
 }
 
+// Steps that are not one bf16 number a block, with every rule: rows, columns, and fp32.
+TEST(Oracle, StepsOfRowsAndInFp32) {
+  const auto policy = [](const char* momentum, const char* variance) {
+    Policy p = odd_policy("int8:block128:sr:sticky", "soft4:block128:sr", momentum, variance);
+    p.specs[Role::kSlowMomentum] = parse_spec(momentum);
+    return p;
+  };
+  for (const std::string_view name : rule_names()) {
+    const RuleName rule = RuleName::find(name).value();
+    run_both(policy("de8:block256:step32:rn", "ude8:block256:step32:rn"), optimizer(rule, 0.05), 1, 3,
+             fmt::format("fp32 steps, {}", name));
+    run_both(policy("de4:rank1:step32:rn", "lin04:rank1:rn"), optimizer(rule), 2, 1,
+             fmt::format("rank 1, {}", name));
+  }
+  for (const char* variance : {"sqrt8:block64:rn", "sqrt4:row:sr", "lin03:rank1:step32:ur",
+                               "e4m3:row:step32:rn", "de04:block64:step32:qr"}) {
+    run_both(policy("soft8:row:qr", variance), optimizer(RuleName("adamw"), 0.05), 2, 3, variance);
+  }
+  Policy fed = policy("int8:block64:step32:sr", "lin04:rank1:rn");
+  fed.error_feedback = true;
+  run_both(fed, optimizer(RuleName("adamw")), 1, 2, "errors fed back to fp32 steps");
+  Policy folded = policy("soft4:block64:step32:sr", "fp32");
+  folded.accumulate_in_momentum = true;
+  run_both(folded, optimizer(RuleName("sgd")), 2, 2, "gradients in a momentum with fp32 steps");
+  Policy vectors = policy("de4:rank1:rn", "lin04:rank1:step32:rn");
+  PolicyOverride named;
+  named.pattern = "norm";
+  named.specs[Role::kVariance] = parse_spec("lin04:rank1:step32:rn");
+  vectors.overrides = {named};
+  run_both(vectors, optimizer(RuleName("adamw")), 1, 2, "a vector has blocks");
+}
+
 TEST(Oracle, OddPolicies) {
   run_both(
       odd_policy("int5:block64:sr:sticky", "int7:block4096", "soft8:block64:sticky", "lin04:block512:sticky"),

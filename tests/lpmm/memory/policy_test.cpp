@@ -49,14 +49,17 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
                         Case{"lpmm-compact", {8, 8, 8, 8, 12}}, Case{"lpmm-min", {8, 4, 4, 4, 12}},
                         Case{"lpmm-nano", {7, 3, 4, 2, 12}}, Case{"states8", {32, 32, 8, 8, 8}},
                         Case{"bnb8", {32, 32, 8, 8, 8}}, Case{"bnb8-2048", {32, 32, 8, 8, 8}},
-                        Case{"thu4", {32, 32, 4, 4, 4}}, Case{"ao4", {32, 32, 4, 4, 4}}}) {
+                        Case{"thu4", {32, 32, 4, 4, 4}}, Case{"ao4", {32, 32, 4, 4, 4}},
+                        Case{"thu4-factor", {32, 32, 4, 4, 4}}, Case{"ao-fp8", {32, 32, 8, 8, 8}},
+                        Case{"solo2", {32, 32, 4, 2, 4}}, Case{"muon8", {32, 32, 8, 32, 8}},
+                        Case{"adam-mini8", {32, 32, 8, 32, 8}}}) {
     Policy policy = make_policy(c.name);
     for (const Role r : kEveryElementRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
     EXPECT_NO_THROW(check_policy(policy, {}));
     set_rounding(policy, Rounding::kNearest);
     EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
   }
-  EXPECT_EQ(preset_names().size(), 10U);
+  EXPECT_EQ(preset_names().size(), 15U);
 }
 
 TEST(Policy, UnknownPresetNamesTheNearest) {
@@ -164,9 +167,11 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   for (const char* spec : {"nf4:sticky", "e4m3:rn"}) {
     EXPECT_EQ(with(change("*weight", kParameter, spec)), "no error");
     EXPECT_EQ(with(change("*weight", kMomentum, spec)), "no error");
-    EXPECT_NE(with(change("*weight", kVariance, spec)).find("use ude, de0, lin0, sqrt0, log0, bf16 or fp32"),
-              std::string::npos);
   }
+  EXPECT_NE(with(change("*weight", kVariance, "nf4"))
+                .find("use ude, de0, lin0, sqrt0, sqrt, log0, e4m3, bf16 or fp32"),
+            std::string::npos);
+  EXPECT_EQ(with(change("*weight", kVariance, "e4m3:rn")), "no error");
   EXPECT_NE(with(change("*weight", kParameter, "de08")).find("use int, de, soft, nf4, e4m3, bf16 or fp32"),
             std::string::npos);
   EXPECT_NE(with(change("*weight", kAccumulator, "int8:sticky")).find("afresh"), std::string::npos);
@@ -188,6 +193,44 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   Policy policy = make_policy("lpmm");
   policy.specs[kVariance] = parse_spec("int8");
   EXPECT_NE(error_of([&] { check_policy(policy, {}); }).find("preset lpmm"), std::string::npos);
+}
+
+// Steps of rows, or in fp32, are for states, and steps of rows for those that are written as a whole.
+TEST(Policy, StepsOfRowsHaveTheirPlaces) {
+  const auto with = [](Role role, const char* spec, const auto& change) {
+    Policy policy = make_policy("lpmm");
+    policy.specs[role] = parse_spec(spec);
+    change(policy);
+    return error_of([&] { check_policy(policy, std::array{kMatrix}); });
+  };
+  const auto nothing = [](Policy&) {};
+  for (const char* spec : {"int8:row", "int8:rank1", "int8:block64:step32"}) {
+    for (const Role role : {kParameter, kAccumulator}) {
+      const std::string error = with(role, spec, nothing);
+      EXPECT_NE(error.find("are for states; use blockN with steps of 16 bits"), std::string::npos) << error;
+    }
+    EXPECT_EQ(with(kMomentum, spec, nothing), "no error");
+  }
+  for (const char* spec : {"int8:row", "int8:rank1:step32"}) {
+    const std::string name(spec, 8);
+    const std::string in_momentum = with(kMomentum, spec, [](Policy& p) { p.accumulate_in_momentum = true; });
+    EXPECT_NE(in_momentum.find("needs whole tensors, but gradients are accumulated"), std::string::npos)
+        << in_momentum;
+    const std::string fed = with(kMomentum, spec, [](Policy& p) { p.error_feedback = true; });
+    EXPECT_NE(fed.find("memory.error_feedback = false"), std::string::npos) << fed;
+    EXPECT_EQ(with(kMomentum, "int8:block64:step32", [](Policy& p) { p.error_feedback = true; }), "no error");
+  }
+  const std::string at_once = with(kVariance, "lin04:rank1", [](Policy& p) { p.apply_at_once = true; });
+  EXPECT_NE(at_once.find("memory.accumulator = \"none\" updates part by part; use blockN"), std::string::npos)
+      << at_once;
+  Policy policy = make_policy("thu4");
+  policy.min_elements = 0;
+  const Spec kernel = specs_for(policy, {"c", {16, 3, 3, 5}})[kVariance];
+  EXPECT_EQ(kernel.block, 45) << "a matrix of what a kernel puts out, and the rest";
+  EXPECT_EQ(to_string(kernel), "lin04:rank1:step32:rn");
+  policy.overrides = {change("v", kVariance, "lin04:rank1:rn")};
+  EXPECT_EQ(to_string(specs_for(policy, {"v", {500}})[kVariance]), "lin04:block128:rn") << "a vector";
+  EXPECT_THROW(specs_for(policy, {"w", {4, std::int64_t{1} << 31}}), UsageError);
 }
 
 TEST(Policy, ShapesThatOverflowAreRefused) {

@@ -85,12 +85,16 @@ TEST(RowRules, VariancesOfRowsAreFp32AndCountedUnderAnyPolicy) {
 TEST(RowRules, SumsOfColumnsAreInThePlan) {
   const std::vector<TensorInfo> tensors = {{"w", {200, 100}}, {"wide", {3, 300}}, {"b", {5000}}};
   const auto bytes = [&](const char* rule) {
-    return column_sums_bytes(tensors, make_policy("lpmm"), of_rule(rule));
+    return first_pass_bytes(tensors, make_policy("lpmm"), of_rule(rule));
   };
   EXPECT_EQ(bytes("adafactor"), 8 * 4 * 100) << "chunks of 64 rows";
   EXPECT_EQ(column_sum_bytes(1025, 10), 8 * 16 * 10) << "at most 16 chunks, here of 65 rows";
   EXPECT_EQ(bytes("adam_mini"), 0);
   EXPECT_EQ(bytes("adamw"), 0);
+  Policy rank1 = make_policy("lpmm");
+  rank1.specs[Role::kMomentum] = parse_spec("int8:row");
+  rank1.specs[Role::kVariance] = parse_spec("lin04:rank1:step32");
+  EXPECT_EQ(first_pass_bytes(tensors, rank1, of_rule("adamw")), 4 * (200 + 200 + 100)) << "steps of \"w\"";
 }
 
 TEST(AdamMini, ARowSharesTheMeanOfItsSquares) {

@@ -418,7 +418,7 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
       auto& codes = all.emplace_back(static_cast<std::size_t>(code_bytes(v.codec.format, v.elements)));
       device.download(codes.data(), v.codes, static_cast<std::int64_t>(codes.size()));
       if (v.steps == nullptr) continue;
-      auto& of_steps = all.emplace_back(2 * static_cast<std::size_t>(blocks_of(v.elements, v.codec.block)));
+      auto& of_steps = all.emplace_back(static_cast<std::size_t>(step_bytes(v.codec, v.elements)));
       device.download(of_steps.data(), v.steps, static_cast<std::int64_t>(of_steps.size()));
     }
   }
@@ -446,12 +446,13 @@ TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
   for (const OptimizerConfig& c : usual_and_other_rules()) {
-    for (const char* preset : {"fp32", "states8", "thu4", "lpmm", "lpmm-min", "lpmm-nano"}) {
+    for (const char* preset : {"fp32", "states8", "bnb8", "thu4", "lpmm", "lpmm-min", "lpmm-nano"}) {
       for (const bool feedback : {false, true}) {
         const RuleRow& row = rule_row(c.rule);
         if (feedback && (!row.no_feedback.empty() || row.momentum_kept(c.settings) == 0)) continue;
         Policy policy = make_policy(preset, c);
         policy.error_feedback = feedback;
+        policy.min_elements = 0;
         EXPECT_TRUE(bytes_after(cpu, c, policy, 50) == bytes_after(emulated, c, policy, 50))
             << row.name << " " << preset << (feedback ? " with feedback" : "");
       }

@@ -26,7 +26,7 @@ std::string error_of(std::string_view text) {
 }
 
 TEST(Spec, EverySpecRoundTrips) {
-  EXPECT_EQ(all_formats().size(), 54U);
+  EXPECT_EQ(all_formats().size(), 58U);
   std::set<std::string> texts;
   for (const Format format : all_formats()) {
     EXPECT_TRUE(format_exists(format));
@@ -48,7 +48,46 @@ TEST(Spec, EverySpecRoundTrips) {
     }
   }
   // No two specs share a text: three roundings, and a fourth of the 22 zero-free formats.
-  EXPECT_EQ(texts.size(), 52U * 7 * 3 * 2 - 2 * 7 * 3 + 3 + 1 + 22 * 7 * 2 - 7);
+  EXPECT_EQ(texts.size(), 56U * 7 * 3 * 2 - 2 * 7 * 3 + 3 + 1 + 22 * 7 * 2 - 7);
+}
+
+TEST(Spec, StepsOfRowsAndInFp32RoundTrip) {
+  std::set<std::string> texts;
+  for (const Format format : all_formats()) {
+    for (const Scaling scaling : {Scaling::kBlocks, Scaling::kRows, Scaling::kRank1}) {
+      for (const std::uint8_t step_bits : {std::uint8_t{16}, std::uint8_t{32}}) {
+        Spec spec{format, 64, Rounding::kStochastic, StepMode::kMoving, scaling, step_bits};
+        if (scaling != Scaling::kBlocks) spec.block = 0;
+        if (!divides_first(spec)) continue;
+        const std::string text = to_string(spec);
+        if (!is_packed(format)) {
+          EXPECT_NE(error_of(to_string(format) + ":step32").find("has no step of its own"),
+                    std::string::npos);
+          EXPECT_NE(error_of(to_string(format) + ":row").find("has no block, row or rank1"),
+                    std::string::npos);
+        } else if (has_range(format.map)) {
+          EXPECT_NE(error_of(text).find("keeps the range of a block in its step"), std::string::npos) << text;
+        } else {
+          EXPECT_EQ(parse_spec(text), spec) << text;
+          texts.insert(text);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(texts.size(), (56U - 6) * 5);
+  EXPECT_EQ(to_string(parse_spec("lin04:rn:step32:rank1")), "lin04:rank1:step32:rn");
+  EXPECT_EQ(to_string(parse_spec("de8:step32")), "de8:block128:step32:sr");
+}
+
+// Bits count every step: a vector has blocks, and what is not yet of a tensor is taken for a square matrix.
+TEST(Spec, StepsOfRowsAreCounted) {
+  const Spec rank1 = parse_spec("de4:rank1:rn");
+  EXPECT_EQ(bits_per_element(parse_spec("de8:block256:step32:rn"), 4096), 8 + 32.0 / 256);
+  EXPECT_EQ(bits_per_element(rank1, 128 * 128), 4 + 16.0 * 256 / (128 * 128));
+  EXPECT_EQ(bits_per_element(fit_spec(rank1, {32, 512}), 32 * 512), 4 + 16.0 * 544 / (32 * 512));
+  EXPECT_EQ(bits_per_element(fit_spec(parse_spec("de4:row:step32:rn"), {32, 512}), 32 * 512), 4 + 32.0 / 512);
+  EXPECT_EQ(to_string(fit_spec(rank1, {1, 999, true})), "de4:block128:rn");
+  EXPECT_EQ(bits_per_element(rank1, 0), 0);
 }
 
 TEST(Spec, OmittedPartsHaveDefaults) {
@@ -91,6 +130,14 @@ TEST(Spec, MistakesShowPlaceAndAlternatives) {
            Case{"bf16:block128", "bf16 has no block", "rn, sr or qr", 6},
            Case{"sqrt02:sticky", "sqrt02 has no sticky step", "moving", 8},
            Case{"soft3:sr:sticky", "soft3 has no sticky step", "moving", 10},
+           Case{"int8:block64:row", "a second block, row or rank1", "once", 14},
+           Case{"int8:rank1:row", "a second block, row or rank1", "once", 12},
+           Case{"int8:step32:step32", "a second step of its own", "once", 13},
+           Case{"int8:step16", "unknown part \"step16\"", "step32", 6},
+           Case{"int8:rank2", "unknown part \"rank2\"", "row or rank1", 6},
+           Case{"int8:row:sticky", "row and sticky", "moving", 10},
+           Case{"int8:sticky:step32", "step32 and sticky", "moving", 13},
+           Case{"log04:block64:step32", "log04 keeps the range", "blockN", 15},
            Case{"bf16:rn:sticky", "bf16 has no step", "rn, sr or qr", 9},
            Case{"fp32:rn", "fp32 has no rounding", "nothing", 6},
        }) {
@@ -107,8 +154,9 @@ TEST(Spec, ChoicesAreTheTable) {
   EXPECT_EQ(
       format_choices(),
       "int2 to int16, de4, de5, de6, de8, ude4, ude5, ude6, ude8, de04, de05, de06, de08, lin02, lin03, "
-      "lin04, lin05, lin06, lin08, sqrt02, sqrt03, sqrt04, sqrt05, sqrt06, sqrt08, log02, log03, log04, "
-      "log05, log06, log08, soft3, soft4, soft5, soft6, soft8, nf4, e4m3, bf16, fp32");
+      "lin04, lin05, lin06, lin08, sqrt02, sqrt03, sqrt04, sqrt05, sqrt06, sqrt08, sqrt4, sqrt5, sqrt6, "
+      "sqrt8, log02, log03, log04, log05, log06, log08, soft3, soft4, soft5, soft6, soft8, nf4, e4m3, bf16, "
+      "fp32");
   EXPECT_EQ(map_choices([](const MapRow& m) { return m.is_signed; }),
             "int, de, soft, nf4, e4m3, bf16 or fp32");
   EXPECT_EQ(map_choices([](const MapRow& m) { return m.map == Map::kSoftsign; }), "soft");

@@ -50,6 +50,26 @@ struct OneWeight {
   }
 };
 
+void expect_comes_back(const Policy& policy, const std::string& what) {
+  check_policy(policy, {});
+  OneWeight saved(policy);
+  const std::vector<float> start = saved.decoded();
+  for (std::uint32_t step = 1; step <= 2; ++step) saved.train(step);
+  EXPECT_NE(saved.decoded(), start) << what;
+  const Scratch scratch;
+  const std::string path = save_checkpoint(scratch / "c", 2, "net", saved.memory, saved.buffers, {}, 2);
+  OneWeight loaded(policy);
+  load_checkpoint(path, "net", loaded.memory, loaded.buffers);
+  EXPECT_EQ(loaded.decoded(), saved.decoded()) << what;
+  saved.train(3);
+  loaded.train(3);
+  EXPECT_EQ(loaded.decoded(), saved.decoded()) << what;
+  std::int64_t bytes = 0;
+  for (const CheckpointTensor& t : inspect_checkpoint(path).tensors) bytes += t.bytes;
+  const Ledger ledger = saved.memory.ledger();
+  EXPECT_EQ(bytes, ledger.model_memory() - ledger.role_bytes(Role::kAccumulator)) << what;
+}
+
 TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
   for (const Format format : all_formats()) {
     Policy policy = make_policy("lpmm");
@@ -58,19 +78,18 @@ TEST(Checkpoint, EveryFormatComesBackAndGoesOn) {
       if (is_packed(format) && is_signed(format.map) == never_negative) continue;
       policy.specs[role] = parse_spec(to_string(format));
     }
-    check_policy(policy, {});
-    OneWeight saved(policy);
-    const std::vector<float> start = saved.decoded();
-    for (std::uint32_t step = 1; step <= 2; ++step) saved.train(step);
-    EXPECT_NE(saved.decoded(), start) << to_string(format);
-    const Scratch scratch;
-    const std::string path = save_checkpoint(scratch / "c", 2, "net", saved.memory, saved.buffers, {}, 2);
-    OneWeight loaded(policy);
-    load_checkpoint(path, "net", loaded.memory, loaded.buffers);
-    EXPECT_EQ(loaded.decoded(), saved.decoded()) << to_string(format);
-    saved.train(3);
-    loaded.train(3);
-    EXPECT_EQ(loaded.decoded(), saved.decoded()) << to_string(format);
+    expect_comes_back(policy, to_string(format));
+  }
+}
+
+TEST(Checkpoint, StepsOfRowsAndInFp32ComeBackAndGoOn) {
+  for (const char* const scaling : {"row", "rank1", "row:step32", "rank1:step32", "block64:step32"}) {
+    Policy policy = make_policy("lpmm");
+    for (const Role role : {Role::kMomentum, Role::kSlowMomentum}) {
+      policy.specs[role] = parse_spec(std::string("de4:rn:") + scaling);
+    }
+    policy.specs[Role::kVariance] = parse_spec(std::string("lin04:rn:") + scaling);
+    expect_comes_back(policy, scaling);
   }
 }
 
