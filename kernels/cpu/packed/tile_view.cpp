@@ -109,7 +109,7 @@ TileView tile_of(const RoleView& role, std::int64_t first, std::int64_t count) {
   return {codec,
           map_table(codec.format),
           role.codes + code_bytes(codec.format, first),
-          role.steps == nullptr ? nullptr : role.steps + before,
+          is_packed(codec.format) ? role.steps + before : nullptr,
           nullptr,
           first,
           count,
