@@ -89,7 +89,11 @@ void print_formats(const ordered_json& rows) {
     }
     fmt::print("  {}\n", row["use"].get<std::string>());
   }
-  fmt::print("smallest and largest are in units of the block's step\n\n");
+  fmt::print(
+      "smallest and largest are in units of the step\n"
+      "a spec is FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky]; of states, row: a step "
+      "for\n"
+      "each row, rank1: the smaller one of row and column, step32: steps in fp32\n\n");
 }
 
 ordered_json backend_rows() {
