@@ -28,6 +28,7 @@ enum class Map : std::uint8_t {
   kSoftsign,
   kNormalFloat,
   kE4m3,
+  kUlp,
   kBf16,
   kFp32,  // the last one
 };
@@ -35,7 +36,7 @@ enum class Map : std::uint8_t {
 // The arithmetic of a map, kernels/codec.h. Codes are two's complement integers -L..L with L = 2^(b-1)-1 for
 // `int` and softsign, and the place in an ascending table for the others.
 enum class Coding : std::uint8_t {
-  kNumber,        // bf16 and fp32: no blocks, no steps
+  kNumber,        // bf16, fp32 and ulp8: no blocks, no steps
   kLinear,        // code
   kSoftsign,      // z / (2-|z|), z = code / L
   kLinearNoZero,  // (code+1) / 2^b
@@ -104,6 +105,9 @@ inline constexpr MapRow kMaps[] = {
     {Map::kE4m3, "e4m3", false, Coding::kZones, maps::widths({8}), true, true,
      "8-bit floats: 4 bits of exponent, 3 of mantissa, up to 448, over 448",
      "accumulators and momentum over many magnitudes, as fp8 trains", "arXiv 2209.05433"},
+    {Map::kUlp, "ulp", true, Coding::kNumber, maps::widths({8}), true, true,
+     "code / 127 of what rounding the bf16 parameter can take",
+     "compensation of bf16 parameters, 24 bits in all", "arXiv 2602.23349"},
     {Map::kBf16, "bf", true, Coding::kNumber, maps::widths({16}), true, true,
      "the number itself", "no blocks: half of fp32", ""},
     {Map::kFp32, "fp", true, Coding::kNumber, maps::widths({32}), true, true,
@@ -206,7 +210,7 @@ struct Format {
   friend bool operator==(const Format&, const Format&) = default;
 };
 
-// What an element loop needs to know about a stored role. `block` is 0 for bf16 and fp32.
+// What an element loop needs to know about a stored role. `block` is 0 where there are no blocks.
 struct Codec {
   Format format;
   std::int32_t block = 0;
@@ -250,8 +254,7 @@ LPMM_HD std::int64_t blocks_of(std::int64_t elements, int block) {
 }
 // Bytes of the codes of a tensor; a last partial group is stored whole.
 LPMM_HD std::int64_t code_bytes(Format f, std::int64_t elements) {
-  if (f.map == Map::kFp32) return 4 * elements;
-  if (f.map == Map::kBf16) return 2 * elements;
+  if (!is_packed(f)) return f.bits / 8 * elements;
   return 16 * static_cast<std::int64_t>(f.bits) * groups_of(elements);
 }
 LPMM_HD std::int64_t step_bytes(const Codec& c, std::int64_t elements) {

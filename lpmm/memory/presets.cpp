@@ -15,7 +15,7 @@ namespace {
 
 struct Preset {
   std::string_view name;
-  // Parameter, accumulator, momentum, variance, slow momentum.
+  // Parameter, accumulator, momentum, variance, slow momentum, compensation.
   std::array<std::string_view, kElementRoles> specs;
   bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
   std::int64_t min_elements = 0;
@@ -24,31 +24,39 @@ struct Preset {
   std::string_view sgd_parameter = {}, sgd_momentum = {};
 };
 
-// Everything the presets decide. bnb8 to ao4 keep states as others do, so that one can compare: bitsandbytes
-// (bnb8-2048: before version 0.44), the fused 4-bit AdamW of thu-ml and that of torchao. Everything included,
-// a parameter takes 28.77 (lpmm), 24.91 (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM
-// and ResNet-20, 36.46, 32.59, 20.60 and 16.61 with AdamW and GPT-2 124M.
-constexpr std::array<Preset, 10> kPresets = {{
-    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32"}},
-    {"bnb8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}, false, 4096},
-    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn"}},
-    {"bnb8-2048", {"fp32", "fp32", "de8:block2048:rn", "ude8:block2048:rn", "de8:block2048:rn"}, false, 4096},
-    {"thu4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn"}, false, 4097},
-    {"ao4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn"}, false, 4096},
+// Everything the presets decide. bnb8 to flash keep memory as others do, so that one can compare:
+// bitsandbytes (bnb8-2048: before version 0.44), the fused 4-bit AdamW of thu-ml, that of torchao, and
+// FlashOptim. Everything included, a parameter takes 28.77 (lpmm), 24.91 (lpmm-compact), 16.95 (lpmm-min)
+// and 12.81 (lpmm-nano) bits with SGDM and ResNet-20, 36.46, 32.59, 20.60 and 16.61 with AdamW and GPT-2
+// 124M.
+constexpr std::array<Preset, 11> kPresets = {{
+    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32", "none"}},
+    {"bnb8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn", "none"}, false, 4096},
+    {"states8", {"fp32", "fp32", "de8:block256:rn", "ude8:block256:rn", "de8:block256:rn", "none"}},
+    {"bnb8-2048",
+     {"fp32", "fp32", "de8:block2048:rn", "ude8:block2048:rn", "de8:block2048:rn", "none"},
+     false,
+     4096},
+    {"thu4",
+     {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn", "none"},
+     false,
+     4097},
+    {"ao4", {"fp32", "fp32", "de4:block128:rn", "lin04:block128:rn", "de4:block128:rn", "none"}, false, 4096},
+    {"flash", {"bf16:rn", "bf16:rn", "soft8:block64:rn", "sqrt08:block64:rn", "soft8:block64:rn", "ulp8:rn"}},
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky",
-      "int12:block256:qr:sticky"}},
+      "int12:block256:qr:sticky", "none"}},
     {"lpmm-compact",
      {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky",
-      "int12:block128:qr:sticky"},
+      "int12:block128:qr:sticky", "none"},
      true},
     {"lpmm-min",
      {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky",
-      "int12:block128:qr:sticky"},
+      "int12:block128:qr:sticky", "none"},
      true},
     {"lpmm-nano",
      {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr",
-      "int12:block128:qr:sticky"},
+      "int12:block128:qr:sticky", "none"},
      false,
      0,
      "int7:block128:sr:sticky",
@@ -87,7 +95,9 @@ Policy make_policy(std::string_view preset) {
   Policy policy;
   policy.preset = preset;
   policy.min_elements = found.min_elements;
-  std::transform(found.specs.begin(), found.specs.end(), policy.specs.begin(), parse_spec);
+  for (const Role role : kEveryElementRole) {
+    policy.specs[role] = parse_spec(role, found.specs[static_cast<std::size_t>(role)]);
+  }
   return policy;
 }
 
