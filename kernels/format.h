@@ -30,6 +30,7 @@ enum class Map : std::uint8_t {
   kSoftsign,
   kNormalFloat,
   kE4m3,
+  kUlp,
   kBf16,
   kFp32,  // the last one
 };
@@ -37,7 +38,7 @@ enum class Map : std::uint8_t {
 // The arithmetic of a map, kernels/codec.h. Codes are two's complement integers -L..L with L = 2^(b-1)-1 for
 // `int` and softsign, and the place in an ascending table for the others.
 enum class Coding : std::uint8_t {
-  kNumber,        // bf16 and fp32: no blocks, no steps
+  kNumber,        // bf16, fp32 and ulp8: no blocks, no steps
   kLinear,        // code
   kSoftsign,      // z / (2-|z|), z = code / L
   kLinearNoZero,  // (code+1) / 2^b
@@ -110,6 +111,9 @@ inline constexpr MapRow kMaps[] = {
     {Map::kE4m3, "e4m3", false, Coding::kZones, maps::widths({8}), true, true,
      "8-bit floats: 4 bits of exponent, 3 of mantissa, up to 448, over 448",
      "accumulators and momentum over many magnitudes, as fp8 trains", "arXiv 2209.05433"},
+    {Map::kUlp, "ulp", true, Coding::kNumber, maps::widths({8}), true, true,
+     "code / 127 of what rounding the bf16 parameter can take",
+     "compensation of bf16 parameters, 24 bits in all", "arXiv 2602.23349"},
     {Map::kBf16, "bf", true, Coding::kNumber, maps::widths({16}), true, true,
      "the number itself", "no blocks: half of fp32", ""},
     {Map::kFp32, "fp", true, Coding::kNumber, maps::widths({32}), true, true,
@@ -217,8 +221,8 @@ struct Format {
   friend bool operator==(const Format&, const Format&) = default;
 };
 
-// What an element loop needs to know about a stored role. `block` is 0 for bf16 and fp32; of rows, it is the
-// columns of the tensor's matrix, and 0 while that is not known.
+// What an element loop needs to know about a stored role. `block` is 0 where there are no blocks; of rows, it
+// is the columns of the tensor's matrix, and 0 while that is not known.
 struct Codec {
   Format format;
   std::int32_t block = 0;
@@ -264,8 +268,7 @@ LPMM_HD std::int64_t blocks_of(std::int64_t elements, int block) {
 }
 // Bytes of the codes of a tensor; a last partial group is stored whole.
 LPMM_HD std::int64_t code_bytes(Format f, std::int64_t elements) {
-  if (f.map == Map::kFp32) return 4 * elements;
-  if (f.map == Map::kBf16) return 2 * elements;
+  if (!is_packed(f)) return f.bits / 8 * elements;
   return 16 * static_cast<std::int64_t>(f.bits) * groups_of(elements);
 }
 // The steps of a tensor. Under rank 1 those of its columns come first.

@@ -103,6 +103,7 @@ std::vector<float> build(Format f) {
       for (int i = -kLargestE4m3; i <= kLargestE4m3; ++i) map.push_back(e4m3(i) / e4m3(kLargestE4m3));
       return map;
     case Map::kLinear:
+    case Map::kUlp:
     case Map::kBf16:
     case Map::kFp32:
       break;  // no table

@@ -117,6 +117,7 @@ void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdateP
   RoleArray<ChangeStats> stats;
   UpdateArgs args = tensor.args;
   args.roles[Role::kParameter] = fp32_view(direction, count);
+  args.roles[Role::kCompensation] = {};
   if (args.stats != nullptr) args.stats = &stats;
   muon.pass = Muon::Pass::kDirection;
   pass(muon, args);
@@ -129,6 +130,7 @@ void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdateP
 
   args.roles = {};
   args.roles[Role::kParameter] = tensor.args.roles[Role::kParameter];
+  args.roles[Role::kCompensation] = tensor.args.roles[Role::kCompensation];
   args.roles[Role::kAccumulator] = fp32_view(direction, count);
   args.stats = tensor.args.stats;
   muon.pass = Muon::Pass::kCombine;

@@ -1,5 +1,5 @@
-// Roles: what a tensor stores. A new one is a last entry of Role (checkpoints count by place), a row of
-// kRoleRows, and, where it has a value for each element, a spec in every preset.
+// Roles: what a tensor stores. A new one is an entry of Role (checkpoints count by place: the last of its
+// extent), a row of kRoleRows, and, where it has a value for each element, a spec in every preset.
 #pragma once
 
 #include <array>
@@ -17,6 +17,7 @@ enum class Role : std::uint8_t {
   kMomentum,
   kVariance,
   kSlowMomentum,
+  kCompensation,
   kRowVariance,
   kColumnVariance
 };
@@ -48,7 +49,7 @@ inline constexpr RoleArray<Role> kEveryRole = [] {
 
 // What a rule keeps from step to step.
 LPMM_HD constexpr bool is_state(Role role) {
-  return role != Role::kParameter && role != Role::kAccumulator;
+  return role != Role::kParameter && role != Role::kAccumulator && role != Role::kCompensation;
 }
 // What files keep. An accumulator is empty between steps.
 LPMM_HD constexpr bool is_saved(Role role) {
@@ -70,6 +71,7 @@ inline constexpr RoleArray<RoleRow> kRoleRows = {{
     {"momentum", true},
     {"variance", false},
     {"slow_momentum", true},  // a second average of gradients, of thousands of steps
+    {"compensation", true},   // what rounding the parameter left (kernels/compensation.h)
     {"row_variance", false, Extent::kRows},
     {"column_variance", false, Extent::kColumns},
 }};

@@ -79,7 +79,8 @@ double fold_noise_share(const TensorProbe& tensor, const Spec& spec, int folds) 
 }
 
 // What can be said of a tensor as the configuration stores it. The theory of floors and folds is of sr, that
-// of floors also of qr with sticky steps; with error feedback what rounding takes comes back.
+// of floors also of qr with sticky steps; with error feedback what rounding takes comes back, and with a
+// compensation it stays.
 struct Stored {
   Spec parameter, accumulator;
   bool has_underflow, has_growth, has_folds;
@@ -88,7 +89,7 @@ Stored stored(const RunConfig& config, const TensorInfo& info) {
   const Policy& policy = config.policy;
   const RoleSpecs specs = specs_for(policy, info);
   Stored out{specs[Role::kParameter], specs[Role::kAccumulator], false, false, false};
-  out.has_underflow = is_packed(out.parameter.format) && out.parameter.format.map == Map::kLinear;
+  out.has_underflow = out.parameter.format.map == Map::kLinear && !has_compensation(specs);
   out.has_growth = out.has_underflow && !policy.error_feedback &&
                    theory::has_floor(out.parameter.rounding, out.parameter.step_mode);
   out.has_folds = !folds_into_momentum(policy, config.optimizer, info) && !policy.apply_at_once &&

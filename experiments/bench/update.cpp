@@ -82,7 +82,7 @@ struct Tensor {
   Tensor(Device& device, const TensorInfo& info, const Policy& policy, const OptimizerConfig& optimizer) {
     for (const Role role : kEveryRole) {
       if (!has_role(policy, optimizer, info, role)) continue;
-      if (role != Role::kAccumulator && is_per_element(role)) fp32_bytes += 8;
+      if (is_per_element(role) && (is_state(role) || role == Role::kParameter)) fp32_bytes += 8;
       const Spec spec = fit_spec(policy.specs[role], info.traits());
       const std::int64_t values = info.values(role);
       views[role] = roles[role].emplace(device, spec, values).view;

@@ -140,10 +140,10 @@ std::string curves_section(const std::vector<ReportedRun>& runs) {
 
 // ---- memory --------------------------------------------------------------------------------------------
 constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9",
-                                        "#F0E442", "#0000A0", "#E69F00", "#8C8C00"};
+                                        "#800080", "#F0E442", "#0000A0", "#E69F00", "#8C8C00"};
 static_assert(std::size(kPartColours) == kMemoryParts);
 
-// What the same tensors would take in fp32, with the same roles; 0 where the log does not list them.
+// What the same tensors would take in fp32, with the same roles that it has; 0 where the log does not list them.
 double fp32_bytes(const ReportedRun& run) {
   const auto tensors = run.ledger.find("tensors");
   if (tensors == run.ledger.end() || !tensors->is_array()) return 0;
@@ -153,7 +153,8 @@ double fp32_bytes(const ReportedRun& run) {
     if (!tensor.is_object() || shape == tensor.end() || !shape->is_array()) return 0;
     double elements = 1;
     for (const Json& length : *shape) elements *= length.is_number() ? length.get<double>() : 0;
-    bytes += 4 * elements * static_cast<double>(object_in(tensor, "specs").size());
+    const Json& specs = object_in(tensor, "specs");  // fp32 parameters have no compensation
+    bytes += 4 * elements * static_cast<double>(specs.size() - specs.count(to_string(Role::kCompensation)));
   }
   return bytes;
 }

@@ -33,9 +33,10 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
       for (const char* part : {".block", ".rounding", ".steps"}) out[role + part] = "";
       continue;
     }
-    out[role] = to_string(spec);
-    out[role + ".bits"] = std::to_string(spec.format.bits);
-    out[role + ".format"] = to_string(spec.format);
+    const bool is_none = r == Role::kCompensation && !has_compensation(c.policy.specs);
+    out[role] = to_string(r, spec);
+    out[role + ".bits"] = std::to_string(is_none ? 0 : spec.format.bits);
+    out[role + ".format"] = is_none ? kNoCompensation : to_string(spec.format);
     out[role + ".block"] = !is_packed(spec.format) ? ""
                            : has_blocks(spec)      ? std::to_string(spec.block)
                                                    : scaling_name(spec);

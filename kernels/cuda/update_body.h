@@ -3,14 +3,15 @@
 //
 // A thread block takes one unit, a run of elements that is a multiple of every block and packing group, so no
 // byte and no step is shared between units. It works in phases with a barrier after each: clear the shared
-// maxima; load (decode, compute, find maxima); choose steps; encode to codes, twice where the momentum waits
-// for the parameter's rounding error; pack codes into bytes. Steps of rows and columns are chosen before, by
-// a pass over all elements (kernels/cuda/steps_body.h).
+// maxima; load (decode, compute, find maxima); choose steps; encode to codes, twice where the momentum or the
+// compensation waits for the parameter's rounding error; pack codes into bytes. Steps of rows and columns are
+// chosen before, by a pass over all elements (kernels/cuda/steps_body.h).
 #pragma once
 
 #include <algorithm>
 
 #include "kernels/codec.h"
+#include "kernels/compensation.h"
 #include "kernels/packed.h"
 #include "kernels/sums.h"
 
@@ -43,6 +44,7 @@ LPMM_HD float load_value(const Slot& s, std::int64_t element) {
   if (s.codec.format.map == Map::kBf16) {
     return bf16_to_float(reinterpret_cast<const std::uint16_t*>(s.codes)[element]);
   }
+  if (s.codec.format.map == Map::kUlp) return ulp8_to_float(s.codes[element]);
   const std::uint32_t code = load_code(s.codes, s.codec.format, element);
   if (divides_first(s.codec)) {
     return decode_code(s.codec.format, s.table, code, stored_step(s.codec, s.steps, element));
@@ -62,9 +64,10 @@ struct Job {
   std::uint16_t* cleared_steps = nullptr;  // of the accumulator an update empties; null where it has none
   std::int32_t cleared_block = 0;
   int late = -1;  // the slot that takes the rounding error of slot 0 before it is stored; -1: none
-  // The value of the late slot with that error; `values` are those of the element, `stride` apart.
-  LPMM_HD float fed_back(float /*error*/, std::int64_t /*element*/, const std::uint32_t* values,
-                         int /*stride*/) const {
+  // The value of the late slot, once slot 0 was to be `wanted` and is `stored`; `values` are those of the
+  // element, `stride` apart.
+  LPMM_HD float fed_back(float /*wanted*/, float /*stored*/, std::int64_t /*element*/,
+                         const std::uint32_t* values, int /*stride*/) const {
     return bits_float(values[0]);
   }
 };
@@ -101,6 +104,12 @@ struct RoleSlots {
       if (at.of[r].codes != nullptr) x.of[r] = load_value(at.of[r], element);
     }
     load_shared(element, x);
+    const Slot &parameter = at[Role::kParameter], &compensation = at[Role::kCompensation];
+    if (compensation.codes != nullptr) {
+      float& p = x[Role::kParameter];
+      const float unit = compensation_unit(compensation.codec, parameter.codec, p);
+      p = whole_parameter(p, x[Role::kCompensation], unit);
+    }
     return x;
   }
   // The values that a row or a column shares.
@@ -145,13 +154,19 @@ struct UpdateJob : Job {
     }
     return fine;
   }
-  LPMM_HD float fed_back(float error, std::int64_t element, const std::uint32_t* values, int stride) const {
+  LPMM_HD float fed_back(float wanted, float stored, std::int64_t element, const std::uint32_t* values,
+                         int stride) const {
+    const Slot& compensation = roles.at[Role::kCompensation];
+    if (compensation.codes != nullptr) {
+      const Codec& parameter = roles.at[Role::kParameter].codec;
+      return compensation_of(wanted, stored, compensation_unit(compensation.codec, parameter, stored));
+    }
     Elements<float> x{};
     for (int r = 0; r < kElementRoles; ++r) {
       if (place.of[r] >= 0) x.of[r] = bits_float(values[place.of[r] * stride]);
     }
     roles.load_shared(element, x);
-    if constexpr (FeedsBack<RuleType>) complete().feed_back(error, x);
+    if constexpr (FeedsBack<RuleType>) complete().feed_back(wanted - stored, x);
     return x[Role::kMomentum];
   }
 };
@@ -204,6 +219,9 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
   if (s.codec.format.map == Map::kBf16) {
     return takes_draws(s.codec.rounding) ? float_to_bf16_stochastic(x, draw) : float_to_bf16(x);
   }
+  if (s.codec.format.map == Map::kUlp) {
+    return takes_draws(s.codec.rounding) ? float_to_ulp8_stochastic(x, draw) : float_to_ulp8(x);
+  }
   if (divides_first(s.codec)) {
     return encode_quotient(s.codec, s.table, x, next_step_of(s, element), draw);
   }
@@ -216,6 +234,7 @@ LPMM_HD std::uint32_t encode_slot(const Slot& s, std::int64_t element, float x) 
 LPMM_HD float stored_value(const Slot& s, std::int64_t element, std::uint32_t code) {
   if (s.codec.format.map == Map::kFp32) return bits_float(code);
   if (s.codec.format.map == Map::kBf16) return bf16_to_float(static_cast<std::uint16_t>(code));
+  if (s.codec.format.map == Map::kUlp) return ulp8_to_float(static_cast<std::uint8_t>(code));
   if (divides_first(s.codec)) {
     return decode_code(s.codec.format, s.table, code, next_step_of(s, element));
   }
@@ -274,7 +293,7 @@ LPMM_HD void choose_steps(const Slot& slot, int s, const Share& at) {
 template <class JobType>
 LPMM_HD void feed_back_error(const JobType& job, int i, float wanted, std::uint32_t code, const Share& at) {
   const float stored = stored_value(job.slots[0], at.base + i, code);
-  float late = job.fed_back(wanted - stored, at.base + i, at.values + i, job.unit);
+  float late = job.fed_back(wanted, stored, at.base + i, at.values + i, job.unit);
   if (!make_storable(late) && job.storable != nullptr) *job.storable = false;
   at.values[job.late * job.unit + i] = float_bits(late);
   raise_maxima(job.slots[job.late], job.late, i, late, at);
@@ -293,6 +312,8 @@ LPMM_HD void encode_elements(const JobType& job, int s, const Share& at) {
       codes[i] = encode_slot(slot, at.base + i, wanted);
       if (slot.codec.format.map == Map::kBf16) {
         reinterpret_cast<std::uint16_t*>(slot.codes)[at.base + i] = static_cast<std::uint16_t>(codes[i]);
+      } else if (slot.codec.format.map == Map::kUlp) {
+        slot.codes[at.base + i] = static_cast<std::uint8_t>(codes[i]);
       }
     }
     if (s == 0 && job.late >= 0) feed_back_error(job, i, wanted, codes[i], at);
@@ -410,6 +431,7 @@ UpdateJob<RuleType> make_update(const RuleType& rule, const UpdateArgs& args, bo
   if constexpr (FeedsBack<RuleType>) {
     if (rule.feedback != 0) job.late = job.place[Role::kMomentum];
   }
+  if (job.place[Role::kCompensation] >= 0) job.late = job.place[Role::kCompensation];
   const RoleView& accumulator = roles[Role::kAccumulator];
   if (is_packed(accumulator.codec.format)) {
     job.cleared_steps = accumulator.steps;

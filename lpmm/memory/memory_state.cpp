@@ -26,6 +26,12 @@ struct RunningOffset {
   }
 };
 
+// For updates that keep it.
+kernels::RoleView gradient_view(std::span<const float> values) {
+  auto* codes = reinterpret_cast<std::uint8_t*>(const_cast<float*>(values.data()));
+  return {Spec{}, codes, nullptr, std::ssize(values)};
+}
+
 }  // namespace
 
 // A range that kernels may work on alone: whole blocks and whole packing groups.
@@ -109,11 +115,28 @@ kernels::TensorUpdate ModelMemory::State::update_of(int tensor, double rate, dou
   return {rule_of(tensor, rate, clip), args, storable, workspace.get()};
 }
 
+// An update that gives a range of a parameter of two terms these values: its rule takes the gradient as it
+// is.
+kernels::TensorUpdate ModelMemory::State::assignment(int tensor, std::int64_t first,
+                                                     std::span<const float> values, bool* storable) const {
+  Muon assign;
+  assign.pass = Muon::Pass::kCombine;
+  assign.kept = 0;
+  assign.moved = 1;
+  kernels::UpdateArgs args;
+  for (const Role role : {Role::kParameter, Role::kCompensation}) {
+    args.roles[role] = part_of(checked(tensor, role, first, values.size()), first, std::ssize(values));
+  }
+  args.roles[Role::kAccumulator] = gradient_view(values);
+  args.keeps_gradient = true;
+  args.noise = {seed, static_cast<std::uint32_t>(tensor), 0, 0, static_cast<std::uint32_t>(first / kGroup)};
+  return {assign, args, storable};
+}
+
 // Updates a range of a tensor by its gradient, where that is finite.
 void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const float> gradient) {
   const auto count = std::ssize(gradient);
-  auto* values = reinterpret_cast<std::uint8_t*>(const_cast<float*>(gradient.data()));  // it keeps them
-  const kernels::RoleView whole{Spec{}, values, nullptr, count};
+  const kernels::RoleView whole = gradient_view(gradient);
   kernels::FoldResult* found = results.next_fold(tensor, first, count, false);
   device.square_sum(whole, 0, count, &found->square_sum);
   device.synchronize();

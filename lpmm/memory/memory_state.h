@@ -82,6 +82,8 @@ struct ModelMemory::State {
   void look_at_results();
   Rule rule_of(int tensor, double rate, double clip) const;
   kernels::TensorUpdate update_of(int tensor, double rate, double clip);
+  kernels::TensorUpdate assignment(int tensor, std::int64_t first, std::span<const float> values,
+                                   bool* storable) const;
   void apply(int tensor, std::int64_t first, std::span<const float> gradient);
   void finish_updates();
   Clip clip_gradients(StepReport& report);

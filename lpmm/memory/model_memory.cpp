@@ -100,7 +100,13 @@ void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const flo
   Device& device = state_->device;
   const auto count = std::ssize(values);
   const DeviceMemory room = allocate(device, room_on(device, 4 * count), "initial values", "a smaller model");
-  device.encode(v, first, count, on_device(device, values.data(), count, room.get()), noise, storable);
+  const float* there = on_device(device, values.data(), count, room.get());
+  if (view(tensor, Role::kCompensation).codes == nullptr) {
+    device.encode(v, first, count, there, noise, storable);
+  } else {
+    const kernels::TensorUpdate update = state_->assignment(tensor, first, {there, values.size()}, storable);
+    device.update({&update, 1});
+  }
   device.synchronize();
   if (!*storable) {
     throw RunError(

@@ -70,9 +70,11 @@ class ModelMemory {
   bool is_frozen(int tensor) const;  // gradients of it are dropped
   Ledger ledger() const;             // as memory_ledger's, and the workspace of updates
 
-  // Initial values, the host's, rounded with the parameters' noise of step 0. Ranges as in kernels/packed.h.
+  // Initial values, the host's, rounded with the parameters' noise of step 0; a compensation takes what that
+  // leaves. Ranges as in kernels/packed.h.
   void initialize(int tensor, std::int64_t first, std::span<const float> values);
-  // `out` and, in fold(), `gradient` are memory of the device; the CPU's is the host's.
+  // What is stored as the parameter, without a compensation: what forward and backward read. `out` and, in
+  // fold(), `gradient` are memory of the device; the CPU's is the host's.
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
   void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host

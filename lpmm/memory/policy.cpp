@@ -55,12 +55,16 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
   const bool is_signed_role = kRoleRows[role].is_signed;
   if (is_signed_role && unsigned_map) {
     refuse("the role has negative values and the format has none",
-           map_choices([](const MapRow& m) { return m.is_signed; }));
+           map_choices([](const MapRow& m) { return m.is_signed && m.map != Map::kUlp; }));
   }
   // e4m3 is what a variance of fp8 is, in torchao as elsewhere.
   const auto may_be_unsigned = [](const MapRow& m) {
-    return !m.is_signed || m.coding == Coding::kNumber || m.map == Map::kE4m3;
+    return !m.is_signed || (m.coding == Coding::kNumber && m.map != Map::kUlp) || m.map == Map::kE4m3;
   };
+  if (spec.format.map == Map::kUlp && role != Role::kCompensation) {
+    refuse("it is a share of what rounding a parameter can take",
+           "another format, or give it as compensation");
+  }
   if (!is_signed_role && !may_be_unsigned(row_of(spec.format.map))) {
     refuse("the role is never negative and the format spends a sign on it", map_choices(may_be_unsigned));
   }
@@ -96,7 +100,51 @@ void check_whole(const Policy& policy, const Spec& spec, Role role, const std::s
     refuse("errors are fed back while it is stored", "blockN, or memory.error_feedback = false");
 }
 
+// The two terms of a parameter.
+void check_compensation(const Policy& policy, const RoleSpecs& specs, const std::string& where) {
+  if (!has_compensation(specs)) return;
+  const Spec &parameter = specs[Role::kParameter], &compensation = specs[Role::kCompensation];
+  const auto refuse = [&](const std::string& why) {
+    throw UsageError(
+        fmt::format("illegal policy: compensation \"{}\" of {}: {}", to_string(compensation), where, why));
+  };
+  if (parameter.format.map == Map::kFp32) {
+    refuse("fp32 parameters lose nothing that could be kept; pack them, or use compensation \"none\"");
+  }
+  if (compensation.format.map == Map::kUlp && parameter.format.map != Map::kBf16) {
+    refuse(
+        fmt::format("its unit is that of a bf16 number, and the parameter is {}; use bf16:rn, or a "
+                    "compensation in blocks, int8:block128:rn",
+                    to_string(parameter.format)));
+  }
+  if (policy.error_feedback) {
+    refuse(
+        "error feedback would give back what it keeps a second time; use compensation \"none\", or "
+        "memory.error_feedback = false");
+  }
+}
+
 }  // namespace
+
+bool has_compensation(const RoleSpecs& specs) {
+  return specs[Role::kCompensation].format.map != Map::kFp32;
+}
+
+Spec parse_spec(Role role, std::string_view text) {
+  if (role != Role::kCompensation) return parse_spec(text);
+  if (text == kNoCompensation) return {};
+  const Spec spec = parse_spec(text);
+  if (spec.format.map == Map::kFp32) {
+    throw UsageError(
+        "bad spec: a compensation of fp32 makes parameters larger than fp32; use fp32 parameters");
+  }
+  return spec;
+}
+
+std::string to_string(Role role, const Spec& spec) {
+  if (role == Role::kCompensation && spec == Spec{}) return std::string(kNoCompensation);
+  return to_string(spec);
+}
 
 std::int64_t TensorInfo::elements() const {
   std::int64_t n = 1;
@@ -123,7 +171,7 @@ TensorTraits TensorInfo::traits() const {
 
 void set_rounding(Policy& policy, Rounding rounding) {
   const auto turn = [&](Spec& spec, Role role) {
-    if (!is_packed(spec.format) && spec.format.map != Map::kBf16) return;
+    if (spec.format.map == Map::kFp32) return;
     spec.rounding = rounding;
     if (rounding == Rounding::kNearest && is_slow_average(role)) {
       spec.step_mode = StepMode::kMoving;
@@ -170,6 +218,10 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
     for (const PolicyOverride& o : policy.overrides) {
       if (o.specs[r]) check(*o.specs[r], fmt::format("override \"{}\"", o.pattern));
     }
+  }
+  check_compensation(policy, policy.specs, fmt::format("preset {}", policy.preset));
+  for (const TensorInfo& t : tensors) {
+    check_compensation(policy, specs_for(policy, t), fmt::format("tensor {}", t.name));
   }
   for (const PolicyOverride& o : policy.overrides) {
     const bool changes =

@@ -33,7 +33,16 @@ struct TensorInfo {
   TensorTraits traits() const;
 };
 
-using RoleSpecs = RoleArray<Spec>;  // fp32 where a role is not per element
+// fp32 where a role is not per element. A compensation of fp32 would be exact; in its place fp32 stands for
+// none.
+using RoleSpecs = RoleArray<Spec>;
+bool has_compensation(const RoleSpecs& specs);
+
+// The spec of a role as configs give it: as parse_spec() and to_string() have it, but "none" for no
+// compensation.
+inline constexpr std::string_view kNoCompensation = "none";
+Spec parse_spec(Role role, std::string_view text);
+std::string to_string(Role role, const Spec& spec);
 
 struct PolicyOverride {
   std::string pattern;                   // shell pattern on the tensor's name: * and ?
@@ -80,7 +89,8 @@ bool is_exempt(const Policy& policy, const TensorInfo& tensor);
 std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 
 // Refuses what may not be: an unsigned format for a signed role, a signed one for the variance, a sticky
-// accumulator, rn with a sticky slow average, and overrides that match no tensor. Throws UsageError.
+// accumulator, rn with a sticky slow average, a compensation of what is exact, of another format than its
+// unit is for, or besides error feedback, and overrides that match no tensor. Throws UsageError.
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
 
 // Whether a shell pattern names one of the tensors, or none are known yet; and the nearest name where it does

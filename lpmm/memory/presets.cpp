@@ -15,7 +15,7 @@ namespace {
 
 struct Preset {
   std::string_view name;
-  // Parameter, accumulator, momentum, variance, slow momentum.
+  // Parameter, accumulator, momentum, variance, slow momentum, compensation.
   std::array<std::string_view, kElementRoles> specs;
   bool feedback_with_sgd = false;  // 8-bit parameters lose in long runs of SGDM, with Adam nothing
   std::int64_t min_elements = 0;
@@ -28,14 +28,14 @@ struct Preset {
 // momentum is stored as the other one.
 constexpr Preset peer(std::string_view name, std::string_view momentum, std::string_view variance,
                       std::int64_t min_elements) {
-  return {name, {"fp32", "fp32", momentum, variance, momentum}, false, min_elements};
+  return {name, {"fp32", "fp32", momentum, variance, momentum, "none"}, false, min_elements};
 }
 
 // Everything the presets decide. lpmm/README.md says whose the peers are. Everything included,
 // a parameter takes 28.77 (lpmm), 24.91 (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM
 // and ResNet-20, 36.46, 32.59, 20.60 and 16.61 with AdamW and GPT-2 124M.
-constexpr std::array<Preset, 15> kPresets = {{
-    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32"}},
+constexpr std::array<Preset, 16> kPresets = {{
+    {kPlainPreset, {"fp32", "fp32", "fp32", "fp32", "fp32", "none"}},
     peer("bnb8", "de8:block256:step32:rn", "ude8:block256:step32:rn", 4096),
     peer("states8", "de8:block256:rn", "ude8:block256:rn", 0),
     peer("bnb8-2048", "de8:block2048:step32:rn", "ude8:block2048:step32:rn", 4096),
@@ -46,20 +46,21 @@ constexpr std::array<Preset, 15> kPresets = {{
     peer("thu4-factor", "de4:block128:step32:rn", "lin04:block128:step32:rn", 4097),
     peer("ao4", "de4:block128:step32:rn", "lin04:block128:step32:rn", 4096),
     peer("solo2", "de4:block128:step32:rn", "log02:block128:sr", 128),
+    {"flash", {"bf16:rn", "bf16:rn", "soft8:block64:rn", "sqrt8:block64:rn", "soft8:block64:rn", "ulp8:rn"}},
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky",
-      "int12:block256:qr:sticky"}},
+      "int12:block256:qr:sticky", "none"}},
     {"lpmm-compact",
      {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky",
-      "int12:block128:qr:sticky"},
+      "int12:block128:qr:sticky", "none"},
      true},
     {"lpmm-min",
      {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky",
-      "int12:block128:qr:sticky"},
+      "int12:block128:qr:sticky", "none"},
      true},
     {"lpmm-nano",
      {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr",
-      "int12:block128:qr:sticky"},
+      "int12:block128:qr:sticky", "none"},
      false,
      0,
      "int7:block128:sr:sticky",
@@ -98,7 +99,9 @@ Policy make_policy(std::string_view preset) {
   Policy policy;
   policy.preset = preset;
   policy.min_elements = found.min_elements;
-  std::transform(found.specs.begin(), found.specs.end(), policy.specs.begin(), parse_spec);
+  for (const Role role : kEveryElementRole) {
+    policy.specs[role] = parse_spec(role, found.specs[static_cast<std::size_t>(role)]);
+  }
   return policy;
 }
 

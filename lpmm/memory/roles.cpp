@@ -42,6 +42,7 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor) {
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role) {
   if (role == Role::kParameter) return true;
   if (is_frozen(config, tensor.name)) return false;
+  if (role == Role::kCompensation) return has_compensation(specs_for(policy, tensor));
   if (role != Role::kAccumulator) return uses(config, tensor.traits(), role);
   return !folds_into_momentum(policy, config, tensor) && (!policy.apply_at_once || tensor.is_shared);
 }

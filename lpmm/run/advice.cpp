@@ -19,9 +19,16 @@ bool loses(const Codec& codec) {
   return codec.rounding == Rounding::kNearest && codec.format.map != Map::kFp32;
 }
 
+// Which role holds the least of what an update changes: what rounding takes there is lost.
+Role finest_term(const ModelMemory& memory, std::size_t tensor) {
+  const bool compensates = memory.view(static_cast<int>(tensor), Role::kCompensation).codes != nullptr;
+  return compensates ? Role::kCompensation : Role::kParameter;
+}
+
 // The distance between neighbouring values: of `int` the step, of a table about 2 / 2^bits of its range, of
-// bf16 2^-8 of a number of typical `size`.
+// bf16 2^-8 of a number of typical `size`, of ulp8 about a 254th of that.
 double code_size(Device& device, const kernels::RoleView& v, std::int64_t count, double size) {
+  if (v.codec.format.map == Map::kUlp) return std::ldexp(size, -9) / 127;
   if (v.codec.block == 0) return std::ldexp(size, -8);
   const std::int64_t steps = steps_of(v.codec, has_blocks(v.codec) ? count : v.elements);
   std::vector<std::uint16_t> words(static_cast<std::size_t>(v.codec.step_bits / 16 * steps));
@@ -69,7 +76,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
   LostUpdates total;
   double lost = 0;
   for (int i = 0; i < memory.tensors(); ++i) {
-    const kernels::RoleView v = memory.view(i, Role::kParameter);
+    const kernels::RoleView v = memory.view(i, finest_term(memory, static_cast<std::size_t>(i)));
     if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
     memory.read(i, 0, sample);
@@ -89,8 +96,9 @@ LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const Tensor
   LostUpdates total;
   double lost = 0;
   for (std::size_t i = 0; i < stats.size(); ++i) {
-    const kernels::ChangeStats& s = stats[i].role[Role::kParameter];
-    if (s.increments == 0 || !loses(memory.view(static_cast<int>(i), Role::kParameter).codec)) continue;
+    const Role role = finest_term(memory, i);
+    const kernels::ChangeStats& s = stats[i].role[role];
+    if (s.increments == 0 || !loses(memory.view(static_cast<int>(i), role).codec)) continue;
     add(total, lost, memory.info(static_cast<int>(i)).name,
         static_cast<double>(s.underflows) / static_cast<double>(s.increments), s.increments);
   }
@@ -123,8 +131,9 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
   }
   std::int64_t packed = 0, moved = 0;
   for (std::size_t i = 0; i < stats.size(); ++i) {
-    const kernels::ChangeStats& s = stats[i].role[Role::kParameter];
-    if (memory.view(static_cast<int>(i), Role::kParameter).codec.format.map == Map::kFp32) continue;
+    const Role role = finest_term(memory, i);
+    const kernels::ChangeStats& s = stats[i].role[role];
+    if (memory.view(static_cast<int>(i), role).codec.format.map == Map::kFp32) continue;
     packed += s.increments;
     moved += s.increments - s.underflows;
   }

@@ -2,7 +2,7 @@
 //
 // Lost updates only hurt under nearest rounding: with stochastic rounding an increment u moves a code by one
 // step with probability |u| / step, and the mean is right. So warnings are about packed (and bf16) parameters
-// under rn.
+// under rn; of parameters of two terms, about compensations under rn.
 //
 // Before the first step the gradients are unknown. Adam moves a weight by about the learning rate; for SGD we
 // take 1e-3 of the tensor's root mean square, the size of a healthy step, or the learning rate's share of it

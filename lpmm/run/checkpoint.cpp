@@ -46,7 +46,7 @@ std::set<std::string> left_out(const ModelMemory& memory) {
   if (!memory.optimizer().frozen) return names;
   for (int i = 0; i < memory.tensors(); ++i) {
     for (const Role role : kEveryRole) {
-      if (!is_state(role)) continue;
+      if (!is_saved(role) || role == Role::kParameter) continue;
       const std::string name = role_name(memory.info(i).name, role);
       names.insert({name, name + ".codes", name + ".steps"});
     }

@@ -39,6 +39,11 @@ Json unseal(const std::string& path) {
   return parse_json(text);
 }
 
+// Of a format without blocks.
+const char* dtype_of(Format format) {
+  return format.bits == 8 ? "I8" : format.bits == 16 ? "BF16" : "F32";
+}
+
 RunError refusal(const SafetensorsFile& file, const std::string& what) {
   return RunError(fmt::format("{}: {}", file.path(), what));
 }
@@ -126,7 +131,7 @@ std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<
   const std::int64_t codes = code_bytes(v.codec.format, v.elements);
   if (!is_packed(v.codec.format)) {
     const std::vector<std::int64_t> of_role = is_per_element(role) ? shape : std::vector{v.elements};
-    return {{name, v.codec.format.map == Map::kBf16 ? "BF16" : "F32", of_role, bytes_of(v.codes, codes)}};
+    return {{name, dtype_of(v.codec.format), of_role, bytes_of(v.codes, codes)}};
   }
   return {{name + ".codes", "U8", {codes}, bytes_of(v.codes, codes)},
           {name + ".steps",

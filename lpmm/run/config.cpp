@@ -56,19 +56,21 @@ class ConfigReader {
       }
     }
   }
-  void spec(std::string_view key, std::optional<Spec>& out, std::string_view) {
+  void spec(Role role, std::optional<Spec>& out, std::string_view) {
+    const std::string_view key = to_string(role);
     const auto text = table_.text(key);
     if (!text) return;
-    if (key == "accumulator" && (*text == kInMomentum || *text == kNoAccumulator)) {
+    if (role == Role::kAccumulator && (*text == kInMomentum || *text == kNoAccumulator)) {
       table_.refuse(key, fmt::format("\"{}\" is for all tensors: say it as memory.accumulator", *text));
     }
-    guard(key, [&] { out = parse_spec(*text); });
+    guard(key, [&] { out = parse_spec(role, *text); });
   }
   void policy(Policy& out, const OptimizerConfig& optimizer) {
     if (const auto preset = table_.text("preset")) {
       guard("preset", [&] { out = make_policy(*preset, optimizer); });
     }
-    // Error feedback is the preset's where the parameter and what carries its errors are.
+    // Error feedback is the preset's where the parameter and what carries its errors are, and nothing else
+    // does.
     for (const Role r : kEveryElementRole) {
       const std::string_view key = to_string(r);
       if (r == Role::kAccumulator && table_.has(key)) {
@@ -77,9 +79,10 @@ class ConfigReader {
         if (out.accumulate_in_momentum || out.apply_at_once) continue;
       }
       std::optional<Spec> given;
-      spec(key, given, "");
+      spec(r, given, "");
       if (given) out.specs[r] = *given;
-      if (given && (r == Role::kParameter || r == Role::kMomentum)) out.error_feedback = false;
+      const bool replaces = r == Role::kCompensation && has_compensation(out.specs);
+      if (given && (r == Role::kParameter || r == Role::kMomentum || replaces)) out.error_feedback = false;
     }
     choice("rounding", rounding_, config_keys::rounding_choices(), "");
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;

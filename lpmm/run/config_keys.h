@@ -163,7 +163,7 @@ void visit_memory(Visitor& v, Config& c) {
   v.list("override", c.policy.overrides, [](auto& item, auto& o) {
     item.text("pattern", o.pattern, "tensors that this is for: \"fc*\"");
     for (const Role role : kEveryElementRole) {
-      item.spec(to_string(role), o.specs[role], "spec of these tensors' role");
+      item.spec(role, o.specs[role], "spec of these tensors' role");
     }
     item.boolean("exempt", o.exempt, "keep these tensors in fp32");
   });

@@ -91,19 +91,22 @@ class Writer {
       }
     }
   }
-  void spec(std::string_view key, const std::optional<Spec>& v, std::string_view help) {
-    if (v || lists_all_) add(key, v ? toml_string(to_string(*v)) : "", "a spec, int8:block128:sr", help);
+  void spec(Role role, const std::optional<Spec>& v, std::string_view help) {
+    if (v || lists_all_) {
+      add(to_string(role), v ? toml_string(to_string(role, *v)) : "", spec_choices(role), help);
+    }
   }
   void policy(const Policy& policy, const OptimizerConfig&) {
     add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
     for (const Role role : kEveryElementRole) {
       const bool is_accumulator = role == Role::kAccumulator;
-      std::string value = to_string(policy.specs[role]);
+      std::string value = to_string(role, policy.specs[role]);
       if (is_accumulator && policy.accumulate_in_momentum) value = kInMomentum;
       if (is_accumulator && policy.apply_at_once) value = kNoAccumulator;
       add(to_string(role), toml_string(value),
-          is_accumulator ? "a spec, \"momentum\" or \"none\"" : "a spec, int8:block128:sr",
-          "spec of this role (default: the preset's)");
+          is_accumulator ? "a spec, \"momentum\" or \"none\"" : spec_choices(role),
+          role == Role::kCompensation ? "spec of what rounding parameters leaves, which updates add again"
+                                      : "spec of this role (default: the preset's)");
     }
     if (lists_all_) {
       choice("rounding", std::optional<Rounding>(), config_keys::rounding_choices(),
@@ -149,6 +152,9 @@ class Writer {
             fmt::format("{}: {}", join(families_with(s.key)), s.help));
       }
     }
+  }
+  static std::string spec_choices(Role role) {
+    return role == Role::kCompensation ? "a spec, int8:block128:rn, or \"none\"" : "a spec, int8:block128:sr";
   }
   void add(std::string_view key, std::string value, std::string range, std::string_view help) {
     lines.push_back({section_, std::string(key), std::move(value), std::move(range), std::string(help)});

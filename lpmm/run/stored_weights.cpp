@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
+#include "kernels/compensation.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
@@ -20,6 +22,36 @@ struct StoredWeights::State {
   explicit State(const std::string& path) : opened(open_checkpoint(path)) {}
   OpenedCheckpoint opened;
 };
+
+namespace {
+
+bool holds_role(const CheckpointTensor& tensor, Role role) {
+  return std::any_of(tensor.specs.begin(), tensor.specs.end(),
+                     [&](const auto& spec) { return spec.first == to_string(role); });
+}
+
+// One role of a tensor of the file, read whole.
+struct StoredRole {
+  DeviceMemory codes;
+  std::vector<std::uint16_t> steps;
+  kernels::RoleView view;
+
+  StoredRole(const SafetensorsFile& file, const CheckpointTensor& t, Role role, Device& device) {
+    const auto named = std::find_if(t.specs.begin(), t.specs.end(),
+                                    [&](const auto& spec) { return spec.first == to_string(role); });
+    const Spec codec = fit_spec(parse_spec(named->second), TensorInfo{t.name, t.shape}.traits());
+    const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
+    codes = allocate(device, code_bytes(codec.format, elements), fmt::format("tensor {}", t.name),
+                     "a machine with more");
+    steps.resize(static_cast<std::size_t>(step_bytes(codec, elements) / 2));
+    view = {codec, reinterpret_cast<std::uint8_t*>(codes.get()), steps.data(), elements};
+    for (const StoredPart& part : role_parts(t.name, t.shape, role, view)) {
+      file.read(*file.find(part.name), 0, part.bytes);
+    }
+  }
+};
+
+}  // namespace
 
 StoredWeights::StoredWeights(const std::string& path)
     : path_(path), state_(std::make_unique<State>(path)), info_(info_of(state_->opened, path)) {
@@ -52,7 +84,7 @@ void StoredWeights::read(std::size_t tensor, Device& device, const PanelBody& bo
 void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelBody& body) const {
   constexpr std::int64_t kPanel = 16 * kernels::kTile;
   const SafetensorsFile& file = state_->opened.file;
-  const auto& [role, spec] = t.specs.front();
+  const std::string& role = t.specs.front().first;
   const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
   std::vector<float> values(static_cast<std::size_t>(std::min(kPanel, elements)));
   if (role == "buffer") {
@@ -64,19 +96,21 @@ void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelB
     }
     return;
   }
-  const Spec codec = fit_spec(parse_spec(spec), TensorInfo{t.name, t.shape}.traits());
-  const DeviceMemory codes = allocate(device, code_bytes(codec.format, elements),
-                                      fmt::format("tensor {}", t.name), "a machine with more");
-  std::vector<std::uint16_t> steps(static_cast<std::size_t>(step_bytes(codec, elements) / 2));
-  const kernels::RoleView view{codec, reinterpret_cast<std::uint8_t*>(codes.get()), steps.data(), elements};
-  for (const StoredPart& part : role_parts(t.name, t.shape, Role::kParameter, view)) {
-    file.read(*file.find(part.name), 0, part.bytes);
-  }
+  const StoredRole parameter(file, t, Role::kParameter, device);
+  std::optional<StoredRole> compensation;
+  if (holds_role(t, Role::kCompensation)) compensation.emplace(file, t, Role::kCompensation, device);
+  std::vector<float> rest(compensation ? values.size() : 0);
   for (std::int64_t at = 0; at < elements; at += kPanel) {
     const std::int64_t n = std::min(kPanel, elements - at);
-    device.decode(view, at, n, values.data());
+    device.decode(parameter.view, at, n, values.data());
+    if (compensation) device.decode(compensation->view, at, n, rest.data());
     device.synchronize();
-    body(at, std::span(values).first(static_cast<std::size_t>(n)));
+    const auto panel = std::span(values).first(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; compensation && i < panel.size(); ++i) {
+      const float unit = compensation_unit(compensation->view.codec, parameter.view.codec, panel[i]);
+      panel[i] = whole_parameter(panel[i], rest[i], unit);
+    }
+    body(at, panel);
   }
 }
 

@@ -15,7 +15,8 @@
 
 namespace lpmm {
 
-// The parameters and buffers of a checkpoint as values, for those who do not go on with its run.
+// The parameters, with what their compensations hold, and buffers of a checkpoint as values, for those who do
+// not go on with its run.
 class StoredWeights : public WeightSource {
  public:
   explicit StoredWeights(const std::string& path);  // checks the files as load_checkpoint does

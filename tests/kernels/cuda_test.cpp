@@ -191,7 +191,7 @@ Codec apart_or_not(Codec codec, int i) {
 
 struct Case {
   const char* name;
-  RoleArray<Codec> codecs;  // parameter, accumulator, momentum, variance, slow momentum
+  RoleArray<Codec> codecs;  // parameter, accumulator, momentum, variance, slow momentum, compensation
 };
 std::vector<Case> cases() {
   return {
@@ -222,6 +222,20 @@ std::vector<Case> cases() {
       {"a variance with 0",
        {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kSoftsign, 8, 64, kRn),
          table(Map::kSquareRootWithZero, 8, 64, kRn), linear(12, 128, kQr, kSticky)}}},
+      {"two terms, in blocks",
+       {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kSoftsign, 4, 128, kSr),
+         table(Map::kSquareRoot, 4, 128, kSr), linear(12, 128, kQr, kSticky), linear(4, 256, kSr, kMoving)}}},
+      {"two terms, in the parameter's units",
+       {{Codec{{Map::kBf16, 16}, 0, kRn, kMoving}, linear(8, 64, kSr, kMoving),
+         table(Map::kSoftsign, 8, 64, kRn), table(Map::kSquareRoot, 8, 64, kRn),
+         table(Map::kSoftsign, 8, 64, kRn), Codec{{Map::kUlp, 8}, 0, kRn, kMoving}}}},
+      {"two terms, all stochastic",
+       {{Codec{{Map::kBf16, 16}, 0, kSr, kMoving}, linear(8, 128, kSr, kMoving), linear(8, 128, kSr, kMoving),
+         table(Map::kSquareRoot, 8, 128, kSr), linear(12, 128, kSr, kSticky),
+         Codec{{Map::kUlp, 8}, 0, kQr, kMoving}}}},
+      {"two terms, the second coarse and larger",
+       {{Codec{{Map::kBf16, 16}, 0, kRn, kMoving}, kFp32Codec, kFp32Codec, kFp32Codec, kFp32Codec,
+         Codec{{Map::kBf16, 16}, 0, kSr, kMoving}}}},
       {"fp32", {{kFp32Codec, kFp32Codec, kFp32Codec, kFp32Codec, kFp32Codec}}},
       {"steps in fp32",
        {{kFp32Codec, kFp32Codec, apart(table(Map::kDynamic, 8, 256, kRn), Scaling::kBlocks, 32),
@@ -253,11 +267,23 @@ template <class Keeps>
 State make_state(const Case& c, std::int64_t elements, const Keeps& keeps) {
   State s;
   for (const Role r : kEveryRole) {
-    if (!is_state(r) || keeps(r))
+    const bool is_there =
+        r == Role::kCompensation ? c.codecs[r].format.map != Map::kFp32 : !is_state(r) || keeps(r);
+    if (is_there)
       s.roles[static_cast<std::size_t>(r)] =
           Host(is_per_element(r) ? c.codecs[r] : kFp32Codec, values_of(r, elements));
   }
   return s;
+}
+
+// What no policy has beside a compensation.
+bool feeds_back(const Rule& rule) {
+  return std::visit(
+      []<class R>(const R& r) {
+        if constexpr (FeedsBack<R>) return r.feedback != 0;
+        return false;
+      },
+      rule);
 }
 
 // Encodes, folds twice, updates, three steps long, on both backends.
@@ -299,6 +325,7 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
       for (const Kind& kind : kinds) {
         if (!is_legal(c, kind)) continue;
         const auto& [rule, in_momentum] = kind;
+        if (feeds_back(rule) && c.codecs[Role::kCompensation].format.map != Map::kFp32) continue;
         const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
         State a = make_state(c, elements, [&](Role r) {
           return has_state(rule, r) && (is_sgd == nullptr || is_sgd->momentum != 0);

@@ -43,6 +43,12 @@ inline bool has_state(const Rule& rule, Role role) {
   return std::visit([&]<class R>(const R&) { return kernels::fused::keeps<R>(role); }, rule);
 }
 
+// Whether a tensor stored by these codecs has the role; a compensation of fp32 stands for none.
+inline bool has_role(const Rule& rule, const RoleArray<Codec>& codecs, Role role) {
+  if (role == Role::kCompensation) return codecs[role].format.map != Map::kFp32;
+  return !is_state(role) || has_state(rule, role);
+}
+
 // A tensor of n elements as a matrix of a few rows, where n allows, and how many values a role of it has.
 inline std::int64_t rows_of(std::int64_t n) {
   for (const std::int64_t rows : {10, 7, 5, 3, 2}) {

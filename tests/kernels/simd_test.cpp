@@ -110,7 +110,7 @@ struct StoredRoles {
   RoleArray<RoleView> views;
   StoredRoles(const RoleArray<Codec>& codecs, const Rule& rule, std::int64_t n) {
     for (const Role role : kEveryRole) {
-      if (is_state(role) && !has_state(rule, role)) continue;
+      if (!has_role(rule, codecs, role)) continue;
       of[role] = std::make_unique<Packed>(is_per_element(role) ? codecs[role] : Codec(), values_of(role, n));
       views[role] = of[role]->view();
     }
@@ -179,6 +179,8 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
         apart(t(Map::kLinearNoZero, 4), 500, Scaling::kRank1, 32)}},
       {{i(6), i(4), apart(i(8), 3000, Scaling::kRows, 32),
         apart(t(Map::kSquareRootWithZero, 8), 1, Scaling::kRows, 16)}},
+      {{i(8, sticky), i(4), t(Map::kSoftsign, 4), t(Map::kSquareRoot, 4, sticky), i(12), i(4)}},
+      {{bf16, bf16, t(Map::kSoftsign, 8), t(Map::kSquareRoot, 8), i(12), codec_of({Map::kUlp, 8})}},
       {{fp32, fp32, fp32, fp32}},
   };
   for (auto& policy : policies) policy[Role::kSlowMomentum] = policy[Role::kParameter];

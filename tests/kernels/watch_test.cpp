@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/compensation.h"
 #include "kernels/cpu.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/every_rule.h"
@@ -24,6 +25,12 @@ const Codecs kPackedCodecs = {{codec_of({Map::kLinear, 12}, 256, Rounding::kStoc
                                codec_of({Map::kSquareRoot, 8})}};
 const Codecs kUnlikeBlocks = {{codec_of({Map::kLinear, 8}, 64), codec_of({Map::kSoftsign, 4}, 4096),
                                codec_of({Map::kSoftsign, 4}), codec_of({Map::kLinearNoZero, 4}, 1024)}};
+const Codecs kTwoTerms = {{codec_of({Map::kBf16, 16}, 0, Rounding::kNearest), codec_of({Map::kLinear, 8}),
+                           codec_of({Map::kSoftsign, 8}, 64), codec_of({Map::kSquareRoot, 8}),
+                           codec_of({Map::kFp32, 32}), codec_of({Map::kUlp, 8}, 0, Rounding::kNearest)}};
+const Codecs kTwoTermsInBlocks = {{codec_of({Map::kLinear, 8}), codec_of({Map::kLinear, 8}),
+                                   codec_of({Map::kSoftsign, 4}), codec_of({Map::kSquareRoot, 8}),
+                                   codec_of({Map::kFp32, 32}), codec_of({Map::kLinear, 4}, 256)}};
 const Codecs kPlainCodecs = {{codec_of({Map::kFp32, 32}), codec_of({Map::kFp32, 32}),
                               codec_of({Map::kFp32, 32}), codec_of({Map::kFp32, 32})}};
 
@@ -32,7 +39,7 @@ struct Tensor {
   Tensor(const Rule& rule, const Codecs& codecs, std::int64_t elements, unsigned seed) {
     CpuDevice device(1);
     for (const Role r : kEveryRole) {
-      if (is_state(r) && !has_state(rule, r)) continue;
+      if (!has_role(rule, codecs, r)) continue;
       Packed& role = roles.emplace_back(codecs[r], elements);
       const std::vector<float> x =
           normal_values(elements, seed + static_cast<unsigned>(r), 0.1F, r == Role::kVariance);
@@ -87,6 +94,12 @@ WatchStats plain_loop(const Rule& rule, const Tensor& t) {
     x[r].assign(static_cast<std::size_t>(n), 0.0F);
     if (t.views[r].codes != nullptr) device.decode(t.views[r], 0, n, x[r].data());
   }
+  const RoleView &parameter = t.views[Role::kParameter], &compensation = t.views[Role::kCompensation];
+  for (std::size_t i = 0; i < static_cast<std::size_t>(n) && compensation.codes != nullptr; ++i) {
+    float& p = x[Role::kParameter][i];
+    const float unit = compensation_unit(compensation.codec, parameter.codec, p);
+    p = whole_parameter(p, x[Role::kCompensation][i], unit);
+  }
   WatchStats stats;
   std::visit(
       [&](auto r) {
@@ -134,7 +147,7 @@ std::vector<Rule> watched_rules() {
 LPMM_DEVICE_SUITE(WatchOn);
 
 TEST_P(WatchOn, IsAPlainLoopAndTheSameForAnyThreadsSetAndDevice) {
-  for (const Codecs& codecs : {kPackedCodecs, kUnlikeBlocks, kPlainCodecs}) {
+  for (const Codecs& codecs : {kPackedCodecs, kUnlikeBlocks, kTwoTerms, kTwoTermsInBlocks, kPlainCodecs}) {
     for (const std::int64_t n : {1, 130, 5000, 3 * 4096 + 77}) {
       for (const Rule& rule : watched_rules()) {
         const std::string what = fmt::format("rule {}, {} elements", rule.index(), n);

@@ -60,7 +60,7 @@ ordered_json presets() {
                  sgd = make_policy(name, {.rule = RuleName::of<Sgd>(), .settings = {{"momentum", 0.9}}});
     ordered_json& preset = all[std::string(name)];
     for (const Role role : kEveryElementRole) {
-      preset[std::string(to_string(role))] = to_string(policy.specs[role]);
+      preset[std::string(to_string(role))] = to_string(role, policy.specs[role]);
     }
     preset["error_feedback"] =
         !sgd.error_feedback ? "no"

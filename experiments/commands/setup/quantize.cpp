@@ -49,7 +49,7 @@ void check_sign(std::span<const float> values, std::int64_t first, const Quantiz
   throw RunError(fmt::format("{}: element {} is {}; {} is unsigned, take {}, or a code book quantileN",
                              o.input, first + (negative - values.begin()), *negative,
                              unsigned_spec->substr(0, unsigned_spec->find(':')),
-                             map_choices([](const MapRow& m) { return m.is_signed; })));
+                             map_choices([](const MapRow& m) { return m.is_signed && m.map != Map::kUlp; })));
 }
 
 void check_paths(const QuantizeArguments& o) {
@@ -150,8 +150,11 @@ int run_quantize(const QuantizeArguments& o) {
   for (const std::string& spec : o.specs) {  // all are known before the array is read
     if (names_code_book(spec)) {
       (void)parse_code_book(spec);
-    } else {
-      (void)parse_spec(spec);
+    } else if (parse_spec(spec).format.map == Map::kUlp) {
+      throw UsageError(
+          fmt::format("{} is a share of what rounding a parameter can take, and an array has none; "
+                      "name another --spec",
+                      spec));
     }
   }
   check_paths(o);

@@ -37,21 +37,22 @@ constexpr Codec sticky(Map map, int bits, int block = 128) {
 
 using Codecs = RoleArray<Codec>;
 
-// Those of the presets. A rule does not read those of states it has not.
+// Those of the presets. A rule does not read those of states it has not. What only serves to compare, and
+// parameters of two terms, the tile loops do.
 inline constexpr Codecs kCodecs[] = {
-    {{kFp32, kFp32, kFp32, kFp32, kFp32}},
+    {{kFp32, kFp32, kFp32, kFp32, kFp32, kNone}},
     {{kFp32, kFp32, packed(Map::kDynamic, 8, 256, Rounding::kNearest),
       packed(Map::kDynamicUnsigned, 8, 256, Rounding::kNearest),
-      packed(Map::kDynamic, 8, 256, Rounding::kNearest)}},
+      packed(Map::kDynamic, 8, 256, Rounding::kNearest), kNone}},
     {{sticky(Map::kLinear, 12, 256), packed(Map::kLinear, 8), packed(Map::kLinear, 8, 256),
-      sticky(Map::kSquareRoot, 8), sticky(Map::kLinear, 12, 256)}},
+      sticky(Map::kSquareRoot, 8), sticky(Map::kLinear, 12, 256), kNone}},
     {{sticky(Map::kLinear, 8), packed(Map::kLinear, 8), packed(Map::kLinear, 8), sticky(Map::kSquareRoot, 8),
-      sticky(Map::kLinear, 12)}},
+      sticky(Map::kLinear, 12), kNone}},
     {{sticky(Map::kLinear, 8), packed(Map::kSoftsign, 4), packed(Map::kSoftsign, 4),
-      sticky(Map::kSquareRoot, 4), sticky(Map::kLinear, 12)}},
+      sticky(Map::kSquareRoot, 4), sticky(Map::kLinear, 12), kNone}},
     {{sticky(Map::kLinear, 7), packed(Map::kSoftsign, 3), packed(Map::kSoftsign, 4),
-      packed(Map::kSquareRoot, 2), sticky(Map::kLinear, 12)}},
-    {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone, kNone}},
+      packed(Map::kSquareRoot, 2), sticky(Map::kLinear, 12), kNone}},
+    {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone, kNone, kNone}},
 };
 inline constexpr int kCodecSets = sizeof kCodecs / sizeof kCodecs[0];
 

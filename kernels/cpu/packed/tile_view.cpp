@@ -23,6 +23,13 @@ void make_all_storable(float* values, std::int64_t count) {
   }
 }
 
+void encode_ulp8(const TileView& t, const float* values, const NoiseLine* lines) {
+  for (std::int64_t i = 0; i < t.count; ++i) {
+    t.codes[i] =
+        lines == nullptr ? float_to_ulp8(values[i]) : float_to_ulp8_stochastic(values[i], draw_of(lines, i));
+  }
+}
+
 using Largest = std::array<std::uint32_t, kBlocksPerTile>;  // bits, of each block
 
 constexpr auto kOnes = [] {
@@ -70,6 +77,7 @@ void encode_values(const TileView& t, const float* values, const Largest& larges
     std::memcpy(t.codes, values, static_cast<std::size_t>(4 * t.count));
     return;
   }
+  if (t.codec.format.map == Map::kUlp) return encode_ulp8(t, values, takes ? s.lines.data() : nullptr);
   if (!is_packed(t.codec.format)) {
     kernels.to_bf16(values, takes ? s.lines.data() : nullptr, t.count,
                     reinterpret_cast<std::uint16_t*>(t.codes));
@@ -155,6 +163,8 @@ void decode_tile(const TileView& t, float* values) {
     tile_kernels().decode(t.codec, t.table, t.codes, padded_steps(t, room), t.padded, values);
   } else if (t.codec.format.map == Map::kFp32) {
     std::memcpy(values, t.codes, static_cast<std::size_t>(4 * t.count));
+  } else if (t.codec.format.map == Map::kUlp) {
+    std::transform(t.codes, t.codes + t.count, values, ulp8_to_float);
   } else {
     tile_kernels().from_bf16(reinterpret_cast<const std::uint16_t*>(t.codes), t.count, values);
   }
@@ -170,6 +180,9 @@ void decode_tile(const TileView& t, std::uint16_t* values) {
     tile_kernels().decode_bf16(t.codec, t.table, t.codes, t.steps, t.padded, values);
   } else if (t.codec.format.map == Map::kFp32) {
     tile_kernels().to_bf16(reinterpret_cast<const float*>(t.codes), nullptr, t.count, values);
+  } else if (t.codec.format.map == Map::kUlp) {
+    std::transform(t.codes, t.codes + t.count, values,
+                   [](std::uint8_t code) { return float_to_bf16(ulp8_to_float(code)); });
   } else {
     std::memcpy(values, t.codes, static_cast<std::size_t>(2 * t.count));
   }

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <vector>
 
+#include "kernels/compensation.h"
 #include "kernels/cpu.h"
 #include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/row_sums.h"
@@ -26,7 +27,29 @@ TileValues values_of(Scratch& s) {
   return values;
 }
 
-// Decodes a tile of every role. What is not there the rule does not read, but for the gradient, which is 0.
+// Adds what a compensation holds to the parameter.
+void add_compensation(const RoleArray<TileView>& views, Scratch& s) {
+  const TileView &parameter = views[Role::kParameter], &compensation = views[Role::kCompensation];
+  float* p = s.values[Role::kParameter].data();
+  const float* c = s.values[Role::kCompensation].data();
+  for (std::int64_t i = 0; i < parameter.padded; ++i) {
+    p[i] = whole_parameter(p[i], c[i], compensation_unit(compensation.codec, parameter.codec, p[i]));
+  }
+}
+// What rounding has left of the parameter goes into the compensation, which is stored later.
+void keep_rest(const RoleArray<TileView>& views, Scratch& s) {
+  const TileView &parameter = views[Role::kParameter], &compensation = views[Role::kCompensation];
+  const float *wanted = s.values[Role::kParameter].data(), *stored = s.stored_values.data();
+  float* c = s.values[Role::kCompensation].data();
+  decode_tile(parameter, s.stored_values.data());
+  for (std::int64_t i = 0; i < parameter.padded; ++i) {
+    const float unit = compensation_unit(compensation.codec, parameter.codec, stored[i]);
+    c[i] = compensation_of(wanted[i], stored[i], unit);
+  }
+}
+
+// Decodes a tile of every role, and adds the compensation to the parameter. What is not there the rule does
+// not read, but for the gradient, which is 0.
 RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n, Scratch& s) {
   RoleArray<TileView> views;
   const std::int64_t columns = matrix_of(roles).columns;
@@ -42,6 +65,7 @@ RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at,
     views[r] = tile_of(roles[r], at, n);
     decode_tile(views[r], s.values[r].data());
   }
+  if (roles[Role::kCompensation].codes != nullptr) add_compensation(views, s);
   return views;
 }
 
@@ -192,7 +216,9 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
       if (args.stats != nullptr) remember(views[r], s);
       if (!encode_tile(views[r], values, noise, s)) storable.store(false, std::memory_order_relaxed);
       if (args.stats != nullptr) stats[r][run] += count_changes(views[r], values, s);
-      if (r == Role::kParameter && with_feedback) feed_back(rule, views[r], s);
+      if (r != Role::kParameter) continue;
+      if (with_feedback) feed_back(rule, views[r], s);
+      if (roles[Role::kCompensation].codes != nullptr) keep_rest(views, s);
     }
   };
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {

@@ -97,6 +97,8 @@ TEST_F(AdviseTest, MovesAsTheorySays) {
   EXPECT_EQ(nearest["advice"]["parameter"], narrow["advice"]["parameter"]);
   EXPECT_TRUE(
       advise({"--preset", "lpmm-min", "--set", "memory.error_feedback=true"})["floor_growth"].is_null());
+  const auto kept = advise({"--preset", "lpmm-min", "--set", "memory.compensation=int4:block128:sr"});
+  for (const char* key : {"underflow", "floor_growth"}) EXPECT_TRUE(kept[key].is_null()) << key;
   const auto folded =
       advise({"--preset", "fp32", "--set", "optimizer.rule=sgd", "--set", "optimizer.momentum=0.9", "--set",
               "optimizer.clip_norm=0", "--set", "memory.accumulator=momentum"});

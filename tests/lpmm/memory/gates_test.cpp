@@ -11,6 +11,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/memory/roles.h"
 #include "tests/lpmm/memory/one_tensor.h"
+#include "tests/lpmm/memory/two_terms.h"
 #include "tests/newton_schulz.h"
 #include "tests/normal_values.h"
 
@@ -273,11 +274,12 @@ struct Training {
     memory.initialize(0, 0, start);
     plain.p = Vector(start.begin(), start.end());
   }
-  bool has(Role role) const { return role != Role::kAccumulator && memory.view(0, role).codes != nullptr; }
+  // What the reference has as well.
+  bool has(Role role) const {
+    return role != Role::kAccumulator && role != Role::kCompensation && memory.view(0, role).codes != nullptr;
+  }
   std::vector<float> stored(Role role) {
-    std::vector<float> x(plain.of(role).size());
-    device.decode(memory.view(0, role), 0, std::ssize(x), x.data());
-    return x;
+    return role == Role::kParameter ? sum_of_terms(memory) : values_in(memory, 0, role);
   }
   void set_back() {
     for (const Role role : kEveryRole) {
@@ -364,13 +366,48 @@ TEST(Gates, FiftyStepsWithEightBitStatesAreThePlainOnes) {
   }
 }
 
-// What the parameters moved by in all, against the reference: the square of the error over that of the move.
-double drift(const Row& trained, const Row& reference, std::string_view preset) {
-  constexpr int kSteps = 50;
-  Policy policy = make_policy("fp32");
-  for (const Role role : kEveryRole) {
-    if (is_state(role)) policy.specs[role] = make_policy(preset).specs[role];
+Policy gate_policy(const char* parameter, const char* compensation) {
+  Policy policy = make_policy("states8");
+  policy.specs[Role::kParameter] = parse_spec(parameter);
+  policy.specs[Role::kCompensation] = parse_spec(Role::kCompensation, compensation);
+  return policy;
+}
+
+// One step after another from what is stored: the sum is off by what its second term cannot hold, a 254th of
+// a bf16 number's half unit, or of a block's half gap. Without that term, by all of it.
+TEST(Gates, FiftyStepsOfParametersInTwoTermsAreThePlainOnes) {
+  struct Terms {
+    const char *parameter, *compensation;
+    double most;
+  };
+  const Terms kTwo[] = {{"bf16:rn", "ulp8:rn", 2e-5}, {"int8:block64:rn:sticky", "int8:block64:rn", 1e-4}};
+  const auto largest_error = [](const Row& row, const Policy& policy, std::int64_t width) {
+    Training run(row, policy, width);
+    double most = 0;
+    for (int s = 0; s < 50; ++s) {
+      run.set_back();
+      run.step(row, row);
+      most = std::max(most, distance(run.stored(Role::kParameter), run.plain.p).relative);
+    }
+    return most;
+  };
+  for (const Row& row : rows()) {
+    for (const Terms& terms : kTwo) {
+      for (const std::int64_t width : {1, 33}) {
+        EXPECT_LT(largest_error(row, gate_policy(terms.parameter, terms.compensation), width), terms.most)
+            << row.name << " " << terms.compensation << " width " << width;
+      }
+    }
+    if (row.name != "adamw" && row.name != "lion") continue;
+    for (const Terms& terms : kTwo) {
+      EXPECT_GT(largest_error(row, gate_policy(terms.parameter, "none"), 32), 20 * terms.most) << row.name;
+    }
   }
+}
+
+// What the parameters moved by in all, against the reference: the square of the error over that of the move.
+double drift(const Row& trained, const Row& reference, const Policy& policy) {
+  constexpr int kSteps = 50;
   Training run(trained, policy, 128);
   const Vector start = run.plain.p;
   for (int s = 0; s < kSteps; ++s) run.step(trained, reference);
@@ -386,15 +423,37 @@ double drift(const Row& trained, const Row& reference, std::string_view preset) 
 // Free runs of 50 steps; states of 8 and 12 bits.
 TEST(Gates, PackedRunsStayNearTheirOwnRuleAndNoOther) {
   constexpr double kNear = 0.01;
+  Policy policy = make_policy("fp32");
+  for (const Role role : kEveryRole) {
+    if (is_state(role)) policy.specs[role] = make_policy("lpmm").specs[role];
+  }
   const std::vector<Row> all = rows();
   for (const Row& trained : all) {
     for (const Row& reference : all) {
-      const double d = drift(trained, reference, "lpmm");
+      const double d = drift(trained, reference, policy);
       if (&trained == &reference) {
         EXPECT_LT(d, kNear) << trained.name;
       } else {
         EXPECT_GT(d, kNear) << trained.name << " is taken for " << reference.name;
       }
+    }
+  }
+}
+
+// Two terms are left alone for as long. With LARS' clip a weight moves by 2e-5 of itself per step, which is
+// as little as 24 bits hold.
+TEST(Gates, FreeRunsOfTwoTermsStayNearTheirOwnRuleAndNoOther) {
+  const std::vector<Row> all = rows();
+  for (const char* compensation : {"ulp8:rn", "int16:block128:rn"}) {
+    Policy policy = gate_policy("bf16:rn", compensation);
+    for (const Role role : kEveryRole) {
+      if (is_state(role)) policy.specs[role] = {};
+    }
+    for (const Row& trained : all) {
+      if (trained.name == "lars_clip" && policy.specs[Role::kCompensation].format.bits == 8) continue;
+      EXPECT_LT(drift(trained, trained, policy), 1e-3) << trained.name << " " << compensation;
+      const Row& other = &trained == &all.front() ? all.back() : all.front();
+      EXPECT_GT(drift(trained, other, policy), 0.01) << trained.name << " is taken for " << other.name;
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/compensation.h"
 #include "kernels/cpu.h"
 #include "kernels/maps.h"
 #include "kernels/orthogonal.h"
@@ -39,6 +40,8 @@ Values decode_all(const Stored& s) {
       x = bf16_to_float(b);
     } else if (divides_first(s.codec)) {
       x = decode_code(f, map_table(f), load_code(s.codes.data(), f, e), step_of(s, e));
+    } else if (f.map == Map::kUlp) {
+      x = ulp8_to_float(s.codes[static_cast<std::size_t>(e)]);
     } else {
       const Scale scale = scale_of(f, map_table(f), s.steps[static_cast<std::size_t>(e / s.codec.block)]);
       x = decode_code(f, scale.table, load_code(s.codes.data(), f, e), scale.step);
@@ -60,6 +63,8 @@ void encode_element(Stored& s, std::int64_t e, float x, const Noise& noise) {
     const float step = step_of(s, e);
     const float quotient = step > 0 ? x / step : 0.0F;
     store_code(s.codes.data(), f, e, encode_value(f, map_table(f), s.codec.rounding, quotient, 1.0F, draw));
+  } else if (f.map == Map::kUlp) {
+    s.codes[static_cast<std::size_t>(e)] = stochastic ? float_to_ulp8_stochastic(x, draw) : float_to_ulp8(x);
   } else {
     const Scale scale = scale_of(f, map_table(f), s.steps[static_cast<std::size_t>(e / s.codec.block)]);
     store_code(s.codes.data(), f, e,
@@ -185,6 +190,18 @@ void apply_orthogonal(Muon muon, RoleArray<Values>& v) {
   apply_rule(muon, v);
 }
 
+float unit_of(const RoleArray<Stored>& roles, float stored) {
+  return compensation_unit(roles[Role::kCompensation].codec, roles[Role::kParameter].codec, stored);
+}
+// What the stored parameter lacks, in the compensation's units.
+Values rest_of(const RoleArray<Stored>& roles, const Values& wanted) {
+  Values rest = decode_all(roles[Role::kParameter]);
+  for (std::size_t e = 0; e < rest.size(); ++e) {
+    rest[e] = compensation_of(wanted[e], rest[e], unit_of(roles, rest[e]));
+  }
+  return rest;
+}
+
 void empty(Stored& s) {
   if (s.steps.empty()) std::fill(s.codes.begin(), s.codes.end(), std::uint8_t{0});
   std::fill(s.steps.begin(), s.steps.end(), std::uint16_t{0});
@@ -224,9 +241,14 @@ Values Oracle::decode(int tensor, Role role) const {
 }
 
 void Oracle::initialize(int tensor, std::span<const float> values) {
-  const Noise noise{seed_, static_cast<std::uint32_t>(tensor), 0, noise_stream(Role::kParameter)};
-  encode_state(tensors_.at(static_cast<std::size_t>(tensor)).roles[Role::kParameter],
-               Values(values.begin(), values.end()), noise);
+  const auto ordinal = static_cast<std::uint32_t>(tensor);
+  const Noise noise{seed_, ordinal, 0, noise_stream(Role::kParameter)};
+  RoleArray<Stored>& roles = tensors_.at(ordinal).roles;
+  const Values wanted(values.begin(), values.end());
+  encode_state(roles[Role::kParameter], wanted, noise);
+  if (roles[Role::kCompensation].codes.empty()) return;
+  encode_state(roles[Role::kCompensation], rest_of(roles, wanted),
+               {seed_, ordinal, 0, noise_stream(Role::kCompensation)});
 }
 
 void Oracle::begin_step(std::uint32_t step) {
@@ -360,6 +382,11 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
     if (!is_per_element(role) && !v[role].empty()) v[role] = spread(v[role], role, t.info);
     v[role].resize(v[Role::kParameter].size());
   }
+  for (std::size_t e = 0; e < v[Role::kParameter].size() && !t.roles[Role::kCompensation].codes.empty();
+       ++e) {
+    float& p = v[Role::kParameter][e];
+    p = whole_parameter(p, v[Role::kCompensation][e], unit_of(t.roles, p));
+  }
   if (const auto* muon = std::get_if<Muon>(&rule)) {
     apply_orthogonal(*muon, v);
   } else {
@@ -372,6 +399,9 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
     if (!encode_state(t.roles[role], v[role], noise))
       throw RunError("tensor " + t.info.name + ": not finite");
     if (role != Role::kParameter) continue;
+    if (!t.roles[Role::kCompensation].codes.empty()) {
+      v[Role::kCompensation] = rest_of(t.roles, v[Role::kParameter]);
+    }
     const Values stored = decode_all(t.roles[role]);
     std::visit(
         [&]<class R>(const R& r) {

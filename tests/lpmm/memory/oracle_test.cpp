@@ -93,8 +93,11 @@ void run_both(const Policy& policy, const OptimizerConfig& config, int microbatc
   EXPECT_EQ(clipped_tensors > 0, config.percentile_clip > 0) << what;
 }
 
-Policy odd_policy(const char* p, const char* a, const char* m, const char* v) {
-  return {"odd", {parse_spec(p), parse_spec(a), parse_spec(m), parse_spec(v)}, {}};
+Policy odd_policy(const char* p, const char* a, const char* m, const char* v, const char* c = "none") {
+  return {"odd",
+          {parse_spec(p), parse_spec(a), parse_spec(m), parse_spec(v), parse_spec(m),
+           parse_spec(Role::kCompensation, c)},
+          {}};
 }
 
 TEST(Oracle, EveryPresetRuleAndMicrobatchCount) {
@@ -247,6 +250,40 @@ TEST(Oracle, StepsOfRowsAndInFp32) {
   named.specs[Role::kVariance] = parse_spec("lin04:rank1:step32:rn");
   vectors.overrides = {named};
   run_both(vectors, optimizer(RuleName("adamw")), 1, 2, "a vector has blocks");
+}
+
+// Parameters of two terms: every rule, with packed and plain ones; and gradients in the momentum.
+TEST(Oracle, Compensation) {
+  const Policy policies[] = {
+      odd_policy("bf16:rn", "bf16:rn", "soft8:block64:rn", "sqrt08:block64:rn", "ulp8:rn"),
+      odd_policy("int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr",
+                 "sqrt04:block128:sr:sticky", "int4:block64:sr"),
+      odd_policy("bf16:sr", "fp32", "int8:block256:sr", "sqrt08:block128:sr", "ulp8:qr"),
+      odd_policy("int5:block256:rn:sticky", "fp32", "fp32", "fp32", "soft4:block512:rn:sticky"),
+      odd_policy("de8:block64:rn", "fp32", "fp32", "fp32", "bf16:sr"),
+  };
+  for (const Policy& policy : policies) {
+    const std::string compensation = to_string(policy.specs[Role::kCompensation]);
+    for (const std::string_view name : rule_names()) {
+      run_both(policy, optimizer(RuleName::find(name).value(), 0.1), 2, 2,
+               fmt::format("compensation {}, {}", compensation, name));
+    }
+    OptimizerConfig stable = optimizer(RuleName("adamw"));
+    stable.settings["update_clip"] = 0.5;
+    run_both(policy, stable, 1, 3, fmt::format("compensation {}, clipped updates", compensation));
+    Policy in_momentum = policy;
+    in_momentum.accumulate_in_momentum = true;
+    run_both(in_momentum, optimizer(RuleName("sgd")), 2, 1,
+             fmt::format("compensation {}, gradients in the momentum", compensation));
+  }
+  Policy some = make_policy("lpmm-compact");
+  PolicyOverride with, without;
+  with.pattern = "w*";
+  with.specs[Role::kCompensation] = parse_spec("int4:block128:sr");
+  without.pattern = "wide";
+  without.specs[Role::kCompensation] = Spec{};
+  some.overrides = {with, without};
+  run_both(some, optimizer(RuleName("lion")), 2, 2, "compensation of some tensors");
 }
 
 TEST(Oracle, OddPolicies) {

@@ -26,7 +26,7 @@ std::string error_of(const std::function<void()>& f) {
 PolicyOverride change(const char* pattern, Role role, const char* spec) {
   PolicyOverride o;
   o.pattern = pattern;
-  o.specs[role] = parse_spec(spec);
+  o.specs[role] = parse_spec(role, spec);
   return o;
 }
 
@@ -52,14 +52,17 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
                         Case{"thu4", {32, 32, 4, 4, 4}}, Case{"ao4", {32, 32, 4, 4, 4}},
                         Case{"thu4-factor", {32, 32, 4, 4, 4}}, Case{"ao-fp8", {32, 32, 8, 8, 8}},
                         Case{"solo2", {32, 32, 4, 2, 4}}, Case{"muon8", {32, 32, 8, 32, 8}},
-                        Case{"adam-mini8", {32, 32, 8, 32, 8}}}) {
+                        Case{"adam-mini8", {32, 32, 8, 32, 8}}, Case{"flash", {16, 16, 8, 8, 8, 8}}}) {
     Policy policy = make_policy(c.name);
-    for (const Role r : kEveryElementRole) EXPECT_EQ(policy.specs[r].format.bits, c.bits[r]) << c.name;
+    for (const Role r : kEveryElementRole) {
+      const bool is_none = r == kCompensation && !has_compensation(policy.specs);
+      EXPECT_EQ(is_none ? 0 : policy.specs[r].format.bits, c.bits[r]) << c.name;
+    }
     EXPECT_NO_THROW(check_policy(policy, {}));
     set_rounding(policy, Rounding::kNearest);
     EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
   }
-  EXPECT_EQ(preset_names().size(), 15U);
+  EXPECT_EQ(preset_names().size(), 16U);
 }
 
 TEST(Policy, UnknownPresetNamesTheNearest) {
@@ -231,6 +234,49 @@ TEST(Policy, StepsOfRowsHaveTheirPlaces) {
   policy.overrides = {change("v", kVariance, "lin04:rank1:rn")};
   EXPECT_EQ(to_string(specs_for(policy, {"v", {500}})[kVariance]), "lin04:block128:rn") << "a vector";
   EXPECT_THROW(specs_for(policy, {"w", {4, std::int64_t{1} << 31}}), UsageError);
+}
+
+// Two terms: the second has to be of something, in a unit that is there, and not be given back twice.
+TEST(Policy, CompensationsThatCannotBeAreRefused) {
+  const auto checked = [](const char* parameter, const char* compensation, bool feedback = false,
+                          std::vector<PolicyOverride> overrides = {}) {
+    Policy policy = make_policy("lpmm");
+    policy.specs[kParameter] = parse_spec(parameter);
+    policy.specs[kCompensation] = parse_spec(kCompensation, compensation);
+    policy.error_feedback = feedback;
+    policy.overrides = std::move(overrides);
+    return error_of([&] { check_policy(policy, std::array{kMatrix, kBias}); });
+  };
+  for (const char* compensation : {"int8:block128:rn", "int4:sticky", "soft4", "de8:rn", "bf16", "none"}) {
+    EXPECT_EQ(checked("int8:sticky", compensation), "no error");
+    EXPECT_EQ(checked("bf16:rn", compensation), "no error");
+  }
+  EXPECT_EQ(checked("bf16:sr", "ulp8:rn"), "no error");
+  EXPECT_EQ(checked("fp32", "none", true), "no error");
+  EXPECT_NE(checked("fp32", "int8").find("fp32 parameters lose nothing"), std::string::npos);
+  EXPECT_NE(checked("int8", "ulp8:rn").find("use bf16:rn, or a compensation in blocks"), std::string::npos);
+  EXPECT_NE(checked("int8", "sqrt04").find("negative values"), std::string::npos);
+  EXPECT_NE(checked("int8", "int8", true).find("a second time"), std::string::npos);
+  EXPECT_NE(
+      checked("bf16:rn", "ulp8", false, {change("*weight", kParameter, "int8")}).find("tensor layer1.weight"),
+      std::string::npos);
+  EXPECT_NE(checked("int8", "int4", false, {change("*weight", kParameter, "fp32")}).find("fp32 parameters"),
+            std::string::npos);
+  EXPECT_EQ(checked("bf16:rn", "ulp8", false,
+                    {change("*weight", kParameter, "int8"), change("*weight", kCompensation, "none")}),
+            "no error");
+  EXPECT_EQ(checked("int8", "none", false, {change("*bias", kCompensation, "int8")}), "no error");
+  EXPECT_EQ(checked("int8", "int4", false, {exempt("*weight")}), "no error");
+  for (const Role role : {kParameter, kAccumulator, kMomentum, Role::kSlowMomentum}) {
+    EXPECT_NE(
+        checked("int8", "none", false, {change("*weight", role, "ulp8")}).find("share of what rounding"),
+        std::string::npos);
+  }
+  EXPECT_THROW(parse_spec(kCompensation, "fp32"), UsageError);
+  EXPECT_THROW(parse_spec(kParameter, "none"), UsageError);
+  EXPECT_EQ(to_string(kCompensation, parse_spec(kCompensation, "none")), "none");
+  EXPECT_EQ(to_string(kCompensation, parse_spec(kCompensation, "ulp8")), "ulp8:sr");
+  EXPECT_EQ(to_string(kParameter, Spec{}), "fp32");
 }
 
 TEST(Policy, ShapesThatOverflowAreRefused) {

@@ -234,6 +234,32 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
   }
 }
 
+// What nearest rounding takes from the parameter is in the second term; what that loses is told.
+TEST(Trajectory, LearningRate1em5OnOneFixedBatchInTwoTerms) {
+  constexpr int kSteps = 20;
+  const FixedBatch plain = fit_fixed_batch(make_policy("fp32"), kSteps);
+  for (const auto& [parameter, compensation] :
+       {std::pair("bf16:rn", "ulp8:rn"), std::pair("int8:block128:rn:sticky", "int8:block128:sr")}) {
+    Policy policy = make_policy("fp32");
+    policy.specs[Role::kParameter] = parse_spec(parameter);
+    policy.specs[Role::kCompensation] = parse_spec(compensation);
+    const FixedBatch two = fit_fixed_batch(policy, kSteps);
+    EXPECT_NEAR((two.first_loss - two.last_loss) / (plain.first_loss - plain.last_loss), 1, 0.1) << parameter;
+    EXPECT_TRUE(two.expected.empty() && two.measured.empty() && two.stalled.empty()) << parameter;
+  }
+  CpuDevice device(1);
+  OptimizerConfig c;
+  c.rule = "adamw";
+  ModelMemory memory({{"w", {64, 128}}}, make_policy("flash"), c, 1, 1, device);
+  memory.initialize(0, 0, normal_values(64 * 128, 1, 0.1F));
+  EXPECT_LT(expect_lost_updates(memory, 1e-5).share, kLostShare);
+  EXPECT_GT(expect_lost_updates(memory, 1e-7).share, kLostShare);
+  step(memory, 1, normal_values(64 * 128, 2, 1), 1e-5);
+  EXPECT_LT(count_lost_updates(memory, memory.take_stats()).share, kLostShare);
+  step(memory, 2, normal_values(64 * 128, 2, 1), 1e-7);
+  EXPECT_GT(count_lost_updates(memory, memory.take_stats()).share, kLostShare);
+}
+
 // Updates so small that stochastic rounding, too, moves none of 8,192 codes in a step.
 TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
   CpuDevice device(1);

@@ -20,6 +20,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/stored_weights.h"
+#include "tests/lpmm/memory/two_terms.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -112,7 +113,7 @@ void rewrite_state(const std::string& path, Json j) {
 }
 
 TEST(Checkpoint, BringsEveryByteBack) {
-  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8"}) {
+  for (const char* preset : {"fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8", "flash"}) {
     const Scratch scratch;
     const Trained saved(preset);
     const std::string path = save(scratch, saved);
@@ -528,6 +529,69 @@ TEST(Checkpoint, ExportsDecodedValues) {
     }
     EXPECT_THROW(export_checkpoint(path, scratch / "no/such/folder.safetensors", Compute::kFp32, device),
                  RunError);
+  }
+}
+
+Policy saved_in_two_terms(const char* parameter, const char* compensation) {
+  Policy policy = make_policy("lpmm");
+  policy.specs[Role::kParameter] = parse_spec(parameter);
+  policy.specs[Role::kCompensation] = parse_spec(compensation);
+  return policy;
+}
+
+TEST(Checkpoint, ParametersOfTwoTermsGoOnFromEveryStep) {
+  constexpr int kSteps = 5;
+  for (const Policy& policy :
+       {saved_in_two_terms("bf16:rn", "ulp8:rn"), saved_in_two_terms("int8:sticky", "int4:block256:sr")}) {
+    const Trained whole(policy, kSteps, kSaved);
+    for (int k = 0; k < kSteps; ++k) {
+      const Scratch scratch;
+      const std::string path = save(scratch, Trained(policy, k, kSaved), k);
+      Trained rest(policy, 0, kSaved);
+      load_checkpoint(path, "net", rest.memory, rest.buffers);
+      for (int step = k + 1; step <= kSteps; ++step) {
+        rest.memory.begin_step(static_cast<std::uint32_t>(step));
+        for (int i = 0; i < rest.memory.tensors(); ++i) rest.memory.fold(i, 0, rest.values(i, step), 0);
+        rest.memory.commit(0.01);
+      }
+      for (float& v : rest.buffers.value(0)) v = 0.25F * kSteps;
+      EXPECT_TRUE(rest.bytes() == whole.bytes()) << "from step " << k;
+    }
+  }
+}
+
+// What is exported, and what a new run starts from, is the sum; a run that only looks has the first term.
+TEST(Checkpoint, TheSumOfTwoTermsIsExported) {
+  for (const Policy& policy :
+       {saved_in_two_terms("bf16:rn", "ulp8:rn"), saved_in_two_terms("int8:sticky", "int4:block256:sr")}) {
+    const Scratch scratch;
+    const std::vector<TensorInfo> tensors = {
+        {"conv.weight", {7, 3, 3, 11}}, {"bias", {13}}, {"w", {3, 50001}}};
+    const Trained t(policy, 2, tensors);
+    const std::string path = save(scratch, t);
+    CpuDevice device(1);
+    export_checkpoint(path, scratch / "out.safetensors", Compute::kFp32, device);
+    const SafetensorsFile file(scratch / "out.safetensors");
+    EXPECT_EQ(file.entries().size(), 5U);
+    for (int i = 0; i < 3; ++i) {
+      const std::vector<float> sum = sum_of_terms(t.memory, i);
+      std::vector<float> found(sum.size()), first(sum.size());
+      t.memory.decode(i, 0, first);
+      EXPECT_EQ(first == sum, i == 1) << "the bias is exempt";
+      file.read(*file.find(t.memory.info(i).name), 0, std::as_writable_bytes(std::span(found)));
+      EXPECT_EQ(found, sum);
+    }
+    Trained other(policy, 0, tensors);
+    load_parameters(StoredWeights(path), other.memory);
+    const std::vector<float> before = sum_of_terms(t.memory, 2), after = sum_of_terms(other.memory, 2);
+    const float gap = policy.specs[Role::kCompensation].format.map == Map::kUlp ? 1e-5F : 2e-3F;
+    for (std::size_t e = 0; e < before.size(); ++e) ASSERT_NEAR(after[e], before[e], gap);
+    OptimizerConfig frozen = Trained::optimizer("adamw");
+    frozen.frozen = true;
+    ModelMemory looked_at(tensors, policy, frozen, 5, 1, device);
+    Buffers buffers(other.buffers.infos(), device);
+    load_checkpoint(path, "net", looked_at, buffers);
+    EXPECT_EQ(looked_at.view(0, Role::kCompensation).codes, nullptr);
   }
 }
 

@@ -246,6 +246,40 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
                  {"give a momentum"});
 }
 
+TEST(Config, ParametersMayHaveASecondTerm) {
+  const auto compensation = [](const std::string& text, const ConfigOptions& options) {
+    return to_string(Role::kCompensation, parse(text, options).policy.specs[Role::kCompensation]);
+  };
+  const std::string own = "[memory]\npreset = 'lpmm-compact'\ncompensation = 'int4:block64:rn'\n";
+  EXPECT_EQ(compensation("", {}), "none");
+  EXPECT_EQ(compensation(own, {}), "int4:block64:rn");
+  EXPECT_EQ(compensation(own, {"flash", "", {}}), "ulp8:rn");  // --preset wins over the file
+  EXPECT_EQ(compensation(own, {"lpmm", "", {}}), "none");
+  EXPECT_EQ(compensation("", {"flash", "", {"memory.compensation=none"}}), "none");
+  EXPECT_EQ(compensation("", {"flash", "sr", {}}), "ulp8:sr");
+  const RunConfig some =
+      parse(own +
+            "[[memory.override]]\npattern = 'a'\ncompensation = 'none'\n[[memory.override]]\npattern = 'b'\n"
+            "compensation = 'int8'\n");
+  const RunConfig again = parse_config(to_toml(some), "again.toml", {});
+  EXPECT_EQ(to_toml(again), to_toml(some));
+  EXPECT_EQ(again.policy.overrides[0].specs[Role::kCompensation], Spec{});
+  EXPECT_EQ(to_string(*again.policy.overrides[1].specs[Role::kCompensation]), "int8:block128:sr");
+  // It takes the place of a preset's error feedback; asked for both, there is no telling which is meant.
+  const std::string sgdm = "[optimizer]\nrule = 'sgd'\nmomentum = 0.9\n";
+  EXPECT_TRUE(parse("[memory]\npreset = 'lpmm-compact'\n" + sgdm).policy.error_feedback);
+  EXPECT_TRUE(
+      parse("[memory]\npreset = 'lpmm-compact'\ncompensation = 'none'\n" + sgdm).policy.error_feedback);
+  EXPECT_FALSE(parse(own + sgdm).policy.error_feedback);
+  const std::string run = "[train]\nepochs = 1\n";
+  expect_refusal(run + own + "error_feedback = true\n" + sgdm, {"a second time", "memory.error_feedback"});
+  expect_refusal(run + "[memory]\ncompensation = 'int8'\n", {"fp32 parameters lose nothing"});
+  expect_refusal(run + "[memory]\npreset = 'lpmm'\ncompensation = 'ulp8'\n", {"use bf16:rn"});
+  expect_refusal(run + "[memory]\npreset = 'lpmm'\ncompensation = 'int99'\n",
+                 {"run.toml:5", "memory.compensation", "int99"});
+  expect_refusal(run + "[memory]\npreset = 'lpmm'\nparameter = 'ulp8'\n", {"share of what rounding"});
+}
+
 TEST(Config, PrintsWhatItReads) {
   const RunConfig c = parse_config(
       "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nmomentum=0.9\nweight_decay=1e-4\nepsilon="

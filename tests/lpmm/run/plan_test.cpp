@@ -28,7 +28,7 @@ TEST(Plan, LedgerIsWhatTheMemoryTakes) {
                         "",
                         {std::string("optimizer.rule=") + rule, "optimizer.percentile_clip=5",
                          "memory.override=[{pattern='head.bias', "
-                         "parameter='int8:block64'}]"}});
+                         "parameter='int8:block64', compensation='none'}]"}});
       const Ledger planned = make_plan(config, model).ledger;
       Ledger real = ModelMemory(model.tensors(), config.policy, config.optimizer, 1, 1, device).ledger();
       real.buffers += buffer_bytes(model.buffers());

@@ -1,0 +1,35 @@
+// A parameter in two terms, p = P + C: P, the role `parameter`, is all that forward and backward read; C, the
+// role `compensation`, what rounding P left of p, which only the update reads and writes. An update applies
+// the rule to the sum and splits what comes of it anew:
+//
+//   p = P + C,  p <- rule(p),  P <- round(p),  C <- round(p - P).
+//
+// That is Kahan's summation (1965; of weights: Zamirai et al. 2020, arXiv 2010.06192) with a packed
+// compensation: its c <- c + u, P' = round(P + c), c <- c + (P - P') also leaves P + c + u in two terms. With
+// C as `ulp8`, whose unit is that of the element's own bf16 parameter, it is the split into 16 + 8 bits of
+// FlashOptim (arXiv 2602.23349).
+#pragma once
+
+#include "kernels/codec.h"
+
+namespace lpmm {
+
+// What a compensation of 1 stands for: 1; of `ulp8`, the most that rounding to `stored`, a bf16 number, can
+// take, half a unit in its last place to nearest and a whole one stochastically. It may be subnormal.
+LPMM_HD float compensation_unit(const Codec& compensation, const Codec& parameter, float stored) {
+  if (compensation.format.map != Map::kUlp) return 1.0F;
+  constexpr std::uint32_t kExponent = 0x7F800000U, kLeast = 0x00800000U;  // of subnormal numbers
+  const std::uint32_t exponent = float_bits(stored) & kExponent;
+  const float share = takes_draws(parameter.rounding) ? 0x1p-7F : 0x1p-8F;
+  return bits_float(exponent < kLeast ? kLeast : exponent) * share;
+}
+
+LPMM_HD float whole_parameter(float stored, float compensation, float unit) {
+  return stored + compensation * unit;
+}
+// The compensation of a parameter that was to be `wanted`. A quotient, as the unit's inverse may overflow.
+LPMM_HD float compensation_of(float wanted, float stored, float unit) {
+  return (wanted - stored) / unit;
+}
+
+}  // namespace lpmm
