@@ -83,9 +83,9 @@ std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 // accumulator, rn with a sticky slow average, and overrides that match no tensor. Throws UsageError.
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
 
-// Whether a shell pattern names one of the tensors, or none are known yet; and the nearest name where it does
-// not.
+// Whether a shell pattern names one of the tensors, or none are known yet; and the end of a message that says
+// which it may have been meant for.
 bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors);
-std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo> tensors);
+std::string near_tensors(std::string_view pattern, std::span<const TensorInfo> tensors);
 
 }  // namespace lpmm
