@@ -206,8 +206,8 @@ std::vector<Trial> choose_trials(const WatchArguments& o, const Case& c, const A
     }
     if (left_out.size() > before) continue;
     const std::vector<std::string_view> names(a.tensors.begin(), a.tensors.end());
-    throw UsageError(fmt::format("--without {}: no tensor is called so; did you mean {}?", pattern,
-                                 nearest_name(pattern, names)));
+    throw UsageError(
+        fmt::format("--without {}: no tensor is called so{}", pattern, did_you_mean_or_some(pattern, names)));
   }
   return trials;
 }
@@ -267,10 +267,11 @@ nlohmann::ordered_json write_files(const WatchArguments& o, const Case& c, const
 }
 
 nlohmann::ordered_json watch_json(const Case& c, const Answer& a) {
+  const auto known = [&](double x) { return a.range.deviation > 0 ? nlohmann::ordered_json(x) : nullptr; };
   nlohmann::ordered_json j = {{"step", c.spike.step},
                               {"kind", kSpikeKinds[static_cast<std::size_t>(c.spike.kind)]},
-                              {"loss_before", a.range.mean},
-                              {"deviation_before", a.range.deviation},
+                              {"loss_before", known(a.range.mean)},
+                              {"deviation_before", known(a.range.deviation)},
                               {"worst_loss", a.worst},
                               {"from_step", c.from},
                               {"to_step", c.to},
@@ -301,8 +302,14 @@ void print_for_people(const Case& c, const Answer& a) {
   if (s.kind == SpikeKind::kFailed) {
     fmt::print("step {} failed: {}\n", s.step, printable(s.tensor));
   } else {
-    fmt::print("the spike at step {}: losses up to {:.4g}; before they were {:.4g} +- {:.2g}\n", s.step,
-               a.worst, a.range.mean, a.range.deviation);
+    const std::string before =
+        a.range.deviation > 0
+            ? fmt::format("before they were {:.4g} +- {:.2g}", a.range.mean, a.range.deviation)
+            : fmt::format(
+                  "too few are known from before to say what was usual (a range takes "
+                  "{}, see checkpoint.every_steps and --from-start)",
+                  kFewestLosses);
+    fmt::print("step {}: losses up to {:.4g}; {}\n", s.step, a.worst, before);
   }
   fmt::print("made again from step {} to {}: {} losses, all as the run wrote them\n\n", c.from, c.to,
              a.compared);
@@ -362,15 +369,18 @@ void add_watch_command(CLI::App& program, Action& action) {
   command->add_option("RUN", o->run, "folder of a run")->required()->check(kNotEmpty);
   command->add_option("--step", o->step, "the step to look into (default: the worst spike that was kept)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
-  command
-      ->add_option(
-          "--without", o->without,
-          "leave out the updates of these tensors, by name or pattern (default: the first that moved)")
-      ->type_name("TENSOR");
-  command
-      ->add_option("--suspects", o->suspects,
-                   "replay without each of so many tensors, the first to move (default: 1)")
-      ->check(CLI::Range(0, 1000));
+  CLI::Option* without =
+      command
+          ->add_option(
+              "--without", o->without,
+              "leave out the updates of these tensors, by name or pattern (default: the first that moved)")
+          ->type_name("TENSOR");
+  CLI::Option* suspects =
+      command
+          ->add_option("--suspects", o->suspects,
+                       "replay without each of so many tensors, the first to move (default: 1)")
+          ->check(CLI::Range(0, 1000));
+  suspects->excludes(without);
   command->add_option("--after", o->after, "steps to make after the spike (default: 16)")
       ->check(CLI::Range(0, 100000));
   command->add_flag("--from-start", o->from_start, "replay from the initial values, without a checkpoint");

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
@@ -185,7 +186,9 @@ TEST(WatchedRun, ChangesNoBit) {
     };
     EXPECT_EQ(bytes("with"), bytes("without")) << step;
   }
-  EXPECT_FALSE(fs::exists(scratch / "with" + "/watch"));
+  EXPECT_EQ(names_below(scratch / "with" + "/watch"),
+            (std::vector<std::string>{"before_00000020.jsonl", "before_00000040.jsonl"}));
+  EXPECT_FALSE(fs::exists(scratch / "without" + "/watch"));
 }
 
 TEST(WatchedRun, LogsTensorsAndKeepsASpikeWithItsCheckpoint) {
@@ -229,7 +232,9 @@ TEST(WatchedRun, KeepsTheLast256StepsAndTheWorstSpikes) {
     return step == 100 ? 3e4F : step == 200 ? 1e4F : step == 300 ? 1e6F : 1.0F;
   };
   run(scratch / "run", watched_config({"train.steps=320", "watch.spikes=2"}), TinyModel(hooks));
-  EXPECT_EQ(names_below(scratch / "run" + "/watch").size(), 2U);
+  int files = 0;
+  for (const std::string& name : names_below(scratch / "run" + "/watch")) files += name.starts_with("spike_");
+  EXPECT_EQ(files, 2);
   const SpikeFile file = read_spike(spike_path(scratch / "run", 301));
   EXPECT_EQ(file.looks.size(), kKeptSteps);
   EXPECT_EQ(file.looks.front().step, 301 - 255);
@@ -275,6 +280,47 @@ TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
   };
   EXPECT_EQ(spikes_of(scratch / "parts"), spikes_of(scratch / "whole"));
   EXPECT_NE(spikes_of(scratch / "parts").find("spike"), std::string::npos);
+  // And what is kept of it says as much.
+  const auto looks_of = [&](const std::string& out) {
+    std::string text;
+    for (const Look& look : read_spike(spike_path(out, kBadStep + 1)).looks) text += look_record(look).dump();
+    return text;
+  };
+  EXPECT_TRUE(looks_of(scratch / "parts") == looks_of(scratch / "whole"));
+  // Of the checkpoints that stay, and of no others.
+  EXPECT_EQ(names_below(scratch / "whole/watch").size(), names_below(scratch / "parts/watch").size());
+  std::set<std::string> kept, needed;
+  for (const std::string& name : names_below(scratch / "whole/watch")) {
+    if (name.starts_with("before_")) kept.insert(name);
+  }
+  for (const std::int64_t step : saved_steps(scratch / "whole/checkpoints")) {
+    needed.insert(fmt::format("before_{:08}.jsonl", step));
+  }
+  EXPECT_EQ(kept, needed);
+}
+
+TEST(WatchedRun, SaysWhereItKnowsLessAfterAStop) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", kept = out + "/watch/before_00000020.jsonl";
+  const RunConfig config = watched_config({"train.steps=20"});
+  run(out, config, TinyModel());
+  CpuDevice device(1);
+  const ModelMemory memory(TinyModel().tensors(), config.policy, config.optimizer, 1, 2, device);
+  WatchState state;
+  const auto missing = [&] { return Watch(config, memory, out, state, 20).missing(); };
+  EXPECT_EQ(missing(), "");
+  EXPECT_EQ(Watch(config, memory, out, state, 0).missing(), "");
+  const std::string whole = read_text(kept, 1 << 20);
+  const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
+  for (const std::string& text :
+       {std::string(), whole + last, whole.substr(0, whole.size() - last.size()), std::string("{}\n")}) {
+    write_text(kept, text);
+    EXPECT_NE(missing().find(kept), std::string::npos) << text;
+  }
+  fs::remove(kept);
+  EXPECT_NE(missing().find("before step 21"), std::string::npos);
+  const RunConfig off = watched_config({"watch.every_steps=0"});
+  EXPECT_EQ(Watch(off, memory, out, state, 20).missing(), "");
 }
 
 TEST(WatchedRun, IsCountedInThePlan) {

@@ -82,7 +82,15 @@ TEST_F(WatchProgram, SaysWhatIsMissing) {
   expect_failure(run_lpmm({"watch", path("calm"), "--step", "9"}), 2, {"4 steps", "step 9"});
   expect_failure(run_lpmm({"watch", path("calm"), "--step", "3"}), 2,
                  {"no checkpoint before step 3", "--from-start"});
-  EXPECT_EQ(run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet"}).code, 0);
+  const Outcome early = run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet"});
+  EXPECT_EQ(early.code, 0);
+  EXPECT_NE(early.out.find("too few"), std::string::npos) << early.out;
+  EXPECT_EQ(early.out.find("+- 0"), std::string::npos) << early.out;
+  const Outcome json = run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet", "--json"});
+  EXPECT_TRUE(json.json()["loss_before"].is_null()) << json.out;
+  EXPECT_TRUE(json.json()["deviation_before"].is_null()) << json.out;
+  expect_failure(run_lpmm({"watch", path("calm"), "--step", "3", "--without", "*", "--suspects", "2"}), 2,
+                 {"--suspects", "--without"});
   expect_failure(
       run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet", "--without", "hiden*"}), 2,
       {"hiden*", "did you mean"});
