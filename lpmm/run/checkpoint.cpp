@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -77,22 +76,12 @@ std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, 
   return sources;
 }
 
-std::optional<std::int64_t> step_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "step_";
-  std::int64_t step = 0;
-  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + 8) return {};
-  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
-  return step;
-}
-
 // (step, path) of the checkpoints below a folder, newest first.
 std::vector<std::pair<std::int64_t, std::string>> list_checkpoints(const std::string& folder) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(folder, error)) {
-    if (const auto step = step_of(item.path().filename().string()))
-      found.emplace_back(*step, item.path().string());
+    if (const auto step = step_of_name(item.path())) found.emplace_back(*step, item.path().string());
   }
   std::sort(found.rbegin(), found.rend());
   return found;
@@ -282,7 +271,7 @@ std::string newest_checkpoint(const std::string& folder, bool clean) {
 }
 
 std::string earlier_checkpoint(const std::string& path) {
-  const auto step = step_of(fs::path(path).filename().string());
+  const auto step = step_of_name(path);
   for (const auto& [other, found] : list_checkpoints(fs::path(path).parent_path().string())) {
     if (!step || other >= *step) continue;
     try {

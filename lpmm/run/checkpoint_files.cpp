@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <set>
 
 #include "lpmm/base/error.h"
@@ -214,6 +215,16 @@ void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   }
 }
 
+std::optional<std::int64_t> step_of_name(const std::string& path) {
+  constexpr std::string_view kPrefix = "step_";
+  const std::string name = std::filesystem::path(path).filename().string();
+  std::int64_t step = 0;
+  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + 8) return {};
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
+  return step;
+}
+
 SavedProgress progress_of(const Json& state, const std::string& path) {
   // Programs before error feedback was in presets did not save the rate.
   const std::string file = fmt::format("{}/{}: is not what was saved: ", path, kStateFile);
@@ -222,6 +233,9 @@ SavedProgress progress_of(const Json& state, const std::string& path) {
                         state.value("learning_rate", kNoLearningRate)};
   if (p.step >= std::int64_t{1} << 32 || p.updates > p.step || !(p.rate >= 0)) {
     throw RunError(fmt::format("{}step {}, {} updates, learning rate {}", file, p.step, p.updates, p.rate));
+  }
+  if (const auto named = step_of_name(path); named && *named != p.step) {
+    throw RunError(fmt::format("{}step {}, but its folder is called so for step {}", file, p.step, *named));
   }
   return p;
 }

@@ -52,6 +52,9 @@ OpenedCheckpoint open_checkpoint(const std::string& path);
 // Steps must be finite and not negative, fp32 and bf16 values finite.
 void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry);
 
+// The step that the folder of a checkpoint is called by: step_NNNNNNNN; none where it has another name.
+std::optional<std::int64_t> step_of_name(const std::string& path);
+
 struct SavedProgress {
   std::int64_t step, updates;
   double rate;  // of the last update

@@ -546,7 +546,7 @@ TEST(Checkpoint, RefusesContentThatLies) {
   for (const Json& what :
        {Json{{"learning_rate", -1.0}}, Json{{"learning_rate", "fast"}}, Json{{"learning_rate", nullptr}},
         Json{{"step", -1}}, Json{{"step", 1LL << 32}}, Json{{"step", 3.0}}, Json{{"updates", -1}},
-        Json{{"updates", 4}}, Json{{"updates", 1e30}}}) {
+        Json{{"step", 4}}, Json{{"updates", 4}}, Json{{"updates", 1e30}}}) {
     Json j = Json::parse(state);
     j.update(what);
     write_state(j);
