@@ -64,21 +64,24 @@ LPMM_HD F scaled(F x, float factor) {
 template <class F>
 using Elements = RoleArray<F>;
 
+// Settings and rates become fp32 scalars of loops: sizes that are numbers there.
+inline constexpr double kLeastScalar = 1e-30, kMostScalar = 1e30;
+
 struct Range {
   double low = 0, high = 0;
   std::string_view text;  // "in [0, 1)"
   bool low_is_open = false, high_is_open = false;
 
   constexpr bool holds(double x) const {
+    if (x < 0 ? x > -kLeastScalar : x > 0 && x < kLeastScalar) return false;
     return x >= low && x <= high && !(low_is_open && x == low) && !(high_is_open && x == high);
   }
   friend bool operator==(const Range&, const Range&) = default;
 };
-inline constexpr double kNoLimit = std::numeric_limits<double>::max();
-inline constexpr Range kFromZero = {0, kNoLimit, "0 or more"};
-inline constexpr Range kAboveZero = {0, kNoLimit, "above 0", true};
-inline constexpr Range kShare = {0, 1, "in [0, 1]"};
-inline constexpr Range kBelowOne = {0, 1, "in [0, 1)", false, true};
+inline constexpr Range kFromZero = {0, kMostScalar, "0, or 1e-30 to 1e30"};
+inline constexpr Range kAboveZero = {kLeastScalar, kMostScalar, "1e-30 to 1e30"};
+inline constexpr Range kShare = {0, 1, "0, or 1e-30 to 1"};
+inline constexpr Range kBelowOne = {0, 1, "0, or 1e-30 to below 1", false, true};
 inline constexpr Range kSwitch = {0, 1, "true or false"};
 
 // A number or a switch of a rule's Settings.
@@ -132,8 +135,7 @@ concept FeedsBack = requires(R r) {
 };
 
 // Why the rules with a variance have no gradients folded into their momentum.
-inline constexpr std::string_view kVarianceNeedsGradient =
-    "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+inline constexpr std::string_view kVarianceNeedsGradient = "the variance needs the gradient by itself";
 
 // The variance of an element by those of its row and column, and what is divided by, given the mean of all
 // rows: below the smallest normal number gradients are as good as 0.

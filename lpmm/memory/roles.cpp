@@ -1,6 +1,7 @@
 #include "lpmm/memory/roles.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
@@ -12,9 +13,17 @@ namespace lpmm {
 namespace {
 
 // Why gradients cannot be folded into the momentum; empty where they can.
-std::string_view no_accumulation(const OptimizerConfig& config) {
-  const std::string_view why = rule_row(config.rule).no_accumulation(config.settings);
-  if (!why.empty() || !clips(config)) return why;
+std::string no_accumulation(const OptimizerConfig& config) {
+  const RuleRow& row = rule_row(config.rule);
+  const std::string_view why = row.no_accumulation(config.settings);
+  if (!why.empty() && !row.may_accumulate) {
+    std::vector<std::string_view> others;
+    for (const std::string_view name : rule_names()) {
+      if (rule_row(RuleName::find(name).value()).may_accumulate) others.push_back(name);
+    }
+    return fmt::format("{}; it takes optimizer.rule = {}", why, fmt::join(others, " or "));
+  }
+  if (!why.empty() || !clips(config)) return std::string(why);
   return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0 and "
          "optimizer.percentile_clip = 0";
 }
@@ -62,7 +71,7 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
                     "optimizer.{}, or turn it off",
                     row.momentum_setting));
   }
-  if (const std::string_view why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
+  if (const std::string why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
     throw UsageError(fmt::format(
         "memory.accumulator is \"momentum\", but {}; or give the accumulator a spec of its own", why));
   }
@@ -82,9 +91,15 @@ void check_at_once(const Policy& policy, const OptimizerConfig& config, int micr
   if (clips(config)) {
     refuse("clipping needs norms of gradients first; set optimizer.clip_norm = 0 and percentile_clip = 0");
   }
-  if (row.needs_whole_tensors(config.settings)) {
-    refuse(fmt::format("{} needs whole gradients of tensors first; choose another optimizer.rule", row.name));
+  if (!row.needs_whole_tensors(config.settings)) return;
+  for (const SettingRow& s : row.settings) {
+    GivenSettings without = config.settings;
+    without[s.key] = s.usual;
+    if (row.needs_whole_tensors(without)) continue;
+    refuse(fmt::format("optimizer.{} needs whole gradients of tensors first; set it to {}", s.key.text(),
+                       s.usual));
   }
+  refuse(fmt::format("{} needs whole gradients of tensors first; choose another optimizer.rule", row.name));
 }
 
 bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {

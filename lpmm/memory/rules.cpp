@@ -82,6 +82,7 @@ RuleRow row_of() {
     row.no_accumulation = [](const GivenSettings&) { return R::kNoAccumulation; };
     row.accumulated_weight = [](const GivenSettings&, std::int64_t, int) { return 0.0; };
   } else {
+    row.may_accumulate = true;
     row.no_accumulation = [](const GivenSettings& v) { return R::no_accumulation(typed<R>(v)); };
     row.accumulated_weight = [](const GivenSettings& v, std::int64_t update, int microbatches) {
       return R::accumulated_weight(typed<R>(v), update, microbatches);

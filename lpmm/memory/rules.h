@@ -116,6 +116,7 @@ struct RuleRow {
   std::string_view no_feedback;                                   // why errors cannot be fed back; empty: can
   std::string_view momentum_setting;                              // that they need; empty: they cannot be
   std::string_view (*no_accumulation)(const GivenSettings&);      // the same of gradients in the momentum
+  bool may_accumulate = false;                                    // with some settings it can
   bool (*accumulates)(const TensorTraits&);  // of which tensors they can be, where there is no reason against
   // The factor of each of K gradients there, in update `update` (from 1).
   double (*accumulated_weight)(const GivenSettings&, std::int64_t update, int microbatches);

@@ -62,7 +62,14 @@ class ConfigReader {
     if (key == "accumulator" && (*text == kInMomentum || *text == kNoAccumulator)) {
       table_.refuse(key, fmt::format("\"{}\" is for all tensors: say it as memory.accumulator", *text));
     }
-    guard(key, [&] { out = parse_spec(*text); });
+    guard(key, [&] {
+      try {
+        out = parse_spec(*text);
+      } catch (const UsageError& e) {
+        if (key != "accumulator") throw;
+        throw UsageError(fmt::format("{}, \"{}\" or \"{}\"", e.what(), kInMomentum, kNoAccumulator));
+      }
+    });
   }
   void policy(Policy& out, const OptimizerConfig& optimizer) {
     if (const auto preset = table_.text("preset")) {
@@ -80,6 +87,12 @@ class ConfigReader {
       spec(key, given, "");
       if (given) out.specs[r] = *given;
       if (given && (r == Role::kParameter || r == Role::kMomentum)) out.error_feedback = false;
+    }
+    if (table_.holds("rounding", "ur")) {
+      table_.refuse(
+          "rounding",
+          "memory.rounding is of all roles, and ur rounds 1 / sqrt of a variance on a format without "
+          "0: say it there, as memory.variance = \"sqrt08:block128:ur:sticky\"");
     }
     choice("rounding", rounding_, config_keys::rounding_choices(), "");
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
@@ -186,8 +199,8 @@ void check_setting(const std::string& setting) {
   const std::vector<ConfigKey> all = all_config_keys();
   std::vector<std::string_view> names;
   for (const ConfigKey& key : all) names.push_back(key.name);
-  throw UsageError(fmt::format("--set {}: expected section.key=value; did you mean {}?", setting,
-                               nearest_key(word, names, config_keys::kOtherWords)));
+  throw UsageError(fmt::format("--set {}: expected section.key=value{}", setting,
+                               did_you_mean(nearest_key(word, names, config_keys::kOtherWords))));
 }
 
 // The file with what the command line changes.
