@@ -21,7 +21,7 @@
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean
 //     square of the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all
-//     rows: a pass before all others that reads the accumulator;
+//     rows: a pass before all others that reads the accumulator; shares(), where some rows share one;
 //   where an update is several passes over the whole tensor, Pass, which of them this one is;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
@@ -107,7 +107,24 @@ struct TensorTraits {
   bool is_vector = false;  // one dimension or none: biases, norms
   bool is_hidden = false;  // a matrix that is neither an embedding nor a head
   std::int64_t parts = 1;  // matrices of which it is made, one below the other: queries, keys and values
+  std::int64_t heads = 0;  // of attention, in each of them; 0: it is none of attention's
   std::int64_t elements() const { return rows * columns; }
+};
+
+// Which rows of a matrix share a variance: of the first `shared` rows every `run` of them, one below the
+// other; each of the rest has its own.
+struct RowShares {
+  std::int64_t shared = 0, run = 1;
+
+  LPMM_HD std::int64_t places(std::int64_t rows) const { return rows - shared + shared / run; }
+  LPMM_HD std::int64_t rows(std::int64_t places) const { return places + shared - shared / run; }
+  LPMM_HD std::int64_t place(std::int64_t row) const {
+    return row < shared ? row / run : row - shared + shared / run;
+  }
+  LPMM_HD std::int64_t first_row(std::int64_t place) const {
+    return place * run < shared ? place * run : rows(place);
+  }
+  LPMM_HD std::int64_t rows_of(std::int64_t place) const { return place * run < shared ? run : 1; }
 };
 
 // What the host knows when it makes a step's scalars for one tensor.

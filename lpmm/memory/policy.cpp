@@ -119,7 +119,7 @@ std::int64_t TensorInfo::values(Role role) const {
 TensorTraits TensorInfo::traits() const {
   if (shape.size() <= 1) return {1, elements(), true};
   const std::int64_t rows = shape.front();
-  return {rows, rows == 0 ? 0 : elements() / rows, false, kind == TensorKind::kHidden, parts};
+  return {rows, rows == 0 ? 0 : elements() / rows, false, kind == TensorKind::kHidden, parts, heads};
 }
 
 void set_rounding(Policy& policy, Rounding rounding) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 
@@ -55,6 +56,15 @@ bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorI
   return !folds_into_momentum(policy, config, tensor) && (!policy.apply_at_once || tensor.is_shared);
 }
 
+RowShares shares_of(const OptimizerConfig& config, const TensorInfo& tensor) {
+  return rule_row(config.rule).shares(config.settings, tensor.traits());
+}
+
+std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, Role role) {
+  const std::int64_t values = tensor.values(role);
+  return kRoleRows[role].extent == Extent::kRows ? shares_of(config, tensor).places(values) : values;
+}
+
 bool can_accumulate(const OptimizerConfig& config) {
   return no_accumulation(config).empty();
 }
@@ -74,6 +84,29 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   if (const std::string why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
     throw UsageError(fmt::format(
         "memory.accumulator is \"momentum\", but {}; or give the accumulator a spec of its own", why));
+  }
+}
+
+std::int64_t peak_bytes(const TensorInfo& tensor) {
+  return code_bytes(kPeakFormat, tensor.elements());
+}
+
+int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {
+  if (!policy.keeps_peaks || is_frozen(config, tensor.name)) return 0;
+  if (policy.apply_at_once && !tensor.is_shared) return 0;
+  if (uses(config, tensor.traits(), Role::kRowVariance)) return 0;
+  if (kernels::is_orthogonal(make_rule(config, tensor, config.learning_rate, 1, 1, false))) return 0;
+  return uses(config, tensor.traits(), Role::kVariance) ? kPeaks : 1;
+}
+
+void check_peaks(const Policy& policy, const OptimizerConfig& config) {
+  if (!policy.keeps_peaks) return;
+  const auto refuse = [](const std::string& why) {
+    throw UsageError(fmt::format("watch.every looks at updates before they are made: {}; turn it off", why));
+  };
+  if (policy.apply_at_once) refuse("not where gradients are applied at once (memory.accumulator = \"none\")");
+  if (uses(config, TensorTraits{2, 2}, Role::kRowVariance)) {
+    refuse(fmt::format("{} makes the variances of rows in the update", config.rule.text()));
   }
 }
 

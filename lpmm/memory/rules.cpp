@@ -58,6 +58,10 @@ RuleRow row_of() {
   row.uses = [](const GivenSettings& v, const TensorTraits& tensor, Role role) {
     return has_state<R>(role) && R::uses(typed<R>(v), tensor, role);
   };
+  row.shares = []([[maybe_unused]] const GivenSettings& v, [[maybe_unused]] const TensorTraits& tensor) {
+    if constexpr (requires { R::shares(typed<R>(v), tensor); }) return R::shares(typed<R>(v), tensor);
+    return RowShares();
+  };
   row.problem = [](const GivenSettings& v) { return R::problem(typed<R>(v)); };
   row.momentum_kept = [](const GivenSettings& v) { return R::momentum_kept(typed<R>(v)); };
   row.slow_momentum_kept = []([[maybe_unused]] const GivenSettings& v) {

@@ -31,6 +31,10 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
       for (StoredPart& s : role_parts(memory.info(i).name, memory.info(i).shape, role, v))
         parts.push_back(std::move(s));
     }
+    if (const std::span<std::uint8_t> peaks = memory.peaks(i); !peaks.empty()) {
+      parts.push_back(
+          {peaks_name(memory.info(i).name), "U8", {std::ssize(peaks)}, std::as_writable_bytes(peaks), true});
+    }
   }
   for (int i = 0; i < static_cast<int>(buffers.infos().size()); ++i) {
     const BufferInfo& b = buffers.infos()[static_cast<std::size_t>(i)];
@@ -39,9 +43,10 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   return parts;
 }
 
-// What a file may hold besides: states of tensors that are only looked at.
+// What a file may hold besides: peaks, and states of tensors that are only looked at.
 std::set<std::string> left_out(const ModelMemory& memory) {
   std::set<std::string> names;
+  for (int i = 0; i < memory.tensors(); ++i) names.insert(peaks_name(memory.info(i).name));
   if (!memory.optimizer().frozen) return names;
   for (int i = 0; i < memory.tensors(); ++i) {
     for (const Role role : kEveryRole) {
@@ -156,6 +161,7 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected,
   for (const StoredPart& part : parts) {
     names.insert(part.name);
     const SafetensorsEntry* entry = file.find(part.name);
+    if (entry == nullptr && part.is_optional) continue;
     if (entry == nullptr) refuse(fmt::format("tensor {} is missing", part.name));
     if (entry->dtype != part.dtype || entry->shape != part.shape) {
       refuse(fmt::format("tensor {} is {} [{}], this run expects {} [{}]", part.name, entry->dtype,
@@ -227,9 +233,10 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
     const auto histories = histories_of(opened.state, memory, path);
     Json run = opened.state.at("run");
     for (const StoredPart& part : parts) {
-      const SafetensorsEntry& entry = *opened.file.find(part.name);
+      const SafetensorsEntry* entry = opened.file.find(part.name);
+      if (entry == nullptr) continue;  // an optional one
       upload_pieces(memory.device(), part.bytes,
-                    [&](std::uint64_t first, auto piece) { opened.file.read(entry, first, piece); });
+                    [&](std::uint64_t first, auto piece) { opened.file.read(*entry, first, piece); });
     }
     for (int i = 0; i < memory.tensors(); ++i) {
       if (const auto& history = histories[static_cast<std::size_t>(i)])

@@ -187,6 +187,13 @@ void check(const RunConfig& c, const TomlTable& file) {
     check_policy(c.policy, {});
     check_momentum(c.policy, c.optimizer);
     check_at_once(c.policy, c.optimizer, c.train.microbatches);
+    check_peaks(c.policy, c.optimizer);
+    if (c.policy.keeps_peaks && (c.watch.every_steps == 0 || kStepsPerFall % c.watch.every_steps != 0)) {
+      throw UsageError(
+          fmt::format("watch.every is raised in steps that are looked at and falls every {}: "
+                      "watch.every_steps is {}, but must be 1, 2, 4, 8 or 16",
+                      kStepsPerFall, c.watch.every_steps));
+    }
   } catch (const UsageError& e) {
     file.refuse(e.what());
   }

@@ -10,6 +10,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "experiments/commands/runs/moved_elements.h"
 #include "experiments/plots/watch_plot.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
@@ -156,11 +157,13 @@ struct Trial {
 };
 
 struct Answer {
-  std::vector<std::string> tensors;
+  std::vector<TensorInfo> infos;
+  std::vector<std::string> tensors;  // their names
   std::vector<ReplayedStep> steps;
   std::vector<Look> looks;
   int compared = 0;
   std::vector<Move> moves;
+  std::vector<std::vector<ElementMove>> elements;  // of each tensor
   LossRange range;
   double worst = 0;
   std::vector<Trial> trials;
@@ -221,9 +224,14 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   const auto model = make_model(setup.config.model);
   Replay replay(setup, *model, c.folder, c.log);
   Answer a;
-  for (const TensorInfo& t : model->tensors()) a.tensors.push_back(t.name);
+  a.infos = model->tensors();
+  for (const TensorInfo& t : a.infos) a.tensors.push_back(t.name);
   a.trials = choose_trials(o, c, a);  // what was named, before anything is computed
-  a.steps = replay.go({c.from, c.to}, progress.share_of("making the steps again"));
+  ReplayPlan plan{.from = c.from, .to = c.to};
+  plan.first_looked_at = std::max<std::int64_t>(1, c.spike.step - kStepsBefore);
+  plan.last_looked_at = c.spike.step;
+  a.steps = replay.go(plan, progress.share_of("making the steps again"));
+  a.elements = replay.elements();
   a.compared = check_losses(a.steps, replay.window(), c.log, c.kept);
   a.looks = joined(c, a.steps);
   a.range = range_before(c, a.looks);
@@ -285,6 +293,7 @@ nlohmann::ordered_json watch_json(const Case& c, const Answer& a) {
                           {"usual", m.usual},
                           {"reach", m.reach}});
   }
+  j["elements"] = elements_json(a.infos, a.elements);
   j["trials"] = nlohmann::ordered_json::array();
   for (const Trial& trial : a.trials) {
     j["trials"].push_back({{"without", a.names_of(trial)},
@@ -326,6 +335,7 @@ void print_for_people(const Case& c, const Answer& a) {
                m.step, s.step - m.step, m.measure, m.value, m.usual, m.value / m.usual, m.reach);
   }
   if (a.moves.size() > kShown) fmt::print("and {} more\n", a.moves.size() - kShown);
+  if (c.config.policy.keeps_peaks) print_elements(a.infos, a.elements, a.moves, s.step);
 }
 
 void print_verdict(const Case& c, const Answer& a, const nlohmann::ordered_json& files) {
@@ -392,7 +402,9 @@ void add_watch_command(CLI::App& program, Action& action) {
       R"(The run is replayed bit for bit from the last checkpoint before the spike; its losses are compared
 with the logged ones. Tensors are ranked by who moved first, up to 8 steps before: whose update (of
 the tensor's length), RMS of g^2/v, or gradient rose above what was usual; of one step, whose update
-can change the loss most, |u| |g|. Further replays leave out the updates of one of the first.
+can change the loss most, |u| |g|. Further replays leave out the updates of one of the first. Of a run
+that kept peaks (watch.every = true) the elements are named whose update (of the parameter's size) or
+g^2/v rose furthest above what it had reached before, in powers of 2.
 Of the run's folder only files in watch/ are written: replay_N.jsonl, without_N.jsonl (of the one that
 helped most), map_N.png and map_N.gp beside the spike_N.jsonl that training wrote.
 Examples:

@@ -43,7 +43,7 @@ void expect_keys(const json& object, const std::set<std::string>& wanted) {
 }
 
 const std::set<std::string> kMemoryKeys = {"parameter",     "accumulator", "momentum", "variance",
-                                           "slow_momentum", "exempt",      "buffers",  "total"};
+                                           "slow_momentum", "exempt", "peaks", "buffers", "total"};
 
 void expect_adds_up(const json& memory) {
   expect_keys(memory, kMemoryKeys);
