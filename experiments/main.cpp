@@ -57,8 +57,9 @@ void check_commands(CLI::App* app, const std::vector<std::string>& words) {
     }
     if (names.empty()) return;
     if (found == nullptr) {
-      throw lpmm::UsageError(fmt::format("there is no command {} {}; did you mean {}?", app->get_name(), word,
-                                         lpmm::nearest_name(word, names)));
+      throw lpmm::UsageError(fmt::format("there is no command {} {}; there are {}{}", app->get_name(), word,
+                                         lpmm::join(names),
+                                         lpmm::did_you_mean(lpmm::nearest_name(word, names))));
     }
     app = found;
   }

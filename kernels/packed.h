@@ -12,6 +12,7 @@
 #include <span>
 
 #include "kernels/codec.h"
+#include "kernels/peaks.h"
 #include "kernels/roles.h"
 #include "kernels/rules.h"
 #include "kernels/rules/watched.h"
@@ -28,6 +29,7 @@ struct RoleView {
   // bf16, one per block; is_step() of kernels/codec.h holds. Or as load_step() of kernels/scales.h has them.
   std::uint16_t* steps = nullptr;
   std::int64_t elements = 0;  // of the whole tensor; rows, columns where the role has a value for each
+  RowShares shares = {};      // of a value for each row; `elements` is then that of shares.places()
 };
 
 // Elements first, ..., first + count - 1 as a tensor of their own, where blocks and groups of 128 begin and
@@ -95,7 +97,8 @@ struct UpdateArgs {
 
 // Where a tensor has a value for each row. One for each column comes only beside that.
 inline TensorTraits matrix_of(const RoleArray<RoleView>& roles) {
-  const std::int64_t rows = roles[Role::kRowVariance].elements;
+  const RoleView& of_rows = roles[Role::kRowVariance];
+  const std::int64_t rows = of_rows.shares.rows(of_rows.elements);
   return {rows, rows == 0 ? 0 : roles[Role::kParameter].elements / rows};
 }
 
@@ -105,6 +108,7 @@ struct TensorUpdate {
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
   // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
   std::byte* workspace = nullptr;
+  PeakView peaks = {};  // watch() raises them
 };
 
 // The largest magnitude and where it is; of equal ones the first.
@@ -154,8 +158,8 @@ class PackedKernels {
   // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
   // order of kernels/sums.h. One whose step is an orthogonal matrix takes the passes of kernels/orthogonal.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
-  // What this update would do to its tensor; only reads. Not of tensors with a variance per row, or
-  // whose step is an orthogonal matrix.
+  // What this update would do to its tensor; writes nothing but its peaks. Not of tensors with a variance per
+  // row, or whose step is an orthogonal matrix.
   virtual void watch(const TensorUpdate& tensor, WatchStats* stats) = 0;
 
  protected:

@@ -48,8 +48,8 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("h.{}.", i);
       Value y = layer_norm(b, name + "ln_1", in);
-      y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation, true, 3), heads, context,
-                    drop);
+      y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation, true, 3, heads), heads,
+                    context, drop);
       y = projection(b, name + "attn.c_proj", y, width, residual);
       const Value middle = add(b, in, dropout(b, y, drop));
       y = layer_norm(b, name + "ln_2", middle);

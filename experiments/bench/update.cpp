@@ -84,7 +84,7 @@ struct Tensor {
       if (!has_role(policy, optimizer, info, role)) continue;
       if (is_per_element(role) && (is_state(role) || role == Role::kParameter)) fp32_bytes += 8;
       const Spec spec = fit_spec(policy.specs[role], info.traits());
-      const std::int64_t values = info.values(role);
+      const std::int64_t values = values_of(optimizer, info, role);
       views[role] = roles[role].emplace(device, spec, values).view;
       bytes += static_cast<double>(code_bytes(spec.format, values) + step_bytes(spec, values));
     }
@@ -110,6 +110,34 @@ std::vector<std::int64_t> shape_of(std::int64_t elements) {
   std::int64_t rows = 1;
   while (rows < 1024 && elements % (2 * rows) == 0) rows *= 2;
   return {rows, elements / rows};
+}
+
+// How fast the watch looks at this update.
+void measure_looks(Device& device, const TensorInfo& info, const OptimizerConfig& optimizer,
+                   kernels::TensorUpdate tensor, UpdateBenchResult& result) {
+  Policy policy = make_policy(kPlainPreset);
+  policy.keeps_peaks = true;
+  const int peaks = peaks_of(policy, optimizer, info);
+  if (peaks == 0) {
+    throw UsageError(fmt::format("bench update: the watch cannot look at updates of {} before they are made",
+                                 optimizer.rule.text()));
+  }
+  const DeviceMemory codes = benchmark_memory(device, peaks * peak_bytes(info));
+  const DeviceMemory stats = device.allocate_shared(sizeof(kernels::WatchStats));
+  if (stats == nullptr) throw RunError("bench update: no memory for what a look finds");
+  const auto speed = [&] {
+    double best = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kRepetitions; ++i) {
+      best = std::min(best, seconds(device, [&] {
+                        device.watch(tensor, reinterpret_cast<kernels::WatchStats*>(stats.get()));
+                      }));
+    }
+    return static_cast<double>(info.elements()) / best;
+  };
+  result.looks_per_second = speed();
+  tensor.peaks.update = reinterpret_cast<std::uint8_t*>(codes.get());
+  if (peaks == kPeaks) tensor.peaks.ratio = tensor.peaks.update + peak_bytes(info);
+  result.looks_with_peaks_per_second = speed();
 }
 
 }  // namespace
@@ -140,24 +168,25 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
     if (!is_state(role) || args.roles[role].codes == nullptr) continue;
     if (!has_blocks(args.roles[role].codec)) continue;  // is 0 until the first update, as in training
     const bool is_signed = kRoleRows[role].is_signed;
-    fill(device, info.values(role), sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made),
+    fill(device, args.roles[role].elements, sample(is_signed ? 0.01F : 1e-4F, !is_signed, ++made),
          encode(args.roles[role]));
   }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
   const bool into_momentum = folds_into_momentum(policy, optimizer, info);
   const kernels::RoleView& folded = args.roles[into_momentum ? Role::kMomentum : Role::kAccumulator];
   const DeviceMemory workspace = benchmark_memory(device, kernels::update_workspace_bytes(device, rule));
+  kernels::TensorUpdate tensor{rule, args, nullptr, workspace.get()};
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kRepetitions; ++i) {
     if (progress) progress(i, kRepetitions);
-    args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
+    tensor.args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
     fill(device, n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
       kernels::FoldArgs fold_args;
-      fold_args.noise = args.noise;
+      fold_args.noise = tensor.args.noise;
       fold_args.noise.stream = fold_stream(into_momentum, 0, 0);
       device.fold(folded, at, count, values, fold_args);
     });
-    const kernels::TensorUpdate tensor{rule, args, nullptr, workspace.get()};
+    if (options.watches && i + 1 == kRepetitions) measure_looks(device, info, optimizer, tensor, result);
     reset_peak();
     const std::int64_t before = rss_bytes();
     best = std::min(best, seconds(device, [&] { device.update({&tensor, 1}); }));

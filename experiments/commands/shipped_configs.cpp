@@ -45,10 +45,8 @@ std::string find_config(const std::string& path_or_name) {
   }
   if (names.empty()) return path_or_name;  // whoever opens it says that it is not there
   const std::vector<std::string_view> words(names.begin(), names.end());
-  throw UsageError(
-      fmt::format("{}: is neither a file nor a configuration that comes with lpmm ({}); did you "
-                  "mean {}?",
-                  path_or_name, join(words), nearest_name(path_or_name, words)));
+  throw UsageError(fmt::format("{}: is neither a file nor a configuration that comes with lpmm ({}){}",
+                               path_or_name, join(words), did_you_mean(nearest_name(path_or_name, words))));
 }
 
 }  // namespace lpmm

@@ -54,8 +54,8 @@ const DataSet& find_data_set(const std::string& name) {
   for (const DataSet& set : data_sets()) {
     if (set.name == name) return set;
   }
-  throw UsageError(
-      fmt::format("there is no data set {}; did you mean {}?", name, nearest_name(name, data_set_names())));
+  throw UsageError(fmt::format("there is no data set {}; there are {}{}", name, join(data_set_names()),
+                               did_you_mean(nearest_name(name, data_set_names()))));
 }
 
 std::string by_hand(const DataSet& set, const std::string& folder, const std::vector<DataFile>& missing) {

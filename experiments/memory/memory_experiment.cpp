@@ -258,7 +258,7 @@ Chart roles_of(std::span<const MemoryRow> rows, const std::string& model, const 
   Chart chart{model + ", model memory", "", "bytes per parameter", "set boxwidth 0.8\nset xtics (", {}};
   for (std::size_t i = 0; i < o.presets.size(); ++i)
     chart.scales += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(o.presets[i]), i);
-  chart.scales += ") rotate by 30 right\nset yrange [0:*]\n";
+  chart.scales += ") noenhanced rotate by 30 right\nset yrange [0:*]\n";
   // The whole column first; what lies below covers it.
   const auto parts = memory_parts();
   for (std::size_t part = parts.size(); part-- > 0;) {

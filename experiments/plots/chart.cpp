@@ -84,7 +84,8 @@ std::string own_key(const Chart& chart) {
 
 std::string gnuplot_settings(const Chart& chart, bool one_key) {
   return fmt::format(
-      "unset logscale\nset autoscale\nset format\nset xtics auto norotate\nset ytics auto\n"
+      "unset logscale\nset autoscale\nset format\nset xtics auto norotate enhanced\n"
+      "set ytics auto enhanced\n"
       "set title {} noenhanced\nset xlabel {} noenhanced\nset ylabel {} noenhanced\n{}{}{}\n",
       quoted(chart.title), quoted(chart.x_label), quoted(chart.y_label), one_key ? "" : own_key(chart),
       chart.percent ? "set yrange [0:100]\n" : "", chart.scales);

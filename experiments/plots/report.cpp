@@ -139,11 +139,12 @@ std::string curves_section(const std::vector<ReportedRun>& runs) {
 }
 
 // ---- memory --------------------------------------------------------------------------------------------
-constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9",
-                                        "#800080", "#F0E442", "#0000A0", "#E69F00", "#8C8C00"};
+constexpr const char* kPartColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#800080",
+                                        "#F0E442", "#0000A0", "#E69F00", "#7B4FA0", "#8C8C00"};
 static_assert(std::size(kPartColours) == kMemoryParts);
 
-// What the same tensors would take in fp32, with the same roles that it has; 0 where the log does not list them.
+// What the same tensors would take in fp32, with the same roles that it has; 0 where the log does not list
+// them.
 double fp32_bytes(const ReportedRun& run) {
   const auto tensors = run.ledger.find("tensors");
   if (tensors == run.ledger.end() || !tensors->is_array()) return 0;

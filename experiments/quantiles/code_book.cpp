@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/codec.h"
 #include "kernels/maps.h"
@@ -110,17 +111,21 @@ CodeBookSpec parse_code_book(std::string_view text) {
         text, part, kSignedName, kUnsignedName, kFewestBits, kMostBitsOfBook, kSmallestBlock, kLargestBlock));
   };
   CodeBookSpec spec;
+  bool has_block = false, has_rounding = false;
   for (std::size_t at = 0, end = 0; end != text.npos; at = end + 1) {
     end = text.find(':', at);
     const std::string_view part = text.substr(at, end - at);
     const bool is_first = at == 0;
+    bool& seen = part == "rn" ? has_rounding : has_block;
+    if (!is_first && std::exchange(seen, true)) fail(part);  // each part once
     if (!is_first && part == "rn") continue;
     if (is_first) spec.is_signed = part.starts_with(kSignedName);
     const std::string_view name = !is_first ? "block" : spec.is_signed ? kSignedName : kUnsignedName;
     if (!part.starts_with(name)) fail(part);
     int number = 0;
     const auto read = std::from_chars(part.data() + name.size(), part.data() + part.size(), number);
-    if (read.ec != std::errc() || read.ptr != part.data() + part.size()) fail(part);
+    const bool is_read = read.ec == std::errc() && read.ptr == part.data() + part.size();
+    if (!is_read || part[name.size()] == '0') fail(part);
     if (is_first && (number < kFewestBits || number > kMostBitsOfBook)) fail(part);
     if (!is_first && (number < kSmallestBlock || number > kLargestBlock || (number & (number - 1)) != 0)) {
       fail(part);

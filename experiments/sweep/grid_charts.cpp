@@ -63,7 +63,7 @@ class Axis {
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       out += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(ranks_[i]), i);
     }
-    return out + ")\n";
+    return out + ") noenhanced\n";  // a _ is no index
   }
 
  private:

@@ -55,8 +55,8 @@ class KnownNames {
   void check(bool is_known, const std::string& name, const std::set<std::string>& known) const {
     if (is_known) return;
     const std::vector<std::string_view> names(known.begin(), known.end());
-    throw UsageError(fmt::format("{}.toml: there is no {}; did you mean {}? (known: {})", part_.name, name,
-                                 nearest_name(name, names), join(names)));
+    throw UsageError(fmt::format("{}.toml: there is no {} (known: {}){}", part_.name, name, join(names),
+                                 did_you_mean(nearest_name(name, names))));
   }
   const GridPart& part_;
   std::set<std::string> fields_, values_, tags_;

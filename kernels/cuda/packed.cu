@@ -117,16 +117,21 @@ __global__ void keep(RuleType rule, RuleType* there) {
   *there = rule;
 }
 
-// A block for some of the rows, a thread for a lane.
+// A block for some of the rows' variances, a thread for a lane.
 template <class RuleType>
 __global__ void update_rows(cuda::RowsJob<RuleType> job) {
   auto* const lanes = static_cast<double*>(dynamic_shared());
   const int lane = static_cast<int>(threadIdx.x);
-  for (std::int64_t row = blockIdx.x; row < job.rows; row += gridDim.x) {
-    lanes[lane] = job.lane_of_row(row, lane);
-    __syncthreads();
-    if (lane == 0) job.move_on(job.of_rows[row], sum_of_lanes<kRowLanes>(lanes), job.columns);
-    __syncthreads();
+  for (std::int64_t place = blockIdx.x; place < job.shares.places(job.rows); place += gridDim.x) {
+    const std::int64_t first = job.shares.first_row(place), rows = job.shares.rows_of(place);
+    double sum = 0;  // the first lane's
+    for (std::int64_t row = first; row < first + rows; ++row) {
+      lanes[lane] = job.lane_of_row(row, lane);
+      __syncthreads();
+      if (lane == 0) sum += sum_of_lanes<kRowLanes>(lanes);
+      __syncthreads();
+    }
+    if (lane == 0) job.move_on(job.of_rows[place], sum, rows * job.columns);
   }
 }
 // sums[chunk][column]: a thread for a column of a chunk.
@@ -307,9 +312,10 @@ __global__ void finish_watch(double* sums, const LargestElement* largest, std::i
 }
 
 template <class RuleType>
-void watch_rule(const RuleType& rule, const UpdateArgs& args, WatchStats* stats, Stream stream) {
+void watch_rule(const RuleType& rule, const TensorUpdate& tensor, WatchStats* stats, Stream stream) {
+  const UpdateArgs& args = tensor.args;
   const Completed<RuleType> completed(rule, args, nullptr, stream);
-  auto job = cuda::make_watch(rule, completed.get(), args.roles, device_table);
+  auto job = cuda::make_watch(rule, completed.get(), args.roles, tensor.peaks, device_table);
   const std::int64_t pieces = units(job);
   constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
   StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
@@ -411,7 +417,7 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
 }
 
 void CudaDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
-  std::visit([&](const auto& rule) { watch_rule(rule, tensor.args, stats, stream()); }, tensor.rule);
+  std::visit([&](const auto& rule) { watch_rule(rule, tensor, stats, stream()); }, tensor.rule);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

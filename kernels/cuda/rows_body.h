@@ -14,6 +14,7 @@ struct RowsJob {
   std::int64_t rows = 0, columns = 0;
   float *of_rows = nullptr, *of_columns = nullptr;  // variances; columns may have none
   bool* storable = nullptr;                         // null: nobody asks
+  RowShares shares = {};
 
   LPMM_HD double square(std::int64_t element) const {
     if (gradient.codes == nullptr) return 0;
@@ -52,7 +53,8 @@ RowsJob<RuleType> make_rows(const RuleType& rule, const RoleArray<RoleView>& rol
           matrix.columns,
           reinterpret_cast<float*>(roles[Role::kRowVariance].codes),
           reinterpret_cast<float*>(roles[Role::kColumnVariance].codes),
-          storable};
+          storable,
+          roles[Role::kRowVariance].shares};
 }
 
 }  // namespace lpmm::kernels::cuda

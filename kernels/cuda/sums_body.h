@@ -98,6 +98,7 @@ inline constexpr int kLargest = 2;  // of an update, of a ratio
 template <class RuleType>
 struct WatchJob : SumsJob<WatchTerms<RuleType>> {
   LargestElement* largest = nullptr;  // [kLargest][pieces]
+  PeakView peaks;
 };
 template <class RuleType>
 std::int64_t shared_words(const WatchJob<RuleType>& job) {
@@ -105,6 +106,27 @@ std::int64_t shared_words(const WatchJob<RuleType>& job) {
   return shared_words(static_cast<const SumsJob<WatchTerms<RuleType>>&>(job)) +
          kWords * kLargest * kPieceGroups;
 }
+// Of the piece at `base` with these terms; those behind the tensor's end are 0.
+LPMM_HD void raise_peaks(const PeakView& peaks, const float* terms, std::int64_t base, std::int64_t end,
+                         int thread, int threads) {
+  const float* parameter = terms + kPiece * static_cast<int>(Watched::kParameter);
+  const float* update = terms + kPiece * static_cast<int>(Watched::kUpdate);
+  const float* ratio = terms + kPiece * static_cast<int>(Watched::kRatio);
+  for (int i = thread; i < kPieceGroups * kPeakBytes; i += threads) {
+    const int a = i / kPeakBytes * static_cast<int>(kGroup) + i % kPeakBytes, b = a + kPeakBytes;
+    if (base + a - i % kPeakBytes >= end) return;  // no such group
+    if (peaks.update != nullptr) {
+      std::uint8_t& held = peaks.update[base / 2 + i];
+      held = raised_peaks(held, peaks.fall, update_peak(update[a], parameter[a]),
+                          update_peak(update[b], parameter[b]));
+    }
+    if (peaks.ratio != nullptr) {
+      std::uint8_t& held = peaks.ratio[base / 2 + i];
+      held = raised_peaks(held, peaks.fall, ratio_peak(ratio[a]), ratio_peak(ratio[b]));
+    }
+  }
+}
+
 template <class RuleType>
 LPMM_HD void run_phase(int phase, const WatchJob<RuleType>& job, std::int64_t block, int thread, int threads,
                        std::uint32_t* shared) {
@@ -124,6 +146,7 @@ LPMM_HD void run_phase(int phase, const WatchJob<RuleType>& job, std::int64_t bl
       }
       of_groups[i] = largest;
     }
+    raise_peaks(job.peaks, terms, base, sums.end, thread, threads);
   } else if (phase == 2) {
     for (int k = thread; k < kLargest; k += threads) {
       LargestElement largest = of_groups[k * kPieceGroups];
@@ -143,10 +166,11 @@ SumsJob<NormTerms<RuleType>> make_norms(const RuleType& rule, const RuleType* co
 }
 template <class RuleType>
 WatchJob<RuleType> make_watch(const RuleType& rule, const RuleType* completed,
-                              const RoleArray<RoleView>& roles, TableOf table_of) {
+                              const RoleArray<RoleView>& roles, const PeakView& peaks, TableOf table_of) {
   WatchJob<RuleType> job;
   job.terms = {rule, completed, make_slots(roles, {}, table_of)};
   job.end = roles[Role::kParameter].elements;
+  job.peaks = peaks;
   return job;
 }
 inline SumsJob<StoredTerms> make_stored_sum(const RoleView& src, std::int64_t first, std::int64_t count,

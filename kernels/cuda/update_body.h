@@ -97,6 +97,7 @@ struct FoldJob : Job {
 struct RoleSlots {
   RoleArray<Slot> at;
   std::int64_t columns = 0;  // where there is a value for each row
+  RowShares shares;
 
   LPMM_HD Elements<float> load(std::int64_t element) const {
     Elements<float> x{};
@@ -116,7 +117,7 @@ struct RoleSlots {
   LPMM_HD void load_shared(std::int64_t element, Elements<float>& x) const {
     const Slot &of_row = at[Role::kRowVariance], &of_column = at[Role::kColumnVariance];
     if (of_row.codes == nullptr) return;
-    x[Role::kRowVariance] = load_value(of_row, element / columns);
+    x[Role::kRowVariance] = load_value(of_row, shares.place(element / columns));
     if (of_column.codes != nullptr) x[Role::kColumnVariance] = load_value(of_column, element % columns);
   }
 };
@@ -408,6 +409,7 @@ inline RoleSlots make_slots(const RoleArray<RoleView>& roles, Noise noise, Table
     slots.at[r] = make_slot(roles[r], table_of, noise);
   }
   slots.columns = matrix_of(roles).columns;
+  slots.shares = roles[Role::kRowVariance].shares;
   return slots;
 }
 

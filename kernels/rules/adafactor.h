@@ -101,7 +101,7 @@ struct Adafactor {
 
   static Adafactor make(const Settings& s, const RuleStep& step) {
     const auto t = static_cast<double>(step.update);
-    const double most = s.relative_step ? 1 / std::sqrt(t) : kNoLimit;
+    const double most = s.relative_step ? 1 / std::sqrt(t) : kMostScalar;
     Adafactor rule;
     rule.rate = static_cast<float>(step.learning_rate < most ? step.learning_rate : most);
     rule.momentum = static_cast<float>(s.beta1);

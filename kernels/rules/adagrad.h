@@ -42,7 +42,7 @@ struct Adagrad {
   };
   static constexpr std::string_view kNoFeedback = "it has no momentum that could bring rounding errors back";
   static constexpr std::string_view kNoAccumulation =
-      "there is none, and the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+      "there is none, and the variance needs the gradient by itself";
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }

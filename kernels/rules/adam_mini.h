@@ -1,6 +1,6 @@
 // Adam-mini (Zhang et al. 2024, arXiv 2406.16793): AdamW with one variance for each row of a matrix, an
-// output or a token, and one for a whole vector. The paper shares one among all rows of a head of attention,
-// and has plain Adam for biases; with one per row matrices are nearer to Adam, and need not know of heads.
+// output or a token, and one for a whole vector. With per_head all rows of a head of queries or keys share
+// one, as in the paper; one per row is nearer to Adam. The paper has plain Adam for biases.
 #pragma once
 
 #include "kernels/rules/adam_averages.h"
@@ -32,16 +32,25 @@ struct AdamMini : AdamAverages {
 
   struct Settings {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    bool per_head = false;
   };
   static constexpr std::array kSettings = {
       Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum that stays"),
       Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
       Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
+      Setting("per_head", &Settings::per_head,
+              "queries and keys share a variance per head, as in the paper; else one per row"),
   };
   static constexpr std::string_view kMomentumSetting = "beta1";
   static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
+  // Queries and keys are the first parts, values the last one.
+  static RowShares shares(const Settings& s, const TensorTraits& tensor) {
+    if (!s.per_head || tensor.heads == 0) return {};
+    const std::int64_t rows = tensor.rows / tensor.parts;
+    return {rows * (tensor.parts - 1), rows / tensor.heads};
+  }
   static std::string_view problem(const Settings&) { return ""; }
   static double momentum_kept(const Settings& s) { return s.beta1; }
   static double typical_move(double learning_rate, double /*size*/) { return learning_rate; }

@@ -79,7 +79,7 @@ struct Lars {
   };
   static constexpr std::string_view kMomentumSetting = "momentum";
   static constexpr std::string_view kNoAccumulation =
-      "the rate of a tensor needs the norm of the gradient by itself; it takes optimizer.rule = \"sgd\"";
+      "the rate of a tensor needs the norm of the gradient by itself";
 
   static bool uses(const Settings& s, const TensorTraits&, Role) { return s.momentum > 0; }
   static std::string_view problem(const Settings& s) {

@@ -67,7 +67,7 @@ struct LarsClip {
   static constexpr std::string_view kNoFeedback =
       "steps are cut anew each time, so how far a change of the momentum moves a weight is not known";
   static constexpr std::string_view kNoAccumulation =
-      "the first pass over a tensor needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+      "the first pass over a tensor needs the gradient by itself";
 
   static bool uses(const Settings& s, const TensorTraits&, Role) { return s.momentum > 0; }
   static std::string_view problem(const Settings&) { return ""; }

@@ -42,8 +42,7 @@ struct Lion {
       "a step is a sign, and no change of the momentum gives back a rounding "
       "error";
   static constexpr std::string_view kNoAccumulation =
-      "the step and the momentum weigh the gradient differently; it takes "
-      "optimizer.rule = \"sgd\"";
+      "the step and the momentum weigh the gradient differently";
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
   static std::string_view problem(const Settings&) { return ""; }

@@ -21,7 +21,7 @@
 //   where a rule derived from it has the same arithmetic and scalars, Arithmetic, its own name;
 //   where a variance is kept per row, or per row and column, next(), what it becomes, given the mean
 //     square of the clipped gradient there, and take_row_mean(), where the rule asks for the mean over all
-//     rows: a pass before all others that reads the accumulator;
+//     rows: a pass before all others that reads the accumulator; shares(), where some rows share one;
 //   where an update is several passes over the whole tensor, Pass, which of them this one is;
 //   where a step needs norms over the whole tensor, kNorms, needs_norms(), terms() and take_norms(): a first
 //     pass over the tensor that only reads sums the squares of the terms, in fp64 and a fixed order.
@@ -64,21 +64,24 @@ LPMM_HD F scaled(F x, float factor) {
 template <class F>
 using Elements = RoleArray<F>;
 
+// Settings and rates become fp32 scalars of loops: sizes that are numbers there.
+inline constexpr double kLeastScalar = 1e-30, kMostScalar = 1e30;
+
 struct Range {
   double low = 0, high = 0;
   std::string_view text;  // "in [0, 1)"
   bool low_is_open = false, high_is_open = false;
 
   constexpr bool holds(double x) const {
+    if (x < 0 ? x > -kLeastScalar : x > 0 && x < kLeastScalar) return false;
     return x >= low && x <= high && !(low_is_open && x == low) && !(high_is_open && x == high);
   }
   friend bool operator==(const Range&, const Range&) = default;
 };
-inline constexpr double kNoLimit = std::numeric_limits<double>::max();
-inline constexpr Range kFromZero = {0, kNoLimit, "0 or more"};
-inline constexpr Range kAboveZero = {0, kNoLimit, "above 0", true};
-inline constexpr Range kShare = {0, 1, "in [0, 1]"};
-inline constexpr Range kBelowOne = {0, 1, "in [0, 1)", false, true};
+inline constexpr Range kFromZero = {0, kMostScalar, "0, or 1e-30 to 1e30"};
+inline constexpr Range kAboveZero = {kLeastScalar, kMostScalar, "1e-30 to 1e30"};
+inline constexpr Range kShare = {0, 1, "0, or 1e-30 to 1"};
+inline constexpr Range kBelowOne = {0, 1, "0, or 1e-30 to below 1", false, true};
 inline constexpr Range kSwitch = {0, 1, "true or false"};
 
 // A number or a switch of a rule's Settings.
@@ -104,7 +107,24 @@ struct TensorTraits {
   bool is_vector = false;  // one dimension or none: biases, norms
   bool is_hidden = false;  // a matrix that is neither an embedding nor a head
   std::int64_t parts = 1;  // matrices of which it is made, one below the other: queries, keys and values
+  std::int64_t heads = 0;  // of attention, in each of them; 0: it is none of attention's
   std::int64_t elements() const { return rows * columns; }
+};
+
+// Which rows of a matrix share a variance: of the first `shared` rows every `run` of them, one below the
+// other; each of the rest has its own.
+struct RowShares {
+  std::int64_t shared = 0, run = 1;
+
+  LPMM_HD std::int64_t places(std::int64_t rows) const { return rows - shared + shared / run; }
+  LPMM_HD std::int64_t rows(std::int64_t places) const { return places + shared - shared / run; }
+  LPMM_HD std::int64_t place(std::int64_t row) const {
+    return row < shared ? row / run : row - shared + shared / run;
+  }
+  LPMM_HD std::int64_t first_row(std::int64_t place) const {
+    return place * run < shared ? place * run : rows(place);
+  }
+  LPMM_HD std::int64_t rows_of(std::int64_t place) const { return place * run < shared ? run : 1; }
 };
 
 // What the host knows when it makes a step's scalars for one tensor.
@@ -132,8 +152,7 @@ concept FeedsBack = requires(R r) {
 };
 
 // Why the rules with a variance have no gradients folded into their momentum.
-inline constexpr std::string_view kVarianceNeedsGradient =
-    "the variance needs the gradient by itself; it takes optimizer.rule = \"sgd\"";
+inline constexpr std::string_view kVarianceNeedsGradient = "the variance needs the gradient by itself";
 
 // The variance of an element by those of its row and column, and what is divided by, given the mean of all
 // rows: below the smallest normal number gradients are as good as 0.

@@ -11,16 +11,21 @@
 namespace lpmm {
 namespace {
 
+constexpr std::size_t kLongestWord = 64;  // a longer one is no typing slip
+
+// A * in `a` stands for any run of letters.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
+  a = a.substr(0, kLongestWord);
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 1; i <= a.size(); ++i) {
     std::size_t diagonal = row[0];
-    row[0] = i;
+    if (a[i - 1] != '*') ++row[0];
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
       diagonal = row[j];
-      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+      row[j] =
+          a[i - 1] == '*' ? std::min(row[j], row[j - 1]) : std::min({replaced, row[j] + 1, row[j - 1] + 1});
     }
   }
   return row.back();
@@ -28,11 +33,37 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names) {
-  word = word.substr(0, 64);  // a longer word is no typing slip
-  return *std::min_element(names.begin(), names.end(), [&](std::string_view a, std::string_view b) {
+std::string_view closest_name(std::string_view word, std::span<const std::string_view> names) {
+  const auto closest = std::min_element(names.begin(), names.end(), [&](auto a, auto b) {
     return edit_distance(word, a) < edit_distance(word, b);
   });
+  return closest != names.end() ? *closest : std::string_view();
+}
+
+bool is_near(std::string_view word, std::string_view name) {
+  constexpr std::size_t kLeastStart = 3;
+  if (word.size() >= kLeastStart && name.starts_with(word)) return true;
+  const auto stars = static_cast<std::size_t>(std::count(word.begin(), word.end(), '*'));
+  const std::size_t longer = stars > 0 ? word.size() - stars : std::max(word.size(), name.size());
+  const std::size_t distance = edit_distance(word, name);
+  return distance <= std::max<std::size_t>(2, (longer + 2) / 3) && distance < longer;
+}
+
+std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names) {
+  const std::string_view closest = closest_name(word, names);
+  return is_near(word, closest) ? closest : std::string_view();
+}
+
+std::string did_you_mean(std::string_view name) {
+  return name.empty() ? "" : fmt::format("; did you mean {}?", name);
+}
+
+std::string did_you_mean_or_some(std::string_view word, std::span<const std::string_view> names) {
+  constexpr std::size_t kSome = 8;
+  if (const std::string_view nearest = nearest_name(word, names); !nearest.empty())
+    return did_you_mean(nearest);
+  const bool are_all = names.size() <= kSome;
+  return fmt::format("; there are {}{}", join(are_all ? names : names.first(kSome)), are_all ? "" : "...");
 }
 
 bool matches_pattern(std::string_view pattern, std::string_view name) {

@@ -8,8 +8,17 @@
 
 namespace lpmm {
 
-// The name with the smallest edit distance to `word`; the first of equals. `names` is not empty.
+// The name with the smallest edit distance to `word`, the first of equals; empty where there are none. A * in
+// the word stands for any letters.
+std::string_view closest_name(std::string_view word, std::span<const std::string_view> names);
+// Whether one may have been typed for the other.
+bool is_near(std::string_view word, std::string_view name);
+// The closest name where that is near; else empty.
 std::string_view nearest_name(std::string_view word, std::span<const std::string_view> names);
+// "; did you mean NAME?"; empty where there is no name.
+std::string did_you_mean(std::string_view name);
+// The same of the nearest name; else "; there are A, B, C...".
+std::string did_you_mean_or_some(std::string_view word, std::span<const std::string_view> names);
 
 // Pattern on a whole name: * is any run of characters, dots and slashes too, ? any one; all others stand for
 // themselves.

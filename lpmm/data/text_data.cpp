@@ -67,8 +67,8 @@ std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::
   if (options.tokenizer == kNames[0]) return make_character_tokenizer(text);
   if (options.tokenizer == kNames[1]) return make_byte_tokenizer();
   if (options.tokenizer == kNames[2]) return load_gpt2_tokenizer(gpt2_folder(options));
-  throw UsageError(fmt::format("unknown tokenizer \"{}\"; did you mean \"{}\"? There are {}",
-                               options.tokenizer, nearest_name(options.tokenizer, kNames), join(kNames)));
+  throw UsageError(fmt::format("unknown tokenizer \"{}\": there are {}{}", options.tokenizer, join(kNames),
+                               did_you_mean(nearest_name(options.tokenizer, kNames))));
 }
 
 TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer,

@@ -199,7 +199,7 @@ void TomlTable::View::refuse_key(const toml::source_region& source, const std::s
   if (file->known.empty()) throw UsageError(fmt::format("{}: unknown key {}", where, key));
   const std::vector<std::string_view> names(file->known.begin(), file->known.end());
   throw UsageError(
-      fmt::format("{}: unknown key {}; did you mean {}?", where, key, nearest_key(key, names, other_words)));
+      fmt::format("{}: unknown key {}{}", where, key, did_you_mean(nearest_key(key, names, other_words))));
 }
 
 std::string range_text(double low, double high) {
@@ -245,7 +245,11 @@ std::string_view nearest_key(std::string_view word, std::span<const std::string_
   for (const std::string_view key : keys) {
     if (last_part(key) == last_part(word)) same.push_back(key);
   }
-  return nearest_name(word, same.empty() ? keys : same);
+  if (!same.empty()) return closest_name(word, same);
+  std::vector<std::string_view> near;  // whatever the table
+  const auto may_be_meant = [&](std::string_view key) { return is_near(last_part(word), last_part(key)); };
+  std::copy_if(keys.begin(), keys.end(), std::back_inserter(near), may_be_meant);
+  return closest_name(word, near);
 }
 
 TomlTable TomlTable::parse(const std::string& text, const std::string& name) {
@@ -302,8 +306,8 @@ std::optional<std::size_t> TomlTable::choice(std::string_view key,
   const auto word = view_->value<std::string>(*n, key, "a string");
   const auto found = std::find(words.begin(), words.end(), word);
   if (found != words.end()) return static_cast<std::size_t>(found - words.begin());
-  view_->fail(*n, fmt::format("{} is one of {}, not \"{}\"; did you mean \"{}\"?", view_->full(key),
-                              join(words), word, nearest_name(word, words)));
+  view_->fail(*n, fmt::format("{} is one of {}, not \"{}\"{}", view_->full(key), join(words), word,
+                              did_you_mean(nearest_name(word, words))));
 }
 
 std::optional<std::vector<std::string>> TomlTable::plain_values(std::string_view key) const {

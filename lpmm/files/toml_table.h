@@ -78,7 +78,7 @@ class TomlTable {
 };
 
 // The key that a word may have been meant for: the one it ends in, what `other_words` have for it, the
-// nearest. `keys` is not empty.
+// nearest; empty where none is near.
 std::string_view nearest_key(std::string_view word, std::span<const std::string_view> keys,
                              TomlTable::OtherWords other_words);
 

@@ -14,13 +14,15 @@ constexpr std::int64_t kHistoryBytes = sizeof(GradientHistory);
 
 // Counts one tensor; spec_of(role) is null where it has no such role.
 template <class SpecOf>
-void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& spec_of) {
+void add_to(Ledger& ledger, const OptimizerConfig& optimizer, const TensorInfo& info, bool exempt,
+            const SpecOf& spec_of) {
   ledger.parameters += info.elements();
   for (const Role r : kEveryRole) {
     const Spec* spec = spec_of(r);
     if (spec == nullptr) continue;
-    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, info.values(r));
-    ledger.role_steps[r] += step_bytes(*spec, info.values(r));
+    const std::int64_t values = values_of(optimizer, info, r);
+    (exempt ? ledger.exempt : ledger.role_codes[r]) += code_bytes(spec->format, values);
+    ledger.role_steps[r] += step_bytes(*spec, values);
   }
 }
 
@@ -28,7 +30,7 @@ void add_to(Ledger& ledger, const TensorInfo& info, bool exempt, const SpecOf& s
 
 std::int64_t Ledger::model_memory() const {
   return std::accumulate(role_codes.begin(), role_codes.end(), std::int64_t{0}) +
-         std::accumulate(role_steps.begin(), role_steps.end(), std::int64_t{0}) + exempt + buffers;
+         std::accumulate(role_steps.begin(), role_steps.end(), std::int64_t{0}) + exempt + peaks + buffers;
 }
 
 double Ledger::bits_per_parameter() const {
@@ -40,9 +42,10 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
   Ledger ledger;
   for (const TensorInfo& t : tensors) {
     const RoleSpecs specs = specs_for(policy, t);
-    add_to(ledger, t, is_exempt(policy, t),
+    add_to(ledger, optimizer, t, is_exempt(policy, t),
            [&](Role role) { return has_role(policy, optimizer, t, role) ? &specs[role] : nullptr; });
     if (has_history(optimizer, t.name)) ledger.buffers += kHistoryBytes;
+    ledger.peaks += peaks_of(policy, optimizer, t) * peak_bytes(t);
   }
   return ledger;
 }
@@ -80,10 +83,11 @@ Ledger ModelMemory::ledger() const {
   Ledger ledger;
   ledger.workspace = state_->workspace_bytes;
   for (const State::Tensor& t : state_->tensors) {
-    add_to(ledger, t.info, t.exempt, [&](Role role) {
+    add_to(ledger, state_->optimizer, t.info, t.exempt, [&](Role role) {
       const bool counts = has_role(state_->policy, state_->optimizer, t.info, role);
       return counts ? &t.view[role].codec : nullptr;
     });
+    ledger.peaks += t.peaks * peak_bytes(t.info);
   }
   for (const auto& history : state_->histories) {
     if (history) ledger.buffers += kHistoryBytes;

@@ -71,7 +71,8 @@ void ModelMemory::State::allocate_roles() {
     std::vector<std::size_t> codes, steps;
     for (Tensor* owner : owners) {
       Tensor& t = *owner;
-      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, t.info.values(role)};
+      t.view[role] = {specs_for(policy, t.info)[role], nullptr, nullptr, values_of(optimizer, t.info, role)};
+      if (kRoleRows[role].extent == Extent::kRows) t.view[role].shares = shares_of(optimizer, t.info);
       codes.push_back(
           layout.add(code_bytes(t.view[role].codec.format, t.view[role].elements), kAlignment, t.info.name));
     }
@@ -90,6 +91,20 @@ void ModelMemory::State::allocate_roles() {
   }
   for (Tensor& t : tensors) {
     if (t.folds_into_momentum) t.view[Role::kAccumulator] = t.view[Role::kMomentum];
+  }
+}
+
+void ModelMemory::State::allocate_peaks() {
+  std::int64_t bytes = 0;
+  for (Tensor& t : tensors) {
+    t.peaks = peaks_of(policy, optimizer, t.info);
+    bytes += t.peaks * peak_bytes(t.info);
+  }
+  peaks = allocate(device, bytes, "the watch", "watch.every = false");
+  auto* codes = reinterpret_cast<std::uint8_t*>(peaks.get());
+  for (Tensor& t : tensors) {
+    if (t.peaks > 0) t.peak_codes = codes;
+    codes += t.peaks * peak_bytes(t.info);
   }
 }
 
@@ -112,7 +127,10 @@ kernels::TensorUpdate ModelMemory::State::update_of(int tensor, double rate, dou
   if (t.folds_into_momentum) args.roles[Role::kAccumulator] = {};
   bool* storable = &results.next()->finite;
   pending.push_back({storable, tensor});
-  return {rule_of(tensor, rate, clip), args, storable, workspace.get()};
+  kernels::TensorUpdate update{rule_of(tensor, rate, clip), args, storable, workspace.get()};
+  if (t.peaks > 0) update.peaks = {t.peak_codes, nullptr, step % kStepsPerFall == 0};
+  if (t.peaks == kPeaks) update.peaks.ratio = t.peak_codes + peak_bytes(t.info);
+  return update;
 }
 
 // An update that gives a range of a parameter of two terms these values: its rule takes the gradient as it

@@ -23,8 +23,10 @@ struct ModelMemory::State {
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
     RoleArray<kernels::RoleView> view;
-    TensorStats* step_stats = nullptr;  // of the step under way, where they are wanted
-    TensorStats stats;                  // since the last take
+    int peaks = 0;                       // codes that the watch keeps of each element
+    std::uint8_t* peak_codes = nullptr;  // one after another
+    TensorStats* step_stats = nullptr;   // of the step under way, where they are wanted
+    TensorStats stats;                   // since the last take
   };
 
   // An update that may have met what cannot be stored.
@@ -53,6 +55,7 @@ struct ModelMemory::State {
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
   std::int64_t workspace_bytes = 0;
   DeviceMemory workspace;  // of updates, one after another
+  DeviceMemory peaks;
   StepResults results;
   SharedResults<TensorStats> step_stats;
   UpdateWatch watch;
@@ -74,6 +77,7 @@ struct ModelMemory::State {
     return {seed, static_cast<std::uint32_t>(tensor), step, stream};
   }
   void allocate_roles();
+  void allocate_peaks();
   const std::string& name_of(int tensor) const { return tensors[static_cast<std::size_t>(tensor)].info.name; }
   bool is_left_out(int tensor) const {
     return tensors[static_cast<std::size_t>(tensor)].frozen ||

@@ -23,6 +23,11 @@ void check_tensor(const TensorInfo& info) {
     throw UsageError(fmt::format("tensor {}: its {} rows are not {} matrices of as many rows each", info.name,
                                  info.traits().rows, info.parts));
   }
+  const std::int64_t rows = info.traits().rows / info.parts;
+  if (info.heads < 0 || (info.heads > 0 && rows % info.heads != 0)) {
+    throw UsageError(fmt::format("tensor {}: the {} rows of a part are not {} heads of as many rows each",
+                                 info.name, rows, info.heads));
+  }
 }
 
 }  // namespace
@@ -33,6 +38,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   check_optimizer(optimizer);
   check_momentum(policy, optimizer);
   check_at_once(policy, optimizer, microbatches);
+  check_peaks(policy, optimizer);
   check_groups(optimizer, tensors);
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
@@ -54,6 +60,7 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   state_->workspace_bytes = workspace_bytes;
   state_->workspace = allocate(device, workspace_bytes, "the workspace of updates", "a smaller model");
   state_->allocate_roles();
+  state_->allocate_peaks();
 }
 
 ModelMemory::~ModelMemory() = default;
@@ -265,6 +272,11 @@ void ModelMemory::leave_out(std::vector<int> tensors) {
 
 std::span<const kernels::WatchStats> ModelMemory::watched() const {
   return state_->watch.stats();
+}
+
+std::span<std::uint8_t> ModelMemory::peaks(int tensor) const {
+  const State::Tensor& t = state_->tensors.at(static_cast<std::size_t>(tensor));
+  return {t.peak_codes, static_cast<std::size_t>(t.peaks * peak_bytes(t.info))};
 }
 
 std::vector<TensorStats> ModelMemory::take_stats() {

@@ -115,6 +115,9 @@ class ModelMemory {
   // What the update of the last step was about to do, by tensor, where that was asked for; empty where it was
   // not or there was no update. Tensors without one have zeros.
   std::span<const kernels::WatchStats> watched() const;
+  // Memory of the device: the codes of updates, then those of ratios, where there are both
+  // (kernels/peaks.h); empty where the policy keeps none.
+  std::span<std::uint8_t> peaks(int tensor) const;
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();
 

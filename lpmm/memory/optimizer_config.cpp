@@ -34,9 +34,13 @@ double setting(const OptimizerConfig& config, SettingKey key) {
 void check_optimizer(const OptimizerConfig& c) {
   require(kFromZero.holds(c.learning_rate), "learning_rate", c.learning_rate, kFromZero.text);
   require(kFromZero.holds(c.weight_decay), "weight_decay", c.weight_decay, kFromZero.text);
-  require(kFromZero.holds(c.clip_norm), "clip_norm", c.clip_norm, "0 (none) or more");
+  require(kFromZero.holds(c.clip_norm), "clip_norm", c.clip_norm, kFromZero.text);
   require(c.percentile_clip >= 0 && c.percentile_clip < GradientHistory::kLength, "percentile_clip",
           c.percentile_clip, "0 (none) to 99");
+  const auto require_product = [](const char* name, double product) {
+    require(product <= kMostScalar, name, product, "at most 1e30");
+  };
+  require_product("learning_rate times weight_decay", c.learning_rate * c.weight_decay);
   const RuleRow& row = rule_row(c.rule);
   for (const SettingRow& s : row.settings) {
     require(s.range.holds(setting(c, s.key)), s.key.text(), setting(c, s.key), s.range.text);
@@ -48,8 +52,12 @@ void check_optimizer(const OptimizerConfig& c) {
     require(!g.pattern.empty(), "group.pattern", 0, "a pattern on tensor names");
     require(kFromZero.holds(g.learning_rate_scale), "group.learning_rate_scale", g.learning_rate_scale,
             kFromZero.text);
-    require(std::isfinite(g.weight_decay), "group.weight_decay", g.weight_decay,
-            "0 or more, or negative for the optimizer's own");
+    require(g.weight_decay < 0 ? std::isfinite(g.weight_decay) : kFromZero.holds(g.weight_decay),
+            "group.weight_decay", g.weight_decay, "0, or 1e-30 to 1e30, or negative for the optimizer's own");
+    const double rate = c.learning_rate * g.learning_rate_scale;
+    require_product("learning_rate times group.learning_rate_scale", rate);
+    require_product("group's learning rate times weight_decay",
+                    rate * (g.weight_decay < 0 ? c.weight_decay : g.weight_decay));
   }
 }
 
@@ -60,8 +68,8 @@ bool clips(const OptimizerConfig& config) {
 void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors) {
   for (const ParameterGroup& g : config.groups) {
     if (matches_any(g.pattern, tensors)) continue;
-    throw UsageError(fmt::format("optimizer.group: \"{}\" matches no tensor; the nearest is \"{}\"",
-                                 g.pattern, nearest_tensor(g.pattern, tensors)));
+    throw UsageError(fmt::format("optimizer.group: \"{}\" matches no tensor{}", g.pattern,
+                                 near_tensors(g.pattern, tensors)));
   }
   const auto frozen = [&](const TensorInfo& t) { return is_frozen(config, t.name); };
   if (!config.frozen && !tensors.empty() && std::all_of(tensors.begin(), tensors.end(), frozen)) {

@@ -46,11 +46,12 @@ bool is_slow_average(Role role) {
   return role == Role::kVariance || role == Role::kSlowMomentum;
 }
 
-void check_spec(const Spec& spec, Role role, const std::string& where) {
+// `what` it is: "memory.momentum".
+void check_spec(const Spec& spec, Role role, const std::string& what) {
   const bool unsigned_map = !is_signed(spec.format.map);
   const auto refuse = [&](const std::string& why, const std::string& instead) {
-    throw UsageError(fmt::format("illegal policy: {} \"{}\" of {}: {}; use {}", to_string(role),
-                                 to_string(spec), where, why, instead));
+    throw UsageError(
+        fmt::format("illegal policy: {} = \"{}\": {}; use {}", what, to_string(spec), why, instead));
   };
   const bool is_signed_role = kRoleRows[role].is_signed;
   if (is_signed_role && unsigned_map) {
@@ -86,11 +87,11 @@ void check_spec(const Spec& spec, Role role, const std::string& where) {
 }
 
 // Steps of rows are chosen when all of a tensor's new values are known.
-void check_whole(const Policy& policy, const Spec& spec, Role role, const std::string& where) {
+void check_whole(const Policy& policy, const Spec& spec, Role role, const std::string& what) {
   if (has_blocks(spec)) return;
   const auto refuse = [&](std::string_view why, std::string_view instead) {
-    throw UsageError(fmt::format("illegal policy: {} \"{}\" of {}: {} needs whole tensors, but {}; use {}",
-                                 to_string(role), to_string(spec), where, scaling_name(spec), why, instead));
+    throw UsageError(fmt::format("illegal policy: {} = \"{}\": {} needs whole tensors, but {}; use {}", what,
+                                 to_string(spec), scaling_name(spec), why, instead));
   };
   if (policy.apply_at_once) refuse("memory.accumulator = \"none\" updates part by part", "blockN");
   if (role != Role::kMomentum) return;
@@ -166,7 +167,7 @@ std::int64_t TensorInfo::values(Role role) const {
 TensorTraits TensorInfo::traits() const {
   if (shape.size() <= 1) return {1, elements(), true};
   const std::int64_t rows = shape.front();
-  return {rows, rows == 0 ? 0 : elements() / rows, false, kind == TensorKind::kHidden, parts};
+  return {rows, rows == 0 ? 0 : elements() / rows, false, kind == TensorKind::kHidden, parts, heads};
 }
 
 void set_rounding(Policy& policy, Rounding rounding) {
@@ -202,21 +203,21 @@ bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors) 
                                         [&](const auto& t) { return matches_pattern(pattern, t.name); });
 }
 
-std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo> tensors) {
+std::string near_tensors(std::string_view pattern, std::span<const TensorInfo> tensors) {
   std::vector<std::string_view> names;
   for (const TensorInfo& t : tensors) names.push_back(t.name);
-  return std::string(nearest_name(pattern, names));
+  return did_you_mean_or_some(pattern, names);
 }
 
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
   for (const Role r : kEveryElementRole) {
-    const auto check = [&](const Spec& spec, const std::string& where) {
-      check_spec(spec, r, where);
-      check_whole(policy, spec, r, where);
+    const auto check = [&](const Spec& spec, const std::string& what) {
+      check_spec(spec, r, what);
+      check_whole(policy, spec, r, what);
     };
-    check(policy.specs[r], fmt::format("preset {}", policy.preset));
+    check(policy.specs[r], fmt::format("memory.{}", to_string(r)));
     for (const PolicyOverride& o : policy.overrides) {
-      if (o.specs[r]) check(*o.specs[r], fmt::format("override \"{}\"", o.pattern));
+      if (o.specs[r]) check(*o.specs[r], fmt::format("override \"{}\", {}", o.pattern, to_string(r)));
     }
   }
   check_compensation(policy, policy.specs, fmt::format("preset {}", policy.preset));
@@ -246,8 +247,8 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
                       o.pattern));
     }
     if (matches_any(o.pattern, tensors)) continue;
-    throw UsageError(fmt::format("illegal policy: override \"{}\" matches no tensor; the nearest is \"{}\"",
-                                 o.pattern, nearest_tensor(o.pattern, tensors)));
+    throw UsageError(fmt::format("illegal policy: override \"{}\" matches no tensor{}", o.pattern,
+                                 near_tensors(o.pattern, tensors)));
   }
 }
 

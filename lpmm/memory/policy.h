@@ -24,12 +24,14 @@ struct TensorInfo {
   std::vector<std::int64_t> shape;
   TensorKind kind = TensorKind::kHidden;
   std::int64_t parts = 1;  // matrices of which it is made, of shape[0] / parts rows each
+  std::int64_t heads = 0;  // of attention, of as many rows each, in a weight of queries, keys and values
   bool is_shared = false;  // its gradient in a microbatch is the sum of several contributions
   // The model asks for momentum and variance in fp32, as a stable embedding does; an override of the policy
   // may give them a spec all the same.
   bool fp32_states = false;
   std::int64_t elements() const;
-  std::int64_t values(Role role) const;  // that the role has: for elements, rows or columns
+  // That the role has: for elements, rows or columns; rows may share them (roles.h).
+  std::int64_t values(Role role) const;
   TensorTraits traits() const;
 };
 
@@ -65,6 +67,7 @@ struct Policy {
   // A gradient updates its tensor as soon as it is known, and only tensors that are shared have an
   // accumulator: for one microbatch per step, without clipping.
   bool apply_at_once = false;
+  bool keeps_peaks = false;  // two codes for each element that watches raise (kernels/peaks.h)
 };
 
 // The preset that packs nothing, of a config that names none.
@@ -93,9 +96,9 @@ std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 // unit is for, or besides error feedback, and overrides that match no tensor. Throws UsageError.
 void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
 
-// Whether a shell pattern names one of the tensors, or none are known yet; and the nearest name where it does
-// not.
+// Whether a shell pattern names one of the tensors, or none are known yet; and the end of a message that says
+// which it may have been meant for.
 bool matches_any(std::string_view pattern, std::span<const TensorInfo> tensors);
-std::string nearest_tensor(std::string_view pattern, std::span<const TensorInfo> tensors);
+std::string near_tensors(std::string_view pattern, std::span<const TensorInfo> tensors);
 
 }  // namespace lpmm

@@ -77,8 +77,8 @@ const Preset& find_preset(std::string_view preset) {
   const auto found =
       std::find_if(kPresets.begin(), kPresets.end(), [&](const Preset& p) { return p.name == preset; });
   if (found == kPresets.end()) {
-    throw UsageError(fmt::format("unknown preset \"{}\"; did you mean \"{}\"? There are {}", preset,
-                                 nearest_name(preset, preset_names()), join(preset_names())));
+    throw UsageError(fmt::format("unknown preset \"{}\": there are {}{}", preset, join(preset_names()),
+                                 did_you_mean(nearest_name(preset, preset_names()))));
   }
   return *found;
 }

@@ -1,10 +1,12 @@
 #include "lpmm/memory/roles.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 
+#include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 
@@ -12,9 +14,17 @@ namespace lpmm {
 namespace {
 
 // Why gradients cannot be folded into the momentum; empty where they can.
-std::string_view no_accumulation(const OptimizerConfig& config) {
-  const std::string_view why = rule_row(config.rule).no_accumulation(config.settings);
-  if (!why.empty() || !clips(config)) return why;
+std::string no_accumulation(const OptimizerConfig& config) {
+  const RuleRow& row = rule_row(config.rule);
+  const std::string_view why = row.no_accumulation(config.settings);
+  if (!why.empty() && !row.may_accumulate) {
+    std::vector<std::string_view> others;
+    for (const std::string_view name : rule_names()) {
+      if (rule_row(RuleName::find(name).value()).may_accumulate) others.push_back(name);
+    }
+    return fmt::format("{}; it takes optimizer.rule = {}", why, fmt::join(others, " or "));
+  }
+  if (!why.empty() || !clips(config)) return std::string(why);
   return "clipping needs the norm of the gradient by itself; it takes optimizer.clip_norm = 0 and "
          "optimizer.percentile_clip = 0";
 }
@@ -47,6 +57,15 @@ bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorI
   return !folds_into_momentum(policy, config, tensor) && (!policy.apply_at_once || tensor.is_shared);
 }
 
+RowShares shares_of(const OptimizerConfig& config, const TensorInfo& tensor) {
+  return rule_row(config.rule).shares(config.settings, tensor.traits());
+}
+
+std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, Role role) {
+  const std::int64_t values = tensor.values(role);
+  return kRoleRows[role].extent == Extent::kRows ? shares_of(config, tensor).places(values) : values;
+}
+
 bool can_accumulate(const OptimizerConfig& config) {
   return no_accumulation(config).empty();
 }
@@ -63,9 +82,32 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
                     "optimizer.{}, or turn it off",
                     row.momentum_setting));
   }
-  if (const std::string_view why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
+  if (const std::string why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
     throw UsageError(fmt::format(
         "memory.accumulator is \"momentum\", but {}; or give the accumulator a spec of its own", why));
+  }
+}
+
+std::int64_t peak_bytes(const TensorInfo& tensor) {
+  return code_bytes(kPeakFormat, tensor.elements());
+}
+
+int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {
+  if (!policy.keeps_peaks || is_frozen(config, tensor.name)) return 0;
+  if (policy.apply_at_once && !tensor.is_shared) return 0;
+  if (uses(config, tensor.traits(), Role::kRowVariance)) return 0;
+  if (kernels::is_orthogonal(make_rule(config, tensor, config.learning_rate, 1, 1, false))) return 0;
+  return uses(config, tensor.traits(), Role::kVariance) ? kPeaks : 1;
+}
+
+void check_peaks(const Policy& policy, const OptimizerConfig& config) {
+  if (!policy.keeps_peaks) return;
+  const auto refuse = [](const std::string& why) {
+    throw UsageError(fmt::format("watch.every looks at updates before they are made: {}; turn it off", why));
+  };
+  if (policy.apply_at_once) refuse("not where gradients are applied at once (memory.accumulator = \"none\")");
+  if (uses(config, TensorTraits{2, 2}, Role::kRowVariance)) {
+    refuse(fmt::format("{} makes the variances of rows in the update", config.rule.text()));
   }
 }
 
@@ -83,9 +125,15 @@ void check_at_once(const Policy& policy, const OptimizerConfig& config, int micr
   if (clips(config)) {
     refuse("clipping needs norms of gradients first; set optimizer.clip_norm = 0 and percentile_clip = 0");
   }
-  if (row.needs_whole_tensors(config.settings)) {
-    refuse(fmt::format("{} needs whole gradients of tensors first; choose another optimizer.rule", row.name));
+  if (!row.needs_whole_tensors(config.settings)) return;
+  for (const SettingRow& s : row.settings) {
+    GivenSettings without = config.settings;
+    without[s.key] = s.usual;
+    if (row.needs_whole_tensors(without)) continue;
+    refuse(fmt::format("optimizer.{} needs whole gradients of tensors first; set it to {}", s.key.text(),
+                       s.usual));
   }
+  refuse(fmt::format("{} needs whole gradients of tensors first; choose another optimizer.rule", row.name));
 }
 
 bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {

@@ -17,12 +17,23 @@ bool is_frozen(const OptimizerConfig& config, const std::string& tensor);
 // What a tensor has memory for: frozen ones have the parameter alone.
 bool has_role(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor, Role role);
 
+// Which rows of the tensor share a variance of rows, and how many values a role has then.
+RowShares shares_of(const OptimizerConfig& config, const TensorInfo& tensor);
+std::int64_t values_of(const OptimizerConfig& config, const TensorInfo& tensor, Role role);
+
 inline constexpr int kMostMicrobatches = (1 << 14) - 1;  // what the noise stream holds, and the update
 // Whether its momentum can take gradients before the update: SGD's and Muon's, without Nesterov and clipping,
 // which know the gradient by itself and its norm.
 bool can_accumulate(const OptimizerConfig& config);
 // Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
 void check_momentum(const Policy& policy, const OptimizerConfig& config);
+// The bytes of one of the codes that the watch keeps of each element (kernels/peaks.h), and how many there
+// are of a tensor; 0 where the policy keeps none, or the watch cannot look at its updates: it is frozen, its
+// gradients are applied at once, its variances are of rows, or its step is an orthogonal matrix.
+std::int64_t peak_bytes(const TensorInfo& tensor);
+int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
+// Throws UsageError where the rule's updates are none to look at.
+void check_peaks(const Policy& policy, const OptimizerConfig& config);
 // The same where gradients are applied at once, in steps of so many microbatches.
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);
 // Whether gradients of this tensor are folded into its momentum.

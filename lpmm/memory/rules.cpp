@@ -58,6 +58,10 @@ RuleRow row_of() {
   row.uses = [](const GivenSettings& v, const TensorTraits& tensor, Role role) {
     return has_state<R>(role) && R::uses(typed<R>(v), tensor, role);
   };
+  row.shares = []([[maybe_unused]] const GivenSettings& v, [[maybe_unused]] const TensorTraits& tensor) {
+    if constexpr (requires { R::shares(typed<R>(v), tensor); }) return R::shares(typed<R>(v), tensor);
+    return RowShares();
+  };
   row.problem = [](const GivenSettings& v) { return R::problem(typed<R>(v)); };
   row.momentum_kept = [](const GivenSettings& v) { return R::momentum_kept(typed<R>(v)); };
   row.slow_momentum_kept = []([[maybe_unused]] const GivenSettings& v) {
@@ -82,6 +86,7 @@ RuleRow row_of() {
     row.no_accumulation = [](const GivenSettings&) { return R::kNoAccumulation; };
     row.accumulated_weight = [](const GivenSettings&, std::int64_t, int) { return 0.0; };
   } else {
+    row.may_accumulate = true;
     row.no_accumulation = [](const GivenSettings& v) { return R::no_accumulation(typed<R>(v)); };
     row.accumulated_weight = [](const GivenSettings& v, std::int64_t update, int microbatches) {
       return R::accumulated_weight(typed<R>(v), update, microbatches);

@@ -106,16 +106,18 @@ struct SettingRow {
 struct RuleRow {
   std::string_view name, help;
   std::vector<SettingRow> settings;
-  bool variance_grows = false;                                    // it is a sum over all steps
-  bool (*needs_whole_tensors)(const GivenSettings&);              // sums over them, before their update
-  bool (*uses)(const GivenSettings&, const TensorTraits&, Role);  // whether it has this state of the tensor
-  std::string_view (*problem)(const GivenSettings&);              // of values in range each; empty: none
-  double (*momentum_kept)(const GivenSettings&);                  // share of it that stays per step
-  double (*slow_momentum_kept)(const GivenSettings&);             // the same; 0: it keeps none
-  double (*typical_move)(double learning_rate, double size);      // of a weight of that size
-  std::string_view no_feedback;                                   // why errors cannot be fed back; empty: can
-  std::string_view momentum_setting;                              // that they need; empty: they cannot be
-  std::string_view (*no_accumulation)(const GivenSettings&);      // the same of gradients in the momentum
+  bool variance_grows = false;                                     // it is a sum over all steps
+  bool (*needs_whole_tensors)(const GivenSettings&);               // sums over them, before their update
+  bool (*uses)(const GivenSettings&, const TensorTraits&, Role);   // whether it has this state of the tensor
+  RowShares (*shares)(const GivenSettings&, const TensorTraits&);  // of its variances of rows
+  std::string_view (*problem)(const GivenSettings&);               // of values in range each; empty: none
+  double (*momentum_kept)(const GivenSettings&);                   // share of it that stays per step
+  double (*slow_momentum_kept)(const GivenSettings&);              // the same; 0: it keeps none
+  double (*typical_move)(double learning_rate, double size);       // of a weight of that size
+  std::string_view no_feedback;                               // why errors cannot be fed back; empty: can
+  std::string_view momentum_setting;                          // that they need; empty: they cannot be
+  std::string_view (*no_accumulation)(const GivenSettings&);  // the same of gradients in the momentum
+  bool may_accumulate = false;                                // with some settings it can
   bool (*accumulates)(const TensorTraits&);  // of which tensors they can be, where there is no reason against
   // The factor of each of K gradients there, in update `update` (from 1).
   double (*accumulated_weight)(const GivenSettings&, std::int64_t update, int microbatches);

@@ -22,11 +22,12 @@ ProgramBuilder::ProgramBuilder(int batch, Compute compute, Device& device, int i
 ProgramBuilder::~ProgramBuilder() = default;
 
 int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial,
-                               TensorKind kind, int parts, bool fp32_states) {
+                               TensorKind kind, int parts, bool fp32_states, int heads) {
   tensors_.push_back({.name = std::move(name),
                       .shape = std::move(shape),
                       .kind = kind,
                       .parts = parts,
+                      .heads = heads,
                       .fp32_states = fp32_states});
   initials_.push_back(initial);
   return static_cast<int>(tensors_.size()) - 1;

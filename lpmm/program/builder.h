@@ -30,7 +30,8 @@ class ProgramBuilder {
 
   // Tensors and buffers are numbered in the order in which they are declared.
   int add_tensor(std::string name, std::vector<std::int64_t> shape, Initial initial,
-                 TensorKind kind = TensorKind::kHidden, int parts = 1, bool fp32_states = false);
+                 TensorKind kind = TensorKind::kHidden, int parts = 1, bool fp32_states = false,
+                 int heads = 0);
   int add_buffer(std::string name, std::vector<std::int64_t> shape, float initial);
   // Throws std::logic_error where no op before declares it.
   int find_tensor(const std::string& name) const;

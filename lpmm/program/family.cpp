@@ -46,8 +46,8 @@ const Family& family_of(std::string_view model) {
     const auto names = model_names(family);
     known.insert(known.end(), names.begin(), names.end());
   }
-  throw UsageError(fmt::format("unknown model \"{}\"; did you mean \"{}\"? There are {}", model,
-                               nearest_name(model, known), join(known)));
+  throw UsageError(fmt::format("unknown model \"{}\": there are {}{}", model, join(known),
+                               did_you_mean(nearest_name(model, known))));
 }
 
 ModelConfig model_config(const std::string& model) {

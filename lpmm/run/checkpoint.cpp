@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -32,6 +31,10 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
       for (StoredPart& s : role_parts(memory.info(i).name, memory.info(i).shape, role, v))
         parts.push_back(std::move(s));
     }
+    if (const std::span<std::uint8_t> peaks = memory.peaks(i); !peaks.empty()) {
+      parts.push_back(
+          {peaks_name(memory.info(i).name), "U8", {std::ssize(peaks)}, std::as_writable_bytes(peaks), true});
+    }
   }
   for (int i = 0; i < static_cast<int>(buffers.infos().size()); ++i) {
     const BufferInfo& b = buffers.infos()[static_cast<std::size_t>(i)];
@@ -40,9 +43,10 @@ std::vector<StoredPart> parts_of(const ModelMemory& memory, Buffers& buffers) {
   return parts;
 }
 
-// What a file may hold besides: states of tensors that are only looked at.
+// What a file may hold besides: peaks, and states of tensors that are only looked at.
 std::set<std::string> left_out(const ModelMemory& memory) {
   std::set<std::string> names;
+  for (int i = 0; i < memory.tensors(); ++i) names.insert(peaks_name(memory.info(i).name));
   if (!memory.optimizer().frozen) return names;
   for (int i = 0; i < memory.tensors(); ++i) {
     for (const Role role : kEveryRole) {
@@ -77,22 +81,12 @@ std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, 
   return sources;
 }
 
-std::optional<std::int64_t> step_of(const std::string& name) {
-  constexpr std::string_view kPrefix = "step_";
-  std::int64_t step = 0;
-  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + 8) return {};
-  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
-  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
-  return step;
-}
-
 // (step, path) of the checkpoints below a folder, newest first.
 std::vector<std::pair<std::int64_t, std::string>> list_checkpoints(const std::string& folder) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   std::error_code error;
   for (const auto& item : fs::directory_iterator(folder, error)) {
-    if (const auto step = step_of(item.path().filename().string()))
-      found.emplace_back(*step, item.path().string());
+    if (const auto step = step_of_name(item.path())) found.emplace_back(*step, item.path().string());
   }
   std::sort(found.rbegin(), found.rend());
   return found;
@@ -167,6 +161,7 @@ void check_tensors(const SafetensorsFile& file, const Metadata& expected,
   for (const StoredPart& part : parts) {
     names.insert(part.name);
     const SafetensorsEntry* entry = file.find(part.name);
+    if (entry == nullptr && part.is_optional) continue;
     if (entry == nullptr) refuse(fmt::format("tensor {} is missing", part.name));
     if (entry->dtype != part.dtype || entry->shape != part.shape) {
       refuse(fmt::format("tensor {} is {} [{}], this run expects {} [{}]", part.name, entry->dtype,
@@ -238,9 +233,10 @@ Json load_checkpoint(const std::string& path, const std::string& model, ModelMem
     const auto histories = histories_of(opened.state, memory, path);
     Json run = opened.state.at("run");
     for (const StoredPart& part : parts) {
-      const SafetensorsEntry& entry = *opened.file.find(part.name);
+      const SafetensorsEntry* entry = opened.file.find(part.name);
+      if (entry == nullptr) continue;  // an optional one
       upload_pieces(memory.device(), part.bytes,
-                    [&](std::uint64_t first, auto piece) { opened.file.read(entry, first, piece); });
+                    [&](std::uint64_t first, auto piece) { opened.file.read(*entry, first, piece); });
     }
     for (int i = 0; i < memory.tensors(); ++i) {
       if (const auto& history = histories[static_cast<std::size_t>(i)])
@@ -282,7 +278,7 @@ std::string newest_checkpoint(const std::string& folder, bool clean) {
 }
 
 std::string earlier_checkpoint(const std::string& path) {
-  const auto step = step_of(fs::path(path).filename().string());
+  const auto step = step_of_name(path);
   for (const auto& [other, found] : list_checkpoints(fs::path(path).parent_path().string())) {
     if (!step || other >= *step) continue;
     try {

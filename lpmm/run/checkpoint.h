@@ -3,11 +3,11 @@
 //   state.json         where the run was, and the checksum of both files
 // named step_NNNNNNNN below the run's checkpoints/ folder. Accumulators are empty between steps, or the
 // momentum, and not saved. A tensor's roles are NAME.parameter, NAME.momentum and NAME.variance, packed ones
-// split in .codes and .steps; buffers are NAME.buffer. This is version 1 of the format, which is frozen
-// (tests/golden): later programs read it; new words for specs may join it, which programs before them refuse
-// by name, and numbers in state.json that a program may do without (learning_rate, of the last update;
-// gradient_history, of percentile clipping, which only a run that has it reads);
-// anything else that it cannot say becomes another version.
+// split in .codes and .steps; buffers are NAME.buffer, what a watch keeps of every element NAME.peaks. This
+// is version 1 of the format, which is frozen (tests/golden): later programs read it; new words for specs may
+// join it, which programs before them refuse by name, and numbers in state.json that a program may do without
+// (learning_rate, of the last update; gradient_history, of percentile clipping, which only a run that has it
+// reads); anything else that it cannot say becomes another version.
 #pragma once
 
 #include <cstdint>

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <set>
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 
 namespace lpmm {
 namespace {
@@ -68,13 +70,22 @@ std::vector<std::int64_t> shape_of(const SafetensorsFile& file, const std::strin
   return shape;
 }
 
+// How many values a role has; rows may share them, and only the file knows.
+std::int64_t values_in(const SafetensorsFile& file, const CheckpointTensor& tensor, Role role) {
+  const std::int64_t most = TensorInfo{tensor.name, tensor.shape}.values(role);
+  if (kRoleRows[role].extent != Extent::kRows) return most;
+  const SafetensorsEntry* entry = file.find(role_name(tensor.name, role));
+  return entry != nullptr && entry->shape.size() == 1 && entry->shape[0] > 0 ? std::min(entry->shape[0], most)
+                                                                             : most;
+}
+
 // Adds one role of a tensor, whose parts the file must have; their names go to `seen`.
 void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, std::set<std::string>& seen) {
   const std::string spec = metadata_text(file, role_name(tensor.name, role));
   kernels::RoleView view;
   try {
     const TensorInfo info{tensor.name, tensor.shape};
-    view = {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, info.values(role)};
+    view = {fit_spec(parse_spec(spec), info.traits()), nullptr, nullptr, values_in(file, tensor, role)};
   } catch (const UsageError& e) {
     throw refusal(file, e.what());
   }
@@ -92,6 +103,19 @@ void add_role(const SafetensorsFile& file, Role role, CheckpointTensor& tensor, 
   tensor.specs.emplace_back(to_string(role), spec);
 }
 
+// The same of what the watch keeps of its elements.
+void add_peaks(const SafetensorsFile& file, CheckpointTensor& tensor, std::set<std::string>& seen) {
+  const SafetensorsEntry& entry = *file.find(peaks_name(tensor.name));
+  const auto one = static_cast<std::uint64_t>(peak_bytes({tensor.name, tensor.shape}));
+  if (entry.dtype != "U8" || (entry.bytes != one && entry.bytes != kPeaks * one)) {
+    throw refusal(file, fmt::format("tensor {} is {} [{}], {} or {} bytes were expected", entry.name,
+                                    entry.dtype, fmt::join(entry.shape, ", "), one, kPeaks * one));
+  }
+  seen.insert(entry.name);
+  tensor.bytes += static_cast<std::int64_t>(entry.bytes);
+  tensor.specs.emplace_back("peaks", fmt::format("{} x 4 bits", one == 0 ? 0 : entry.bytes / one));
+}
+
 // What the metadata of an opened checkpoint says, each part checked against the file.
 std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
   const SafetensorsFile& file = opened.file;
@@ -104,6 +128,7 @@ std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
     for (const Role role : kEveryRole) {
       if (is_saved(role) && file.metadata().contains(role_name(t.name, role))) add_role(file, role, t, seen);
     }
+    if (file.find(peaks_name(t.name)) != nullptr) add_peaks(file, t, seen);
     tensors.push_back(std::move(t));
   }
   for (const SafetensorsEntry& e : file.entries()) {
@@ -123,6 +148,10 @@ std::vector<CheckpointTensor> tensors_of(const OpenedCheckpoint& opened) {
 
 std::string role_name(const std::string& tensor, Role role) {
   return fmt::format("{}.{}", tensor, to_string(role));
+}
+
+std::string peaks_name(const std::string& tensor) {
+  return tensor + ".peaks";
 }
 
 std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
@@ -219,6 +248,16 @@ void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   }
 }
 
+std::optional<std::int64_t> step_of_name(const std::string& path) {
+  constexpr std::string_view kPrefix = "step_";
+  const std::string name = std::filesystem::path(path).filename().string();
+  std::int64_t step = 0;
+  if (!name.starts_with(kPrefix) || name.size() < kPrefix.size() + 8) return {};
+  const auto [end, error] = std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), step);
+  if (error != std::errc() || end != name.data() + name.size() || step < 0) return {};
+  return step;
+}
+
 SavedProgress progress_of(const Json& state, const std::string& path) {
   // Programs before error feedback was in presets did not save the rate.
   const std::string file = fmt::format("{}/{}: is not what was saved: ", path, kStateFile);
@@ -227,6 +266,9 @@ SavedProgress progress_of(const Json& state, const std::string& path) {
                         state.value("learning_rate", kNoLearningRate)};
   if (p.step >= std::int64_t{1} << 32 || p.updates > p.step || !(p.rate >= 0)) {
     throw RunError(fmt::format("{}step {}, {} updates, learning rate {}", file, p.step, p.updates, p.rate));
+  }
+  if (const auto named = step_of_name(path); named && *named != p.step) {
+    throw RunError(fmt::format("{}step {}, but its folder is called so for step {}", file, p.step, *named));
   }
   return p;
 }

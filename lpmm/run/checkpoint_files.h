@@ -26,10 +26,13 @@ struct StoredPart {
   std::string name, dtype;
   std::vector<std::int64_t> shape;
   std::span<std::byte> bytes;
+  bool is_optional = false;  // a file may be without it
 };
 
 // "TENSOR.ROLE"
 std::string role_name(const std::string& tensor, Role role);
+// "TENSOR.peaks": what the watch keeps of its elements (kernels/peaks.h).
+std::string peaks_name(const std::string& tensor);
 // The parts one role of one tensor is stored in; views may be null where only names and shapes matter.
 std::vector<StoredPart> role_parts(const std::string& tensor, const std::vector<std::int64_t>& shape,
                                    Role role, const kernels::RoleView& view);
@@ -51,6 +54,9 @@ struct OpenedCheckpoint {
 OpenedCheckpoint open_checkpoint(const std::string& path);
 // Steps must be finite and not negative, fp32 and bf16 values finite.
 void check_values(const SafetensorsFile& file, const SafetensorsEntry& entry);
+
+// The step that the folder of a checkpoint is called by: step_NNNNNNNN; none where it has another name.
+std::optional<std::int64_t> step_of_name(const std::string& path);
 
 struct SavedProgress {
   std::int64_t step, updates;

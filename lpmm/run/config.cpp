@@ -63,7 +63,14 @@ class ConfigReader {
     if (role == Role::kAccumulator && (*text == kInMomentum || *text == kNoAccumulator)) {
       table_.refuse(key, fmt::format("\"{}\" is for all tensors: say it as memory.accumulator", *text));
     }
-    guard(key, [&] { out = parse_spec(role, *text); });
+    guard(key, [&] {
+      try {
+        out = parse_spec(role, *text);
+      } catch (const UsageError& e) {
+        if (role != Role::kAccumulator) throw;
+        throw UsageError(fmt::format("{}, \"{}\" or \"{}\"", e.what(), kInMomentum, kNoAccumulator));
+      }
+    });
   }
   void policy(Policy& out, const OptimizerConfig& optimizer) {
     if (const auto preset = table_.text("preset")) {
@@ -83,6 +90,12 @@ class ConfigReader {
       if (given) out.specs[r] = *given;
       const bool replaces = r == Role::kCompensation && has_compensation(out.specs);
       if (given && (r == Role::kParameter || r == Role::kMomentum || replaces)) out.error_feedback = false;
+    }
+    if (table_.holds("rounding", "ur")) {
+      table_.refuse(
+          "rounding",
+          "memory.rounding is of all roles, and ur rounds 1 / sqrt of a variance on a format without "
+          "0: say it there, as memory.variance = \"sqrt08:block128:ur:sticky\"");
     }
     choice("rounding", rounding_, config_keys::rounding_choices(), "");
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;
@@ -177,6 +190,13 @@ void check(const RunConfig& c, const TomlTable& file) {
     check_policy(c.policy, {});
     check_momentum(c.policy, c.optimizer);
     check_at_once(c.policy, c.optimizer, c.train.microbatches);
+    check_peaks(c.policy, c.optimizer);
+    if (c.policy.keeps_peaks && (c.watch.every_steps == 0 || kStepsPerFall % c.watch.every_steps != 0)) {
+      throw UsageError(
+          fmt::format("watch.every is raised in steps that are looked at and falls every {}: "
+                      "watch.every_steps is {}, but must be 1, 2, 4, 8 or 16",
+                      kStepsPerFall, c.watch.every_steps));
+    }
   } catch (const UsageError& e) {
     file.refuse(e.what());
   }
@@ -189,8 +209,8 @@ void check_setting(const std::string& setting) {
   const std::vector<ConfigKey> all = all_config_keys();
   std::vector<std::string_view> names;
   for (const ConfigKey& key : all) names.push_back(key.name);
-  throw UsageError(fmt::format("--set {}: expected section.key=value; did you mean {}?", setting,
-                               nearest_key(word, names, config_keys::kOtherWords)));
+  throw UsageError(fmt::format("--set {}: expected section.key=value{}", setting,
+                               did_you_mean(nearest_key(word, names, config_keys::kOtherWords))));
 }
 
 // The file with what the command line changes.

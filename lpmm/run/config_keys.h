@@ -122,16 +122,17 @@ template <class Visitor, class Config>
 void visit_optimizer(Visitor& v, Config& c) {
   v.section("optimizer");
   v.choice("rule", c.optimizer.rule, rule_choices(), "how parameters are updated");
-  v.number("learning_rate", c.optimizer.learning_rate, 0, kAnyNumber, "the schedule's peak");
-  v.number("weight_decay", c.optimizer.weight_decay, 0, kAnyNumber, "pull of every parameter to 0");
+  v.number("learning_rate", c.optimizer.learning_rate, 0, kMostScalar, "the schedule's peak");
+  v.number("weight_decay", c.optimizer.weight_decay, 0, kMostScalar, "pull of every parameter to 0");
   v.settings(c.optimizer);
-  v.number("clip_norm", c.optimizer.clip_norm, 0, kAnyNumber, "most that the gradient's norm may be; 0: any");
+  v.number("clip_norm", c.optimizer.clip_norm, 0, kMostScalar,
+           "most that the gradient's norm may be; 0: any");
   v.integer("percentile_clip", c.optimizer.percentile_clip, 0, 99,
             "most that a tensor's gradient may be: so many of its last 100 norms were smaller; 0: any");
   v.list("group", c.optimizer.groups, [](auto& item, auto& group) {
     item.text("pattern", group.pattern, "tensors that this is for: \"bn*\"");
-    item.number("learning_rate_scale", group.learning_rate_scale, 0, kAnyNumber, "times the learning rate");
-    item.number("weight_decay", group.weight_decay, -1, kAnyNumber, "in place of the optimizer's; -1: that");
+    item.number("learning_rate_scale", group.learning_rate_scale, 0, kMostScalar, "times the learning rate");
+    item.number("weight_decay", group.weight_decay, -1, kMostScalar, "in place of the optimizer's; -1: that");
     item.boolean("frozen", group.frozen, "stored, but not trained");
   });
 }
@@ -149,7 +150,7 @@ void visit_schedule(Visitor& v, Config& c) {
   v.integer("warmup_steps", c.schedule.warmup_steps, 0, kMostSteps, "steps from 0 to the learning rate");
   v.number("final_scale", c.schedule.final_scale, 0, 1, "cosine, linear: share of the rate at the end");
   v.numbers("milestones", c.schedule.milestones, 0, 1, "step: shares of the run at which the rate falls");
-  v.number("gamma", c.schedule.gamma, 0, kAnyNumber, "step: times the rate at every milestone");
+  v.number("gamma", c.schedule.gamma, 0, kMostScalar, "step: times the rate at every milestone");
 }
 
 template <class Visitor, class Config>
@@ -190,6 +191,8 @@ void visit_watch(Visitor& v, Config& c) {
   v.section("watch");
   v.integer("every_steps", c.watch.every_steps, 0, kMostSteps,
             "steps between two looks at every tensor's update; 0: no watch");
+  v.boolean("every", c.policy.keeps_peaks,
+            "keep of every parameter how far its update and its gradient went: 8 bits more each");
   v.integer("log_every_steps", c.watch.log_every_steps, 0, kMostSteps,
             "steps between two records of such looks in the log; 0: none");
   v.integer("spikes", c.watch.spikes, 0, 1000,

@@ -196,6 +196,10 @@ std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfi
   for (auto& [key, d] : all) {
     if (d.first != d.second) out.push_back({key, d.first, d.second});
   }
+  // First those that decide which others there are.
+  std::stable_partition(out.begin(), out.end(), [](const ConfigDifference& d) {
+    return d.key == "optimizer.rule" || d.key == "model.name";
+  });
   return out;
 }
 

@@ -100,7 +100,8 @@ std::array<std::string, kMemoryParts> memory_parts() {
   std::array<std::string, kMemoryParts> parts;
   for (const Role role : kEveryRole) parts[static_cast<std::size_t>(role)] = to_string(role);
   parts[kRoles] = "exempt";
-  parts[kRoles + 1] = "buffers";
+  parts[kRoles + 1] = "peaks";
+  parts[kRoles + 2] = "buffers";
   return parts;
 }
 
@@ -109,7 +110,8 @@ nlohmann::ordered_json model_memory_json(const Ledger& ledger) {
   nlohmann::ordered_json j;
   for (const Role r : kEveryRole) j[parts[static_cast<std::size_t>(r)]] = ledger.role_bytes(r);
   j[parts[kRoles]] = ledger.exempt;
-  j[parts[kRoles + 1]] = ledger.buffers;
+  j[parts[kRoles + 1]] = ledger.peaks;
+  j[parts[kRoles + 2]] = ledger.buffers;
   j["total"] = ledger.model_memory();
   return j;
 }

@@ -51,10 +51,6 @@ Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffe
   return meter;
 }
 
-std::string device_text(const Device& device) {
-  return fmt::format("{}: {}, {} threads", device.name(), device.compute_library(), device.host_threads());
-}
-
 // Of a run that has nothing left to do.
 std::optional<TrainResult> finished_result(const RunFolder& folder, const RunConfig& config,
                                            std::int64_t steps) {
@@ -142,16 +138,18 @@ void Run::start(const Model& model, bool config_changed) {
   } else {
     init = begin(model);
   }
-  progress_.say(fmt::format("training on {}", device_text(device_)));
+  progress_.say(fmt::format("training on {}: {}, {} threads", device_.name(), device_.compute_library(),
+                            device_.host_threads()));
   if (write_config) write(config_record(config_));
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
+  watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
   for (const std::string& warning :
        {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
-        zero_variance_warning(memory_), growing_variance_warning(memory_), slow_momentum_warning(memory_)}) {
+        zero_variance_warning(memory_), growing_variance_warning(memory_), slow_momentum_warning(memory_),
+        watch_->missing()}) {
     if (!warning.empty()) progress_.warn(warning);
   }
-  watch_.emplace(config_, memory_, folder_.root.string(), state_.watch);
   batches_.emplace(
       *data_,
       BatchPlan{config_.train.seed, config_.train.batch, config_.train.microbatches, config_.data.augment},
@@ -335,8 +333,10 @@ void Run::save() {
   }
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
+  watch_->save(state_.step);
   const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
                                            buffers_, saved, keep, watch_->needed_checkpoints());
+  watch_->drop_old();
   saved_step_ = state_.step;
   write({{"type", "checkpoint"}, {"step", state_.step}, {"path", fs::path(path).filename()}});
 }

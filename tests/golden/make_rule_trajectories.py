@@ -4,7 +4,7 @@ this project. Lion: arXiv 2302.06675, program 2. LAMB: arXiv 1904.00962, algorit
 1708.03888, algorithm 1, with the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the
 clip of the momentum alone, as in bitsandbytes. AdEMAMix: arXiv 2409.03137, algorithm 1, with beta3 by its half-life.
 StableAdamW: arXiv 2304.13013, algorithm 2, whose averages are corrected as they are made. Adam-mini: arXiv 2406.16793 with a
-block for each row. The factored variance: arXiv 2309.01507. Adafactor: arXiv 1804.04235, algorithms 4 and 5, with sums
+block for each row, or for each head of queries and keys. The factored variance: arXiv 2309.01507. Adafactor: arXiv 1804.04235, algorithms 4 and 5, with sums
 as there.
 
 Gradients and starts are those of make_trajectories.py, exact in fp32.
@@ -36,6 +36,8 @@ CASES = [
     ("adam_mini", dict(lr=0.01), [3, 4]),
     ("adam_mini", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1), [4, 3]),
     ("adam_mini", dict(lr=0.01, weight_decay=0.01), [12]),
+    ("adam_mini", dict(lr=0.01, per_head=True), [6, 2], 3, 1),
+    ("adam_mini", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1, per_head=True), [12, 1], 3, 2),
     ("adamw_factored", dict(lr=0.01), [3, 4]),
     ("adamw_factored", dict(lr=0.02, betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1), [2, 6]),
     ("adamw_factored", dict(lr=0.01, weight_decay=0.01), [12]),
@@ -144,11 +146,15 @@ def adam_step(p, m, v, g, t, lr, betas, eps, weight_decay):
         p[i] -= lr * m[i] / (1 - betas[0] ** t) / (math.sqrt(v[i] / (1 - betas[1] ** t)) + eps)
 
 
-def adam_mini(p, m, v, g, t, r, c, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0):
+def adam_mini(p, m, v, g, t, r, c, lr, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, per_head=False, heads=0):
     width = N // len(r) if c else N
-    for i in range(0, N, width):
-        mean = sum(x * x for x in g[i:i + width]) / width
-        v[i:i + width] = [betas[1] * v[i] + (1 - betas[1]) * mean] * width
+    i = 0
+    while i < N:
+        # Queries and keys are the first two thirds.
+        block = N // 3 // heads if per_head and i < N // 3 * 2 else width
+        mean = sum(x * x for x in g[i:i + block]) / block
+        v[i:i + block] = [betas[1] * v[i] + (1 - betas[1]) * mean] * block
+        i += block
     adam_step(p, m, v, g, t, lr, betas, eps, weight_decay)
 
 
@@ -199,15 +205,19 @@ def main():
         p, m, v, s = [start(i) for i in range(N)], [0.0] * N, [0.0] * N, [0.0] * N
         shape = rest[0] if rest else [1, N]
         rows, columns = [0.0] * shape[0], [0.0] * (N // shape[0]) if len(shape) > 1 else []
+        parts, heads = rest[1:] if len(rest) > 1 else (1, 0)
+        of_heads = dict(heads=heads) if heads else {}
         trajectory = []
         for step in range(STEPS):
             g = [gradient(step, i) for i in range(N)]
             if name in RULES:
                 RULES[name](p, m, v, s, g, step + 1, **options)
             else:
-                MATRIX_RULES[name](p, m, v, g, step + 1, rows, columns, **options)
+                MATRIX_RULES[name](p, m, v, g, step + 1, rows, columns, **options, **of_heads)
             trajectory.append([float(f"{x:.9g}") for x in p])
         case = dict(rule=name, options=options, parameters=trajectory)
+        if heads:
+            case.update(parts=parts, heads=heads)
         out.append(dict(case, shape=shape) if rest else case)
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "rule_trajectories.json")
     with open(path, "w") as f:

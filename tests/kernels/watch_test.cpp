@@ -1,9 +1,12 @@
 // What the watch reads of an update, against a plain loop over decoded values, on every device.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <list>
 #include <new>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -51,7 +54,14 @@ struct Tensor {
   RoleArray<RoleView> views = {};
 };
 
-WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& host) {
+// The peaks of a tensor; empty: none.
+struct Peaks {
+  std::vector<std::uint8_t> update, ratio;
+  bool fall = false;
+  friend bool operator==(const Peaks&, const Peaks&) = default;
+};
+
+WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& host, Peaks* peaks = nullptr) {
   std::list<DeviceArray<std::uint8_t>> codes;
   std::list<DeviceArray<std::uint16_t>> steps;
   RoleArray<RoleView> there = host;
@@ -66,8 +76,16 @@ WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& ho
   }
   const DeviceMemory memory = device.allocate_shared(sizeof(WatchStats));
   auto* const stats = new (memory.get()) WatchStats;
-  device.watch({rule, {there, {}}, nullptr}, stats);
+  TensorUpdate tensor{rule, {there, {}}};
+  std::optional<DeviceArray<std::uint8_t>> update_peaks, ratio_peaks;
+  if (peaks != nullptr) {
+    tensor.peaks = {update_peaks.emplace(device, peaks->update).data(), nullptr, peaks->fall};
+    if (!peaks->ratio.empty()) tensor.peaks.ratio = ratio_peaks.emplace(device, peaks->ratio).data();
+  }
+  device.watch(tensor, stats);
   device.synchronize();
+  if (peaks != nullptr) peaks->update = update_peaks->values();
+  if (ratio_peaks) peaks->ratio = ratio_peaks->values();
   std::size_t i = 0;  // only reads
   for (const Role r : kEveryRole) {
     if (host[r].codes == nullptr) continue;
@@ -85,8 +103,10 @@ void expect_same(const WatchStats& a, const WatchStats& b, const std::string& wh
   }
 }
 
+using PlainLooks = std::vector<std::array<double, kWatched>>;
+
 // The rule on decoded values, one element after another; without norms, as those are of whole tensors.
-WatchStats plain_loop(const Rule& rule, const Tensor& t) {
+PlainLooks plain_looks(const Rule& rule, const Tensor& t) {
   CpuDevice device(1);
   const std::int64_t n = t.views[Role::kParameter].elements;
   RoleArray<std::vector<float>> x;
@@ -100,7 +120,7 @@ WatchStats plain_loop(const Rule& rule, const Tensor& t) {
     const float unit = compensation_unit(compensation.codec, parameter.codec, p);
     p = whole_parameter(p, x[Role::kCompensation][i], unit);
   }
-  WatchStats stats;
+  PlainLooks looks;
   std::visit(
       [&](auto r) {
         for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i) {
@@ -115,15 +135,29 @@ WatchStats plain_loop(const Rule& rule, const Tensor& t) {
             if constexpr (requires { r.variance_scale; }) root *= r.variance_scale;
             if constexpr (requires { r.epsilon; }) ratio = g / std::max(root, r.epsilon);
           }
-          const double terms[kWatched] = {before, u, g, ratio};
-          for (int k = 0; k < kWatched; ++k) stats.squares[k] += terms[k] * terms[k];
-          if (abs_bits(u) > stats.update.bits) stats.update = {abs_bits(u), static_cast<std::int64_t>(i)};
-          const std::uint32_t bits = abs_bits(static_cast<float>(ratio));
-          if (bits > stats.ratio.bits) stats.ratio = {bits, static_cast<std::int64_t>(i)};
+          looks.push_back({before, u, g, ratio});
         }
       },
       rule);
+  return looks;
+}
+
+WatchStats plain_loop(const Rule& rule, const Tensor& t) {
+  WatchStats stats;
+  const PlainLooks looks = plain_looks(rule, t);
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    for (std::size_t k = 0; k < kWatched; ++k) stats.squares[k] += looks[i][k] * looks[i][k];
+    stats.update.raise(abs_bits(static_cast<float>(looks[i][1])), static_cast<std::int64_t>(i));
+    stats.ratio.raise(abs_bits(static_cast<float>(looks[i][3])), static_cast<std::int64_t>(i));
+  }
   return stats;
+}
+
+// The code of a size, from the definition.
+int plain_code(double size, int lowest_exponent) {
+  if (size == 0) return 0;
+  if (std::isinf(size)) return 15;
+  return static_cast<int>(std::clamp(std::floor(std::log2(size)) - lowest_exponent + 1, 0.0, 15.0));
 }
 
 void expect_close(const WatchStats& stats, const WatchStats& plain, const std::string& what) {
@@ -169,6 +203,71 @@ TEST_P(WatchOn, IsAPlainLoopAndTheSameForAnyThreadsSetAndDevice) {
       }
     }
   }
+}
+
+// Held codes, one less where they fall, or what is seen where that is more.
+std::uint32_t plain_peak(std::uint32_t held, bool fall, int seen) {
+  return std::max<std::uint32_t>(held - (fall && held > 0 ? 1 : 0), static_cast<std::uint32_t>(seen));
+}
+
+TEST_P(WatchOn, RaisesPeaksAsAPlainLoopDoesAndTheSameOnEveryDevice) {
+  for (const Codecs& codecs : {kPackedCodecs, kUnlikeBlocks, kPlainCodecs}) {
+    for (const std::int64_t n : {1, 65, 130, 5000, 3 * 4096 + 77}) {
+      for (const Rule& rule : watched_rules()) {
+        const std::string what = fmt::format("rule {}, {} elements", rule.index(), n);
+        const Tensor tensor(rule, codecs, n, static_cast<unsigned>(n));
+        const bool has_variance = tensor.views[Role::kVariance].codes != nullptr;
+        Peaks before;
+        before.fall = n % 2 == 0;
+        before.update.resize(static_cast<std::size_t>(code_bytes(kPeakFormat, n)));
+        for (std::size_t i = 0; i < before.update.size(); ++i) {
+          before.update[i] = static_cast<std::uint8_t>(37 * i + i / 7);
+        }
+        if (has_variance) before.ratio.assign(before.update.rbegin(), before.update.rend());
+        Peaks expected = before;
+        CpuDevice one(1);
+        const WatchStats stats = watch(one, rule, tensor.views, &expected);
+        expect_same(stats, watch(one, rule, tensor.views), what);
+        Peaks peaks = before;
+        watch(device(), rule, tensor.views, &peaks);
+        EXPECT_TRUE(peaks == expected) << what;
+        if (std::visit([]<class R>(const R&) { return HasNorms<R>; }, rule)) continue;
+        const PlainLooks looks = plain_looks(rule, tensor);
+        for (std::int64_t i = 0; i < n; ++i) {
+          const auto& [p, u, g, ratio] = looks[static_cast<std::size_t>(i)];
+          // As fp32 rounds them: a size just below a power of 2 may be one there.
+          const double update = u == 0 ? 0.0 : std::abs(static_cast<float>(u) / static_cast<float>(p));
+          const double square = static_cast<float>(ratio) * static_cast<float>(ratio);
+          ASSERT_EQ(load_code(expected.update.data(), kPeakFormat, i),
+                    plain_peak(load_code(before.update.data(), kPeakFormat, i), before.fall,
+                               plain_code(update, -11)))
+              << what << " " << i;
+          if (!has_variance) continue;
+          ASSERT_EQ(
+              load_code(expected.ratio.data(), kPeakFormat, i),
+              plain_peak(load_code(before.ratio.data(), kPeakFormat, i), before.fall, plain_code(square, -1)))
+              << what << " " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Peaks, CodesArePowersOfTwo) {
+  EXPECT_EQ(ratio_peak(0.0F), 0U);
+  EXPECT_EQ(ratio_peak(0.7F), 0U);   // 0.49
+  EXPECT_EQ(ratio_peak(-0.8F), 1U);  // 0.64
+  EXPECT_EQ(ratio_peak(1.0F), 2U);
+  EXPECT_EQ(ratio_peak(1.5F), 3U);  // 2.25
+  EXPECT_EQ(ratio_peak(90.0F), 14U);
+  EXPECT_EQ(ratio_peak(91.0F), 15U);
+  EXPECT_EQ(ratio_peak(1e30F), 15U);  // the square is infinite
+  EXPECT_EQ(update_peak(0.0F, 0.0F), 0U);
+  EXPECT_EQ(update_peak(1e-9F, 0.0F), 15U);
+  EXPECT_EQ(update_peak(-1.0F, 2048.0F), 1U);
+  EXPECT_EQ(update_peak(1.0F, -2049.0F), 0U);
+  EXPECT_EQ(update_peak(8.0F, 1.0F), 15U);
+  EXPECT_EQ(update_peak(7.9F, 1.0F), 14U);
 }
 
 // The update that is watched is the one that is then made, norms and all.

@@ -95,7 +95,7 @@ TEST(Families, WrongConfigurations) {
     model_config("resnet21");
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("did you mean \"resnet20\""), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("did you mean resnet20?"), std::string::npos) << error.what();
   }
   ModelConfig config = model_config("resnet20");
   config.set("label_smoothing", 1.0);

@@ -42,6 +42,7 @@ TEST(Gpt, NamesAndShapes) {
     EXPECT_EQ(t.kind == TensorKind::kEmbedding, t.name == "wte.weight" || t.name == "wpe.weight") << t.name;
     EXPECT_NE(t.kind, TensorKind::kHead) << "it is tied to the embedding";
     EXPECT_EQ(t.parts, t.name.find("c_attn.weight") != std::string::npos ? 3 : 1) << t.name;
+    EXPECT_EQ(t.heads, t.name.find("c_attn.weight") != std::string::npos ? 12 : 0) << t.name;
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/loaded_model.h"
+#include "experiments/commands/runs/moved_elements.h"
 #include "experiments/plots/watch_plot.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
@@ -156,11 +157,13 @@ struct Trial {
 };
 
 struct Answer {
-  std::vector<std::string> tensors;
+  std::vector<TensorInfo> infos;
+  std::vector<std::string> tensors;  // their names
   std::vector<ReplayedStep> steps;
   std::vector<Look> looks;
   int compared = 0;
   std::vector<Move> moves;
+  std::vector<std::vector<ElementMove>> elements;  // of each tensor
   LossRange range;
   double worst = 0;
   std::vector<Trial> trials;
@@ -206,8 +209,8 @@ std::vector<Trial> choose_trials(const WatchArguments& o, const Case& c, const A
     }
     if (left_out.size() > before) continue;
     const std::vector<std::string_view> names(a.tensors.begin(), a.tensors.end());
-    throw UsageError(fmt::format("--without {}: no tensor is called so; did you mean {}?", pattern,
-                                 nearest_name(pattern, names)));
+    throw UsageError(
+        fmt::format("--without {}: no tensor is called so{}", pattern, did_you_mean_or_some(pattern, names)));
   }
   return trials;
 }
@@ -221,9 +224,14 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   const auto model = make_model(setup.config.model);
   Replay replay(setup, *model, c.folder, c.log);
   Answer a;
-  for (const TensorInfo& t : model->tensors()) a.tensors.push_back(t.name);
+  a.infos = model->tensors();
+  for (const TensorInfo& t : a.infos) a.tensors.push_back(t.name);
   a.trials = choose_trials(o, c, a);  // what was named, before anything is computed
-  a.steps = replay.go({c.from, c.to}, progress.share_of("making the steps again"));
+  ReplayPlan plan{.from = c.from, .to = c.to};
+  plan.first_looked_at = std::max<std::int64_t>(1, c.spike.step - kStepsBefore);
+  plan.last_looked_at = c.spike.step;
+  a.steps = replay.go(plan, progress.share_of("making the steps again"));
+  a.elements = replay.elements();
   a.compared = check_losses(a.steps, replay.window(), c.log, c.kept);
   a.looks = joined(c, a.steps);
   a.range = range_before(c, a.looks);
@@ -267,10 +275,11 @@ nlohmann::ordered_json write_files(const WatchArguments& o, const Case& c, const
 }
 
 nlohmann::ordered_json watch_json(const Case& c, const Answer& a) {
+  const auto known = [&](double x) { return a.range.deviation > 0 ? nlohmann::ordered_json(x) : nullptr; };
   nlohmann::ordered_json j = {{"step", c.spike.step},
                               {"kind", kSpikeKinds[static_cast<std::size_t>(c.spike.kind)]},
-                              {"loss_before", a.range.mean},
-                              {"deviation_before", a.range.deviation},
+                              {"loss_before", known(a.range.mean)},
+                              {"deviation_before", known(a.range.deviation)},
                               {"worst_loss", a.worst},
                               {"from_step", c.from},
                               {"to_step", c.to},
@@ -284,6 +293,7 @@ nlohmann::ordered_json watch_json(const Case& c, const Answer& a) {
                           {"usual", m.usual},
                           {"reach", m.reach}});
   }
+  j["elements"] = elements_json(a.infos, a.elements);
   j["trials"] = nlohmann::ordered_json::array();
   for (const Trial& trial : a.trials) {
     j["trials"].push_back({{"without", a.names_of(trial)},
@@ -301,8 +311,14 @@ void print_for_people(const Case& c, const Answer& a) {
   if (s.kind == SpikeKind::kFailed) {
     fmt::print("step {} failed: {}\n", s.step, printable(s.tensor));
   } else {
-    fmt::print("the spike at step {}: losses up to {:.4g}; before they were {:.4g} +- {:.2g}\n", s.step,
-               a.worst, a.range.mean, a.range.deviation);
+    const std::string before =
+        a.range.deviation > 0
+            ? fmt::format("before they were {:.4g} +- {:.2g}", a.range.mean, a.range.deviation)
+            : fmt::format(
+                  "too few are known from before to say what was usual (a range takes "
+                  "{}, see checkpoint.every_steps and --from-start)",
+                  kFewestLosses);
+    fmt::print("step {}: losses up to {:.4g}; {}\n", s.step, a.worst, before);
   }
   fmt::print("made again from step {} to {}: {} losses, all as the run wrote them\n\n", c.from, c.to,
              a.compared);
@@ -319,6 +335,7 @@ void print_for_people(const Case& c, const Answer& a) {
                m.step, s.step - m.step, m.measure, m.value, m.usual, m.value / m.usual, m.reach);
   }
   if (a.moves.size() > kShown) fmt::print("and {} more\n", a.moves.size() - kShown);
+  if (c.config.policy.keeps_peaks) print_elements(a.infos, a.elements, a.moves, s.step);
 }
 
 void print_verdict(const Case& c, const Answer& a, const nlohmann::ordered_json& files) {
@@ -362,15 +379,18 @@ void add_watch_command(CLI::App& program, Action& action) {
   command->add_option("RUN", o->run, "folder of a run")->required()->check(kNotEmpty);
   command->add_option("--step", o->step, "the step to look into (default: the worst spike that was kept)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 32));
-  command
-      ->add_option(
-          "--without", o->without,
-          "leave out the updates of these tensors, by name or pattern (default: the first that moved)")
-      ->type_name("TENSOR");
-  command
-      ->add_option("--suspects", o->suspects,
-                   "replay without each of so many tensors, the first to move (default: 1)")
-      ->check(CLI::Range(0, 1000));
+  CLI::Option* without =
+      command
+          ->add_option(
+              "--without", o->without,
+              "leave out the updates of these tensors, by name or pattern (default: the first that moved)")
+          ->type_name("TENSOR");
+  CLI::Option* suspects =
+      command
+          ->add_option("--suspects", o->suspects,
+                       "replay without each of so many tensors, the first to move (default: 1)")
+          ->check(CLI::Range(0, 1000));
+  suspects->excludes(without);
   command->add_option("--after", o->after, "steps to make after the spike (default: 16)")
       ->check(CLI::Range(0, 100000));
   command->add_flag("--from-start", o->from_start, "replay from the initial values, without a checkpoint");
@@ -382,7 +402,9 @@ void add_watch_command(CLI::App& program, Action& action) {
       R"(The run is replayed bit for bit from the last checkpoint before the spike; its losses are compared
 with the logged ones. Tensors are ranked by who moved first, up to 8 steps before: whose update (of
 the tensor's length), RMS of g^2/v, or gradient rose above what was usual; of one step, whose update
-can change the loss most, |u| |g|. Further replays leave out the updates of one of the first.
+can change the loss most, |u| |g|. Further replays leave out the updates of one of the first. Of a run
+that kept peaks (watch.every = true) the elements are named whose update (of the parameter's size) or
+g^2/v rose furthest above what it had reached before, in powers of 2.
 Of the run's folder only files in watch/ are written: replay_N.jsonl, without_N.jsonl (of the one that
 helped most), map_N.png and map_N.gp beside the spike_N.jsonl that training wrote.
 Examples:

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "experiments/commands/arguments.h"
+#include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/run/config_keys.h"
@@ -29,6 +30,7 @@ std::vector<ConfigKey> matching(const std::string& word) {
   }
   if (!found.empty()) return found;
   const std::string_view nearest = nearest_key(word, names, config_keys::kOtherWords);
+  if (nearest.empty()) throw UsageError(fmt::format("no key of a config has \"{}\" in its name", word));
   for (const ConfigKey& key : all) {
     if (key.name == nearest) found.push_back(key);
   }

@@ -58,6 +58,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
     if (is_kept) print_row(std::string(to_string(role)), a.role_bytes(role), b.role_bytes(role));
   }
   print_row("exempt (fp32)", a.exempt, b.exempt);
+  if (a.peaks > 0) print_row("peaks", a.peaks, b.peaks);
   print_row("buffers", a.buffers, b.buffers);
   print_row("model memory", a.model_memory(), b.model_memory());
   print_row("activations", a.activations, b.activations);

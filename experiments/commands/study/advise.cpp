@@ -1,6 +1,8 @@
 // `lpmm advise`: what theory says of a configuration after a short probe.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "experiments/advise/forecast.h"
@@ -10,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
 
@@ -24,12 +27,25 @@ struct AdviseArguments {
   bool json = false;
 };
 
+// There is advice on packed tensors that train.
+void check_packed(const RunConfig& config, std::span<const TensorInfo> tensors) {
+  std::vector<std::string> reasons;
+  for (const TensorInfo& t : tensors) {
+    const std::string why = is_frozen(config.optimizer, t.name) ? "frozen" : why_exempt(config.policy, t);
+    if (why.empty()) return;
+    if (std::find(reasons.begin(), reasons.end(), why) == reasons.end()) reasons.push_back(why);
+  }
+  throw UsageError(fmt::format("no tensor that trains is packed, so there is nothing to advise: {}",
+                               fmt::join(reasons, "; ")));
+}
+
 std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o) {
   RunConfig plain = config;
   plain.policy = make_policy(kPlainPreset);
   const Setup setup(plain);
   const auto model = make_model(setup.config.model);
   check_policy(config.policy, model->tensors());
+  check_packed(config, model->tensors());
   CpuDevice device(config.train.threads);
   check_memory(make_plan(setup, *model, device), device);
   const auto data = load_data(setup, device.host_pool());
@@ -55,7 +71,6 @@ void print_advised_tensors(const ordered_json& tensors) {
 int run_advise(const AdviseArguments& o) {
   const RunConfig config = o.config.load();
   const auto tensors = probe(config, o);
-  if (tensors.empty()) throw UsageError("the configuration packs no tensor that trains");
   ordered_json answer = {{"preset", config.policy.preset},
                          {"error_feedback", config.policy.error_feedback},
                          {"microbatches", config.train.microbatches},

@@ -121,17 +121,21 @@ int run_update(const UpdateArguments& o) {
   Progress progress(o.json);
   const auto device = make_device(o.device.name, o.device.threads);
   const UpdateBenchResult result = bench_update(options, *device, progress.share_of("measuring updates"));
-  print_answer({{"elements_per_second", result.elements_per_second},
-                {"packed_bytes_per_element", result.packed_bytes_per_element},
-                {"copy_gb_per_second", result.copy_gb_per_second},
-                {"fp32_roofline_ratio", result.fp32_roofline_ratio},
-                {"peak_extra_bytes", result.peak_extra_bytes},
-                {"device", device->name()},
-                {"simd", kernels::simd_level()},
-                {"optimizer", options.optimizer},
-                {"preset", options.preset},
-                {"elements", options.elements}},
-               o.json);
+  ordered_json answer = {{"elements_per_second", result.elements_per_second},
+                         {"packed_bytes_per_element", result.packed_bytes_per_element},
+                         {"copy_gb_per_second", result.copy_gb_per_second},
+                         {"fp32_roofline_ratio", result.fp32_roofline_ratio},
+                         {"peak_extra_bytes", result.peak_extra_bytes}};
+  if (options.watches) {
+    answer["looks_per_second"] = result.looks_per_second;
+    answer["looks_with_peaks_per_second"] = result.looks_with_peaks_per_second;
+  }
+  answer.update({{"device", device->name()},
+                 {"simd", kernels::simd_level()},
+                 {"optimizer", options.optimizer},
+                 {"preset", options.preset},
+                 {"elements", options.elements}});
+  print_answer(answer, o.json);
   return kDone;
 }
 
@@ -150,6 +154,8 @@ void add_update(CLI::App& bench, Action& action) {
   command->add_option("--elements", o->bench.elements, "parameters of the one tensor")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
+  command->add_flag("--watch", o->bench.watches,
+                    "measure a look of the watch at the update too, without peaks and with them");
   add_device_arguments(*command, o->device);
   add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");

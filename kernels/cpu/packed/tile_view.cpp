@@ -195,7 +195,7 @@ void spread_tile(const RoleView& role, Extent extent, std::int64_t columns, std:
   for (std::int64_t done = 0; done < count; ++row, column = 0) {
     const std::int64_t n = std::min(count - done, columns - column);
     if (extent == Extent::kRows) {
-      std::fill_n(values + done, n, of[row]);
+      std::fill_n(values + done, n, of[role.shares.place(row)]);
     } else {
       std::copy_n(of + column, n, values + done);
     }

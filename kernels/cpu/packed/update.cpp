@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <atomic>
+#include <numeric>
 #include <vector>
 
 #include "kernels/compensation.h"
@@ -113,15 +114,29 @@ bool update_rows(Pool& pool, R& rule, const RoleArray<RoleView>& roles) {
   if (of_rows.codes == nullptr || of_rows.elements == 0) return true;
   const TensorTraits matrix = matrix_of(roles);
   std::atomic<bool> storable{true};
-  const auto into = [&](const RoleView& variances, std::int64_t count) {
-    return [&, count](std::int64_t place, double sum) {
-      float& variance = reinterpret_cast<float*>(variances.codes)[place];
-      variance = rule.next(variance, sum / static_cast<double>(count));
-      if (!make_storable(variance)) storable.store(false, std::memory_order_relaxed);
-    };
+  const auto move_on = [&](const RoleView& variances, std::int64_t place, double sum, std::int64_t count) {
+    float& variance = reinterpret_cast<float*>(variances.codes)[place];
+    variance = rule.next(variance, sum / static_cast<double>(count));
+    if (!make_storable(variance)) storable.store(false, std::memory_order_relaxed);
   };
-  sum_squares(pool, roles[Role::kAccumulator], rule.gradient_scale, matrix, into(of_rows, matrix.columns),
-              of_columns.codes == nullptr ? TakeSum() : into(of_columns, matrix.rows));
+  const RowShares& shares = of_rows.shares;
+  std::vector<double> shared(static_cast<std::size_t>(shares.shared));  // sums of these rows
+  const auto take_row = [&](std::int64_t row, double sum) {
+    if (row < shares.shared) {
+      shared[static_cast<std::size_t>(row)] = sum;
+    } else {
+      move_on(of_rows, shares.place(row), sum, matrix.columns);
+    }
+  };
+  const auto take_column = [&](std::int64_t column, double sum) {
+    move_on(of_columns, column, sum, matrix.rows);
+  };
+  sum_squares(pool, roles[Role::kAccumulator], rule.gradient_scale, matrix, take_row,
+              of_columns.codes == nullptr ? TakeSum() : take_column);
+  for (auto row = shared.begin(); row != shared.end(); row += shares.run) {
+    move_on(of_rows, (row - shared.begin()) / shares.run, std::accumulate(row, row + shares.run, 0.0),
+            shares.run * matrix.columns);
+  }
   if constexpr (NeedsRowMean<R>) rule.take_row_mean(mean_of_rows(of_rows));
   return storable;
 }
@@ -247,6 +262,17 @@ void raise(LargestElement& largest, const float* values, std::int64_t first, std
   largest.raise(bits, first + (at - values));
 }
 
+// `of(i)` is the peak of element i of a tile.
+template <class Of>
+void raise_peaks(std::uint8_t* codes, bool fall, const TileView& tile, const Of& of) {
+  codes += code_bytes(kPeakFormat, tile.first);
+  for (std::int64_t group = 0; group < tile.padded; group += kGroup, codes += kPeakBytes) {
+    for (int i = 0; i < kPeakBytes; ++i) {
+      codes[i] = raised_peaks(codes[i], fall, of(group + i), of(group + kPeakBytes + i));
+    }
+  }
+}
+
 }  // namespace
 
 void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
@@ -255,6 +281,7 @@ void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
   const Rule rule = complete(pool(), tensor.rule, roles, storable);
   const std::int64_t elements = roles[Role::kParameter].elements;
   const bool has_ratio = roles[Role::kVariance].codes != nullptr;
+  const PeakView& peaks = tensor.peaks;
   const Cut cut = cut_of(roles);
   SquareSums squares(kWatched, elements);
   std::vector<WatchStats> runs(static_cast<std::size_t>(cut.runs()));
@@ -266,8 +293,18 @@ void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
                                     s.stored_values.data()};
     with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, looks, tile.padded); });
     for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k) squares.add(k, looks[k], tile);
-    raise(runs[run].update, looks[static_cast<int>(Watched::kUpdate)], at, tile.padded);
-    if (has_ratio) raise(runs[run].ratio, looks[static_cast<int>(Watched::kRatio)], at, tile.padded);
+    const float *parameter = looks[static_cast<int>(Watched::kParameter)],
+                *update = looks[static_cast<int>(Watched::kUpdate)],
+                *ratio = looks[static_cast<int>(Watched::kRatio)];
+    if (peaks.update != nullptr) {
+      raise_peaks(peaks.update, peaks.fall, tile,
+                  [=](std::int64_t i) { return update_peak(update[i], parameter[i]); });
+    }
+    if (peaks.ratio != nullptr) {
+      raise_peaks(peaks.ratio, peaks.fall, tile, [=](std::int64_t i) { return ratio_peak(ratio[i]); });
+    }
+    raise(runs[run].update, update, at, tile.padded);
+    if (has_ratio) raise(runs[run].ratio, ratio, at, tile.padded);
   });
   *stats = {};
   for (const WatchStats& run : runs) {

@@ -169,9 +169,9 @@ Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classe
 }
 
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
-                 bool bias, int parts) {
+                 bool bias, int parts, int heads) {
   const int weight = b.add_tensor(name + ".weight", {outputs, x.channels}, {InitialKind::kNormal, deviation},
-                                  TensorKind::kHidden, parts);
+                                  TensorKind::kHidden, parts, false, heads);
   const int added = bias ? b.add_tensor(name + ".bias", {outputs}, {InitialKind::kConstant, 0}) : -1;
   return b.add_op(std::make_unique<LinearOp>(b.rows(x), b.compute(), x.channels, outputs, false, weight,
                                              added, b.panel_sizes().weights),

@@ -12,8 +12,9 @@ Value linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, b
 // The same as a last layer, without ReLU: its weight is a head (TensorKind).
 Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classes);
 // At every position. Tensors `name`.weight (outputs, channels), normal of that deviation, and, where there
-// is one, .bias, zero. `parts` are projections of as many outputs each, in one weight.
+// is one, .bias, zero. `parts` are projections of as many outputs each, in one weight; those of queries, keys
+// and values have `heads` each.
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
-                 bool bias = true, int parts = 1);
+                 bool bias = true, int parts = 1, int heads = 0);
 
 }  // namespace lpmm

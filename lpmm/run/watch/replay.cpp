@@ -63,6 +63,7 @@ struct Replay::State {
   std::optional<Buffers> buffers;
   std::unique_ptr<Program> program;
   Meter window;
+  std::vector<std::vector<ElementMove>> elements;
 
   void begin(std::int64_t step);
   ReplayedStep make(std::int64_t step, Prefetcher& batches);
@@ -122,16 +123,25 @@ std::vector<ReplayedStep> Replay::go(const ReplayPlan& plan, const ProgressCall&
   Prefetcher batches(*s.data, {c.train.seed, c.train.batch, c.train.microbatches, c.data.augment},
                      plan.from / per_epoch, plan.from % per_epoch);
   std::vector<ReplayedStep> steps;
+  std::optional<ElementWatch> elements;
   for (std::int64_t step = plan.from + 1; step <= plan.to; ++step) {
+    const bool looks = step >= plan.first_looked_at && step <= plan.last_looked_at;
+    if (looks && !elements) elements.emplace(*s.memory);
     InterruptGuard::check();
     const bool without = step >= plan.first_left_out && step <= plan.last_left_out;
     s.memory->leave_out(without ? plan.left_out : std::vector<int>());
     steps.push_back(s.make(step, batches));
+    if (looks) elements->look_at(step);
     if (progress) progress(step - plan.from, plan.to - plan.from);
     // An update that could not be stored ended the run.
     if (!steps.back().look.failed.empty() && !steps.back().look.tensors.empty()) break;
   }
+  if (elements) s.elements = elements->moves();
   return steps;
+}
+
+const std::vector<std::vector<ElementMove>>& Replay::elements() const {
+  return state_->elements;
 }
 
 const Meter& Replay::window() const {

@@ -13,6 +13,7 @@
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/run_progress.h"
 #include "lpmm/run/setup.h"
+#include "lpmm/run/watch/elements.h"
 #include "lpmm/run/watch/look.h"
 
 namespace lpmm {
@@ -22,6 +23,8 @@ struct ReplayPlan {
   // Tensors whose updates are left out in these steps: gradients of them are dropped, their states stay.
   std::vector<int> left_out = {};
   std::int64_t first_left_out = 0, last_left_out = 0;
+  // The steps in which elements are looked at, where the run keeps peaks of them; 0: none.
+  std::int64_t first_looked_at = 0, last_looked_at = 0;
 };
 
 struct ReplayedStep {
@@ -39,6 +42,8 @@ class Replay {
   std::vector<ReplayedStep> go(const ReplayPlan& plan, const ProgressCall& progress);
   // The losses since the run's last record of them when the checkpoint was saved, of the last go().
   const Meter& window() const;
+  // Of each tensor the elements that moved in the steps of the last go() that looked at them.
+  const std::vector<std::vector<ElementMove>>& elements() const;
 
  private:
   struct State;

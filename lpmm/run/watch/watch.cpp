@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
@@ -44,6 +45,11 @@ SpikeFile parse_spike(const Json& record) {
   s.checkpoint = to_count(record.at("checkpoint"), "checkpoint");
   record.at("tensors").get_to(file.tensors);
   return file;
+}
+
+constexpr std::string_view kBefore = "before_", kEnd = ".jsonl";
+std::string before_path(const std::string& run, std::int64_t step) {
+  return fmt::format("{}/watch/{}{:08}{}", run, kBefore, step, kEnd);
 }
 
 std::string warning_of(const Spike& s, bool is_kept) {
@@ -165,10 +171,51 @@ std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
   return static_cast<std::int64_t>(kKeptSteps) * look;
 }
 
-Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state)
+Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state,
+             std::int64_t step)
     : config_(config), memory_(memory), run_(run), state_(state) {
   for (int i = 0; i < memory.tensors(); ++i) names_.push_back(memory.info(i).name);
   for (const SpikeFile& file : kept_spikes(run, true)) kept_.push_back(file.spike);  // training needs none
+  if (keeps_steps() && step > 0) load(step);
+}
+
+void Watch::load(std::int64_t step) {
+  const std::string path = before_path(run_, step);
+  try {
+    for (const Json& record : read_log(path)) {
+      Look look = parse_look(record, names_.size());
+      if (!looks_.empty() && look.step <= looks_.back().step) throw RunError("its steps are not in order");
+      looks_.push_back(std::move(look));
+    }
+    if (looks_.empty() || looks_.back().step != step || looks_.size() > kKeptSteps) {
+      throw RunError(fmt::format("it does not hold the last steps up to {}", step));
+    }
+  } catch (const std::exception& e) {
+    looks_.clear();
+    missing_ = fmt::format(
+        "the watch knows no steps before step {}, and what is kept of a spike soon after will say less: {}: "
+        "{}",
+        step + 1, path, error_text(e));
+  }
+}
+
+void Watch::save(std::int64_t step) const {
+  if (!keeps_steps()) return;
+  std::string text;
+  for (const Look& look : looks_) text += look_record(look).dump() + '\n';
+  make_folder(run_ + "/watch");
+  write_text(before_path(run_, step), text);
+}
+
+void Watch::drop_old() const {
+  std::set<std::string> needed;
+  for (const std::int64_t step : saved_steps(run_ + "/checkpoints")) needed.insert(before_path(run_, step));
+  std::error_code error;
+  for (const auto& item : fs::directory_iterator(run_ + "/watch", error)) {
+    const std::string name = item.path().filename().string();
+    if (!name.starts_with(kBefore) || !name.ends_with(kEnd)) continue;
+    if (!needed.contains(run_ + "/watch/" + name)) fs::remove(item.path(), error);
+  }
 }
 
 bool Watch::looks_at(std::int64_t step) const {

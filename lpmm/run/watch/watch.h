@@ -1,5 +1,6 @@
 // The watch of a run. It looks at every update, keeps what it saw of the last steps, and where a spike comes,
-// writes that to RUN/watch/spike_NNNNNNNN.jsonl: a record of type spike, then one of type watch a step. A
+// writes that to RUN/watch/spike_NNNNNNNN.jsonl: a record of type spike, then one of type watch a step. With
+// every checkpoint it saves what it keeps, as RUN/watch/before_NNNNNNNN.jsonl, for a run that goes on. A
 // spike is what Wortsman et al. 2023 (arXiv 2304.13013) call one: a loss above the mean of the last 128 by
 // more than 3.2 deviations, or a tensor whose gradient is 2.3 times what its variance expects; and a step
 // that failed.
@@ -72,8 +73,12 @@ std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors);
 
 class Watch {
  public:
-  // Reads which spikes the run in this folder has kept. `state` lasts.
-  Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state);
+  // Reads which spikes the run in this folder has kept, and what was saved with its checkpoint of `step`,
+  // where it goes on from one. `state` lasts.
+  Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state,
+        std::int64_t step);
+  // Why less is known of the steps before than the run knew; empty: nothing is missing.
+  const std::string& missing() const { return missing_; }
 
   bool looks_at(std::int64_t step) const;
   struct Said {
@@ -84,14 +89,21 @@ class Watch {
   Said add(std::int64_t step, double loss, const std::string& failed);
   // The checkpoints that spikes need.
   std::vector<std::int64_t> needed_checkpoints() const;
+  // Before and after a checkpoint is saved: what is kept of the steps up to it; no more of those that are
+  // gone.
+  void save(std::int64_t step) const;
+  void drop_old() const;
 
  private:
+  bool keeps_steps() const { return config_.watch.every_steps > 0 && config_.watch.spikes > 0; }
+  void load(std::int64_t step);
   void keep(Spike spike);
   const RunConfig& config_;
   const ModelMemory& memory_;
   std::string run_;
   WatchState& state_;
   std::vector<std::string> names_;
+  std::string missing_;
   std::deque<Look> looks_;
   std::vector<Spike> kept_;
 };

@@ -137,6 +137,8 @@ TEST_F(AdviseTest, BadInputIsRefused) {
   const std::string config = write(
       "override.toml", read_file(kConfig) + "\n[[memory.override]]\npattern = \"nobody.*\"\nexempt = true\n");
   expect_failure(run_lpmm({"advise", config, "--steps", "4"}), 2, {"nobody"});
+  expect_failure(run_lpmm({"advise", kConfig, "--steps", "4", "--set", "memory.min_elements=100000000"}), 2,
+                 {"nothing to advise", "memory.min_elements = 100000000", "one dimension"});
   expect_failure(run_lpmm({"advise", kConfig, "--steps", "4", "--set", "optimizer.learning_rate=1e30"}), 1,
                  {"learning rate"});
 }

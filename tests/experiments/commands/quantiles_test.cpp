@@ -90,7 +90,12 @@ TEST_F(CodeBooks, SeveralSpecsMakeATable) {
 }
 
 TEST_F(CodeBooks, BadRequestsAreRefused) {
+  EXPECT_NE(run_lpmm({"quantize", "--help"}).out.find("rn|sr|qr|ur"), std::string::npos);
   const std::string file = array("x.npy", {1, -1, 3});
+  for (const char* spec :
+       {"quantile08", "quantile8:rn:rn", "quantile8:block64:block64", "quantile8:block064", "quantile"}) {
+    expect_failure(run_lpmm({"quantize", file, "--spec", spec}), 2, {spec, "quantileN"});
+  }
   expect_failure(run_lpmm({"quantize", file, "--spec", "quantile9"}), 2, {"quantile9", "quantileN"});
   expect_failure(run_lpmm({"quantize", file, "--spec", "quantile8:sr"}), 2, {"sr", ":rn"});
   expect_failure(run_lpmm({"quantize", file, "--spec", "int8", "--spec", "uquantile8"}), 1,

@@ -60,7 +60,7 @@ TEST(TomlTable, ErrorsNamePlaceKeyAndWhatWasExpected) {
   expect_in(said([&] { (void)t.number("n"); }), {"a.toml:3: n = nan"});
   expect_in(said([&] { (void)t.integer("big", 0, 9); }), {"a.toml:4: big = 12", "from 0 to 9"});
   const std::string_view words[] = {"linear", "cosine"};
-  expect_in(said([&] { (void)t.choice("w", words); }), {"a.toml:5", "linear, cosine", "\"linear\"?"});
+  expect_in(said([&] { (void)t.choice("w", words); }), {"a.toml:5", "linear, cosine", "did you mean linear?"});
   expect_in(said([&] { (void)t.texts("l"); }), {"a.toml:6: l is an array of strings"});
   expect_in(said([&] { (void)t.plain_values("e"); }), {"a.toml:7: e has no value"});
   expect_in(said([&] { (void)t.table("inner").integer("k", 0, 9); }), {"a.toml:9: inner.k", "an integer"});
@@ -129,7 +129,10 @@ TEST(TomlTable, NearestKeyPrefersTheSameWordInAnotherTable) {
   EXPECT_EQ(nearest_key("train.lr", keys, words), "optimizer.learning_rate");
   EXPECT_EQ(nearest_key("momentum", keys, words), "optimizer.momentum");
   EXPECT_EQ(nearest_key("train.bath", keys, words), "train.batch");
-  EXPECT_EQ(nearest_key("trainer.gone", keys, words), "train.batch");  // not one that is not there
+  EXPECT_EQ(nearest_key("trainer.gone", keys, words), "");  // not one that is not there
+  EXPECT_EQ(nearest_key("optimizer.colour", keys, words), "");
+  EXPECT_EQ(nearest_key("opt.momentun", keys, words), "optimizer.momentum");
+  EXPECT_EQ(nearest_key("anywhere.batch", keys, words), "train.batch");
 }
 
 }  // namespace

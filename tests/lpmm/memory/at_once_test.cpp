@@ -186,7 +186,8 @@ TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
   const auto make = [&](const Policy& policy, const OptimizerConfig& o, int microbatches) {
     ModelMemory(kLayers, policy, o, 5, microbatches, device);
   };
-  OptimizerConfig clipped = adamw(), lamb = adamw(), muon = adamw();
+  OptimizerConfig clipped = adamw(), lamb = adamw(), muon = adamw(), shortened = adamw();
+  shortened.settings["update_clip"] = 1;
   clipped.clip_norm = 1;
   lamb.rule = "lamb";
   muon.rule = "muon";
@@ -200,6 +201,7 @@ TEST(AtOnce, RefusesWhatNeedsAllGradientsFirst) {
   expect_refusal([&] { make(at_once("lpmm"), clipped, 1); }, "optimizer.clip_norm = 0");
   expect_refusal([&] { make(at_once("lpmm"), lamb, 1); }, "lamb needs whole gradients");
   expect_refusal([&] { make(at_once("lpmm"), muon, 1); }, "muon needs whole gradients");
+  expect_refusal([&] { make(at_once("lpmm"), shortened, 1); }, "optimizer.update_clip needs whole gradients");
   expect_refusal([&] { make(both, OptimizerConfig(), 1); }, "momentum");
   expect_refusal([&] { make(other, adamw(), 1); }, "only tied tensors");
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);

@@ -218,7 +218,7 @@ Oracle::Oracle(std::span<const TensorInfo> tensors, const Policy& policy, const 
     const RoleSpecs specs = specs_for(policy, info);
     for (const Role role : kEveryRole) {
       if (!has_role(policy, optimizer, info, role)) continue;
-      const std::int64_t n = info.values(role);
+      const std::int64_t n = values_of(optimizer, info, role);
       t.roles[role] = {specs[role], n,
                        std::vector<std::uint8_t>(static_cast<std::size_t>(code_bytes(specs[role].format, n))),
                        std::vector<std::uint16_t>(static_cast<std::size_t>(step_bytes(specs[role], n) / 2))};
@@ -300,9 +300,16 @@ double sum_of_column(const std::vector<double>& values) {
   return sum;
 }
 
+// The first rows share a variance, `run` of them each.
+std::size_t place_of_row(const RowShares& shares, std::size_t row) {
+  const auto shared = static_cast<std::size_t>(shares.shared), run = static_cast<std::size_t>(shares.run);
+  return row < shared ? row / run : shared / run + (row - shared);
+}
+
 // Moves the variances of the rows and columns on, and tells the rule.
 template <class R>
-void update_rows(R& rule, const TensorInfo& info, RoleArray<Stored>& roles, const Values& gradient) {
+void update_rows(R& rule, const TensorInfo& info, const RowShares& shares, RoleArray<Stored>& roles,
+                 const Values& gradient) {
   const auto rows = static_cast<std::size_t>(info.traits().rows);
   const auto columns = static_cast<std::size_t>(info.traits().columns);
   if (rows * columns == 0) return;
@@ -317,9 +324,15 @@ void update_rows(R& rule, const TensorInfo& info, RoleArray<Stored>& roles, cons
     if (!encode_state(roles[role], variances, {})) throw RunError("a variance that is not finite");
     return variances;
   };
-  const Values of_rows = put(Role::kRowVariance, [&](std::size_t r) {
-    const auto first = squares.begin() + static_cast<std::ptrdiff_t>(r * columns);
-    return sum_of_row({first, first + static_cast<std::ptrdiff_t>(columns)}) / static_cast<double>(columns);
+  const Values of_rows = put(Role::kRowVariance, [&](std::size_t place) {
+    double sum = 0, count = 0;
+    for (std::size_t r = 0; r < rows; ++r) {
+      if (place_of_row(shares, r) != place) continue;
+      const auto first = squares.begin() + static_cast<std::ptrdiff_t>(r * columns);
+      sum += sum_of_row({first, first + static_cast<std::ptrdiff_t>(columns)});
+      count += static_cast<double>(columns);
+    }
+    return sum / count;
   });
   put(Role::kColumnVariance, [&](std::size_t c) {
     std::vector<double> column;
@@ -332,11 +345,11 @@ void update_rows(R& rule, const TensorInfo& info, RoleArray<Stored>& roles, cons
 }
 
 // For each element, the value that its row or column shares.
-Values spread(const Values& values, Role role, const TensorInfo& info) {
+Values spread(const Values& values, Role role, const TensorInfo& info, const RowShares& shares) {
   Values all;
   const auto columns = static_cast<std::size_t>(info.traits().columns);
   for (std::size_t e = 0; e < static_cast<std::size_t>(info.elements()); ++e) {
-    all.push_back(values[role == Role::kRowVariance ? e / columns : e % columns]);
+    all.push_back(values[role == Role::kRowVariance ? place_of_row(shares, e / columns) : e % columns]);
   }
   return all;
 }
@@ -372,14 +385,16 @@ void Oracle::update(std::uint32_t ordinal, double learning_rate, double clip) {
       [&]<class R>(R& r) {
         if constexpr (HasRows<R>) {
           if (!t.roles[Role::kRowVariance].codes.empty())
-            update_rows(r, t.info, t.roles, decode_all(t.roles[Role::kAccumulator]));
+            update_rows(r, t.info, shares_of(optimizer_, t.info), t.roles,
+                        decode_all(t.roles[Role::kAccumulator]));
         }
       },
       rule);
   RoleArray<Values> v;
   for (const Role role : kEveryRole) {
     v[role] = decode_all(t.roles[role]);
-    if (!is_per_element(role) && !v[role].empty()) v[role] = spread(v[role], role, t.info);
+    if (!is_per_element(role) && !v[role].empty())
+      v[role] = spread(v[role], role, t.info, shares_of(optimizer_, t.info));
     v[role].resize(v[Role::kParameter].size());
   }
   for (std::size_t e = 0; e < v[Role::kParameter].size() && !t.roles[Role::kCompensation].codes.empty();

@@ -16,7 +16,7 @@ namespace {
 // element; rows of several chunks.
 const std::vector<TensorInfo> kTails = {
     {"conv", {5, 3, 3, 3}}, {"norm", {37}},       {"wide", {33, 260}},
-    {"tile", {64, 64}},     {"one", {1, 1}},      {"block", {16, 12}, TensorKind::kHidden, 2},
+    {"tile", {64, 64}},     {"one", {1, 1}},      {"block", {16, 12}, TensorKind::kHidden, 2, 2},
     {"long", {3, 4096, 1}}, {"chunks", {150, 7}}, {"tall", {1100, 3}}};
 
 // Values over five decades, a few zeros.
@@ -184,6 +184,9 @@ TEST(Oracle, SettingsOfTheRules) {
     OptimizerConfig adagrad = optimizer(RuleName("adagrad"));
     adagrad.settings["learning_rate_decay"] = 0.5;
     run_both(make_policy(preset), adagrad, 2, 1, "adagrad, falling rate");
+    OptimizerConfig mini = optimizer(RuleName("adam_mini"), 0.1);
+    mini.settings["per_head"] = 1;
+    run_both(make_policy(preset), mini, 2, 3, "adam_mini, a variance per head");
     OptimizerConfig adafactor = optimizer(RuleName("adafactor"), 0.1);
     adafactor.settings["beta1"] = 0.9;
     adafactor.settings["clip_threshold"] = 0.5;

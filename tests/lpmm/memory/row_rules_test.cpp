@@ -113,6 +113,73 @@ TEST(AdamMini, ARowSharesTheMeanOfItsSquares) {
   }
 }
 
+// Queries and keys of two heads of two rows each, then four rows of values.
+const TensorInfo kHeads{"qkv", {12, 5}, TensorKind::kHidden, 3, 2};
+
+TEST(AdamMini, RowsOfAHeadShareWhereTheyAreAskedTo) {
+  for (const bool per_head : {false, true}) {
+    const OptimizerConfig c = of_rule("adam_mini", {{"epsilon", kNoEpsilon}, {"per_head", per_head ? 1.0 : 0.0}});
+    CpuDevice device(2);
+    ModelMemory memory({kHeads}, make_policy("fp32"), c, 1, 1, device);
+    EXPECT_EQ(memory.view(0, Role::kRowVariance).elements, per_head ? 8 : 12);
+    EXPECT_EQ(memory.ledger().role_bytes(Role::kRowVariance), per_head ? 32 : 48);
+    EXPECT_EQ(memory.ledger().model_memory(),
+              memory_ledger(std::span(&kHeads, 1), memory.policy(), c).model_memory());
+    std::vector<float> gradient(60);
+    for (std::size_t i = 0; i < 60; ++i) gradient[i] = static_cast<float>(i / 5 + 1);  // of row r: r + 1
+    memory.begin_step(1);
+    memory.fold(0, 0, gradient, 0);
+    ASSERT_TRUE(memory.commit(1).applied);
+    const std::vector<float> p = values_in(memory, Role::kParameter);
+    for (std::size_t r = 0; r < 12; ++r) {
+      const double first = static_cast<double>(r / 2 * 2 + 1);  // of the head's two rows
+      const double shared = std::sqrt((first * first + (first + 1) * (first + 1)) / 2);
+      const double size = per_head && r < 8 ? shared : static_cast<double>(r + 1);
+      for (std::size_t i = 5 * r; i < 5 * r + 5; ++i) EXPECT_NEAR(p[i], -gradient[i] / size, 1e-6) << r;
+    }
+  }
+}
+
+TEST(AdamMini, HeadsAreTheSameOnEveryDevice) {
+  const TensorInfo wide{"qkv", {3 * 96, 70}, TensorKind::kHidden, 3, 4};
+  const OptimizerConfig c = of_rule("adam_mini", {{"per_head", 1}});
+  for (const std::string_view preset : preset_names()) {
+    CpuDevice one(1), three(3);
+    kernels::EmulatedCuda emulated(2, false);
+    std::vector<std::vector<float>> parameters, variances;
+    for (Device* device : std::initializer_list<Device*>{&one, &three, &emulated}) {
+      ModelMemory memory({wide, kHeads}, make_policy(preset), c, 1, 1, *device);
+      for (int t = 0; t < 2; ++t) memory.initialize(t, 0, normal_values(memory.info(t).elements(), 9, 0.1F));
+      for (std::uint32_t s = 1; s <= 3; ++s) {
+        memory.begin_step(s);
+        const kernels::DeviceArray<float> a(*device, normal_values(wide.elements(), s, 0.01F)),
+            b(*device, normal_values(kHeads.elements(), 9 * s, 0.01F));
+        memory.fold(0, 0, {a.data(), static_cast<std::size_t>(wide.elements())}, 0);
+        memory.fold(1, 0, {b.data(), static_cast<std::size_t>(kHeads.elements())}, 0);
+        ASSERT_TRUE(memory.commit(1e-3).applied);
+      }
+      const kernels::RoleView v = memory.view(0, Role::kRowVariance);
+      EXPECT_EQ(v.elements, 8 + 96);
+      variances.emplace_back(static_cast<std::size_t>(v.elements));
+      device->download(variances.back().data(), v.codes, 4 * v.elements);
+      parameters.emplace_back(static_cast<std::size_t>(wide.elements()));
+      memory.read(0, 0, parameters.back());
+    }
+    for (const std::size_t i : {1U, 2U}) {
+      EXPECT_TRUE(parameters[i] == parameters[0]) << preset << " " << i;
+      EXPECT_TRUE(variances[i] == variances[0]) << preset << " " << i;
+    }
+  }
+}
+
+TEST(AdamMini, RefusesHeadsThatAreNotEven) {
+  CpuDevice device(1);
+  for (const std::int64_t heads : {-1, 3, 5}) {
+    const TensorInfo uneven{"qkv", {12, 5}, TensorKind::kHidden, 3, heads};
+    EXPECT_THROW(ModelMemory({uneven}, make_policy("fp32"), of_rule("adam_mini"), 1, 1, device), UsageError);
+  }
+}
+
 TEST(AdamMini, AVectorIsARow) {
   Matrix w(of_rule("adam_mini", {{"epsilon", kNoEpsilon}}), {4}, std::vector<float>(4, 0.0F));
   const std::vector<float> p = w.step({7, 1, 0, std::sqrt(14.0F)}, 1);

@@ -61,6 +61,31 @@ TEST(RuleTable, DefaultsAreTheRulesOwn) {
   EXPECT_THROW(setting(of_rule("lion"), "epsilon"), std::logic_error);
 }
 
+// A setting becomes an fp32 scalar: what is 0 or infinite there is no such setting.
+TEST(RuleTable, SettingsAreNumbersThatFp32Holds) {
+  for (const std::string_view name : rule_names()) {
+    for (const SettingRow& s : rule_row(of_rule(name).rule).settings) {
+      for (const double value : {1e-320, 1e-46, 1e-31, 1e31, 1e39, 1e300, HUGE_VAL, std::nan("")}) {
+        OptimizerConfig c = of_rule(name);
+        c.settings[s.key] = value;
+        EXPECT_THROW(check_optimizer(c), UsageError) << name << " " << s.key.text() << " " << value;
+      }
+    }
+  }
+  OptimizerConfig c = of_rule("adamw");
+  for (const double rate : {1e-31, 1e31}) {
+    c.learning_rate = rate;
+    EXPECT_THROW(check_optimizer(c), UsageError) << rate;
+  }
+  c.learning_rate = 1e20;
+  c.weight_decay = 1e20;
+  EXPECT_THROW(check_optimizer(c), UsageError);
+  c.weight_decay = 0;
+  EXPECT_NO_THROW(check_optimizer(c));
+  c.groups = {{.pattern = "*", .learning_rate_scale = 1e20}};
+  EXPECT_THROW(check_optimizer(c), UsageError);
+}
+
 TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
   for (const std::string_view name : rule_names()) {
     const OptimizerConfig c = of_rule(name, {{"momentum", 0.9}, {"beta1", 0.9}});
@@ -69,6 +94,7 @@ TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
               std::set<std::string_view>({"lion", "lamb", "lars_clip", "adagrad", "muon"}).count(name) == 0)
         << name;
     EXPECT_EQ(can_accumulate(c), name == "sgd") << name;
+    EXPECT_EQ(row.may_accumulate, name == "sgd" || name == "muon") << name;
     for (const bool feedback : {true, false}) {
       Policy policy = make_policy("lpmm");
       (feedback ? policy.error_feedback : policy.accumulate_in_momentum) = true;
@@ -79,6 +105,8 @@ TEST(RuleTable, WhatARuleCannotDoIsRefusedWithItsReason) {
       } catch (const UsageError& e) {
         EXPECT_FALSE(why.empty()) << name;
         EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+        const bool names_others = std::string(e.what()).find("sgd or muon") != std::string::npos;
+        EXPECT_EQ(names_others, !feedback && !row.may_accumulate) << e.what();
       }
     }
   }

@@ -50,7 +50,9 @@ void expect_stored_trajectories(const std::string& name, std::size_t count) {
     }
     const auto n = static_cast<int>(stored["parameters"][0].size());
     const auto shape = stored.value("shape", std::vector<std::int64_t>{1, n});
-    ModelMemory memory({{"w", shape}}, make_policy("fp32"), c, 1, 1, device);
+    const TensorInfo info{"w", shape, TensorKind::kHidden, stored.value("parts", std::int64_t{1}),
+                          stored.value("heads", std::int64_t{0})};
+    ModelMemory memory({info}, make_policy("fp32"), c, 1, 1, device);
     std::vector<float> values;
     for (int i = 0; i < n; ++i) values.push_back(static_cast<float>(i - 5) / 8);
     memory.initialize(0, 0, values);
@@ -76,7 +78,7 @@ TEST(Trajectory, PyTorch) {
 
 // tests/golden/make_rule_trajectories.py
 TEST(Trajectory, OtherRulesAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 26);
+  expect_stored_trajectories("rule_trajectories.json", 28);
 }
 
 // One textbook step in fp64 over whole vectors.

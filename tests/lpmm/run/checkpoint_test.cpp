@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -168,6 +169,33 @@ TEST(Checkpoint, KeepsTheHistoriesOfClipping) {
   EXPECT_NO_THROW(load_checkpoint(path, "net", plain, buffers));
   EXPECT_NO_THROW(load_checkpoint(path, "net", looking, buffers));
   EXPECT_EQ(inspect_checkpoint(path).tensors.size(), 5U);
+}
+
+// What the watch keeps of elements is a part of it, where a run keeps any.
+TEST(Checkpoint, KeepsPeaks) {
+  const Scratch scratch;
+  Policy with = make_policy("lpmm");
+  with.keeps_peaks = true;
+  Trained saved(with, 3, kSaved), fresh(with, 0, kSaved), without("lpmm", 0);
+  for (int t = 0; t < 3; ++t) {
+    std::span<std::uint8_t> peaks = saved.memory.peaks(t);
+    ASSERT_FALSE(peaks.empty());
+    for (std::size_t i = 0; i < peaks.size(); ++i) peaks[i] = static_cast<std::uint8_t>(31 * i + 5);
+  }
+  const std::string path = save(scratch, saved);
+  EXPECT_EQ(load_error(path, fresh), "loaded");
+  EXPECT_EQ(load_error(path, without), "loaded");
+  EXPECT_TRUE(without.bytes() == saved.bytes());
+  for (int t = 0; t < 3; ++t) {
+    EXPECT_TRUE(std::ranges::equal(fresh.memory.peaks(t), saved.memory.peaks(t))) << t;
+  }
+  const CheckpointInfo info = inspect_checkpoint(path);
+  EXPECT_EQ(info.tensors[0].specs.back(), std::pair(std::string("peaks"), std::string("2 x 4 bits")));
+  // A run that did not keep them before begins with none.
+  const std::string other = save(scratch, Trained("lpmm"), 4);
+  Trained later(with, 0, kSaved);
+  EXPECT_EQ(load_error(other, later), "loaded");
+  EXPECT_TRUE(std::ranges::all_of(later.memory.peaks(0), [](std::uint8_t code) { return code == 0; }));
 }
 
 TEST(Checkpoint, RefusesHistoriesOfClippingThatCannotBe) {
@@ -610,7 +638,7 @@ TEST(Checkpoint, RefusesContentThatLies) {
   for (const Json& what :
        {Json{{"learning_rate", -1.0}}, Json{{"learning_rate", "fast"}}, Json{{"learning_rate", nullptr}},
         Json{{"step", -1}}, Json{{"step", 1LL << 32}}, Json{{"step", 3.0}}, Json{{"updates", -1}},
-        Json{{"updates", 4}}, Json{{"updates", 1e30}}}) {
+        Json{{"step", 4}}, Json{{"updates", 4}}, Json{{"updates", 1e30}}}) {
     Json j = Json::parse(state);
     j.update(what);
     write_state(j);

@@ -8,15 +8,20 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <tuple>
 
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/run_folder.h"
+#include "lpmm/run/train_step.h"
 #include "lpmm/run/trainer.h"
 #include "lpmm/run/watch/ranking.h"
 #include "lpmm/run/watch/replay.h"
@@ -185,7 +190,9 @@ TEST(WatchedRun, ChangesNoBit) {
     };
     EXPECT_EQ(bytes("with"), bytes("without")) << step;
   }
-  EXPECT_FALSE(fs::exists(scratch / "with" + "/watch"));
+  EXPECT_EQ(names_below(scratch / "with" + "/watch"),
+            (std::vector<std::string>{"before_00000020.jsonl", "before_00000040.jsonl"}));
+  EXPECT_FALSE(fs::exists(scratch / "without" + "/watch"));
 }
 
 TEST(WatchedRun, LogsTensorsAndKeepsASpikeWithItsCheckpoint) {
@@ -229,7 +236,9 @@ TEST(WatchedRun, KeepsTheLast256StepsAndTheWorstSpikes) {
     return step == 100 ? 3e4F : step == 200 ? 1e4F : step == 300 ? 1e6F : 1.0F;
   };
   run(scratch / "run", watched_config({"train.steps=320", "watch.spikes=2"}), TinyModel(hooks));
-  EXPECT_EQ(names_below(scratch / "run" + "/watch").size(), 2U);
+  int files = 0;
+  for (const std::string& name : names_below(scratch / "run" + "/watch")) files += name.starts_with("spike_");
+  EXPECT_EQ(files, 2);
   const SpikeFile file = read_spike(spike_path(scratch / "run", 301));
   EXPECT_EQ(file.looks.size(), kKeptSteps);
   EXPECT_EQ(file.looks.front().step, 301 - 255);
@@ -275,6 +284,47 @@ TEST(WatchedRun, FindsTheSameSpikeAfterAStop) {
   };
   EXPECT_EQ(spikes_of(scratch / "parts"), spikes_of(scratch / "whole"));
   EXPECT_NE(spikes_of(scratch / "parts").find("spike"), std::string::npos);
+  // And what is kept of it says as much.
+  const auto looks_of = [&](const std::string& out) {
+    std::string text;
+    for (const Look& look : read_spike(spike_path(out, kBadStep + 1)).looks) text += look_record(look).dump();
+    return text;
+  };
+  EXPECT_TRUE(looks_of(scratch / "parts") == looks_of(scratch / "whole"));
+  // Of the checkpoints that stay, and of no others.
+  EXPECT_EQ(names_below(scratch / "whole/watch").size(), names_below(scratch / "parts/watch").size());
+  std::set<std::string> kept, needed;
+  for (const std::string& name : names_below(scratch / "whole/watch")) {
+    if (name.starts_with("before_")) kept.insert(name);
+  }
+  for (const std::int64_t step : saved_steps(scratch / "whole/checkpoints")) {
+    needed.insert(fmt::format("before_{:08}.jsonl", step));
+  }
+  EXPECT_EQ(kept, needed);
+}
+
+TEST(WatchedRun, SaysWhereItKnowsLessAfterAStop) {
+  const Scratch scratch;
+  const std::string out = scratch / "run", kept = out + "/watch/before_00000020.jsonl";
+  const RunConfig config = watched_config({"train.steps=20"});
+  run(out, config, TinyModel());
+  CpuDevice device(1);
+  const ModelMemory memory(TinyModel().tensors(), config.policy, config.optimizer, 1, 2, device);
+  WatchState state;
+  const auto missing = [&] { return Watch(config, memory, out, state, 20).missing(); };
+  EXPECT_EQ(missing(), "");
+  EXPECT_EQ(Watch(config, memory, out, state, 0).missing(), "");
+  const std::string whole = read_text(kept, 1 << 20);
+  const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
+  for (const std::string& text :
+       {std::string(), whole + last, whole.substr(0, whole.size() - last.size()), std::string("{}\n")}) {
+    write_text(kept, text);
+    EXPECT_NE(missing().find(kept), std::string::npos) << text;
+  }
+  fs::remove(kept);
+  EXPECT_NE(missing().find("before step 21"), std::string::npos);
+  const RunConfig off = watched_config({"watch.every_steps=0"});
+  EXPECT_EQ(Watch(off, memory, out, state, 20).missing(), "");
 }
 
 TEST(WatchedRun, IsCountedInThePlan) {
@@ -286,6 +336,37 @@ TEST(WatchedRun, IsCountedInThePlan) {
   const RunConfig off = watched_config({"watch.every_steps=0"});
   EXPECT_EQ(make_plan(off, model).watch_bytes, 0);
   EXPECT_EQ(make_plan(off, model).peak_bytes, peak - bytes);
+}
+
+TEST(WatchedRun, PeaksAreCountedInThePlan) {
+  const TinyModel model;
+  const Plan with = make_plan(watched_config({"watch.every=true", "optimizer.rule=adamw"}), model);
+  const Plan without = make_plan(watched_config({"optimizer.rule=adamw"}), model);
+  const std::int64_t bytes = 2 * 64 * (kTinyFeatures * kTinyClasses / 128 + 1);  // of whole packing groups
+  EXPECT_EQ(with.ledger.peaks, bytes);
+  EXPECT_EQ(with.ledger.model_memory(), without.ledger.model_memory() + bytes);
+  EXPECT_EQ(with.peak_bytes, without.peak_bytes + bytes);
+  EXPECT_EQ(plan_json(with)["model_memory_bytes"]["peaks"], bytes);
+  EXPECT_EQ(plan_json(without)["model_memory_bytes"]["peaks"], 0);
+}
+
+TEST(WatchedRun, RefusesPeaksOfWhatItCannotLookAt) {
+  for (const auto& [settings, says] : std::initializer_list<std::pair<std::vector<std::string>, const char*>>{
+           {{"watch.every_steps=0"}, "1, 2, 4, 8 or 16"},
+           {{"watch.every_steps=3"}, "1, 2, 4, 8 or 16"},
+           {{"watch.every_steps=32"}, "1, 2, 4, 8 or 16"},
+           {{"optimizer.rule=adam_mini"}, "adam_mini makes the variances of rows in the update"},
+           {{"train.microbatches=1", "memory.accumulator=none"}, "gradients are applied at once"}}) {
+    std::vector<std::string> all = {"watch.every=true"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    try {
+      watched_config(all);
+      ADD_FAILURE() << settings[0];
+    } catch (const UsageError& e) {
+      EXPECT_NE(std::string(e.what()).find(says), std::string::npos) << e.what();
+      EXPECT_NE(std::string(e.what()).find("watch.every"), std::string::npos) << e.what();
+    }
+  }
 }
 
 TEST(WatchedRun, RefusesSettingsOutOfRange) {
@@ -311,6 +392,143 @@ struct Replayed {
   std::vector<Json> log;
   Replay replay;
 };
+
+// Peaks of all elements of a tensor: codes of updates, then of ratios.
+using Codes = std::vector<std::vector<int>>;
+
+Codes codes_of(const ModelMemory& memory, int tensor) {
+  Codes all(kPeaks);
+  for (std::size_t k = 0; k < kPeaks; ++k) {
+    const std::uint8_t* codes =
+        memory.peaks(tensor).data() + static_cast<std::int64_t>(k) * peak_bytes(memory.info(tensor));
+    for (std::int64_t e = 0; e < memory.info(tensor).elements(); ++e) {
+      all[k].push_back(static_cast<int>(load_code(codes, kPeakFormat, e)));
+    }
+  }
+  return all;
+}
+
+// What an AdamW step of rate 0.01 and decay 0.1 makes of them, in fp64 from the values before it.
+void raise_plainly(Codes& codes, const RoleArray<std::vector<float>>& x, std::int64_t step) {
+  const auto raise = [&](int& code, double size, double lowest) {
+    const double seen = size > 0 ? std::clamp(std::floor(std::log2(size)) - lowest + 1, 0.0, 15.0) : 0.0;
+    code = std::max(std::max(0, code - (step % 16 == 0 ? 1 : 0)), static_cast<int>(seen));
+  };
+  const auto t = static_cast<double>(step);
+  for (std::size_t e = 0; e < x[Role::kParameter].size(); ++e) {
+    const double p = x[Role::kParameter][e], g = x[Role::kAccumulator][e];
+    const double m = 0.9 * x[Role::kMomentum][e] + 0.1 * g;
+    const double v = 0.999 * x[Role::kVariance][e] + 0.001 * g * g;
+    const double root = std::sqrt(v / (1 - std::pow(0.999, t)));
+    const double u = 0.01 * (m / (1 - std::pow(0.9, t)) / (root + 1e-8) + 0.1 * p);
+    raise(codes[0][e], u == 0 ? 0.0 : std::abs(u / p), -11);
+    raise(codes[1][e], std::pow(g / std::max(root, 1e-8), 2), -1);
+  }
+}
+
+// After a step: the codes, and which parameters are no less than a quarter of their root mean square before.
+struct Seen {
+  Codes codes;
+  std::vector<bool> is_large;
+};
+std::vector<bool> large_ones(const std::vector<float>& before, const std::vector<float>& after) {
+  double squares = 0;
+  for (const float p : before) squares += double{p} * double{p};
+  std::vector<bool> large;
+  for (const float p : after) {
+    large.push_back(std::abs(double{p}) >= 0.25 * std::sqrt(squares / static_cast<double>(before.size())));
+  }
+  return large;
+}
+
+// "element 3, 1: 2 to 11 in step 60": those that rose furthest, at most five, in the order of the rise, the
+// step and the place; by their updates only large ones.
+std::vector<std::string> furthest(const Codes& before, const std::map<std::int64_t, Seen>& after) {
+  std::vector<std::tuple<int, std::int64_t, std::size_t, std::size_t, int>> all;
+  for (std::size_t k = 0; k < kPeaks; ++k) {
+    for (std::size_t e = 0; e < before[k].size(); ++e) {
+      int most = 1;
+      std::int64_t when = 0;
+      for (const auto& [step, seen] : after) {
+        const int rise = seen.codes[k][e] - before[k][e];
+        if (rise > most && (k == 1 || seen.is_large[e])) most = rise, when = step;
+      }
+      if (when > 0) all.emplace_back(-most, when, e, k, before[k][e]);
+    }
+  }
+  std::sort(all.begin(), all.end());
+  std::vector<std::string> names;
+  for (const auto& [fall, step, e, k, from] : all) {
+    if (names.size() < 5) {
+      names.push_back(fmt::format("element {}, {}: {} to {} in step {}", e, k, from, from - fall, step));
+    }
+  }
+  return names;
+}
+
+TEST(Replay, NamesTheElementsThatPlainArithmeticNames) {
+  const Scratch scratch;
+  const std::string out = scratch / "run";
+  const std::vector<std::string> settings = {"optimizer.rule=adamw", "optimizer.weight_decay=0.1",
+                                             "watch.every=true", "watch.every_steps=2"};
+  TinyHooks hooks;
+  hooks.bias_factor = [](std::uint32_t step) { return step == kBadStep ? 300.0F : 1.0F; };
+  const TinyModel model(hooks);
+  const RunConfig config = watched_config(settings);
+  run(out, config, model);
+  Replayed r(out, config, model);
+  (void)r.replay.go({.from = 40, .to = 61, .first_looked_at = 53, .last_looked_at = 61}, {});
+  const std::vector<std::vector<ElementMove>>& named = r.replay.elements();
+  ASSERT_EQ(named.size(), 2U);
+
+  // The same steps, with everything decoded before each update.
+  CpuDevice device(1);
+  ModelMemory memory(model.tensors(), config.policy, config.optimizer, 1, 2, device);
+  Buffers buffers(model.buffers(), device);
+  load_checkpoint(out + "/checkpoints/step_00000040", "mlp", memory, buffers);
+  const auto data = load_data(r.setup, device.host_pool());
+  const std::int64_t per_epoch = steps_per_epoch(*data, 16);
+  Prefetcher batches(*data, {1, 16, 2, config.data.augment}, 40 / per_epoch, 40 % per_epoch);
+  const auto program = model.build(8, config.train.compute, device);
+  std::vector<Codes> plain = {codes_of(memory, 0), codes_of(memory, 1)}, before;
+  std::vector<std::map<std::int64_t, Seen>> after(2);
+  for (std::int64_t step = 41; step <= 61; ++step) {
+    if (step == 53) before = plain;
+    std::vector<RoleArray<std::vector<float>>> x(2);
+    StepOptions options;
+    options.step = static_cast<std::uint32_t>(step);
+    options.learning_rate = 0.01;
+    options.after_microbatch = [&] {  // the last one's stay
+      for (int t = 0; t < 2; ++t) {
+        for (const Role role : {Role::kParameter, Role::kAccumulator, Role::kMomentum, Role::kVariance}) {
+          std::vector<float>& values = x[static_cast<std::size_t>(t)][role];
+          values.resize(static_cast<std::size_t>(memory.info(t).elements()));
+          device.decode(memory.view(t, role), 0, std::ssize(values), values.data());
+        }
+      }
+    };
+    ASSERT_TRUE(train_step(*program, memory, buffers, batches, options).report.applied);
+    for (std::size_t t = 0; t < 2; ++t) {
+      raise_plainly(plain[t], x[t], step);
+      std::vector<float> parameters(x[t][Role::kParameter].size());
+      memory.read(static_cast<int>(t), 0, parameters);
+      if (step >= 53) after[t][step] = {plain[t], large_ones(x[t][Role::kParameter], parameters)};
+    }
+  }
+  for (std::size_t t = 0; t < 2; ++t) {
+    std::vector<std::string> names;
+    for (const ElementMove& m : named[t]) {
+      names.push_back(fmt::format("element {}, {}: {} to {} in step {}", m.element, static_cast<int>(m.peak),
+                                  m.before, m.code, m.step));
+    }
+    EXPECT_EQ(names, furthest(before[t], after[t])) << t;
+    EXPECT_EQ(names.size(), 5U) << t;
+  }
+  // It was the bias, in that step.
+  ASSERT_FALSE(named[1].empty());
+  EXPECT_EQ(named[1][0].step, kBadStep);
+  EXPECT_GE(named[1][0].rise(), 4);
+}
 
 TEST(Replay, IsTheRunToTheBitAndTheSpikeVanishesWithoutTheRightTensor) {
   const Scratch scratch;

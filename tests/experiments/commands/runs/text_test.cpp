@@ -337,7 +337,7 @@ TEST_F(TextProgram, BadInputIsNamed) {
   refuse({"data.length=17"}, 2, {"data.length = 17", "model.context = 16"});
   refuse({"model.context=0"}, 2, {"model.context = 0"});
   refuse({"model.heads=3"}, 2, {"model.embedding = 32", "model.heads = 3"});
-  refuse({"data.tokenizer=charaters"}, 2, {"did you mean \"characters\""});
+  refuse({"data.tokenizer=charaters"}, 2, {"did you mean characters?"});
   refuse({"model.label_smoothing=0.5"}, 2, {"label_smoothing"});
   expect_failure(
       run_lpmm({"plan", gpt(text()), "--set", "data.validation_share=0.5", "--set", "model.context=2000",

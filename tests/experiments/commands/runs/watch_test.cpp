@@ -75,6 +75,24 @@ TEST_F(WatchProgram, ReplaysASpikeAndWritesOnlyFilesOfItsOwn) {
   EXPECT_EQ(all.json()["trials"][0]["spike"], "vanishes") << all.out;
 }
 
+TEST_F(WatchProgram, NamesElementsWhereTheRunKeptTheirPeaks) {
+  train_to_a_spike("run", {"--set", "watch.every=true", "--set", "optimizer.rule=adamw"});
+  const Outcome outcome = run_lpmm({"watch", path("run"), "--json", "--quiet"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto answer = outcome.json();
+  const int step = answer["step"];
+  ASSERT_GE(answer["elements"].size(), 5U);
+  for (const auto& element : answer["elements"]) {
+    EXPECT_GE(element["step"], step - 8);
+    EXPECT_LE(element["step"], step);
+    EXPECT_GE(element["at_least"].get<double>(), 2 * element["was_below"].get<double>()) << element;
+    EXPECT_TRUE(element["measure"] == "|u|/|p|" || element["measure"] == "g^2/v");
+  }
+  const Outcome told = run_lpmm({"watch", path("run"), "--quiet"});
+  EXPECT_NE(told.out.find("elements that rose furthest"), std::string::npos) << told.out;
+  EXPECT_NE(told.out.find(".weight["), std::string::npos) << told.out;
+}
+
 TEST_F(WatchProgram, SaysWhatIsMissing) {
   expect_failure(run_lpmm({"watch", path("nothing")}), 2, {"nothing", "no run's folder"});
   train("calm");
@@ -82,7 +100,15 @@ TEST_F(WatchProgram, SaysWhatIsMissing) {
   expect_failure(run_lpmm({"watch", path("calm"), "--step", "9"}), 2, {"4 steps", "step 9"});
   expect_failure(run_lpmm({"watch", path("calm"), "--step", "3"}), 2,
                  {"no checkpoint before step 3", "--from-start"});
-  EXPECT_EQ(run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet"}).code, 0);
+  const Outcome early = run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet"});
+  EXPECT_EQ(early.code, 0);
+  EXPECT_NE(early.out.find("too few"), std::string::npos) << early.out;
+  EXPECT_EQ(early.out.find("+- 0"), std::string::npos) << early.out;
+  const Outcome json = run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet", "--json"});
+  EXPECT_TRUE(json.json()["loss_before"].is_null()) << json.out;
+  EXPECT_TRUE(json.json()["deviation_before"].is_null()) << json.out;
+  expect_failure(run_lpmm({"watch", path("calm"), "--step", "3", "--without", "*", "--suspects", "2"}), 2,
+                 {"--suspects", "--without"});
   expect_failure(
       run_lpmm({"watch", path("calm"), "--step", "3", "--from-start", "--quiet", "--without", "hiden*"}), 2,
       {"hiden*", "did you mean"});
