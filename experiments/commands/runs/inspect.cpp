@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/commands/arguments.h"
-#include "kernels/codec.h"
+#include "kernels/scales.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/json.h"
@@ -26,22 +26,24 @@ struct InspectArguments {
   bool json = false;
 };
 
-// Smallest, largest and mean step of the blocks that are not all zero.
+// Smallest, largest and mean step of the blocks, rows or columns that are not all zero.
 ordered_json step_range(const SafetensorsFile& file, const SafetensorsEntry& entry) {
   constexpr std::uint64_t kPiece = 1U << 16;
-  std::vector<std::uint16_t> steps;
+  Codec codec;
+  codec.step_bits = entry.dtype == "F32" ? 32 : 16;
+  std::vector<std::uint16_t> words;
   float smallest = 0, largest = 0;
   double sum = 0;
   std::int64_t count = 0, zero = 0;
   for (std::uint64_t first = 0; first < entry.bytes; first += kPiece) {
-    steps.resize(std::min(kPiece, entry.bytes - first) / 2);
-    file.read(entry, first, std::as_writable_bytes(std::span(steps)));
-    for (const std::uint16_t bits : steps) {
-      if (bits == 0) {
+    words.resize(std::min(kPiece, entry.bytes - first) / 2);
+    file.read(entry, first, std::as_writable_bytes(std::span(words)));
+    for (std::int64_t i = 0; i < 16 * std::ssize(words) / codec.step_bits; ++i) {
+      const float step = load_step(codec, words.data(), i);
+      if (step == 0) {
         ++zero;
         continue;
       }
-      const float step = bf16_to_float(bits);
       smallest = count == 0 ? step : std::min(smallest, step);
       largest = std::max(largest, step);
       sum += step;

@@ -368,6 +368,30 @@ TEST_F(Answers, TrainEvalInspectExportAgree) {
   }
 }
 
+// Steps in fp32 of rows and columns are read as such; a run goes on from them.
+TEST_F(Answers, InspectReadsStepsOfRowsAndInFp32) {
+  const std::vector<std::string> thu = {
+      "--preset", "thu4", "--set", "optimizer.rule=adamw", "--set", "memory.min_elements=0"};
+  train("rows", thu);
+  const Outcome inspect = run_lpmm({"inspect", path("rows"), "--json"});
+  ASSERT_EQ(inspect.code, 0) << inspect.err;
+  const json inside = inspect.json();
+  int seen = 0;
+  for (const json& tensor : inside["tensors"]) {
+    if (!tensor["steps"].contains("variance")) continue;
+    ++seen;
+    for (const char* role : {"momentum", "variance"}) {
+      const json& steps = tensor["steps"][role];
+      EXPECT_GT(steps["min"], 0);
+      EXPECT_LE(steps["min"], steps["mean"]);
+      EXPECT_LT(steps["max"], 10) << "a gradient's size";
+    }
+    const std::int64_t rows = tensor["shape"][0], columns = tensor["shape"][1];
+    EXPECT_EQ(tensor["steps"]["variance"]["blocks"], rows + columns);
+  }
+  EXPECT_GT(seen, 0);
+}
+
 TEST_F(Answers, ARunInTwoPartsEndsWithTheSameBytes) {
   train("whole");
   train("parts", {"--set", "train.steps=2"});
