@@ -158,7 +158,8 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
     return std::string("no error");
   };
   EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}), "no error");
-  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = "adamw"; }).find("\"sgd\""), std::string::npos);
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = "adamw"; }).find("= sgd or muon"),
+            std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.settings["momentum"] = 0; }).find("1e-06 or more"),
             std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.settings["nesterov"] = true; }).find("nesterov"),

@@ -157,8 +157,7 @@ TEST(Spec, ChoicesAreTheTable) {
       "int2 to int16, de4, de5, de6, de8, ude4, ude5, ude6, ude8, de04, de05, de06, de08, lin02, lin03, "
       "lin04, lin05, lin06, lin08, sqrt02, sqrt03, sqrt04, sqrt05, sqrt06, sqrt08, sqrt4, sqrt5, sqrt6, "
       "sqrt8, log02, log03, log04, log05, log06, log08, soft3, soft4, soft5, soft6, soft8, nf4, e4m3, ulp8, "
-      "bf16, 
-      "fp32");
+      "bf16, fp32");
   EXPECT_EQ(map_choices([](const MapRow& m) { return m.is_signed; }),
             "int, de, soft, nf4, e4m3, ulp8, bf16 or fp32");
   EXPECT_EQ(map_choices([](const MapRow& m) { return m.map == Map::kSoftsign; }), "soft");
