@@ -66,25 +66,6 @@ LPMM_HD std::uint16_t float_to_bf16_stochastic(float x, std::uint32_t draw) {
   return static_cast<std::uint16_t>((u + draw) >> 16);
 }
 
-// ---- ulp8 ----------------------------------------------------------------------------------------------
-// A share of a unit that the element's parameter gives (kernels/compensation.h), in 127ths; ties go away from
-// 0 (FlashOptim, arXiv 2602.23349).
-LPMM_HD float ulp8_to_float(std::uint8_t code) {
-  return static_cast<float>(static_cast<std::int8_t>(code)) / 127.0F;
-}
-LPMM_HD std::uint8_t float_to_ulp8(float x) {
-  const float parts = 127.0F * (x > 1.0F ? 1.0F : x < -1.0F ? -1.0F : x);
-  const float magnitude = fabsf(parts);
-  const auto below = static_cast<std::int32_t>(magnitude);
-  const std::int32_t code = below + (magnitude - static_cast<float>(below) >= 0.5F ? 1 : 0);
-  return static_cast<std::uint8_t>(parts < 0.0F ? -code : code);
-}
-LPMM_HD std::uint8_t float_to_ulp8_stochastic(float x, std::uint32_t draw) {
-  const float parts = 127.0F * (x > 1.0F ? 1.0F : x < -1.0F ? -1.0F : x);
-  const auto fixed = static_cast<std::int32_t>(rintf(parts * 0x1p16F)) + static_cast<std::int32_t>(draw);
-  return static_cast<std::uint8_t>(fixed >> 16);
-}
-
 // ---- tables --------------------------------------------------------------------------------------------
 // A stretch of a table map: cells of equal width from the magnitude `first` on, so that a place in it is one
 // product. In the last of a dynamic map's cells the width changes: places beyond `last` are stretched.

@@ -14,6 +14,23 @@
 
 namespace lpmm {
 
+// `ulp8` is a share of a unit that the element's parameter gives, in 127ths; ties go away from 0.
+LPMM_HD float ulp8_to_float(std::uint8_t code) {
+  return static_cast<float>(static_cast<std::int8_t>(code)) / 127.0F;
+}
+LPMM_HD std::uint8_t float_to_ulp8(float x) {
+  const float parts = 127.0F * (x > 1.0F ? 1.0F : x < -1.0F ? -1.0F : x);
+  const float magnitude = fabsf(parts);
+  const auto below = static_cast<std::int32_t>(magnitude);
+  const std::int32_t code = below + (magnitude - static_cast<float>(below) >= 0.5F ? 1 : 0);
+  return static_cast<std::uint8_t>(parts < 0.0F ? -code : code);
+}
+LPMM_HD std::uint8_t float_to_ulp8_stochastic(float x, std::uint32_t draw) {
+  const float parts = 127.0F * (x > 1.0F ? 1.0F : x < -1.0F ? -1.0F : x);
+  const auto fixed = static_cast<std::int32_t>(rintf(parts * 0x1p16F)) + static_cast<std::int32_t>(draw);
+  return static_cast<std::uint8_t>(fixed >> 16);
+}
+
 // What a compensation of 1 stands for: 1; of `ulp8`, the most that rounding to `stored`, a bf16 number, can
 // take, half a unit in its last place to nearest and a whole one stochastically. It may be subnormal.
 LPMM_HD float compensation_unit(const Codec& compensation, const Codec& parameter, float stored) {

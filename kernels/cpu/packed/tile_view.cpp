@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/compensation.h"
+
 namespace lpmm::kernels {
 namespace {
 

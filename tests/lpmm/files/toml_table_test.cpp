@@ -60,7 +60,8 @@ TEST(TomlTable, ErrorsNamePlaceKeyAndWhatWasExpected) {
   expect_in(said([&] { (void)t.number("n"); }), {"a.toml:3: n = nan"});
   expect_in(said([&] { (void)t.integer("big", 0, 9); }), {"a.toml:4: big = 12", "from 0 to 9"});
   const std::string_view words[] = {"linear", "cosine"};
-  expect_in(said([&] { (void)t.choice("w", words); }), {"a.toml:5", "linear, cosine", "did you mean linear?"});
+  expect_in(said([&] { (void)t.choice("w", words); }),
+            {"a.toml:5", "linear, cosine", "did you mean linear?"});
   expect_in(said([&] { (void)t.texts("l"); }), {"a.toml:6: l is an array of strings"});
   expect_in(said([&] { (void)t.plain_values("e"); }), {"a.toml:7: e has no value"});
   expect_in(said([&] { (void)t.table("inner").integer("k", 0, 9); }), {"a.toml:9: inner.k", "an integer"});

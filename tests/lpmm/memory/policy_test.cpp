@@ -195,7 +195,8 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   EXPECT_NE(with(PolicyOverride{"*weight", {}, false}).find("must either be exempt"), std::string::npos);
   Policy policy = make_policy("lpmm");
   policy.specs[kVariance] = parse_spec("int8");
-  EXPECT_NE(error_of([&] { check_policy(policy, {}); }).find("memory.variance = \"int8:block128:sr\""), std::string::npos);
+  EXPECT_NE(error_of([&] { check_policy(policy, {}); }).find("memory.variance = \"int8:block128:sr\""),
+            std::string::npos);
 }
 
 // Steps of rows, or in fp32, are for states, and steps of rows for those that are written as a whole.

@@ -118,7 +118,8 @@ const TensorInfo kHeads{"qkv", {12, 5}, TensorKind::kHidden, 3, 2};
 
 TEST(AdamMini, RowsOfAHeadShareWhereTheyAreAskedTo) {
   for (const bool per_head : {false, true}) {
-    const OptimizerConfig c = of_rule("adam_mini", {{"epsilon", kNoEpsilon}, {"per_head", per_head ? 1.0 : 0.0}});
+    const OptimizerConfig c =
+        of_rule("adam_mini", {{"epsilon", kNoEpsilon}, {"per_head", per_head ? 1.0 : 0.0}});
     CpuDevice device(2);
     ModelMemory memory({kHeads}, make_policy("fp32"), c, 1, 1, device);
     EXPECT_EQ(memory.view(0, Role::kRowVariance).elements, per_head ? 8 : 12);
