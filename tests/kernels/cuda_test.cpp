@@ -312,12 +312,8 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
   for (const Rule& rule : every_rule()) kinds.push_back({rule});
   for (const Rule& rule : every_fed_rule()) kinds.push_back({rule});
   const auto is_legal = [](const Case& c, const Kind& kind) {
-    const bool is_fed = std::visit(
-        []<class R>(const R& r) {
-          if constexpr (FeedsBack<R>) return r.feedback != 0;
-          return false;
-        },
-        kind.rule);
+    const bool is_fed = feeds_back(kind.rule);
+    if (is_fed && c.codecs[Role::kCompensation].format.map != Map::kFp32) return false;
     return has_blocks(c.codecs[Role::kMomentum]) || !(kind.in_momentum || is_fed);
   };
   for (const Case& c : of) {
@@ -325,7 +321,6 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
       for (const Kind& kind : kinds) {
         if (!is_legal(c, kind)) continue;
         const auto& [rule, in_momentum] = kind;
-        if (feeds_back(rule) && c.codecs[Role::kCompensation].format.map != Map::kFp32) continue;
         const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
         State a = make_state(c, elements, [&](Role r) {
           return has_state(rule, r) && (is_sgd == nullptr || is_sgd->momentum != 0);
