@@ -437,7 +437,7 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   const json answer = outcome.json();
   expect_keys(answer, {"version", "compiler", "simd", "compute_library", "backends", "data_folder", "formats",
                        "presets"});
-  EXPECT_EQ(answer["formats"].size(), 15 + 4 * 4 + 3 * 6 + 5 + 1 + 1 + 2);
+  EXPECT_EQ(answer["formats"].size(), 15 + 4 * 4 + 3 * 6 + 5 + 1 + 1 + 3);
   EXPECT_EQ(answer["presets"].size(), preset_names().size());
   EXPECT_EQ(answer["presets"]["thu4"]["min_elements"], 4097);
 }

@@ -185,15 +185,20 @@ high = 0.0
 TEST_F(ExperimentTest, TagsOfATrainingAreKnown) {
   const std::vector<std::string> known = known_tags();
   std::set<std::string> logged;
-  // AdEMAMix has every role whose underflow is measured.
+  // AdEMAMix with a compensation has every role whose underflow is measured.
   for (const auto& [config, rule] :
        {std::pair("gpt_tiny_embedded.toml", "ademamix"), std::pair("resnet8_drawn.toml", "sgd")}) {
     const std::string out = path(config);
-    const Outcome run =
-        run_lpmm({"train", fmt::format("{}/{}", kConfigs, config), "--preset", "lpmm", "--set",
-                  fmt::format("optimizer.rule={}", rule), "--out", out, "--set", "train.steps=2", "--set",
-                  "log.every_steps=1", "--set", "log.underflow_every_steps=1", "--set",
-                  "optimizer.clip_norm=1", "--set", "optimizer.percentile_clip=5"});
+    const Outcome run = run_lpmm({"train",    fmt::format("{}/{}", kConfigs, config),
+                                  "--preset", "lpmm",
+                                  "--set",    fmt::format("optimizer.rule={}", rule),
+                                  "--out",    out,
+                                  "--set",    "train.steps=2",
+                                  "--set",    "log.every_steps=1",
+                                  "--set",    "log.underflow_every_steps=1",
+                                  "--set",    "optimizer.clip_norm=1",
+                                  "--set",    "optimizer.percentile_clip=5",
+                                  "--set",    "memory.compensation=int8"});
     ASSERT_EQ(run.code, 0) << run.err;
     const Outcome plot = run_lpmm({"plot", out, "--csv", path("scalars.csv")});
     ASSERT_EQ(plot.code, 0) << plot.err;
