@@ -19,7 +19,7 @@ void SignStudy::update(int tensor, std::span<const float> momentum, std::span<co
   if (tensors_.size() <= place) tensors_.resize(place + 1);
   Stored& to = tensors_[place];
   to.codes.resize(static_cast<std::size_t>(code_bytes(spec_.format, count)));
-  to.steps.resize(static_cast<std::size_t>(blocks_of(count, spec_.block)));
+  to.steps.resize(static_cast<std::size_t>(step_bytes(spec_, count) / 2));
   const kernels::RoleView view = {spec_, to.codes.data(), to.steps.data(), count};
   std::vector<float> read(gradient.size());
   device_.decode(view, 0, count, read.data());

@@ -13,7 +13,7 @@ std::vector<float> stored(const Spec& spec, const std::vector<float>& values, co
                           Device& device) {
   const auto count = static_cast<std::int64_t>(values.size());
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(code_bytes(spec.format, count)));
-  std::vector<std::uint16_t> steps(static_cast<std::size_t>(blocks_of(count, spec.block)));
+  std::vector<std::uint16_t> steps(static_cast<std::size_t>(step_bytes(spec, count) / 2));
   const kernels::RoleView view = {spec, codes.data(), steps.data(), count};
   std::vector<float> out(values.size());
   device.encode(view, 0, count, values.data(), noise, nullptr);

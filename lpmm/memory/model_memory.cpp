@@ -24,7 +24,7 @@ void check_tensor(const TensorInfo& info) {
                                  info.traits().rows, info.parts));
   }
   const std::int64_t rows = info.traits().rows / info.parts;
-  if (info.heads < 0 || (info.heads > 0 && rows % info.heads != 0)) {
+  if (info.heads < 0 || (info.heads > 0 && (rows == 0 || rows % info.heads != 0))) {
     throw UsageError(fmt::format("tensor {}: the {} rows of a part are not {} heads of as many rows each",
                                  info.name, rows, info.heads));
   }

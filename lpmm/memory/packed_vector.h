@@ -22,7 +22,8 @@ class PackedVector {
                std::uint64_t seed = 1, int threads = 0);
 
   std::int64_t size() const { return memory_.info(0).elements(); }
-  // The weights decoded to fp32: a temporary, gone with the expression that asked for it.
+  // The weights decoded to fp32, without a compensation, as forward reads them: a temporary, gone with the
+  // expression that asked for it.
   operator std::vector<float>() const;  // NOLINT(google-explicit-constructor): it stands in for the vector
   // One update. Throws RunError where the gradient is not finite; the weights are then as before.
   void step(std::span<const float> gradient, double learning_rate);

@@ -189,7 +189,7 @@ Spec parse_spec(std::string_view text) {
 
 Spec fit_spec(Spec spec, const TensorTraits& tensor) {
   if (has_blocks(spec)) return spec;
-  if (tensor.is_vector) {
+  if (tensor.is_vector || tensor.rows <= 1 || tensor.columns <= 1) {
     spec.scaling = Scaling::kBlocks;
     spec.block = kUsualBlock;
     return spec;

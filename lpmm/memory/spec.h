@@ -37,8 +37,8 @@ std::string_view to_string(Rounding rounding);  // "rn", "sr", "qr"
 std::string format_choices();
 std::string map_choices(bool (*wanted)(const MapRow&));
 
-// The spec of one tensor: where steps are of rows, it says how long these are. A vector has blocks of 128
-// instead. Throws UsageError where rows have 2^31 elements or more.
+// The spec of one tensor: where steps are of rows, it says how long these are. A vector, or a matrix of one
+// row or column, has blocks of 128 instead. Throws UsageError where rows have 2^31 elements or more.
 Spec fit_spec(Spec spec, const TensorTraits& tensor);
 
 // Bits per element of a tensor of `elements`, codes and steps, padding included; of a square matrix, where

@@ -83,7 +83,12 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     double squares = 0;
     for (const float x : sample) squares += static_cast<double>(x) * static_cast<double>(x);
     const double size = std::sqrt(squares / static_cast<double>(sample.size()));
-    const double code = code_size(memory.device(), v, static_cast<std::int64_t>(sample.size()), size);
+    const auto count = static_cast<std::int64_t>(sample.size());
+    double code = code_size(memory.device(), v, count, size);
+    // A bf16 compensation is a share of half a gap of its parameter, in gaps of 2^-8 of itself.
+    if (v.codec.format.map == Map::kBf16 && v.codes == memory.view(i, Role::kCompensation).codes) {
+      code = std::ldexp(code_size(memory.device(), memory.view(i, Role::kParameter), count, size), -9);
+    }
     const double update = rule_row(memory.optimizer().rule).typical_move(learning_rate, size);
     const double share = code == 0 ? 0.0 : update == 0 ? 1.0 : std::erf(code / (2 * std::sqrt(2.0) * update));
     add(total, lost, memory.info(i).name, share, v.elements);

@@ -67,6 +67,9 @@ class ConfigReader {
       try {
         out = parse_spec(role, *text);
       } catch (const UsageError& e) {
+        if (role == Role::kCompensation) {
+          throw UsageError(fmt::format("{}, or \"{}\"", e.what(), kNoCompensation));
+        }
         if (role != Role::kAccumulator) throw;
         throw UsageError(fmt::format("{}, \"{}\" or \"{}\"", e.what(), kInMomentum, kNoAccumulator));
       }
@@ -192,10 +195,10 @@ void check(const RunConfig& c, const TomlTable& file) {
     check_at_once(c.policy, c.optimizer, c.train.microbatches);
     check_peaks(c.policy, c.optimizer);
     if (c.policy.keeps_peaks && (c.watch.every_steps == 0 || kStepsPerFall % c.watch.every_steps != 0)) {
-      throw UsageError(
-          fmt::format("watch.every is raised in steps that are looked at and falls every {}: "
-                      "watch.every_steps is {}, but must be 1, 2, 4, 8 or 16",
-                      kStepsPerFall, c.watch.every_steps));
+      throw UsageError(fmt::format(
+          "watch.every keeps peaks, which rise in steps that are looked at and fall in every {}th: "
+          "watch.every_steps is {}, but must be 1, 2, 4, 8 or 16",
+          kStepsPerFall, c.watch.every_steps));
     }
   } catch (const UsageError& e) {
     file.refuse(e.what());

@@ -333,7 +333,7 @@ void Run::save() {
   }
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
-  watch_->save(state_.step);
+  if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);
   const std::string path = save_checkpoint(folder_.checkpoints, state_.step, config_.model.name, memory_,
                                            buffers_, saved, keep, watch_->needed_checkpoints());
   watch_->drop_old();

@@ -314,10 +314,8 @@ void print_for_people(const Case& c, const Answer& a) {
     const std::string before =
         a.range.deviation > 0
             ? fmt::format("before they were {:.4g} +- {:.2g}", a.range.mean, a.range.deviation)
-            : fmt::format(
-                  "too few are known from before to say what was usual (a range takes "
-                  "{}, see checkpoint.every_steps and --from-start)",
-                  kFewestLosses);
+            : fmt::format("too few are known from before to say what was usual (a range takes {}{})",
+                          kFewestLosses, c.from > 0 ? "; see checkpoint.every_steps and --from-start" : "");
     fmt::print("step {}: losses up to {:.4g}; {}\n", s.step, a.worst, before);
   }
   fmt::print("made again from step {} to {}: {} losses, all as the run wrote them\n\n", c.from, c.to,

@@ -199,12 +199,17 @@ void Watch::load(std::int64_t step) {
   }
 }
 
-void Watch::save(std::int64_t step) const {
-  if (!keeps_steps()) return;
+std::string Watch::save(std::int64_t step) const {
+  if (!keeps_steps()) return "";
   std::string text;
   for (const Look& look : looks_) text += look_record(look).dump() + '\n';
-  make_folder(run_ + "/watch");
-  write_text(before_path(run_, step), text);
+  try {
+    make_folder(run_ + "/watch");
+    write_text(before_path(run_, step), text);
+  } catch (const RunError& e) {
+    return fmt::format("the watch's last steps are not kept for a resume: {}", e.what());
+  }
+  return "";
 }
 
 void Watch::drop_old() const {

@@ -91,7 +91,8 @@ class Watch {
   std::vector<std::int64_t> needed_checkpoints() const;
   // Before and after a checkpoint is saved: what is kept of the steps up to it; no more of those that are
   // gone.
-  void save(std::int64_t step) const;
+  // save() returns what kept it from being written, for a warning: the checkpoint is worth more.
+  std::string save(std::int64_t step) const;
   void drop_old() const;
 
  private:
