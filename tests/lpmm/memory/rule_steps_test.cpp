@@ -447,7 +447,7 @@ TEST(RuleSteps, FiftyPackedOnesAreTheSameOnCpuAndEmulatedDevice) {
   CpuDevice cpu(2);
   kernels::EmulatedCuda emulated(2, false);
   for (const OptimizerConfig& c : usual_and_other_rules()) {
-    for (const char* preset : {"fp32", "states8", "bnb8", "thu4", "lpmm", "lpmm-min", "lpmm-nano"}) {
+    for (const char* preset : {"fp32", "states8", "thu4", "lpmm", "lpmm-min", "lpmm-nano"}) {
       for (const bool feedback : {false, true}) {
         const RuleRow& row = rule_row(c.rule);
         if (feedback && (!row.no_feedback.empty() || row.momentum_kept(c.settings) == 0)) continue;
