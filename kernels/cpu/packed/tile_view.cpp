@@ -166,7 +166,7 @@ void decode_tile(const TileView& t, float* values) {
   } else if (t.codec.format.map == Map::kFp32) {
     std::memcpy(values, t.codes, static_cast<std::size_t>(4 * t.count));
   } else if (t.codec.format.map == Map::kUlp) {
-    std::transform(t.codes, t.codes + t.count, values, ulp8_to_float);
+    std::transform(t.codes, t.codes + t.count, values, [](std::uint8_t code) { return ulp8_to_float(code); });
   } else {
     tile_kernels().from_bf16(reinterpret_cast<const std::uint16_t*>(t.codes), t.count, values);
   }
