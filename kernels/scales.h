@@ -3,7 +3,8 @@
 // coded with a step of 1 (kernels/codec.h), as in the libraries that have such steps.
 //
 // What is read and written again unchanged is divided by its step once more; a quotient in fp32 may be off by
-// its last bit, and stochastic rounding then moves an `int`, `lin0` or `sqrt0` code in one of 2^15 cases.
+// its last bit, and stochastic rounding then moves a code: at 8 bits in one of 2^15 cases, of `int12` in one
+// of 2^13, of `int16` in one of 2^9.
 #pragma once
 
 #include <cstdint>
