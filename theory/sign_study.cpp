@@ -6,14 +6,11 @@
 
 namespace lpmm::theory {
 
-SignStudy::SignStudy(const Spec& spec, double beta1, double beta2, std::uint64_t seed, Device& device)
-    : spec_(spec),
-      beta1_(static_cast<float>(beta1)),
-      beta2_(static_cast<float>(beta2)),
-      seed_(seed),
-      device_(device) {}
+SignStudy::SignStudy(const Spec& spec, double beta1, double beta2, std::uint64_t seed)
+    : spec_(spec), beta1_(static_cast<float>(beta1)), beta2_(static_cast<float>(beta2)), seed_(seed) {}
 
-void SignStudy::update(int tensor, std::span<const float> momentum, std::span<const float> gradient) {
+void SignStudy::update(int tensor, std::span<const float> momentum, std::span<const float> gradient,
+                       Device& device) {
   const auto count = static_cast<std::int64_t>(gradient.size());
   const auto place = static_cast<std::size_t>(tensor);
   if (tensors_.size() <= place) tensors_.resize(place + 1);
@@ -22,8 +19,8 @@ void SignStudy::update(int tensor, std::span<const float> momentum, std::span<co
   to.steps.resize(static_cast<std::size_t>(step_bytes(spec_, count) / 2));
   const kernels::RoleView view = {spec_, to.codes.data(), to.steps.data(), count};
   std::vector<float> read(gradient.size());
-  device_.decode(view, 0, count, read.data());
-  device_.synchronize();
+  device.decode(view, 0, count, read.data());
+  device.synchronize();
   for (std::size_t i = 0; i < read.size(); ++i) {
     const float exact = beta1_ * momentum[i] + (1 - beta1_) * gradient[i];
     const float now = beta1_ * read[i] + (1 - beta1_) * gradient[i];
@@ -37,8 +34,8 @@ void SignStudy::update(int tensor, std::span<const float> momentum, std::span<co
   }
   const Noise noise{seed_, static_cast<std::uint32_t>(tensor), ++to.updates,
                     static_cast<std::uint32_t>(Stream::kTest)};
-  device_.encode(view, 0, count, read.data(), noise, nullptr);
-  device_.synchronize();
+  device.encode(view, 0, count, read.data(), noise, nullptr);
+  device.synchronize();
 }
 
 void SignStudy::begin_count() {

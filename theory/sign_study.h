@@ -20,11 +20,11 @@ struct TurnedSigns {
 class SignStudy {
  public:
   // `spec` of the momentum, signed; betas are Lion's. The momentum begins at 0.
-  SignStudy(const Spec& spec, double beta1, double beta2, std::uint64_t seed, Device& device);
+  SignStudy(const Spec& spec, double beta1, double beta2, std::uint64_t seed);
 
   // The update of the tensor of this number: its gradient, and its momentum before, exactly. A tensor keeps
   // its size.
-  void update(int tensor, std::span<const float> momentum, std::span<const float> gradient);
+  void update(int tensor, std::span<const float> momentum, std::span<const float> gradient, Device& device);
 
   // Of all updates since begin_count().
   void begin_count();
@@ -39,7 +39,6 @@ class SignStudy {
   Spec spec_;
   float beta1_, beta2_;
   std::uint64_t seed_;
-  Device& device_;
   std::vector<Stored> tensors_;
   double count_ = 0, turned_ = 0, weight_ = 0, turned_weight_ = 0;
 };

@@ -57,7 +57,6 @@ struct SignCell {
 }  // namespace
 
 void run_lion_signs(const AblationOptions& options) {
-  CpuDevice device(1);
   Pool pool(options.threads);
   std::vector<SignCell> cells;
   Gradients gradients;
@@ -67,7 +66,7 @@ void run_lion_signs(const AblationOptions& options) {
         const double beta1 = setting(memory.optimizer(), "beta1"),
                      beta2 = setting(memory.optimizer(), "beta2");
         if (cells.empty()) {
-          for (const Spec& s : specs_of()) cells.push_back({s, {s, beta1, beta2, kSeed, device}});
+          for (const Spec& s : specs_of()) cells.push_back({s, {s, beta1, beta2, kSeed}});
         }
         if (step == total * kFrom / 100) {
           for (SignCell& c : cells) c.study.begin_count();
@@ -76,7 +75,8 @@ void run_lion_signs(const AblationOptions& options) {
             memory, static_cast<float>(beta2),
             [&](int tensor, const std::vector<float>& momentum, const std::vector<float>& gradient) {
               pool.for_each(std::ssize(cells), [&](std::int64_t c, int) {
-                cells[static_cast<std::size_t>(c)].study.update(tensor, momentum, gradient);
+                CpuDevice one(1);
+                cells[static_cast<std::size_t>(c)].study.update(tensor, momentum, gradient, one);
               });
             });
       });

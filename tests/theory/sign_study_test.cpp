@@ -16,13 +16,13 @@ constexpr double kBeta1 = 0.9, kBeta2 = 0.99;
 // `updates` of random gradients about a mean of `drift`; the last half counts.
 TurnedSigns turned(const char* spec, float drift, int updates = 200) {
   CpuDevice device(1);
-  SignStudy study(parse_spec(spec), kBeta1, kBeta2, 3, device);
+  SignStudy study(parse_spec(spec), kBeta1, kBeta2, 3);
   std::vector<float> momentum(kElements);
   for (int t = 0; t < updates; ++t) {
     if (t == updates / 2) study.begin_count();
     std::vector<float> gradient = normal_values(kElements, static_cast<std::uint64_t>(t) + 1, 1.0F, false);
     for (float& g : gradient) g += drift;
-    study.update(0, momentum, gradient);
+    study.update(0, momentum, gradient, device);
     for (std::size_t i = 0; i < momentum.size(); ++i) {
       momentum[i] = static_cast<float>(kBeta2) * momentum[i] + static_cast<float>(1 - kBeta2) * gradient[i];
     }
