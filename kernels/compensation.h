@@ -49,4 +49,16 @@ LPMM_HD float compensation_of(float wanted, float stored, float unit) {
   return (wanted - stored) / unit;
 }
 
+// How the two terms of a tensor's parameters are stored.
+struct TwoTerms {
+  Codec parameter, compensation;
+
+  LPMM_HD float sum(float stored, float rest) const {
+    return whole_parameter(stored, rest, compensation_unit(compensation, parameter, stored));
+  }
+  LPMM_HD float rest(float wanted, float stored) const {
+    return compensation_of(wanted, stored, compensation_unit(compensation, parameter, stored));
+  }
+};
+
 }  // namespace lpmm

@@ -32,4 +32,14 @@ Rule as_rule(const std::variant<R...>& rule) {
   return std::visit([](const auto& r) -> Rule { return r; }, rule);
 }
 
+// Whether the parameter's rounding errors go into its states.
+inline bool feeds_back(const Rule& rule) {
+  return std::visit(
+      []<class R>(const R& r) {
+        if constexpr (FeedsBack<R>) return r.feedback != 0;
+        return false;
+      },
+      rule);
+}
+
 }  // namespace lpmm

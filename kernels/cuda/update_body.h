@@ -108,8 +108,7 @@ struct RoleSlots {
     const Slot &parameter = at[Role::kParameter], &compensation = at[Role::kCompensation];
     if (compensation.codes != nullptr) {
       float& p = x[Role::kParameter];
-      const float unit = compensation_unit(compensation.codec, parameter.codec, p);
-      p = whole_parameter(p, x[Role::kCompensation], unit);
+      p = TwoTerms{parameter.codec, compensation.codec}.sum(p, x[Role::kCompensation]);
     }
     return x;
   }
@@ -160,7 +159,7 @@ struct UpdateJob : Job {
     const Slot& compensation = roles.at[Role::kCompensation];
     if (compensation.codes != nullptr) {
       const Codec& parameter = roles.at[Role::kParameter].codec;
-      return compensation_of(wanted, stored, compensation_unit(compensation.codec, parameter, stored));
+      return TwoTerms{parameter, compensation.codec}.rest(wanted, stored);
     }
     Elements<float> x{};
     for (int r = 0; r < kElementRoles; ++r) {

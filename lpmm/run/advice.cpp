@@ -76,7 +76,8 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
   LostUpdates total;
   double lost = 0;
   for (int i = 0; i < memory.tensors(); ++i) {
-    const kernels::RoleView v = memory.view(i, finest_term(memory, static_cast<std::size_t>(i)));
+    const Role role = finest_term(memory, static_cast<std::size_t>(i));
+    const kernels::RoleView v = memory.view(i, role);
     if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
     memory.read(i, 0, sample);
@@ -86,7 +87,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     const auto count = static_cast<std::int64_t>(sample.size());
     double code = code_size(memory.device(), v, count, size);
     // A bf16 compensation is a share of half a gap of its parameter, in gaps of 2^-8 of itself.
-    if (v.codec.format.map == Map::kBf16 && v.codes == memory.view(i, Role::kCompensation).codes) {
+    if (role == Role::kCompensation && v.codec.format.map == Map::kBf16) {
       code = std::ldexp(code_size(memory.device(), memory.view(i, Role::kParameter), count, size), -9);
     }
     const double update = rule_row(memory.optimizer().rule).typical_move(learning_rate, size);

@@ -25,9 +25,11 @@ struct StoredWeights::State {
 
 namespace {
 
-bool holds_role(const CheckpointTensor& tensor, Role role) {
-  return std::any_of(tensor.specs.begin(), tensor.specs.end(),
-                     [&](const auto& spec) { return spec.first == to_string(role); });
+// Null: the file has no such role of it.
+const std::string* spec_of(const CheckpointTensor& tensor, Role role) {
+  const auto found = std::find_if(tensor.specs.begin(), tensor.specs.end(),
+                                  [&](const auto& spec) { return spec.first == to_string(role); });
+  return found == tensor.specs.end() ? nullptr : &found->second;
 }
 
 // One role of a tensor of the file, read whole.
@@ -37,9 +39,7 @@ struct StoredRole {
   kernels::RoleView view;
 
   StoredRole(const SafetensorsFile& file, const CheckpointTensor& t, Role role, Device& device) {
-    const auto named = std::find_if(t.specs.begin(), t.specs.end(),
-                                    [&](const auto& spec) { return spec.first == to_string(role); });
-    const Spec codec = fit_spec(parse_spec(named->second), TensorInfo{t.name, t.shape}.traits());
+    const Spec codec = fit_spec(parse_spec(*spec_of(t, role)), TensorInfo{t.name, t.shape}.traits());
     const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
     codes = allocate(device, code_bytes(codec.format, elements), fmt::format("tensor {}", t.name),
                      "a machine with more");
@@ -98,7 +98,7 @@ void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelB
   }
   const StoredRole parameter(file, t, Role::kParameter, device);
   std::optional<StoredRole> compensation;
-  if (holds_role(t, Role::kCompensation)) compensation.emplace(file, t, Role::kCompensation, device);
+  if (spec_of(t, Role::kCompensation) != nullptr) compensation.emplace(file, t, Role::kCompensation, device);
   std::vector<float> rest(compensation ? values.size() : 0);
   for (std::int64_t at = 0; at < elements; at += kPanel) {
     const std::int64_t n = std::min(kPanel, elements - at);
@@ -107,8 +107,7 @@ void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelB
     device.synchronize();
     const auto panel = std::span(values).first(static_cast<std::size_t>(n));
     for (std::size_t i = 0; compensation && i < panel.size(); ++i) {
-      const float unit = compensation_unit(compensation->view.codec, parameter.view.codec, panel[i]);
-      panel[i] = whole_parameter(panel[i], rest[i], unit);
+      panel[i] = TwoTerms{parameter.view.codec, compensation->view.codec}.sum(panel[i], rest[i]);
     }
     body(at, panel);
   }

@@ -276,16 +276,6 @@ State make_state(const Case& c, std::int64_t elements, const Keeps& keeps) {
   return s;
 }
 
-// What no policy has beside a compensation.
-bool feeds_back(const Rule& rule) {
-  return std::visit(
-      []<class R>(const R& r) {
-        if constexpr (FeedsBack<R>) return r.feedback != 0;
-        return false;
-      },
-      rule);
-}
-
 // Encodes, folds twice, updates, three steps long, on both backends.
 void compare(const Backend& expected, const Backend& tested, const std::vector<Case>& of) {
   const Sgd sgd{.learning_rate = 0.05F,

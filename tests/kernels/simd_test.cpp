@@ -154,14 +154,6 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
     codec.step_bits = step_bits;
     return codec;
   };
-  const auto is_fed = [](const Rule& rule) {
-    return std::visit(
-        []<class R>(const R& r) {
-          if constexpr (FeedsBack<R>) return r.feedback != 0;
-          return false;
-        },
-        rule);
-  };
   std::vector<RoleArray<Codec>> policies = {
       {{i(12, sticky), i(8), i(8), t(Map::kSquareRoot, 8, sticky)}},
       {{i(8, sticky), i(4), t(Map::kSoftsign, 4), t(Map::kSquareRoot, 4, sticky)}},
@@ -210,7 +202,7 @@ TEST_F(Simd, UpdatesAreBitEqualForAnyThreadsAndSet) {
     const Rule& rule = rules[r];
     for (std::size_t p = r < 2 ? 0 : r % 7; p < policies.size(); p += r < 2 ? 1 : 7) {
       const RoleArray<Codec>& policy = policies[p];
-      if (!has_blocks(policy[Role::kMomentum]) && is_fed(rule)) continue;
+      if (!has_blocks(policy[Role::kMomentum]) && feeds_back(rule)) continue;
       for (const std::int64_t n : {1, 70, 2000, 9002}) {
         CpuDevice one(1);
         RoleArray<ChangeStats> expected_stats;

@@ -117,8 +117,7 @@ PlainLooks plain_looks(const Rule& rule, const Tensor& t) {
   const RoleView &parameter = t.views[Role::kParameter], &compensation = t.views[Role::kCompensation];
   for (std::size_t i = 0; i < static_cast<std::size_t>(n) && compensation.codes != nullptr; ++i) {
     float& p = x[Role::kParameter][i];
-    const float unit = compensation_unit(compensation.codec, parameter.codec, p);
-    p = whole_parameter(p, x[Role::kCompensation][i], unit);
+    p = TwoTerms{parameter.codec, compensation.codec}.sum(p, x[Role::kCompensation][i]);
   }
   PlainLooks looks;
   std::visit(

@@ -30,23 +30,20 @@ TileValues values_of(Scratch& s) {
 
 // Adds what a compensation holds to the parameter.
 void add_compensation(const RoleArray<TileView>& views, Scratch& s) {
-  const TileView &parameter = views[Role::kParameter], &compensation = views[Role::kCompensation];
+  const TileView& parameter = views[Role::kParameter];
+  const TwoTerms terms{parameter.codec, views[Role::kCompensation].codec};
   float* p = s.values[Role::kParameter].data();
   const float* c = s.values[Role::kCompensation].data();
-  for (std::int64_t i = 0; i < parameter.padded; ++i) {
-    p[i] = whole_parameter(p[i], c[i], compensation_unit(compensation.codec, parameter.codec, p[i]));
-  }
+  for (std::int64_t i = 0; i < parameter.padded; ++i) p[i] = terms.sum(p[i], c[i]);
 }
 // What rounding has left of the parameter goes into the compensation, which is stored later.
 void keep_rest(const RoleArray<TileView>& views, Scratch& s) {
-  const TileView &parameter = views[Role::kParameter], &compensation = views[Role::kCompensation];
+  const TileView& parameter = views[Role::kParameter];
+  const TwoTerms terms{parameter.codec, views[Role::kCompensation].codec};
   const float *wanted = s.values[Role::kParameter].data(), *stored = s.stored_values.data();
   float* c = s.values[Role::kCompensation].data();
   decode_tile(parameter, s.stored_values.data());
-  for (std::int64_t i = 0; i < parameter.padded; ++i) {
-    const float unit = compensation_unit(compensation.codec, parameter.codec, stored[i]);
-    c[i] = compensation_of(wanted[i], stored[i], unit);
-  }
+  for (std::int64_t i = 0; i < parameter.padded; ++i) c[i] = terms.rest(wanted[i], stored[i]);
 }
 
 // Decodes a tile of every role, and adds the compensation to the parameter. What is not there the rule does
@@ -152,15 +149,6 @@ Rule complete(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles, st
     }
     return r;
   });
-}
-
-bool feeds_back(const Rule& rule) {
-  return std::visit(
-      []<class R>(const R& r) {
-        if constexpr (FeedsBack<R>) return r.feedback != 0;
-        return false;
-      },
-      rule);
 }
 
 // The parameter's rounding error goes into the states that are stored next.

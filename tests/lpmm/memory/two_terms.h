@@ -21,7 +21,7 @@ inline std::vector<float> sum_of_terms(const ModelMemory& memory, int tensor = 0
   const Codec of_p = memory.view(tensor, Role::kParameter).codec,
               of_c = memory.view(tensor, Role::kCompensation).codec;
   for (std::size_t i = 0; i < c.size(); ++i) {
-    p[i] = whole_parameter(p[i], c[i], compensation_unit(of_c, of_p, p[i]));
+    p[i] = TwoTerms{of_p, of_c}.sum(p[i], c[i]);
   }
   return p;
 }
