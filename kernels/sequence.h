@@ -1,5 +1,5 @@
-// Kernels of transformers: layer norm, GELU, causal attention, embedding gradients, softmax cross-entropy
-// over a vocabulary seen by chunks.
+// Kernels of transformers: norms of rows, GELU, SwiGLU, rotary positions, attention, embedding gradients,
+// softmax cross-entropy over a vocabulary seen by chunks.
 //
 // Conventions as in kernels/compute.h. A row is one position of one sequence; rows of all sequences lie one
 // after another. Sums over rows are cut by shapes alone: the same bits for any number of threads.
@@ -13,13 +13,18 @@
 
 namespace lpmm::kernels {
 
-// ---- layer norm ------------------------------------------------------------------------------------------
-// Ba et al. 2016, over the values of each row; variance is biased.
+// ---- norms of rows
+// ----------------------------------------------------------------------------------------- Over the values
+// of each row. Layer norm (Ba et al. 2016) is centred; its variance is biased. RMS norm (Zhang & Sennrich
+// 2019) divides by the root of the mean square and has no bias.
 struct RowNormShape {
   std::int64_t rows = 0, width = 0;
   Compute type = Compute::kFp32;
+  double epsilon = 1e-5;
+  bool is_centred = true;
 };
 
+// Of a norm that is not centred, `mean` and `bias_gradient` are null.
 struct RowNormBackward {
   const void *x = nullptr, *dy = nullptr;
   const float *weight = nullptr, *mean = nullptr, *inverse_deviation = nullptr;
@@ -37,13 +42,41 @@ struct Dropout {
   float scale = 1;
 };
 
-// ---- attention -------------------------------------------------------------------------------------------
-// Causal self-attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile
-// at a time, forward and backward.
+// ---- GELU
+// --------------------------------------------------------------------------------------------------
+// Hendrycks & Gimpel 2016: x times the normal distribution's share below x, or its approximation by a tanh,
+// x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)).
+enum class GeluForm : std::uint8_t { kExact, kTanh };
+
+// ---- rotary positions
+// -------------------------------------------------------------------------------------- Su et al. 2021, in
+// the layout of published Llamas: of a head, value i and value i + head_width / 2 are turned together. Rows
+// have `heads` heads, of which the first `turned` are turned and the others stay.
+struct RotaryShape {
+  std::int64_t rows = 0, length = 0;  // of all sequences, of one
+  int heads = 0, turned = 0, head_width = 0;
+  Compute type = Compute::kFp32;
+  LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
+};
+
+// ---- attention
+// ---------------------------------------------------------------------------------------------
+// Self-attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile at a
+// time, forward and backward. Each run of heads / key_heads() heads shares a head of keys and values (Ainslie
+// et al. 2023).
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_width = 0;
   Compute type = Compute::kFp32;
+  int kv_heads = 0;       // of keys and values; a divisor of heads, 0: as many
+  bool is_causal = true;  // a position sees itself and those before; otherwise all
+  // Of each sequence, where it is not causal: how many of its first positions are seen, at least 1. Null:
+  // all.
+  const std::int32_t* lengths = nullptr;
+  LPMM_HD int key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
+  LPMM_HD int shared_by() const { return heads / key_heads(); }
   LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
+  LPMM_HD std::int64_t key_width() const { return std::int64_t{1} * key_heads() * head_width; }
+  LPMM_HD std::int64_t row_width() const { return width() + 2 * key_width(); }  // of queries, keys and values
   LPMM_HD std::int64_t rows() const { return std::int64_t{1} * batch * length; }
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
@@ -69,18 +102,29 @@ struct SoftmaxRow {
 // What a device (kernels/device.h) computes for transformers.
 class SequenceKernels {
  public:
-  // ---- layer norm ----------------------------------------------------------------------------------------
-  // y = (x - mean) * inverse_deviation * weight + bias; mean and inverse_deviation of each row are kept.
-  virtual void layer_norm_forward(const RowNormShape& shape, const void* x, const float* weight,
-                                  const float* bias, void* y, float* mean, float* inverse_deviation) = 0;
-  virtual std::int64_t layer_norm_scratch_bytes(const RowNormShape& shape) const = 0;  // of the backward
-  virtual void layer_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) = 0;
+  // ---- norms of rows -------------------------------------------------------------------------------------
+  // y = (x - mean) * inverse_deviation * weight + bias; mean and inverse_deviation of each row are kept. A
+  // norm that is not centred has no mean and no bias: both are null.
+  virtual void row_norm_forward(const RowNormShape& shape, const void* x, const float* weight,
+                                const float* bias, void* y, float* mean, float* inverse_deviation) = 0;
+  virtual std::int64_t row_norm_scratch_bytes(const RowNormShape& shape) const = 0;  // of the backward
+  virtual void row_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) = 0;
 
-  // ---- GELU ----------------------------------------------------------------------------------------------
-  // The tanh form: y = x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)).
-  virtual void gelu_forward(Compute type, std::int64_t count, const void* x, void* y) = 0;
-  virtual void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                             bool accumulate) = 0;
+  // ---- activations ---------------------------------------------------------------------------------------
+  virtual void gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) = 0;
+  virtual void gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
+                             void* dx, bool accumulate) = 0;
+  // SwiGLU (Shazeer 2020): y (rows, width) = a * sigmoid(a) * b of rows (a, b) of x, (rows, 2, width).
+  virtual void swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
+                              void* y) = 0;
+  virtual void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
+                               const void* dy, void* dx, bool accumulate) = 0;
+
+  // ---- rotary positions ----------------------------------------------------------------------------------
+  // y = x with its heads turned by the angles of their positions, or turned back: with `inverse`, which
+  // backward is. angles: (length, 2, head_width / 2), cosines and sines.
+  virtual void rotary(const RotaryShape& shape, const float* angles, bool inverse, const void* x, void* y,
+                      bool accumulate) = 0;
 
   // ---- dropout -------------------------------------------------------------------------------------------
   // y = (accumulate ? y : 0) + what is kept of x.
@@ -89,15 +133,16 @@ class SequenceKernels {
 
   // ---- attention -----------------------------------------------------------------------------------------
   virtual std::int64_t attention_scratch_bytes(const AttentionShape& shape) const = 0;  // of either call
-  // qkv: (batch, length, 3, heads, head_width). y: (batch, length, heads, head_width). log_sums: (batch,
-  // heads, length), log of the sum of exp(score). `drop` is of the probabilities: that of (sequence, head,
+  // qkv: (batch, length, heads + 2 key_heads(), head_width), queries, keys, values. y: (batch, length, heads,
+  // head_width). log_sums: (batch, heads, length), log of the sum of exp(score). `drop` is of the
+  // probabilities: that of (sequence, head,
   // row, column) is element ((sequence * heads + head) * length + row) * P + column, P = length rounded up to
   // kGroup.
   virtual void attention_forward(const AttentionShape& shape, const void* qkv, const Dropout& drop, void* y,
                                  float* log_sums, void* scratch) = 0;
   // The same for `shape.length` positions after `past` others of one sequence, whose keys and values are in
-  // `cache`, (past + length, 2, heads, head_width); theirs are added to it. Scratch as for a shape of past +
-  // length positions.
+  // `cache`, (past + length, 2, key_heads(), head_width); theirs are added to it. Causal; scratch as for a
+  // shape of past + length positions.
   virtual void attention_cached(const AttentionShape& shape, std::int64_t past, const void* qkv, void* cache,
                                 void* y, void* scratch) = 0;
   virtual void attention_backward(const AttentionShape& shape, const void* qkv, const Dropout& drop,

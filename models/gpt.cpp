@@ -12,9 +12,9 @@
 #include "lpmm/program/ops/attention.h"
 #include "lpmm/program/ops/dropout.h"
 #include "lpmm/program/ops/embedding.h"
-#include "lpmm/program/ops/layer_norm.h"
 #include "lpmm/program/ops/linear.h"
 #include "lpmm/program/ops/positions.h"
+#include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/token_loss.h"
 #include "models/families.h"
 #include "models/gpt_hugging_face.h"
@@ -48,8 +48,8 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
     const auto layer = [&](Value in) {
       const std::string name = fmt::format("h.{}.", i);
       Value y = layer_norm(b, name + "ln_1", in);
-      y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation, true, 3, heads), heads,
-                    context, drop);
+      y = attention(b, projection(b, name + "attn.c_attn", y, 3 * width, deviation, true, 3, heads),
+                    {.heads = heads, .context = context, .dropout = drop});
       y = projection(b, name + "attn.c_proj", y, width, residual);
       const Value middle = add(b, in, dropout(b, y, drop));
       y = layer_norm(b, name + "ln_2", middle);

@@ -67,13 +67,18 @@ class CudaDevice : public Device {
                     LossResult* result) override;
   void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
                              const std::int32_t* labels, void* dlogits) override;
-  void layer_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
-                          void* y, float* mean, float* inverse_deviation) override;
-  std::int64_t layer_norm_scratch_bytes(const RowNormShape& shape) const override;
-  void layer_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) override;
-  void gelu_forward(Compute type, std::int64_t count, const void* x, void* y) override;
-  void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
+  void row_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
+                        void* y, float* mean, float* inverse_deviation) override;
+  std::int64_t row_norm_scratch_bytes(const RowNormShape& shape) const override;
+  void row_norm_backward(const RowNormShape& shape, const RowNormBackward& args, void* scratch) override;
+  void gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) override;
+  void gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy, void* dx,
                      bool accumulate) override;
+  void swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) override;
+  void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x, const void* dy,
+                       void* dx, bool accumulate) override;
+  void rotary(const RotaryShape& shape, const float* angles, bool inverse, const void* x, void* y,
+              bool accumulate) override;
   void dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
                bool accumulate) override;
   std::int64_t attention_scratch_bytes(const AttentionShape& shape) const override;

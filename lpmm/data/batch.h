@@ -16,6 +16,8 @@ struct Batch {
   std::vector<float> images;         // (count, height, width, 3)
   std::vector<std::int32_t> tokens;  // (count, length)
   std::vector<std::int32_t> labels;  // (count) or (count, length)
+  // (count): how many of the first positions of each sequence are there; empty: all
+  std::vector<std::int32_t> lengths;
 };
 
 struct BatchPlan {

@@ -79,6 +79,12 @@ Value ProgramBuilder::add_value(int height, int width, int channels, bool has_gr
   return v;
 }
 
+Value ProgramBuilder::add_table(std::int64_t floats) {
+  const Value v{static_cast<int>(plan_->values.size()), 0, 0, 0};
+  plan_->values.push_back({plan_->add_slot(4 * floats), -1});
+  return v;
+}
+
 Value ProgramBuilder::add_op(std::unique_ptr<Op> op, const std::vector<Value>& inputs, Value output,
                              std::vector<int> kept, std::int64_t saved_bytes) {
   for (const Value& v : inputs) {

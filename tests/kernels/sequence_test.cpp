@@ -13,8 +13,10 @@
 namespace lpmm::kernels {
 namespace {
 
-LPMM_DEVICE_SUITE(LayerNormTest);
+LPMM_DEVICE_SUITE(RowNormTest);
 LPMM_DEVICE_SUITE(GeluTest);
+LPMM_DEVICE_SUITE(SwigluTest);
+LPMM_DEVICE_SUITE(RotaryTest);
 LPMM_DEVICE_SUITE(DropoutTest);
 LPMM_DEVICE_SUITE(AttentionTest);
 LPMM_DEVICE_SUITE(EmbeddingTest);
@@ -27,34 +29,34 @@ double tolerance_of(Compute type) {
   return type == Compute::kFp32 ? 2e-6 : 8e-3;
 }
 
-// ---- layer norm ------------------------------------------------------------------------------------------
-struct LayerNormReference {
+// ---- norms of rows ---------------------------------------------------------------------------------------
+struct RowNormReference {
   Doubles y, dx, dweight, dbias;
 };
-LayerNormReference plain_layer_norm(std::int64_t rows, std::int64_t width, const Floats& x, const Floats& w,
-                                    const Floats& b, const Floats& dy) {
-  LayerNormReference r;
+RowNormReference plain_row_norm(const RowNormShape& s, const Floats& x, const Floats& w, const Floats& b,
+                                const Floats& dy) {
+  RowNormReference r;
   r.y.resize(x.size());
   r.dx.resize(x.size());
   r.dweight.resize(w.size());
   r.dbias.resize(w.size());
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const auto at = [&](std::int64_t c) { return static_cast<std::size_t>(row * width + c); };
-    const auto n = static_cast<double>(width);
+  for (std::int64_t row = 0; row < s.rows; ++row) {
+    const auto at = [&](std::int64_t c) { return static_cast<std::size_t>(row * s.width + c); };
+    const auto n = static_cast<double>(s.width);
     double mean = 0, variance = 0, g_mean = 0, gn_mean = 0;
-    for (std::int64_t c = 0; c < width; ++c) mean += x[at(c)] / n;
-    for (std::int64_t c = 0; c < width; ++c) variance += (x[at(c)] - mean) * (x[at(c)] - mean) / n;
-    const double inverse = 1 / std::sqrt(variance + 1e-5);
-    for (std::int64_t c = 0; c < width; ++c) {
+    for (std::int64_t c = 0; s.is_centred && c < s.width; ++c) mean += x[at(c)] / n;
+    for (std::int64_t c = 0; c < s.width; ++c) variance += (x[at(c)] - mean) * (x[at(c)] - mean) / n;
+    const double inverse = 1 / std::sqrt(variance + s.epsilon);
+    for (std::int64_t c = 0; c < s.width; ++c) {
       const auto i = static_cast<std::size_t>(c);
       const double normal = (x[at(c)] - mean) * inverse;
-      r.y[at(c)] = normal * w[i] + b[i];
+      r.y[at(c)] = normal * w[i] + (s.is_centred ? b[i] : 0);
       r.dweight[i] += dy[at(c)] * normal;
       r.dbias[i] += dy[at(c)];
-      g_mean += dy[at(c)] * w[i] / n;
+      g_mean += s.is_centred ? dy[at(c)] * w[i] / n : 0;
       gn_mean += dy[at(c)] * w[i] * normal / n;
     }
-    for (std::int64_t c = 0; c < width; ++c) {
+    for (std::int64_t c = 0; c < s.width; ++c) {
       const double normal = (x[at(c)] - mean) * inverse;
       r.dx[at(c)] = inverse * (dy[at(c)] * w[static_cast<std::size_t>(c)] - g_mean - normal * gn_mean);
     }
@@ -62,46 +64,55 @@ LayerNormReference plain_layer_norm(std::int64_t rows, std::int64_t width, const
   return r;
 }
 
-TEST_P(LayerNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
+TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
+  const auto check = [&](const RowNormShape& shape) {
+    const std::int64_t count = shape.rows * shape.width;
+    const Compute type = shape.type;
+    Floats x = random_floats(count, 1, 3);
+    for (float& v : x) v += 1;
+    x = rounded(type, x);
+    const Floats dy = rounded(type, random_floats(count, 2)), w = random_floats(shape.width, 3),
+                 b = random_floats(shape.width, 4);
+    const RowNormReference want = plain_row_norm(shape, x, w, b, dy);
+    const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, count),
+                cdx = cells(type, Floats(x.size(), 2.0F));
+    const auto rows = static_cast<std::size_t>(shape.rows);
+    const auto weight = array(w), bias = array(b), mean = zeros(rows), inverse = zeros(rows),
+               dw = zeros(w.size()), db = zeros(w.size());
+    const bool has_mean = shape.is_centred;
+    device().row_norm_forward(shape, cx.data(), weight.data(), has_mean ? bias.data() : nullptr, cy.data(),
+                              has_mean ? mean.data() : nullptr, inverse.data());
+    expect_near(cy.floats(), want.y, tolerance_of(type));
+    const auto room = scratch(device().row_norm_scratch_bytes(shape));
+    RowNormBackward args{
+        cx.data(),  cdy.data(), weight.data(), has_mean ? mean.data() : nullptr, inverse.data(),
+        cdx.data(), false,      dw.data(),     has_mean ? db.data() : nullptr};
+    device().row_norm_backward(shape, args, room.data());
+    // One value per centred row has no gradient but rounding; a mean square's is as small.
+    const bool has_gradient = shape.width > 1;
+    if (has_gradient) expect_near(cdx.floats(), want.dx, 4 * tolerance_of(type));
+    expect_near(dw.values(), want.dweight, 1e-5);
+    if (has_mean) expect_near(db.values(), want.dbias, 1e-5);
+    // Added to what is there.
+    const Floats once = cdx.floats();
+    args.accumulate = true;
+    device().row_norm_backward(shape, args, room.data());
+    Doubles twice;
+    for (const float v : once) twice.push_back(2.0 * v);
+    if (has_gradient) expect_near(cdx.floats(), twice, 4 * tolerance_of(type));
+  };
   for (const Compute type : kTypes) {
     for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}}) {
-      const RowNormShape shape{rows, width, type};
-      const std::int64_t count = std::int64_t{1} * rows * width;
-      Floats x = random_floats(count, 1, 3);
-      for (float& v : x) v += 1;
-      x = rounded(type, x);
-      const Floats dy = rounded(type, random_floats(count, 2)), w = random_floats(width, 3),
-                   b = random_floats(width, 4);
-      const LayerNormReference want = plain_layer_norm(rows, width, x, w, b, dy);
-      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, count),
-                  cdx = cells(type, Floats(x.size(), 2.0F));
-      const auto weight = array(w), bias = array(b), mean = zeros(static_cast<std::size_t>(rows)),
-                 inverse = zeros(static_cast<std::size_t>(rows)), dw = zeros(w.size()), db = zeros(w.size());
-      device().layer_norm_forward(shape, cx.data(), weight.data(), bias.data(), cy.data(), mean.data(),
-                                  inverse.data());
-      expect_near(cy.floats(), want.y, tolerance_of(type));
-      const auto room = scratch(device().layer_norm_scratch_bytes(shape));
-      RowNormBackward args{cx.data(),  cdy.data(), weight.data(), mean.data(), inverse.data(),
-                           cdx.data(), false,      dw.data(),     db.data()};
-      device().layer_norm_backward(shape, args, room.data());
-      // One value a row has no gradient but rounding.
-      const double tolerance = width == 1 ? 1 : tolerance_of(type);
-      if (width > 1) expect_near(cdx.floats(), want.dx, 4 * tolerance);
-      expect_near(dw.values(), want.dweight, 1e-5);
-      expect_near(db.values(), want.dbias, 1e-5);
-      // Added to what is there.
-      const Floats once = cdx.floats();
-      args.accumulate = true;
-      device().layer_norm_backward(shape, args, room.data());
-      Doubles twice;
-      for (const float v : once) twice.push_back(2.0 * v);
-      if (width > 1) expect_near(cdx.floats(), twice, 4 * tolerance);
+      check({rows, width, type});
+      check({rows, width, type, 1e-6, false});
     }
+    check({5, 24, type, 0.5, true});
   }
 }
 
 // ---- GELU ------------------------------------------------------------------------------------------------
-double plain_gelu(double x) {
+double plain_gelu(GeluForm form, double x) {
+  if (form == GeluForm::kExact) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
@@ -109,30 +120,117 @@ TEST_P(GeluTest, ValuesAndSlopesOverTheWholeRange) {
   Floats x;
   for (int i = -1300; i <= 1300; ++i) x.push_back(static_cast<float>(i) * 0.01F);
   for (const float far : {-1e30F, -200.0F, 200.0F, 1e12F}) x.push_back(far);
-  for (const Compute type : kTypes) {
-    const Floats values = rounded(type, x);
-    const auto count = static_cast<std::int64_t>(values.size());
-    const Floats gradient = rounded(type, random_floats(count, 5));
-    const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, gradient),
-                cdx = cells(type, Floats(values.size(), 1.0F));
-    device().gelu_forward(type, count, cx.data(), cy.data());
-    device().gelu_backward(type, count, cx.data(), cdy.data(), cdx.data(), true);
-    const Floats y = cy.floats(), dx = cdx.floats(), dy = gradient;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const double v = values[i];
-      ASSERT_NEAR(y[i], plain_gelu(v), (std::abs(plain_gelu(v)) + 1e-2) * tolerance_of(type)) << v;
-      if (std::abs(v) > 100) continue;
-      const double slope = (plain_gelu(v + 1e-5) - plain_gelu(v - 1e-5)) / 2e-5;
-      ASSERT_NEAR(dx[i], 1 + dy[i] * slope, (std::abs(dy[i]) + 1) * 4 * tolerance_of(type)) << v;
+  for (const GeluForm form : {GeluForm::kTanh, GeluForm::kExact}) {
+    for (const Compute type : kTypes) {
+      const Floats values = rounded(type, x);
+      const auto count = static_cast<std::int64_t>(values.size());
+      const Floats gradient = rounded(type, random_floats(count, 5));
+      const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, gradient),
+                  cdx = cells(type, Floats(values.size(), 1.0F));
+      device().gelu_forward(type, form, count, cx.data(), cy.data());
+      device().gelu_backward(type, form, count, cx.data(), cdy.data(), cdx.data(), true);
+      const Floats y = cy.floats(), dx = cdx.floats(), dy = gradient;
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        const double v = values[i], want = plain_gelu(form, v);
+        ASSERT_NEAR(y[i], want, (std::abs(want) + 1e-2) * tolerance_of(type)) << v;
+        if (std::abs(v) > 100) continue;
+        const double slope = (plain_gelu(form, v + 1e-5) - plain_gelu(form, v - 1e-5)) / 2e-5;
+        ASSERT_NEAR(dx[i], 1 + dy[i] * slope, (std::abs(dy[i]) + 1) * 4 * tolerance_of(type)) << v;
+      }
     }
   }
 }
 
 TEST_P(GeluTest, NanStaysNan) {
   const auto x = array(Floats{std::nanf("")}), y = zeros(1), dx = zeros(1);
-  device().gelu_forward(Compute::kFp32, 1, x.data(), y.data());
-  device().gelu_backward(Compute::kFp32, 1, x.data(), x.data(), dx.data(), false);
-  EXPECT_TRUE(std::isnan(y.values()[0]) && std::isnan(dx.values()[0]));
+  for (const GeluForm form : {GeluForm::kTanh, GeluForm::kExact}) {
+    device().gelu_forward(Compute::kFp32, form, 1, x.data(), y.data());
+    device().gelu_backward(Compute::kFp32, form, 1, x.data(), x.data(), dx.data(), false);
+    EXPECT_TRUE(std::isnan(y.values()[0]) && std::isnan(dx.values()[0]));
+  }
+}
+
+// ---- SwiGLU ----------------------------------------------------------------------------------------------
+TEST_P(SwigluTest, ForwardAndBackwardAreThoseOfPlainLoops) {
+  for (const Compute type : kTypes) {
+    for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {41, 100}}) {
+      const std::int64_t count = std::int64_t{1} * rows * width;
+      const Floats x = rounded(type, random_floats(2 * count, 1, 4)),
+                   dy = rounded(type, random_floats(count, 2));
+      Doubles y, dx(x.size());
+      for (std::size_t r = 0, w = static_cast<std::size_t>(width); r < static_cast<std::size_t>(rows); ++r) {
+        for (std::size_t c = 0; c < w; ++c) {
+          const double a = x[2 * r * w + c], b = x[(2 * r + 1) * w + c], d = dy[r * w + c];
+          const double s = 1 / (1 + std::exp(-a));
+          y.push_back(a * s * b);
+          dx[2 * r * w + c] = d * b * s * (1 + a * (1 - s));
+          dx[(2 * r + 1) * w + c] = d * a * s;
+        }
+      }
+      const Cells cx = cells(type, x), cy = cells(type, count), cdy = cells(type, dy),
+                  cdx = cells(type, 2 * count);
+      device().swiglu_forward(type, rows, width, cx.data(), cy.data());
+      expect_near(cy.floats(), y, tolerance_of(type));
+      device().swiglu_backward(type, rows, width, cx.data(), cdy.data(), cdx.data(), false);
+      const Floats once = cdx.floats();
+      expect_near(once, dx, 2 * tolerance_of(type));
+      device().swiglu_backward(type, rows, width, cx.data(), cdy.data(), cdx.data(), true);
+      Doubles twice;
+      for (const float v : once) twice.push_back(2.0 * v);
+      expect_near(cdx.floats(), twice, 2 * tolerance_of(type));
+    }
+  }
+}
+
+TEST_P(SwigluTest, FarGatesStayFiniteAndNanStaysNan) {
+  const auto x = array(Floats{-1000, 1000, std::nanf(""), 2, 3, 4}), y = zeros(3);
+  device().swiglu_forward(Compute::kFp32, 1, 3, x.data(), y.data());
+  const Floats got = y.values();
+  EXPECT_NEAR(got[0], 0, 1e-30);
+  EXPECT_EQ(got[1], 3000);
+  EXPECT_TRUE(std::isnan(got[2]));
+}
+
+// ---- rotary positions ------------------------------------------------------------------------------------
+TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
+  for (const Compute type : kTypes) {
+    // Widths of a head below, at and past a vector; all heads turned, some, none.
+    for (const auto& [heads, turned, width] :
+         {std::tuple{1, 1, 2}, {3, 2, 6}, {4, 3, 16}, {5, 0, 8}, {6, 5, 64}}) {
+      const RotaryShape s{2 * 9, 9, heads, turned, width, type};
+      const std::int64_t count = s.rows * s.width(), half = width / 2;
+      const Floats x = rounded(type, random_floats(count, 1));
+      Floats angles;
+      for (std::int64_t t = 0; t < s.length; ++t) {
+        for (const bool is_sine : {false, true}) {
+          for (std::int64_t i = 0; i < half; ++i) {
+            const double angle = static_cast<double>(t) * (0.3 + static_cast<double>(i));
+            angles.push_back(static_cast<float>(is_sine ? std::sin(angle) : std::cos(angle)));
+          }
+        }
+      }
+      Doubles want(x.begin(), x.end());
+      for (std::int64_t r = 0; r < s.rows; ++r) {
+        for (std::int64_t h = 0; h < turned; ++h) {
+          for (std::int64_t i = 0; i < half; ++i) {
+            const auto at = static_cast<std::size_t>((r * heads + h) * width + i),
+                       to = at + static_cast<std::size_t>(half);
+            const double angle = static_cast<double>(r % s.length) * (0.3 + static_cast<double>(i));
+            want[at] = x[at] * std::cos(angle) - x[to] * std::sin(angle);
+            want[to] = x[to] * std::cos(angle) + x[at] * std::sin(angle);
+          }
+        }
+      }
+      const Cells cx = cells(type, x), cy = cells(type, count), back = cells(type, Floats(x.size(), 1.0F));
+      const auto table = array(angles);
+      device().rotary(s, table.data(), false, cx.data(), cy.data(), false);
+      expect_near(cy.floats(), want, tolerance_of(type));
+      device().rotary(s, table.data(), true, cy.data(), back.data(), true);
+      Doubles one_more;
+      for (const float v : x) one_more.push_back(1.0 + v);
+      expect_near(back.floats(), one_more, 2 * tolerance_of(type));
+    }
+  }
 }
 
 // ---- dropout ---------------------------------------------------------------------------------------------
@@ -162,32 +260,36 @@ TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
 }
 
 // ---- attention -------------------------------------------------------------------------------------------
-// y of one sequence set, in double, and d(sum dy * y) / dqkv.
-Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Dropout& drop, const Floats& dy,
-                        Doubles* gradient) {
+// y of one sequence set, in double, and d(sum dy * y) / dqkv. `lengths` are on the host.
+Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>& lengths, const Floats& qkv,
+                        const Dropout& drop, const Floats& dy, Doubles* gradient) {
   const int d = s.head_width;
-  const std::int64_t width = s.width();
-  Doubles y(static_cast<std::size_t>(s.rows() * width));
+  Doubles y(static_cast<std::size_t>(s.rows() * s.width()));
   gradient->assign(qkv.size(), 0);
   for (int n = 0; n < s.batch; ++n) {
     for (int h = 0; h < s.heads; ++h) {
+      const int key_head = h / (s.heads / s.key_heads());
+      const int first[] = {h, s.heads + key_head, s.heads + s.key_heads() + key_head};
       const auto at = [&](int t, int part, int c) {
-        return static_cast<std::size_t>(((std::int64_t{n} * s.length + t) * 3 + part) * width + h * d + c);
+        return static_cast<std::size_t>((std::int64_t{n} * s.length + t) * s.row_width() + first[part] * d +
+                                        c);
       };
       const auto out = [&](int t, int c) {
-        return static_cast<std::size_t>((std::int64_t{n} * s.length + t) * width + h * d + c);
+        return static_cast<std::size_t>((std::int64_t{n} * s.length + t) * s.width() + h * d + c);
       };
       for (int t = 0; t < s.length; ++t) {
-        Doubles p(static_cast<std::size_t>(t + 1)), dp(p.size());
+        const int all = lengths.empty() ? s.length : lengths[static_cast<std::size_t>(n)];
+        const int seen = s.is_causal ? t + 1 : all;
+        Doubles p(static_cast<std::size_t>(seen)), dp(p.size());
         double most = -1e300, sum = 0, mean = 0;
-        for (int u = 0; u <= t; ++u) {
+        for (int u = 0; u < seen; ++u) {
           double score = 0;
           for (int c = 0; c < d; ++c) score += 1.0 * qkv[at(t, 0, c)] * qkv[at(u, 1, c)] / std::sqrt(1.0 * d);
           p[static_cast<std::size_t>(u)] = score;
           most = std::max(most, score);
         }
         for (double& v : p) sum += v = std::exp(v - most);
-        for (int u = 0; u <= t; ++u) {
+        for (int u = 0; u < seen; ++u) {
           double& v = p[static_cast<std::size_t>(u)];
           v /= sum;
           const std::int64_t padded = (s.length + 127) / 128 * 128;
@@ -200,7 +302,7 @@ Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Dropou
           }
           mean += v * dp[static_cast<std::size_t>(u)];
         }
-        for (int u = 0; u <= t; ++u) {
+        for (int u = 0; u < seen; ++u) {
           const auto i = static_cast<std::size_t>(u);
           const double ds = p[i] * (dp[i] - mean) / std::sqrt(1.0 * d);
           for (int c = 0; c < d; ++c) {
@@ -214,25 +316,41 @@ Doubles plain_attention(const AttentionShape& s, const Floats& qkv, const Dropou
   return y;
 }
 
+struct AttentionCase {
+  AttentionShape shape;
+  std::vector<std::int32_t> lengths = {};
+};
+// Lengths below, at and past one and two tiles of scores, every width of a tile; heads that share keys;
+// attention to all positions, and to the first of each sequence.
+std::vector<AttentionCase> attention_cases(Compute type) {
+  return {{{2, 1, 1, 4, type}},
+          {{2, 9, 3, 5, type}},
+          {{1, 128, 2, 16, type}},
+          {{1, 129, 1, 8, type}},
+          {{1, 70, 1, 40, type}},
+          {{1, 70, 1, 100, type}},
+          {{1, 40, 1, 160, type}},
+          {{2, 300, 2, 8, type}},
+          {{2, 70, 6, 8, type, 2}},
+          {{1, 140, 3, 16, type, 1}},
+          {{2, 9, 2, 5, type, 0, false}},
+          {{2, 140, 4, 8, type, 2, false}},
+          {{3, 140, 2, 8, type, 0, false}, {1, 129, 140}}};
+}
+
 TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
   for (const Compute type : kTypes) {
-    // Lengths below, at and past one and two tiles of scores, and every width of a tile.
-    for (const AttentionShape shape : {AttentionShape{2, 1, 1, 4, type},
-                                       {2, 9, 3, 5, type},
-                                       {1, 128, 2, 16, type},
-                                       {1, 129, 1, 8, type},
-                                       {1, 70, 1, 40, type},
-                                       {1, 70, 1, 100, type},
-                                       {1, 40, 1, 160, type},
-                                       {2, 300, 2, 8, type}}) {
-      const std::int64_t count = shape.rows() * shape.width();
-      const Floats qkv = rounded(type, random_floats(3 * count, 6)),
-                   dy = rounded(type, random_floats(count, 7));
+    for (const AttentionCase& c : attention_cases(type)) {
+      AttentionShape shape = c.shape;
+      const auto lengths = array(c.lengths);
+      if (!c.lengths.empty()) shape.lengths = lengths.data();
+      const std::int64_t count = shape.rows() * shape.width(), all = shape.rows() * shape.row_width();
+      const Floats qkv = rounded(type, random_floats(all, 6)), dy = rounded(type, random_floats(count, 7));
       for (const Dropout& drop : {Dropout{}, Dropout{{3, 1, 4, 13}, 13107, 1.25F}}) {
         Doubles want_gradient;
-        const Doubles want = plain_attention(shape, qkv, drop, dy, &want_gradient);
+        const Doubles want = plain_attention(shape, c.lengths, qkv, drop, dy, &want_gradient);
         const Cells cq = cells(type, qkv), cy = cells(type, count), cdy = cells(type, dy),
-                    cd = cells(type, 3 * count);
+                    cd = cells(type, all);
         const auto log_sums = zeros(static_cast<std::size_t>(shape.rows() * shape.heads));
         const auto room = scratch(device().attention_scratch_bytes(shape));
         device().attention_forward(shape, cq.data(), drop, cy.data(), log_sums.data(), room.data());
@@ -255,28 +373,30 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
 // In pieces, after what is cached, as in one.
 TEST_P(AttentionTest, CachedIsTheWhole) {
   for (const Compute type : kTypes) {
-    const AttentionShape whole{1, 150, 2, 24, type};
-    const Floats qkv = rounded(type, random_floats(3 * whole.rows() * whole.width(), 8));
-    const Cells all = cells(type, qkv), want = cells(type, whole.rows() * whole.width());
-    const auto log_sums = zeros(300);
-    const auto room = scratch(device().attention_scratch_bytes(whole));
-    device().attention_forward(whole, all.data(), {}, want.data(), log_sums.data(), room.data());
-    const Cells cache = cells(type, 2 * whole.rows() * whole.width());
-    Floats got;
-    std::int64_t past = 0;
-    for (const int length : {1, 70, 1, 65, 13}) {
-      AttentionShape part = whole;
-      part.length = length;
-      const auto from = qkv.begin() + 3 * past * whole.width();
-      const Cells rows = cells(type, Floats(from, from + 3 * length * whole.width())),
-                  y = cells(type, length * whole.width());
-      device().attention_cached(part, past, rows.data(), cache.data(), y.data(), room.data());
-      const Floats more = y.floats();
-      got.insert(got.end(), more.begin(), more.end());
-      past += length;
+    for (const int kv_heads : {2, 1}) {
+      const AttentionShape whole{1, 150, 2, 24, type, kv_heads};
+      const Floats qkv = rounded(type, random_floats(whole.rows() * whole.row_width(), 8));
+      const Cells all = cells(type, qkv), want = cells(type, whole.rows() * whole.width());
+      const auto log_sums = zeros(300);
+      const auto room = scratch(device().attention_scratch_bytes(whole));
+      device().attention_forward(whole, all.data(), {}, want.data(), log_sums.data(), room.data());
+      const Cells cache = cells(type, 2 * whole.rows() * whole.key_width());
+      Floats got;
+      std::int64_t past = 0;
+      for (const int length : {1, 70, 1, 65, 13}) {
+        AttentionShape part = whole;
+        part.length = length;
+        const auto from = qkv.begin() + past * whole.row_width();
+        const Cells rows = cells(type, Floats(from, from + length * whole.row_width())),
+                    y = cells(type, length * whole.width());
+        device().attention_cached(part, past, rows.data(), cache.data(), y.data(), room.data());
+        const Floats more = y.floats();
+        got.insert(got.end(), more.begin(), more.end());
+        past += length;
+      }
+      const Floats expected = want.floats();
+      expect_near(got, Doubles(expected.begin(), expected.end()), tolerance_of(type));
     }
-    const Floats expected = want.floats();
-    expect_near(got, Doubles(expected.begin(), expected.end()), tolerance_of(type));
   }
 }
 
@@ -482,9 +602,9 @@ Floats sums_of(Device& device) {
       dx(device, kType, 900 * 96), y(device, kType, 900 * 96);
   const DeviceArray<float> w(device, random_floats(96, 13));
   const auto mean = floats(900), inverse = floats(900), dw = floats(96), db = floats(96);
-  const auto room = scratch_on(device, device.layer_norm_scratch_bytes(norm));
-  device.layer_norm_forward(norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
-  device.layer_norm_backward(
+  const auto room = scratch_on(device, device.row_norm_scratch_bytes(norm));
+  device.row_norm_forward(norm, x.data(), w.data(), w.data(), y.data(), mean.data(), inverse.data());
+  device.row_norm_backward(
       norm,
       {x.data(), dy.data(), w.data(), mean.data(), inverse.data(), dx.data(), false, dw.data(), db.data()},
       room.data());

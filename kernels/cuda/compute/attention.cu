@@ -1,4 +1,4 @@
-// Attention, forward: a block has a tile of queries and goes over the keys before them.
+// Attention, forward: a block has a tile of queries and goes over the keys that they see.
 #include <cmath>
 
 #include "kernels/cuda/compute/attention_tile.h"
@@ -10,8 +10,8 @@ namespace {
 struct Attention {
   AttentionShape shape;   // of the queries
   std::int64_t past = 0;  // positions before them
-  const void *queries, *keys;
-  int first_key, parts;  // which part of a row of `keys` the keys are, and of how many; values follow
+  const void* qkv;
+  const void* cache;  // keys and values of all positions; null: those of qkv
   Dropout drop;
   float scale;
   void* y;
@@ -45,12 +45,16 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
   float *const others = q + T::kFloats, *const probabilities = others + T::kFloats;
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s);
-  HeadRows keys = HeadRows::of(s, a.keys, tile.item, a.first_key, a.parts);
-  keys.rows += a.past;
-  HeadRows values = keys;
-  values.at += s.width();
+  const HeadOf head = HeadOf::item(s, tile.item);
+  HeadRows keys = head.keys(s, a.qkv), values = head.values(s, a.qkv);
+  if (a.cache != nullptr) {
+    const int heads = s.key_heads();
+    keys = HeadRows::of(s, a.cache, 0, head.key, 2 * heads);
+    values = HeadRows::of(s, a.cache, 0, heads + head.key, 2 * heads);
+    keys.rows = values.rows = a.past + s.length;
+  }
   const DropRow drop{a.drop, s.length};
-  load_tile<T>(HeadRows::of(s, a.queries, tile.item, 0, 3), tile.first, a.scale, q);
+  load_tile<T>(head.queries(s, a.qkv), tile.first, a.scale, q);
   float maximum[T::kRows], sum[T::kRows];
   typename T::Results results = {};
   LPMM_UNROLL
@@ -58,7 +62,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
     maximum[i] = -INFINITY;
     sum[i] = 0;
   }
-  const std::int64_t end = tile.first + T::kSide + a.past;
+  const std::int64_t seen = head.seen(s), end = s.is_causal ? tile.first + T::kSide + a.past : seen;
   for (std::int64_t column = 0; column < end && column < keys.rows; column += T::kSide) {
     __syncthreads();
     load_tile<T>(keys, column, 1.0F, others);
@@ -68,7 +72,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
     LPMM_UNROLL
     for (int i = 0; i < T::kRows; ++i) {
       const std::int64_t row = tile.first + T::row(i);
-      const float correction = take_scores<T>(a.past + row + 1 - column, scores[i], maximum[i], sum[i]);
+      const std::int64_t visible = (s.is_causal ? a.past + row + 1 : seen) - column;
+      const float correction = take_scores<T>(visible, scores[i], maximum[i], sum[i]);
       LPMM_UNROLL
       for (int k = 0; k < T::kValues; ++k) results[i][k] *= correction;
       if (a.drop.threshold == 0) continue;
@@ -90,37 +95,41 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
     if (a.log_sums == nullptr || T::across() != 0 || row >= s.length) continue;
     a.log_sums[tile.item * s.length + row] = maximum[i] + std::log(sum[i]);
   }
-  store_results<T>(results, HeadRows::of(s, a.y, tile.item, 0, 1), tile.first, a.y, false);
+  store_results<T>(results, head.results(s, a.y), tile.first, a.y, false);
 }
 
 void run(const Attention& a, Stream stream) {
   with_tile(a.shape.head_width, [&]<class T>(T) {
-    launch(attend<T>, tile_blocks<T>(a.shape), T::kThreads, 4 * (2 * T::kFloats + T::kScores), stream, a);
+    launch(attend<T>, tile_blocks<T>(a.shape, a.shape.heads), T::kThreads, 4 * (2 * T::kFloats + T::kScores),
+           stream, a);
   });
 }
 
-// Keys and values of new positions, which lie together.
+// Keys and values of new positions, which lie together behind the queries.
 template <class Cell>
 struct NewKeys {
   const Cell* qkv;
-  std::int64_t width;
-  LPMM_HD float operator()(const Place& at) const { return load(qkv + (3 * at.row + 1) * width + at.column); }
+  std::int64_t row_width, width;
+  LPMM_HD float operator()(const Place& at) const {
+    return load(qkv + at.row * row_width + width + at.column);
+  }
 };
 
 }  // namespace
 
 void CudaDevice::attention_forward(const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
                                    float* log_sums, void*) {
-  run({s, 0, qkv, qkv, 1, 3, drop, score_scale(s), y, log_sums}, stream());
+  run({s, 0, qkv, nullptr, drop, score_scale(s), y, log_sums}, stream());
 }
 
 void CudaDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
                                   void* y, void*) {
   with_type(s.type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), s.length, 2 * s.width(), NewKeys<Cell>{static_cast<const Cell*>(qkv), s.width()},
-               static_cast<Cell*>(cache) + past * 2 * s.width(), false);
+    map_matrix(stream(), s.length, 2 * s.key_width(),
+               NewKeys<Cell>{static_cast<const Cell*>(qkv), s.row_width(), s.width()},
+               static_cast<Cell*>(cache) + past * 2 * s.key_width(), false);
   });
-  run({s, past, qkv, cache, 0, 2, {}, score_scale(s), y, nullptr}, stream());
+  run({s, past, qkv, cache, {}, score_scale(s), y, nullptr}, stream());
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -26,7 +26,8 @@ __global__ void dot_rows(AttentionShape s, const void* y, const void* dy, float*
   const std::int64_t line = row_of_warp();
   if (line >= s.rows() * s.heads) return;
   const std::int64_t item = line / s.length, row = line % s.length;
-  const HeadRows a = HeadRows::of(s, y, item, 0, 1), b = HeadRows::of(s, dy, item, 0, 1);
+  const HeadOf head = HeadOf::item(s, item);
+  const HeadRows a = head.results(s, y), b = head.results(s, dy);
   float sum = 0;
   for (int c = lane_of_warp(); c < s.head_width; c += kWarp) sum += a.load(row, c) * b.load(row, c);
   sum = warp_sum(sum);
@@ -49,15 +50,17 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s);
   const Shared<T> shared = Shared<T>::mine();
-  const HeadRows q = HeadRows::of(s, a.qkv, tile.item, 0, 3);
+  const HeadOf head = HeadOf::item(s, tile.item);
+  const HeadRows q = head.queries(s, a.qkv), keys = head.keys(s, a.qkv), values = head.values(s, a.qkv);
   const DropRow drop{a.drop, s.length};
   load_tile<T>(q, tile.first, a.scale, shared.own);
-  load_tile<T>(HeadRows::of(s, a.dy, tile.item, 0, 1), tile.first, 1.0F, shared.own_partner);
+  load_tile<T>(head.results(s, a.dy), tile.first, 1.0F, shared.own_partner);
   typename T::Results dq = {};
-  for (std::int64_t column = 0; column <= tile.first; column += T::kSide) {
+  const std::int64_t seen = head.seen(s), end = s.is_causal ? tile.first + 1 : seen;
+  for (std::int64_t column = 0; column < end; column += T::kSide) {
     __syncthreads();
-    load_tile<T>(HeadRows::of(s, a.qkv, tile.item, 1, 3), column, 1.0F, shared.others);
-    load_tile<T>(HeadRows::of(s, a.qkv, tile.item, 2, 3), column, 1.0F, shared.others_partner);
+    load_tile<T>(keys, column, 1.0F, shared.others);
+    load_tile<T>(values, column, 1.0F, shared.others_partner);
     __syncthreads();
     typename T::Scores scores, gradients;
     multiply<T>(shared.own, shared.others, scores);
@@ -73,7 +76,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
       for (int j = 0; j < T::kColumns; ++j) {
         const std::int64_t key = column + T::other(j);
         if (a.drop.threshold != 0) gradients[i][j] *= drop.factor(words, key);
-        const float p = is_there && key <= row ? std::exp(scores[i][j] - log_sum) : 0.0F;
+        const bool is_seen = is_there && (s.is_causal ? key <= row : key < seen);
+        const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
         scores[i][j] = p * (gradients[i][j] - dot);
       }
     }
@@ -89,51 +93,55 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
   store_results<T>(dq, q, tile.first, a.dqkv, a.accumulate);
 }
 
-// Rows of scores are keys here, columns queries.
+// Rows of scores are keys here, columns queries, of all heads that share the keys.
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(AttentionGradient a) {
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s);
   const Shared<T> shared = Shared<T>::mine();
-  const HeadRows k = HeadRows::of(s, a.qkv, tile.item, 1, 3), v = HeadRows::of(s, a.qkv, tile.item, 2, 3);
+  const std::int64_t shared_by = s.shared_by();
+  HeadOf head = HeadOf::item(s, tile.item * shared_by);
   const DropRow drop{a.drop, s.length};
-  load_tile<T>(k, tile.first, 1.0F, shared.own);
-  load_tile<T>(v, tile.first, 1.0F, shared.own_partner);
+  load_tile<T>(head.keys(s, a.qkv), tile.first, 1.0F, shared.own);
+  load_tile<T>(head.values(s, a.qkv), tile.first, 1.0F, shared.own_partner);
   typename T::Results dk = {}, dv = {};
-  for (std::int64_t first = tile.first; first < s.length; first += T::kSide) {
-    __syncthreads();
-    load_tile<T>(HeadRows::of(s, a.qkv, tile.item, 0, 3), first, a.scale, shared.others);
-    load_tile<T>(HeadRows::of(s, a.dy, tile.item, 0, 1), first, 1.0F, shared.others_partner);
-    __syncthreads();
-    typename T::Scores scores, gradients;
-    multiply<T>(shared.own, shared.others, scores);
-    multiply<T>(shared.own_partner, shared.others_partner, gradients);
-    LPMM_UNROLL
-    for (int j = 0; j < T::kColumns; ++j) {
-      const std::int64_t row = first + T::other(j), line = tile.item * s.length + row;
-      const bool is_there = row < s.length;
-      const float log_sum = is_there ? a.log_sums[line] : 0.0F, dot = is_there ? a.dots[line] : 0.0F;
+  for (std::int64_t of = 0; of < shared_by; ++of, ++head.query) {
+    const std::int64_t item = tile.item * shared_by + of;
+    for (std::int64_t first = s.is_causal ? tile.first : 0; first < s.length; first += T::kSide) {
+      __syncthreads();
+      load_tile<T>(head.queries(s, a.qkv), first, a.scale, shared.others);
+      load_tile<T>(head.results(s, a.dy), first, 1.0F, shared.others_partner);
+      __syncthreads();
+      typename T::Scores scores, gradients;
+      multiply<T>(shared.own, shared.others, scores);
+      multiply<T>(shared.own_partner, shared.others_partner, gradients);
       LPMM_UNROLL
-      for (int i = 0; i < T::kRows; ++i) {
-        const std::int64_t key = tile.first + T::row(i);
-        const bool is_seen = is_there && key <= row;
-        const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
-        const float factor =
-            is_seen && a.drop.threshold != 0 ? drop.factor(drop.words(line, key), key) : 1.0F;
-        gradients[i][j] = p * (factor * gradients[i][j] - dot);
-        scores[i][j] = p * factor;
+      for (int j = 0; j < T::kColumns; ++j) {
+        const std::int64_t row = first + T::other(j), line = item * s.length + row;
+        const bool is_there = row < s.length;
+        const float log_sum = is_there ? a.log_sums[line] : 0.0F, dot = is_there ? a.dots[line] : 0.0F;
+        LPMM_UNROLL
+        for (int i = 0; i < T::kRows; ++i) {
+          const std::int64_t key = tile.first + T::row(i);
+          const bool is_seen = is_there && (s.is_causal ? key <= row : key < head.seen(s));
+          const float p = is_seen ? std::exp(scores[i][j] - log_sum) : 0.0F;
+          const float factor =
+              is_seen && a.drop.threshold != 0 ? drop.factor(drop.words(line, key), key) : 1.0F;
+          gradients[i][j] = p * (factor * gradients[i][j] - dot);
+          scores[i][j] = p * factor;
+        }
       }
+      store_scores<T>(scores, shared.scores);
+      __syncwarp();  // a row of scores is of one warp
+      accumulate<T>(shared.scores, shared.others_partner, dv);
+      __syncwarp();
+      store_scores<T>(gradients, shared.scores);
+      __syncwarp();
+      accumulate<T>(shared.scores, shared.others, dk);
     }
-    store_scores<T>(scores, shared.scores);
-    __syncwarp();  // a row of scores is of one warp
-    accumulate<T>(shared.scores, shared.others_partner, dv);
-    __syncwarp();
-    store_scores<T>(gradients, shared.scores);
-    __syncwarp();
-    accumulate<T>(shared.scores, shared.others, dk);
   }
-  store_results<T>(dk, k, tile.first, a.dqkv, a.accumulate);
-  store_results<T>(dv, v, tile.first, a.dqkv, a.accumulate);
+  store_results<T>(dk, head.keys(s, a.qkv), tile.first, a.dqkv, a.accumulate);
+  store_results<T>(dv, head.values(s, a.qkv), tile.first, a.dqkv, a.accumulate);
 }
 
 }  // namespace
@@ -151,8 +159,8 @@ void CudaDevice::attention_backward(const AttentionShape& s, const void* qkv, co
   launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, y, dy, dots);
   const AttentionGradient a{s, qkv, dy, drop, score_scale(s), log_sums, dots, dqkv, accumulate};
   with_tile(s.head_width, [&]<class T>(T) {
-    launch(query_gradient<T>, tile_blocks<T>(s), T::kThreads, Shared<T>::bytes(), stream(), a);
-    launch(key_gradient<T>, tile_blocks<T>(s), T::kThreads, Shared<T>::bytes(), stream(), a);
+    launch(query_gradient<T>, tile_blocks<T>(s, s.heads), T::kThreads, Shared<T>::bytes(), stream(), a);
+    launch(key_gradient<T>, tile_blocks<T>(s, s.key_heads()), T::kThreads, Shared<T>::bytes(), stream(), a);
   });
 }
 

@@ -52,17 +52,46 @@ struct HeadRows {
   std::int64_t at = 0, stride = 0, rows = 0;
   int width = 0;
 
-  // Part `part` of rows of `parts` parts, of head `item` counted over all sequences.
-  LPMM_HD static HeadRows of(const AttentionShape& s, const void* values, std::int64_t item, int part,
-                             int parts) {
-    const std::int64_t stride = parts * s.width(), sequence = item / s.heads, head = item % s.heads;
-    return {s.type, values,   sequence * s.length * stride + part * s.width() + head * s.head_width,
-            stride, s.length, s.head_width};
+  // Head `at` of what lies in rows of `heads` heads, of one sequence.
+  LPMM_HD static HeadRows of(const AttentionShape& s, const void* values, std::int64_t sequence,
+                             std::int64_t at, std::int64_t heads) {
+    const std::int64_t stride = heads * s.head_width;
+    return {s.type, values, sequence * s.length * stride + at * s.head_width, stride, s.length, s.head_width};
   }
   LPMM_HD float load(std::int64_t row, int c) const { return load_any(type, values, at + row * stride + c); }
   LPMM_HD void store(void* to, std::int64_t row, int c, float v, bool accumulate) const {
     const std::int64_t i = at + row * stride + c;
     store_any(type, to, i, accumulate ? v + load_any(type, to, i) : v);
+  }
+};
+
+// One head of a sequence: item counts the heads of queries over all sequences.
+struct HeadOf {
+  std::int64_t sequence, query, key;
+  LPMM_HD static HeadOf item(const AttentionShape& s, std::int64_t item) {
+    const std::int64_t query = item % s.heads;
+    return {item / s.heads, query, query / s.shared_by()};
+  }
+  LPMM_HD static HeadRows of_row(const AttentionShape& s, const void* qkv, std::int64_t sequence,
+                                 std::int64_t at) {
+    return HeadRows::of(s, qkv, sequence, at, s.heads + 2 * s.key_heads());
+  }
+  LPMM_HD HeadRows queries(const AttentionShape& s, const void* qkv) const {
+    return of_row(s, qkv, sequence, query);
+  }
+  LPMM_HD HeadRows keys(const AttentionShape& s, const void* qkv) const {
+    return of_row(s, qkv, sequence, s.heads + key);
+  }
+  LPMM_HD HeadRows values(const AttentionShape& s, const void* qkv) const {
+    return of_row(s, qkv, sequence, s.heads + s.key_heads() + key);
+  }
+  // What attention gives.
+  LPMM_HD HeadRows results(const AttentionShape& s, const void* y) const {
+    return HeadRows::of(s, y, sequence, query, s.heads);
+  }
+  // Keys of a sequence that is not causal: the first so many are seen.
+  LPMM_HD std::int64_t seen(const AttentionShape& s) const {
+    return s.lengths == nullptr ? s.length : s.lengths[sequence];
   }
 };
 
@@ -194,8 +223,8 @@ void with_tile(int head_width, const Body& body) {
   throw std::invalid_argument("CUDA: attention has heads of at most 256 values");
 }
 template <class T>
-std::int64_t tile_blocks(const AttentionShape& s) {
-  return std::int64_t{1} * s.batch * s.heads * ((s.length + T::kSide - 1) / T::kSide);
+std::int64_t tile_blocks(const AttentionShape& s, int heads) {
+  return std::int64_t{1} * s.batch * heads * ((s.length + T::kSide - 1) / T::kSide);
 }
 // The head of a block, and the first row of its tile; long ones begin first.
 struct TileOfBlock {

@@ -1,4 +1,5 @@
-// Element loops, the bias of a projection, dropout, and the rows of embeddings.
+// Element loops, the bias of a projection, activations, rotary positions, dropout, and the rows of
+// embeddings.
 #include <cmath>
 
 #include "kernels/cuda/compute/columns.h"
@@ -41,20 +42,92 @@ struct AddPosition {
   }
 };
 
-// sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3)); exp() may overflow, to a sigmoid of 0.
+// exp() may overflow, to a sigmoid of 0.
+LPMM_HD float sigmoid(float x) {
+  return 1.0F / (1.0F + std::exp(-x));
+}
+// sigmoid(2 sqrt(2 / pi) (x + 0.044715 x^3))
 constexpr float kGeluScale = 2 * 0.7978845608028654F, kGeluCube = 0.044715F;
 LPMM_HD float sigmoid_of_cubic(float x) {
-  const float cubic = x + kGeluCube * (x * x * x);
-  return 1.0F / (1.0F + std::exp(-kGeluScale * cubic));
+  return sigmoid(kGeluScale * (x + kGeluCube * (x * x * x)));
 }
-struct Gelu {
+struct TanhGelu {
   LPMM_HD float operator()(float x) const { return x * sigmoid_of_cubic(x); }
 };
-struct GeluSlope {
+struct TanhGeluSlope {
   LPMM_HD float operator()(float far, float dy) const {
     const float x = far > 30.0F ? 30.0F : far < -30.0F ? -30.0F : far;  // the slope is 1 or 0 there
     const float s = sigmoid_of_cubic(x), inner = kGeluScale * (1.0F + 3 * kGeluCube * (x * x));
     return dy * (s + x * s * (1.0F - s) * inner);
+  }
+};
+
+// The normal distribution's share below x, from a polynomial for erfc with a relative error of 1.2e-7 (Press
+// et al. 1992, section 6.2).
+LPMM_HD float normal_share(float x) {
+  const float z = 0.70710678118654752F * std::fabs(x), t = 1.0F / (1.0F + 0.5F * z);
+  float sum = 0.17087277F;
+  sum = sum * t - 0.82215223F;
+  sum = sum * t + 1.48851587F;
+  sum = sum * t - 1.13520398F;
+  sum = sum * t + 0.27886807F;
+  sum = sum * t - 0.18628806F;
+  sum = sum * t + 0.09678418F;
+  sum = sum * t + 0.37409196F;
+  sum = sum * t + 1.00002368F;
+  sum = sum * t - 1.26551223F;
+  const float tail = 0.5F * t * std::exp(sum - z * z);
+  return x < 0.0F ? tail : 1.0F - tail;
+}
+struct ExactGelu {
+  LPMM_HD float operator()(float x) const { return x * normal_share(x); }
+};
+struct ExactGeluSlope {
+  LPMM_HD float operator()(float far, float dy) const {
+    const float x = far > 30.0F ? 30.0F : far < -30.0F ? -30.0F : far;  // the slope is 1 or 0 there
+    return dy * (normal_share(x) + x * (0.39894228040143268F * std::exp(-0.5F * x * x)));
+  }
+};
+
+// Of rows of a and b: a * sigmoid(a) * b, and its gradient, that of a before that of b.
+template <class Cell>
+struct Swiglu {
+  const Cell* x;
+  std::int64_t width;
+  LPMM_HD float operator()(const Place& at) const {
+    const Cell* const row = x + at.row * 2 * width;
+    const float a = load(row + at.column);
+    return a * sigmoid(a) * load(row + width + at.column);
+  }
+};
+template <class Cell>
+struct SwigluSlope {
+  const Cell *x, *dy;
+  std::int64_t width;
+  LPMM_HD float operator()(const Place& at) const {
+    const bool is_gate = at.column < width;
+    const std::int64_t c = is_gate ? at.column : at.column - width;
+    const Cell* const row = x + at.row * 2 * width;
+    const float a = load(row + c), s = sigmoid(a), d = load(dy + at.row * width + c);
+    return is_gate ? d * load(row + width + c) * (s * (1.0F + a * (1.0F - s))) : d * (a * s);
+  }
+};
+
+// A value of a head, turned with its partner half a head away.
+template <class Cell>
+struct Turn {
+  RotaryShape shape;
+  const float* angles;
+  float sign;
+  const Cell* x;
+  LPMM_HD float operator()(const Place& at, float v) const {
+    const std::int64_t width = shape.head_width, half = width / 2, c = at.column % width;
+    if (at.column >= shape.turned * width) return v;
+    const bool is_first = c < half;
+    const float* const angle = angles + at.row % shape.length * width + (is_first ? c : c - half);
+    const std::int64_t other = at.row * shape.width() + at.column + (is_first ? half : -half);
+    const float turned = sign * angle[half] * load(x + other);
+    return v * angle[0] + (is_first ? -turned : turned);
   }
 };
 
@@ -163,16 +236,45 @@ const void* CudaDevice::bias_backward(Compute type, std::int64_t rows, std::int6
   return relu ? g : dy;
 }
 
-void CudaDevice::gelu_forward(Compute type, std::int64_t count, const void* x, void* y) {
+void CudaDevice::gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
   with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Gelu{}, static_cast<Cell*>(y), false, static_cast<const Cell*>(x));
+    const auto* in = static_cast<const Cell*>(x);
+    auto* out = static_cast<Cell*>(y);
+    form == GeluForm::kTanh ? map(stream(), count, TanhGelu{}, out, false, in)
+                            : map(stream(), count, ExactGelu{}, out, false, in);
   });
 }
-void CudaDevice::gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                               bool accumulate) {
+void CudaDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
+                               void* dx, bool accumulate) {
   with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, GeluSlope{}, static_cast<Cell*>(dx), accumulate, static_cast<const Cell*>(x),
-        static_cast<const Cell*>(dy));
+    const auto *in = static_cast<const Cell*>(x), *d = static_cast<const Cell*>(dy);
+    auto* out = static_cast<Cell*>(dx);
+    form == GeluForm::kTanh ? map(stream(), count, TanhGeluSlope{}, out, accumulate, in, d)
+                            : map(stream(), count, ExactGeluSlope{}, out, accumulate, in, d);
+  });
+}
+
+void CudaDevice::swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), rows, width, Swiglu<Cell>{static_cast<const Cell*>(x), width}, static_cast<Cell*>(y),
+               false);
+  });
+}
+void CudaDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
+                                 const void* dy, void* dx, bool accumulate) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), rows, 2 * width,
+               SwigluSlope<Cell>{static_cast<const Cell*>(x), static_cast<const Cell*>(dy), width},
+               static_cast<Cell*>(dx), accumulate);
+  });
+}
+
+void CudaDevice::rotary(const RotaryShape& shape, const float* angles, bool inverse, const void* x, void* y,
+                        bool accumulate) {
+  with_type(shape.type, [&]<class Cell>(Cell*) {
+    const auto* in = static_cast<const Cell*>(x);
+    map_matrix(stream(), shape.rows, shape.width(), Turn<Cell>{shape, angles, inverse ? -1.0F : 1.0F, in},
+               static_cast<Cell*>(y), accumulate, in);
   });
 }
 

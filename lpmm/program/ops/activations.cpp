@@ -26,17 +26,33 @@ class ReluOp : public Op {
 
 class GeluOp : public Op {
  public:
-  explicit GeluOp(std::int64_t count) : count_(count) {}
+  GeluOp(kernels::GeluForm form, std::int64_t count) : form_(form), count_(count) {}
   void forward(RunState& run) const override {
-    run.memory.device().gelu_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
+    run.memory.device().gelu_forward(plan->compute, form_, count_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
-    run.memory.device().gelu_backward(plan->compute, count_, data(run, inputs[0]), gradient(run, output),
-                                      gradient(run, inputs[0]), accumulate[0]);
+    run.memory.device().gelu_backward(plan->compute, form_, count_, data(run, inputs[0]),
+                                      gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:
+  kernels::GeluForm form_;
   std::int64_t count_;
+};
+
+class SwigluOp : public Op {
+ public:
+  SwigluOp(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) {}
+  void forward(RunState& run) const override {
+    run.memory.device().swiglu_forward(plan->compute, rows_, width_, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    run.memory.device().swiglu_backward(plan->compute, rows_, width_, data(run, inputs[0]),
+                                        gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  std::int64_t rows_, width_;
 };
 
 }  // namespace
@@ -46,9 +62,15 @@ Value relu(ProgramBuilder& b, Value x) {
   return b.add_op(std::make_unique<ReluOp>(b.batch() * x.values()), {x}, y, {y.id});
 }
 
-Value gelu(ProgramBuilder& b, Value x) {
-  return b.add_op(std::make_unique<GeluOp>(b.batch() * x.values()), {x},
+Value gelu(ProgramBuilder& b, Value x, kernels::GeluForm form) {
+  return b.add_op(std::make_unique<GeluOp>(form, b.batch() * x.values()), {x},
                   b.add_value(x.height, x.width, x.channels), {x.id});
+}
+
+Value swiglu(ProgramBuilder& b, Value x) {
+  const int width = x.channels / 2;
+  return b.add_op(std::make_unique<SwigluOp>(b.rows(x), width), {x}, b.add_value(x.height, x.width, width),
+                  {x.id});
 }
 
 }  // namespace lpmm

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/ops/dropout.h"
 #include "lpmm/program/program_plan.h"
+#include "lpmm/program/workspace.h"
 
 namespace lpmm {
 
@@ -20,37 +23,72 @@ class AttentionOp : public Op {
   AttentionOp(const kernels::AttentionShape& shape, OpDropout dropout, std::size_t index, int longest)
       : shape_(shape), dropout_(dropout), index_(index), longest_(longest) {}
   std::int64_t workspace_bytes() const override {
-    kernels::AttentionShape whole = shape_;
-    whole.length = longest_;
-    return plan->device->attention_scratch_bytes(whole);
+    Pieces pieces(nullptr);
+    lay_out(pieces);
+    return pieces.used();
+  }
+  std::int64_t host_workspace_bytes() const override {
+    return shape_.is_causal ? 0 : kernels::aligned(4 * shape_.batch);
   }
   void forward(RunState& run) const override {
-    Device& device = run.memory.device();
-    if (Inference* state = run.inference; state != nullptr) {
-      if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
-      if (state->position + shape_.length > longest_) {
-        throw RunError(fmt::format("{} tokens after {} others: the model has {} positions", shape_.length,
-                                   state->position, longest_));
-      }
-      DeviceMemory& cache = state->cache[index_];
-      if (cache == nullptr) {
-        cache = allocate(device, longest_ * 2 * shape_.width() * value_bytes(plan->compute),
-                         "keys and values", "a model of fewer positions");
-      }
-      device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.get(), data(run, output),
-                              run.workspace);
-      return;
-    }
-    device.attention_forward(shape_, data(run, inputs[0]), dropout_.of(run), data(run, output), log_sums(run),
-                             run.workspace);
+    if (run.inference != nullptr) return infer(run);
+    Pieces pieces(run.workspace);
+    const Room room = lay_out(pieces);
+    run.memory.device().attention_forward(shape_of(run, room), data(run, inputs[0]), dropout_.of(run),
+                                          data(run, output), log_sums(run), room.scratch);
   }
   void backward(RunState& run) const override {
-    run.memory.device().attention_backward(shape_, data(run, inputs[0]), dropout_.of(run), data(run, output),
-                                           log_sums(run), gradient(run, output), gradient(run, inputs[0]),
-                                           accumulate[0], run.workspace);
+    Pieces pieces(run.workspace);
+    const Room room = lay_out(pieces);
+    run.memory.device().attention_backward(shape_of(run, room), data(run, inputs[0]), dropout_.of(run),
+                                           data(run, output), log_sums(run), gradient(run, output),
+                                           gradient(run, inputs[0]), accumulate[0], room.scratch);
   }
 
  private:
+  struct Room {
+    std::byte *scratch, *lengths;
+  };
+  Room lay_out(Pieces& p) const {
+    kernels::AttentionShape whole = shape_;
+    whole.length = longest_;
+    return {p.take(plan->device->attention_scratch_bytes(whole)),
+            p.take(shape_.is_causal ? 0 : room_on(*plan->device, 4 * shape_.batch))};
+  }
+  // With the lengths of the batch's sequences; those that a last batch lacks are whole.
+  kernels::AttentionShape shape_of(const RunState& run, const Room& room) const {
+    kernels::AttentionShape shape = shape_;
+    const std::vector<std::int32_t>& lengths = run.batch.lengths;
+    if (shape.is_causal || lengths.empty()) return shape;
+    auto* const host = reinterpret_cast<std::int32_t*>(run.host_workspace);
+    std::fill_n(host, shape.batch, shape.length);
+    for (std::size_t i = 0; i < std::min(lengths.size(), static_cast<std::size_t>(shape.batch)); ++i) {
+      if (lengths[i] < 1 || lengths[i] > shape.length) {
+        throw RunError(fmt::format("sequence {} of a batch has {} positions: 1 to {} are possible", i,
+                                   lengths[i], shape.length));
+      }
+      host[i] = lengths[i];
+    }
+    shape.lengths = on_device(run.memory.device(), host, shape.batch, room.lengths);
+    return shape;
+  }
+  void infer(RunState& run) const {
+    Device& device = run.memory.device();
+    Inference* state = run.inference;
+    if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
+    if (state->position + shape_.length > longest_) {
+      throw RunError(fmt::format("{} tokens after {} others: the model has {} positions", shape_.length,
+                                 state->position, longest_));
+    }
+    DeviceMemory& cache = state->cache[index_];
+    if (cache == nullptr) {
+      cache = allocate(device, longest_ * 2 * shape_.key_width() * value_bytes(plan->compute),
+                       "keys and values", "a model of fewer positions");
+    }
+    Pieces pieces(run.workspace);
+    device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.get(), data(run, output),
+                            lay_out(pieces).scratch);
+  }
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;
   OpDropout dropout_;
@@ -60,19 +98,21 @@ class AttentionOp : public Op {
 
 }  // namespace
 
-Value attention(ProgramBuilder& b, Value qkv, int heads, int context, double dropout) {
-  const int width = qkv.channels / 3;
-  const kernels::AttentionShape shape{b.batch(), qkv.width, heads, width / heads, b.compute()};
-  if (dropout > 0 && kernels::attention_probabilities(shape) > kMostElements) {
+Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c) {
+  const int kv_heads = c.kv_heads > 0 ? c.kv_heads : c.heads;
+  const int head_width = qkv.channels / (c.heads + 2 * kv_heads);
+  const kernels::AttentionShape shape{b.batch(),   qkv.width, c.heads,    head_width,
+                                      b.compute(), kv_heads,  c.is_causal};
+  if (c.dropout > 0 && kernels::attention_probabilities(shape) > kMostElements) {
     throw UsageError(fmt::format(
         "dropout of {} probabilities of attention: there are draws for {}; take fewer examples at a time",
         kernels::attention_probabilities(shape), kMostElements));
   }
-  const int longest = b.inference() > 0 ? context : qkv.width;
-  const Value y = b.add_value(1, qkv.width, width);
+  const int longest = b.inference() > 0 ? c.context : qkv.width;
+  const Value y = b.add_value(1, qkv.width, c.heads * head_width);
   return b.add_op(
-      std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), dropout), b.next_cache(), longest),
-      {qkv}, y, {qkv.id, y.id}, 4 * shape.rows() * heads);
+      std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), c.dropout), b.next_cache(), longest),
+      {qkv}, y, {qkv.id, y.id}, 4 * shape.rows() * c.heads);
 }
 
 }  // namespace lpmm

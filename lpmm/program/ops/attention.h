@@ -5,8 +5,16 @@
 
 namespace lpmm {
 
-// Causal self-attention of the three parts of the channels: queries, keys, values. No call sees more than
-// `context` positions. Dropout is of the probabilities.
-Value attention(ProgramBuilder& b, Value qkv, int heads, int context, double dropout = 0);
+struct AttentionConfig {
+  int heads = 1, kv_heads = 0;  // of queries; of keys and values, 0: as many
+  int context = 0;              // positions that generated text may have
+  double dropout = 0;           // of the probabilities
+  bool is_causal = true;
+};
+
+// Self-attention of a value whose channels are the queries of `heads` heads, the keys of `kv_heads`, and
+// their values. Where it is not causal, a batch may say how many positions of each sequence are seen
+// (Batch::lengths).
+Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& config);
 
 }  // namespace lpmm

@@ -1,5 +1,6 @@
 #include "lpmm/program/ops/linear.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/compute.h"
@@ -13,47 +14,57 @@ using kernels::value_bytes;
 
 namespace {
 
-// y = act(x W^T + bias) on rows of values. W is decoded, and its gradient folded, by panels of output rows:
-// neither is ever whole.
+// A weight, its bias or -1, and how many outputs they make.
+struct LinearPart {
+  int weight, bias;
+  std::int64_t outputs;
+};
+
+// y = act(x W^T + bias) on rows of values, W being several weights one above the other. They are decoded, and
+// their gradients folded, by panels of output rows: none is ever whole.
 class LinearOp : public Op {
  public:
-  // `bias` is a tensor, or -1 where there is none, and no ReLU.
-  LinearOp(std::int64_t rows, Compute compute, std::int64_t inputs, std::int64_t outputs, bool relu,
-           int weight, int bias, std::int64_t panel)
-      : rows_(rows),
-        compute_(compute),
-        in_(inputs),
-        out_(outputs),
-        relu_(relu),
-        weight_(weight, compute, outputs, inputs, panel, outputs),
-        bias_(bias) {}
+  // All parts have a bias, or none has one, and no ReLU.
+  LinearOp(std::int64_t rows, Compute compute, std::int64_t inputs, bool relu,
+           const std::vector<LinearPart>& parts, std::int64_t panel)
+      : rows_(rows), compute_(compute), in_(inputs), relu_(relu), has_bias_(parts.front().bias >= 0) {
+    for (const LinearPart& p : parts) {
+      parts_.push_back(
+          {PanelledWeight(p.weight, compute, p.outputs, inputs, panel, p.outputs), p.bias, out_, p.outputs});
+      out_ += p.outputs;
+    }
+  }
 
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
-  std::int64_t transient_bytes() const override { return weight_.transient_bytes(); }
+  std::int64_t transient_bytes() const override {
+    return most([](const Part& part) { return part.weight.transient_bytes(); });
+  }
   bool skips_gradient() const override { return true; }
 
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
     Device& device = run.memory.device();
-    weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
-      device.matmul({.transpose_b = true,
-                     .m = rows_,
-                     .n = rows,
-                     .k = in_,
-                     .type = compute_,
-                     .a = data(run, inputs[0]),
-                     .a_stride = in_,
-                     .b = weight_.decode(run, row, rows, f.panel),
-                     .b_stride = in_,
-                     .c = f.y + row,
-                     .c_stride = out_},
-                    f.matmul);
-    });
-    if (bias_ < 0) return device.from_float(compute_, rows_ * out_, f.y, data(run, output));
-    run.memory.decode(bias_, 0, span_of(f.bias, out_));
+    for (const Part& part : parts_) {
+      part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
+        device.matmul({.transpose_b = true,
+                       .m = rows_,
+                       .n = rows,
+                       .k = in_,
+                       .type = compute_,
+                       .a = data(run, inputs[0]),
+                       .a_stride = in_,
+                       .b = part.weight.decode(run, row, rows, f.panel),
+                       .b_stride = in_,
+                       .c = f.y + part.first + row,
+                       .c_stride = out_},
+                      f.matmul);
+      });
+      if (has_bias_) run.memory.decode(part.bias, 0, span_of(f.bias + part.first, part.outputs));
+    }
+    if (!has_bias_) return device.from_float(compute_, rows_ * out_, f.y, data(run, output));
     device.bias_forward(compute_, rows_, out_, f.y, f.bias, relu_, data(run, output));
   }
 
@@ -63,37 +74,7 @@ class LinearOp : public Op {
     Device& device = run.memory.device();
     const std::byte* g = before_bias(run, b);
     std::byte* dx = gradient(run, inputs[0]);
-    PanelledWeight::Folder folder(weight_, run, b.gradient);
-    weight_.for_each_panel([&](std::int64_t row, std::int64_t rows) {
-      if (dx != nullptr) {
-        device.matmul({.m = rows_,
-                       .n = in_,
-                       .k = rows,
-                       .type = compute_,
-                       .a = g + row * value_bytes(compute_),
-                       .a_stride = out_,
-                       .b = weight_.decode(run, row, rows, b.panel),
-                       .b_stride = in_,
-                       .c = b.dx,
-                       .c_stride = in_,
-                       .accumulate = row > 0},
-                      b.matmul);
-      }
-      if (weight_.is_frozen(run)) return;
-      device.matmul({.transpose_a = true,
-                     .m = rows,
-                     .n = in_,
-                     .k = rows_,
-                     .type = compute_,
-                     .a = g + row * value_bytes(compute_),
-                     .a_stride = out_,
-                     .b = data(run, inputs[0]),
-                     .b_stride = in_,
-                     .c = folder.rows_at(row),
-                     .c_stride = in_},
-                    b.matmul);
-      folder.fold(row, rows);
-    });
+    for (const Part& part : parts_) backward(run, part, b, g, dx != nullptr);
     if (dx == nullptr) return;
     if (accumulate[0]) {
       device.from_float(compute_, rows_ * in_, b.dx, b.narrow);
@@ -104,6 +85,11 @@ class LinearOp : public Op {
   }
 
  private:
+  struct Part {
+    PanelledWeight weight;
+    int bias;
+    std::int64_t first, outputs;  // columns of the output
+  };
   struct Forward {
     std::byte* panel;
     float *y, *bias;
@@ -114,34 +100,82 @@ class LinearOp : public Op {
     float *bias, *gradient, *dx;
     std::byte *narrow, *matmul;
   };
-  // The gradient of what the bias was added to; that of the bias is folded.
+  // The gradient of a part's weight, and what it adds to that of the input. `g`: of what biases were added
+  // to.
+  void backward(RunState& run, const Part& part, const Backward& b, const std::byte* g,
+                bool has_input_gradient) const {
+    Device& device = run.memory.device();
+    PanelledWeight::Folder folder(part.weight, run, b.gradient);
+    part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
+      const std::byte* rows_of_g = g + (part.first + row) * value_bytes(compute_);
+      if (has_input_gradient) {
+        device.matmul({.m = rows_,
+                       .n = in_,
+                       .k = rows,
+                       .type = compute_,
+                       .a = rows_of_g,
+                       .a_stride = out_,
+                       .b = part.weight.decode(run, row, rows, b.panel),
+                       .b_stride = in_,
+                       .c = b.dx,
+                       .c_stride = in_,
+                       .accumulate = part.first + row > 0},
+                      b.matmul);
+      }
+      if (part.weight.is_frozen(run)) return;
+      device.matmul({.transpose_a = true,
+                     .m = rows,
+                     .n = in_,
+                     .k = rows_,
+                     .type = compute_,
+                     .a = rows_of_g,
+                     .a_stride = out_,
+                     .b = data(run, inputs[0]),
+                     .b_stride = in_,
+                     .c = folder.rows_at(row),
+                     .c_stride = in_},
+                    b.matmul);
+      folder.fold(row, rows);
+    });
+  }
+  // The gradient of what the biases were added to; those of the biases are folded.
   const std::byte* before_bias(RunState& run, const Backward& b) const {
-    if (bias_ < 0) return gradient(run, output);
+    if (!has_bias_) return gradient(run, output);
     const void* g = run.memory.device().bias_backward(compute_, rows_, out_, data(run, output),
                                                       gradient(run, output), relu_, b.g, b.bias);
-    run.gradients->fold(bias_, 0, span_of(b.bias, out_), run.microbatch);
+    for (const Part& part : parts_) {
+      run.gradients->fold(part.bias, 0, span_of(b.bias + part.first, part.outputs), run.microbatch);
+    }
     return static_cast<const std::byte*>(g);
   }
+  template <class Of>
+  std::int64_t most(const Of& of) const {
+    std::int64_t value = 0;
+    for (const Part& part : parts_) value = std::max(value, of(part));
+    return value;
+  }
+  std::int64_t panel_bytes() const {
+    return most([](const Part& part) { return part.weight.panel_bytes(); });
+  }
+  std::int64_t matmul_bytes() const {
+    return most([&](const Part& part) { return part.weight.matmul_bytes(rows_, *plan->device); });
+  }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.take(weight_.panel_bytes()), p.floats(rows_ * out_), p.floats(out_),
-            p.take(weight_.matmul_bytes(rows_, *plan->device))};
+    return {p.take(panel_bytes()), p.floats(rows_ * out_), p.floats(out_), p.take(matmul_bytes())};
   }
   Backward lay_out_backward(Pieces& p) const {
-    return {p.take(weight_.panel_bytes()),
-            p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
-            p.floats(out_),
-            p.floats(weight_.gradient_floats()),
-            p.floats(rows_ * in_),
-            p.take(rows_ * in_ * value_bytes(compute_)),
-            p.take(weight_.matmul_bytes(rows_, *plan->device))};
+    return {
+        p.take(panel_bytes()), p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
+        p.floats(out_),        p.floats(most([](const Part& part) { return part.weight.gradient_floats(); })),
+        p.floats(rows_ * in_), p.take(rows_ * in_ * value_bytes(compute_)),
+        p.take(matmul_bytes())};
   }
 
   std::int64_t rows_;
   Compute compute_;
-  std::int64_t in_, out_;
-  bool relu_;
-  PanelledWeight weight_;
-  int bias_;
+  std::int64_t in_, out_ = 0;
+  bool relu_, has_bias_;
+  std::vector<Part> parts_;
 };
 
 Value flat_linear(ProgramBuilder& b, const std::string& name, Value x, int outputs, bool relu,
@@ -153,9 +187,10 @@ Value flat_linear(ProgramBuilder& b, const std::string& name, Value x, int outpu
   const Value y = b.add_value(1, 1, outputs);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
-  return b.add_op(std::make_unique<LinearOp>(b.batch(), b.compute(), x.values(), outputs, relu, weight, bias,
-                                             b.panel_sizes().weights),
-                  {x}, y, std::move(kept));
+  const std::vector<LinearPart> parts{{weight, bias, outputs}};
+  return b.add_op(
+      std::make_unique<LinearOp>(b.batch(), b.compute(), x.values(), relu, parts, b.panel_sizes().weights),
+      {x}, y, std::move(kept));
 }
 
 }  // namespace
@@ -170,12 +205,24 @@ Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classe
 
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
                  bool bias, int parts, int heads) {
-  const int weight = b.add_tensor(name + ".weight", {outputs, x.channels}, {InitialKind::kNormal, deviation},
-                                  TensorKind::kHidden, parts, false, heads);
-  const int added = bias ? b.add_tensor(name + ".bias", {outputs}, {InitialKind::kConstant, 0}) : -1;
-  return b.add_op(std::make_unique<LinearOp>(b.rows(x), b.compute(), x.channels, outputs, false, weight,
-                                             added, b.panel_sizes().weights),
-                  {x}, b.add_value(x.height, x.width, outputs), {x.id});
+  return projections(b, {{name, outputs, parts, heads}}, x, deviation, bias);
+}
+
+Value projections(ProgramBuilder& b, const std::vector<Projection>& list, Value x, double deviation,
+                  bool bias) {
+  std::vector<LinearPart> parts;
+  int outputs = 0;
+  for (const Projection& p : list) {
+    const int weight =
+        b.add_tensor(p.name + ".weight", {p.outputs, x.channels}, {InitialKind::kNormal, deviation},
+                     TensorKind::kHidden, p.parts, false, p.heads);
+    const int added = bias ? b.add_tensor(p.name + ".bias", {p.outputs}, {InitialKind::kConstant, 0}) : -1;
+    parts.push_back({weight, added, p.outputs});
+    outputs += p.outputs;
+  }
+  return b.add_op(
+      std::make_unique<LinearOp>(b.rows(x), b.compute(), x.channels, false, parts, b.panel_sizes().weights),
+      {x}, b.add_value(x.height, x.width, outputs), {x.id});
 }
 
 }  // namespace lpmm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lpmm/program/builder.h"
 
@@ -16,5 +17,13 @@ Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classe
 // and values have `heads` each.
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
                  bool bias = true, int parts = 1, int heads = 0);
+// Several of the same value, their outputs side by side.
+struct Projection {
+  std::string name;
+  int outputs = 0;
+  int parts = 1, heads = 0;
+};
+Value projections(ProgramBuilder& b, const std::vector<Projection>& list, Value x, double deviation,
+                  bool bias = true);
 
 }  // namespace lpmm

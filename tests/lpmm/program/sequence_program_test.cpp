@@ -16,9 +16,9 @@
 #include "lpmm/program/ops/dropout.h"
 #include "lpmm/program/ops/embedding.h"
 #include "lpmm/program/ops/input.h"
-#include "lpmm/program/ops/layer_norm.h"
 #include "lpmm/program/ops/linear.h"
 #include "lpmm/program/ops/loss.h"
+#include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/token_loss.h"
 #include "tests/lpmm/memory/net.h"
 
@@ -38,7 +38,9 @@ Forward gpt(Shape s) {
       const auto layer = [&](Value in) {
         const std::string name = "h" + std::to_string(i);
         Value y = projection(b, name + ".qkv", layer_norm(b, name + ".ln1", in), 3 * s.width, 0.3);
-        y = projection(b, name + ".out", attention(b, y, s.heads, s.context, s.dropout), s.width, 0.3);
+        y = projection(b, name + ".out",
+                       attention(b, y, {.heads = s.heads, .context = s.context, .dropout = s.dropout}),
+                       s.width, 0.3);
         const Value middle = add(b, in, dropout(b, y, s.dropout));
         y = gelu(b, projection(b, name + ".up", layer_norm(b, name + ".ln2", middle), 2 * s.width, 0.3));
         return add(b, middle, dropout(b, projection(b, name + ".down", y, s.width, 0.3), s.dropout));
@@ -69,7 +71,8 @@ TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
 // No positions, no biases, an output of its own.
 void bare(ProgramBuilder& b) {
   const Value x = embedding(b, "tokens", {.vocabulary = 23, .length = 12, .width = 20});
-  const Value y = attention(b, projection(b, "qkv", layer_norm(b, "first", x), 60, 0.3, false), 2, 12);
+  const Value y = attention(b, projection(b, "qkv", layer_norm(b, "first", x), 60, 0.3, false),
+                            {.heads = 2, .context = 12});
   token_loss(b, "head", layer_norm(b, "last", add(b, x, y)), 23, 0.3);
 }
 
@@ -147,7 +150,7 @@ TEST(SequenceProgram, AnyOpMayComeFirst) {
   Net net(
       [](ProgramBuilder& b) {
         Value x = gelu(b, layer_norm(b, "ln", input(b, 1, 6, 12)));
-        loss(b, linear(b, "head", attention(b, x, 2, 6), 5, false), 0);
+        loss(b, linear(b, "head", attention(b, x, {.heads = 2, .context = 6}), 5, false), 0);
       },
       4, Compute::kFp32, 1);
   Batch batch;

@@ -8,23 +8,18 @@
 
 namespace lpmm::kernels::loops {
 
-void layer_norm_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                        const float* weight, const float* bias, void* y, float* mean,
-                        float* inverse_deviation);
+void row_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
+                      void* y, float* mean, float* inverse_deviation);
 // Pointers of args are of these rows; weight_gradient and bias_gradient are added to.
-void layer_norm_backward(Compute type, std::int64_t rows, std::int64_t width, const RowNormBackward& args);
-
-void gelu_forward(Compute type, std::int64_t count, const void* x, void* y);
-void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                   bool accumulate);
+void row_norm_backward(const RowNormShape& shape, const RowNormBackward& args);
 
 // kernels::dropout of fp32 values, whose draws are in `words` (kernels/cpu/tile.h).
 void drop(std::int64_t count, const Dropout& drop, const std::uint32_t* words, float* values);
 
-// A tile of scores, (rows, columns) fp32. Row r sees its first visible + r columns, none where
+// A tile of scores, (rows, columns) fp32. Row r sees its first visible + r * step columns, none where
 // that is negative.
 struct ScoreTile {
-  std::int64_t rows = 0, columns = 0, visible = 0;
+  std::int64_t rows = 0, columns = 0, visible = 0, step = 1;
   float* scores = nullptr;
 };
 // scores <- exp(score - maximum), 0 where not visible, with the row's maximum so far. What was summed under

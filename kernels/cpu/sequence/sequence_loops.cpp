@@ -1,37 +1,21 @@
 // Compiled once for each instruction set by Highway's foreach_target.
-#include "kernels/cpu/compute/sequence_loops.h"
+#include "kernels/cpu/sequence/sequence_loops.h"
 
 #include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/compute/sequence_loops.cpp"
+#define HWY_TARGET_INCLUDE "kernels/cpu/sequence/sequence_loops.cpp"
 #include <hwy/foreach_target.h>  // must come before highway.h
 #include <hwy/highway.h>
 
-#include <hwy/contrib/math/math-inl.h>
-
+#include "kernels/cpu/compute/exponential-inl.h"
 #include "kernels/cpu/compute/vectors-inl.h"
 #include "kernels/cpu/tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels::loops::HWY_NAMESPACE {
 namespace {
-
-constexpr double kEpsilon = 1e-5;                      // of layer norm
-constexpr float kGeluScale = 2 * 0.7978845608028654F;  // 2 sqrt(2 / pi)
-constexpr float kGeluCube = 0.044715F;
-
-// Finite for every number; NaN stays, so that a broken activation reaches the loss.
-HWY_INLINE V exp_of(V x) {
-  const V most = hn::Set(d32, 88.0F);
-  const V e = hn::Exp(d32, hn::IfThenElse(hn::Gt(x, most), most, x));
-  return hn::IfThenElse(hn::IsNaN(x), x, e);
-}
-// One value, as a lane of the vectors does it: whether an element is in the tail changes nothing.
-HWY_INLINE float exp_of(float x) {
-  return hn::GetLane(exp_of(hn::Set(d32, x)));
-}
 
 // Lanes as a tree.
 HWY_INLINE float total(const Sums& sums) {
@@ -65,17 +49,23 @@ HWY_INLINE float maximum_of(std::int64_t count, const float* x) {
   return maximum;
 }
 
-// ---- layer norm ------------------------------------------------------------------------------------------
-template <class T>
-void LayerNormForward(std::int64_t rows, std::int64_t width, const void* in, const float* weight,
-                      const float* bias, void* out, float* mean, float* inverse_deviation) {
+// ---- norms of rows ---------------------------------------------------------------------------------------
+// A norm that is not centred has a mean of 0 and no bias.
+template <class T, bool kCentred>
+void RowNormForward(const RowNormShape& shape, const void* in, const float* weight, const float* bias,
+                    void* out, float* mean, float* inverse_deviation) {
   const auto* x = static_cast<const typename T::Cell*>(in);
   auto* y = static_cast<typename T::Cell*>(out);
+  const std::int64_t width = shape.width;
   const float share = 1.0F / static_cast<float>(width);
-  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width) {
-    const float m = share * sum_of(
-                                width, [&](std::int64_t i) HWY_ATTR { return T::load(x + i); },
-                                [&](std::int64_t i) HWY_ATTR { return T::load1(x + i); });
+  for (std::int64_t r = 0; r < shape.rows; ++r, x += width, y += width) {
+    float m = 0;
+    if constexpr (kCentred) {
+      m = share * sum_of(
+                      width, [&](std::int64_t i) HWY_ATTR { return T::load(x + i); },
+                      [&](std::int64_t i) HWY_ATTR { return T::load1(x + i); });
+      mean[r] = m;
+    }
     const V center = hn::Set(d32, m);
     const float square = sum_of(
         width,
@@ -84,30 +74,37 @@ void LayerNormForward(std::int64_t rows, std::int64_t width, const void* in, con
           return hn::Mul(d, d);
         },
         [&](std::int64_t i) HWY_ATTR { return (T::load1(x + i) - m) * (T::load1(x + i) - m); });
-    const auto inverse = static_cast<float>(1 / std::sqrt(static_cast<double>(square) * share + kEpsilon));
+    const auto inverse =
+        static_cast<float>(1 / std::sqrt(static_cast<double>(square) * share + shape.epsilon));
     const V factor = hn::Set(d32, inverse);
     each(
         width,
         [&](std::int64_t i) HWY_ATTR {
           const V normal = hn::Mul(hn::Sub(T::load(x + i), center), factor);
-          T::store(y + i, multiply_add(normal, Fp32::load(weight + i), Fp32::load(bias + i)));
+          V v = hn::Mul(normal, Fp32::load(weight + i));
+          if constexpr (kCentred) v = hn::Add(v, Fp32::load(bias + i));
+          T::store(y + i, v);
         },
-        [&](std::int64_t i)
-            HWY_ATTR { T::store1(y + i, (T::load1(x + i) - m) * inverse * weight[i] + bias[i]); });
-    mean[r] = m;
+        [&](std::int64_t i) HWY_ATTR {
+          float v = (T::load1(x + i) - m) * inverse * weight[i];
+          if constexpr (kCentred) v += bias[i];
+          T::store1(y + i, v);
+        });
     inverse_deviation[r] = inverse;
   }
 }
 
-// With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n).
-template <class T, bool kAccumulate>
-void LayerNormBackward(std::int64_t rows, std::int64_t width, const RowNormBackward& args) {
+// With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n), without the mean
+// of g where the norm is not centred.
+template <class T, bool kCentred, bool kAccumulate>
+void RowNormBackwardPass(const RowNormShape& shape, const RowNormBackward& args) {
   const auto* x = static_cast<const typename T::Cell*>(args.x);
   const auto* dy = static_cast<const typename T::Cell*>(args.dy);
   auto* dx = static_cast<typename T::Cell*>(args.dx);
+  const std::int64_t width = shape.width;
   const float share = 1.0F / static_cast<float>(width);
-  for (std::int64_t r = 0; r < rows; ++r, x += width, dy += width, dx += width) {
-    const float m = args.mean[r], inverse = args.inverse_deviation[r];
+  for (std::int64_t r = 0; r < shape.rows; ++r, x += width, dy += width, dx += width) {
+    const float m = kCentred ? args.mean[r] : 0.0F, inverse = args.inverse_deviation[r];
     const V center = hn::Set(d32, m), factor = hn::Set(d32, inverse);
     const auto normal = [&](std::int64_t i)
                             HWY_ATTR { return hn::Mul(hn::Sub(T::load(x + i), center), factor); };
@@ -115,7 +112,8 @@ void LayerNormBackward(std::int64_t rows, std::int64_t width, const RowNormBackw
     const auto g = [&](std::int64_t i)
                        HWY_ATTR { return hn::Mul(T::load(dy + i), Fp32::load(args.weight + i)); };
     const auto g1 = [&](std::int64_t i) HWY_ATTR { return T::load1(dy + i) * args.weight[i]; };
-    const float mean_g = share * sum_of(width, g, g1);
+    float mean_g = 0;
+    if constexpr (kCentred) mean_g = share * sum_of(width, g, g1);
     const float mean_gn =
         share * sum_of(
                     width, [&](std::int64_t i) HWY_ATTR { return hn::Mul(g(i), normal(i)); },
@@ -126,7 +124,9 @@ void LayerNormBackward(std::int64_t rows, std::int64_t width, const RowNormBackw
         [&](std::int64_t i) HWY_ATTR {
           const V n = normal(i), d = T::load(dy + i);
           Fp32::store(args.weight_gradient + i, multiply_add(d, n, Fp32::load(args.weight_gradient + i)));
-          Fp32::store(args.bias_gradient + i, hn::Add(d, Fp32::load(args.bias_gradient + i)));
+          if constexpr (kCentred) {
+            Fp32::store(args.bias_gradient + i, hn::Add(d, Fp32::load(args.bias_gradient + i)));
+          }
           V v = hn::Mul(factor, hn::Sub(hn::Sub(g(i), shift), hn::Mul(n, slope)));
           if (kAccumulate) v = hn::Add(v, T::load(dx + i));
           T::store(dx + i, v);
@@ -134,61 +134,14 @@ void LayerNormBackward(std::int64_t rows, std::int64_t width, const RowNormBackw
         [&](std::int64_t i) HWY_ATTR {
           const float n = normal1(i), d = T::load1(dy + i);
           args.weight_gradient[i] += d * n;
-          args.bias_gradient[i] += d;
+          if constexpr (kCentred) args.bias_gradient[i] += d;
           const float v = inverse * (g1(i) - mean_g - n * mean_gn);
           T::store1(dx + i, kAccumulate ? v + T::load1(dx + i) : v);
         });
   }
 }
 
-// ---- GELU ------------------------------------------------------------------------------------------------
-HWY_INLINE V sigmoid_of_cubic(V x) {
-  const V one = hn::Set(d32, 1.0F);
-  const V cubic = multiply_add(hn::Mul(hn::Mul(x, x), x), hn::Set(d32, kGeluCube), x);
-  return hn::Div(one, hn::Add(one, exp_of(hn::Mul(cubic, hn::Set(d32, -kGeluScale)))));
-}
-HWY_INLINE V gelu(V x) {
-  return hn::Mul(x, sigmoid_of_cubic(x));
-}
-HWY_INLINE V gelu_slope(V x) {
-  const V one = hn::Set(d32, 1.0F), s = sigmoid_of_cubic(x);
-  const V inner =
-      hn::Mul(hn::Set(d32, kGeluScale), multiply_add(hn::Mul(x, x), hn::Set(d32, 3 * kGeluCube), one));
-  return multiply_add(hn::Mul(hn::Mul(x, s), hn::Sub(one, s)), inner, s);
-}
-HWY_INLINE float gelu(float x) {
-  return hn::GetLane(gelu(hn::Set(d32, x)));
-}
-HWY_INLINE float gelu_slope(float x) {
-  return hn::GetLane(gelu_slope(hn::Set(d32, x)));
-}
-
-template <class T>
-void GeluForward(std::int64_t count, const void* in, void* out) {
-  const auto* x = static_cast<const typename T::Cell*>(in);
-  auto* y = static_cast<typename T::Cell*>(out);
-  each(
-      count, [&](std::int64_t i) HWY_ATTR { T::store(y + i, gelu(T::load(x + i))); },
-      [&](std::int64_t i) HWY_ATTR { T::store1(y + i, gelu(T::load1(x + i))); });
-}
-template <class T, bool kAccumulate>
-void GeluBackward(std::int64_t count, const void* in, const void* dy_in, void* dx_out) {
-  const auto* x = static_cast<const typename T::Cell*>(in);
-  const auto* dy = static_cast<const typename T::Cell*>(dy_in);
-  auto* dx = static_cast<typename T::Cell*>(dx_out);
-  each(
-      count,
-      [&](std::int64_t i) HWY_ATTR {
-        V v = hn::Mul(T::load(dy + i), gelu_slope(T::load(x + i)));
-        if (kAccumulate) v = hn::Add(v, T::load(dx + i));
-        T::store(dx + i, v);
-      },
-      [&](std::int64_t i) HWY_ATTR {
-        const float v = T::load1(dy + i) * gelu_slope(T::load1(x + i));
-        T::store1(dx + i, kAccumulate ? v + T::load1(dx + i) : v);
-      });
-}
-
+// ---- dropout ---------------------------------------------------------------------------------------------
 // Sixteen words hold the draws of 32 elements: of the first sixteen in their lower halves.
 void Drop(std::int64_t count, const Dropout& drop, const std::uint32_t* words, float* values) {
   const auto threshold = hn::Set(du32, drop.threshold), low = hn::Set(du32, 0xFFFFU);
@@ -239,7 +192,7 @@ float Dot(std::int64_t count, const float* a, const float* b) {
 }
 
 HWY_INLINE std::int64_t seen(const ScoreTile& t, std::int64_t row) {
-  return std::clamp<std::int64_t>(t.visible + row, 0, t.columns);
+  return std::clamp<std::int64_t>(t.visible + row * t.step, 0, t.columns);
 }
 
 void SoftmaxOnline(const ScoreTile& t, float* maximum, float* sum, float* output, std::int64_t width) {
@@ -308,29 +261,29 @@ void SoftmaxGradient(std::int64_t columns, float scale, float log_sum, float* lo
 }
 
 // ---- by type ---------------------------------------------------------------------------------------------
-void LayerNormForwardAny(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                         const float* weight, const float* bias, void* y, float* mean,
-                         float* inverse_deviation) {
-  (type == Compute::kFp32 ? LayerNormForward<Fp32> : LayerNormForward<Bf16>)(rows, width, x, weight, bias, y,
-                                                                             mean, inverse_deviation);
+template <class T>
+void RowNormForwardType(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
+                        void* y, float* mean, float* inverse_deviation) {
+  (shape.is_centred ? RowNormForward<T, true> : RowNormForward<T, false>)(shape, x, weight, bias, y, mean,
+                                                                          inverse_deviation);
+}
+void RowNormForwardAny(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
+                       void* y, float* mean, float* inverse_deviation) {
+  (shape.type == Compute::kFp32 ? RowNormForwardType<Fp32> : RowNormForwardType<Bf16>)(shape, x, weight, bias,
+                                                                                       y, mean,
+                                                                                       inverse_deviation);
 }
 template <class T>
-void LayerNormBackwardType(std::int64_t rows, std::int64_t width, const RowNormBackward& args) {
-  (args.accumulate ? LayerNormBackward<T, true> : LayerNormBackward<T, false>)(rows, width, args);
+void RowNormBackwardType(const RowNormShape& shape, const RowNormBackward& args) {
+  if (shape.is_centred) {
+    (args.accumulate ? RowNormBackwardPass<T, true, true> : RowNormBackwardPass<T, true, false>)(shape, args);
+  } else {
+    (args.accumulate ? RowNormBackwardPass<T, false, true> : RowNormBackwardPass<T, false, false>)(shape,
+                                                                                                   args);
+  }
 }
-void LayerNormBackwardAny(Compute type, std::int64_t rows, std::int64_t width, const RowNormBackward& args) {
-  (type == Compute::kFp32 ? LayerNormBackwardType<Fp32> : LayerNormBackwardType<Bf16>)(rows, width, args);
-}
-void GeluForwardAny(Compute type, std::int64_t count, const void* x, void* y) {
-  (type == Compute::kFp32 ? GeluForward<Fp32> : GeluForward<Bf16>)(count, x, y);
-}
-template <class T>
-void GeluBackwardType(std::int64_t count, const void* x, const void* dy, void* dx, bool accumulate) {
-  (accumulate ? GeluBackward<T, true> : GeluBackward<T, false>)(count, x, dy, dx);
-}
-void GeluBackwardAny(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                     bool accumulate) {
-  (type == Compute::kFp32 ? GeluBackwardType<Fp32> : GeluBackwardType<Bf16>)(count, x, dy, dx, accumulate);
+void RowNormBackwardAny(const RowNormShape& shape, const RowNormBackward& args) {
+  (shape.type == Compute::kFp32 ? RowNormBackwardType<Fp32> : RowNormBackwardType<Bf16>)(shape, args);
 }
 
 }  // namespace
@@ -340,10 +293,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace lpmm::kernels::loops {
 
-HWY_EXPORT(LayerNormForwardAny);
-HWY_EXPORT(LayerNormBackwardAny);
-HWY_EXPORT(GeluForwardAny);
-HWY_EXPORT(GeluBackwardAny);
+HWY_EXPORT(RowNormForwardAny);
+HWY_EXPORT(RowNormBackwardAny);
 HWY_EXPORT(Drop);
 HWY_EXPORT(SoftmaxOnline);
 HWY_EXPORT(SoftmaxAgain);
@@ -353,21 +304,12 @@ HWY_EXPORT(Scale);
 HWY_EXPORT(SoftmaxScan);
 HWY_EXPORT(SoftmaxGradient);
 
-void layer_norm_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
-                        const float* weight, const float* bias, void* y, float* mean,
-                        float* inverse_deviation) {
-  HWY_DYNAMIC_DISPATCH(LayerNormForwardAny)
-  (type, rows, width, x, weight, bias, y, mean, inverse_deviation);
+void row_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
+                      void* y, float* mean, float* inverse_deviation) {
+  HWY_DYNAMIC_DISPATCH(RowNormForwardAny)(shape, x, weight, bias, y, mean, inverse_deviation);
 }
-void layer_norm_backward(Compute type, std::int64_t rows, std::int64_t width, const RowNormBackward& args) {
-  HWY_DYNAMIC_DISPATCH(LayerNormBackwardAny)(type, rows, width, args);
-}
-void gelu_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  HWY_DYNAMIC_DISPATCH(GeluForwardAny)(type, count, x, y);
-}
-void gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                   bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(GeluBackwardAny)(type, count, x, dy, dx, accumulate);
+void row_norm_backward(const RowNormShape& shape, const RowNormBackward& args) {
+  HWY_DYNAMIC_DISPATCH(RowNormBackwardAny)(shape, args);
 }
 void drop(std::int64_t count, const Dropout& drop, const std::uint32_t* words, float* values) {
   HWY_DYNAMIC_DISPATCH(Drop)(count, drop, words, values);

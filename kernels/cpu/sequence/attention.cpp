@@ -1,4 +1,4 @@
-// Causal attention, one head of one sequence at a time, its scores in tiles.
+// Attention, one head of one sequence at a time, its scores in tiles.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include "kernels/cpu/compute/backend.h"
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
-#include "kernels/cpu/compute/sequence_loops.h"
+#include "kernels/cpu/sequence/sequence_loops.h"
 #include "kernels/cpu/tile.h"
 
 namespace lpmm::kernels {
@@ -34,15 +34,26 @@ class Head {
            2 * padded(s.length);
   }
 
-  // Part `part` of rows of `parts` parts each, from position `first` on.
-  void load(const void* from, int part, int parts, float* to, std::int64_t first = 0) const {
-    loops::to_float(s_.type, {length_ - first, d_, parts * s_.width(), d_},
-                    bytes_at(from, offset(part, parts)), to + first * d_);
+  // This head of what lies in rows of `heads` heads, of which it is number `at`; from position `first` on.
+  void load(const void* from, int at, int heads, float* to, std::int64_t first = 0) const {
+    loops::to_float(s_.type, {length_ - first, d_, heads * d_, d_}, bytes_at(from, offset(at, heads)),
+                    to + first * d_);
   }
-  void store(const float* from, int part, int parts, bool accumulate, void* to,
-             std::int64_t first = 0) const {
-    loops::from_float(s_.type, {length_ - first, d_, d_, parts * s_.width()}, from + first * d_,
-                      bytes_at(to, offset(part, parts)), accumulate);
+  void store(const float* from, int at, int heads, bool accumulate, void* to, std::int64_t first = 0) const {
+    loops::from_float(s_.type, {length_ - first, d_, d_, heads * d_}, from + first * d_,
+                      bytes_at(to, offset(at, heads)), accumulate);
+  }
+  // Its number among the heads of queries, and that of its keys and values among theirs.
+  int query() const { return static_cast<int>(item_ % s_.heads); }
+  int key() const { return query() / s_.shared_by(); }
+  // Heads in a row of qkv, and where its own are.
+  int row_heads() const { return s_.heads + 2 * s_.key_heads(); }
+  void load_query(const void* qkv, std::int64_t first = 0) const {
+    load(qkv, query(), row_heads(), q, first);
+  }
+  void load_keys(const void* qkv) const {
+    load(qkv, s_.heads + key(), row_heads(), k);
+    load(qkv, s_.heads + s_.key_heads() + key(), row_heads(), v);
   }
 
   // y of positions `first` and later, from q, k and v, with sums and maxima of their scores.
@@ -60,10 +71,15 @@ class Head {
     }
   }
 
+  // How many of its sequence's positions rows up to `last` see.
+  std::int64_t seen(std::int64_t last) const {
+    if (s_.is_causal) return last + 1;
+    return s_.lengths == nullptr ? length_ : s_.lengths[item_ / s_.heads];
+  }
   // The tile of scores of rows `row`... and columns `column`...
   loops::ScoreTile tile(std::int64_t row, std::int64_t column) const {
-    return {std::min(kTileRows, length_ - row), std::min(kTileRows, length_ - column), row - column + 1,
-            scores};
+    return {std::min(kTileRows, length_ - row), std::min(kTileRows, length_ - column), seen(row) - column,
+            s_.is_causal ? 1 : 0, scores};
   }
   // scores <- q k^T of a tile; q is scaled already.
   void multiply_scores(const loops::ScoreTile& t, std::int64_t row, std::int64_t column) const {
@@ -78,6 +94,20 @@ class Head {
               .c = t.scores,
               .c_stride = t.columns});
   }
+  // c += values of a tile, or their transpose, times b; rows of b and c are as wide as the head.
+  void add(const loops::ScoreTile& t, const float* values, bool transpose, const float* b, float* c) const {
+    multiply({.transpose_a = transpose,
+              .m = transpose ? t.columns : t.rows,
+              .n = d_,
+              .k = transpose ? t.rows : t.columns,
+              .a = values,
+              .a_stride = t.columns,
+              .b = b,
+              .b_stride = d_,
+              .c = c,
+              .c_stride = d_,
+              .accumulate = true});
+  }
   static void multiply(const MatrixArgs& args) { backend::matmul(args); }
 
   float *q, *k, *v, *y, *dy, *dq, *dk, *dv;  // (length, head_width)
@@ -91,9 +121,9 @@ class Head {
     base += padded(floats);
     return p;
   }
-  std::int64_t offset(int part, int parts) const {
+  std::int64_t offset(int at, int heads) const {
     const std::int64_t row = item_ / s_.heads * length_;
-    return ((row * parts + part) * s_.width() + item_ % s_.heads * d_) * value_bytes(s_.type);
+    return (row * heads + at) * d_ * value_bytes(s_.type);
   }
   const AttentionShape& s_;
   std::int64_t item_, d_, length_;
@@ -103,10 +133,14 @@ float score_scale(const AttentionShape& s) {
   return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_width)));
 }
 
+// The heads of queries that share keys and values are of one thread, in their order.
 template <class Body>
-void for_heads(Pool& pool, const AttentionShape& s, void* scratch, const Body& body) {
-  pool.for_each(std::int64_t{1} * s.batch * s.heads, [&](std::int64_t item, int thread) {
-    body(item, Head(s, item, static_cast<float*>(scratch) + thread * Head::floats(s)));
+void for_heads(Pool& pool, const AttentionShape& s, bool by_keys, void* scratch, const Body& body) {
+  const int run = by_keys ? s.shared_by() : 1;
+  pool.for_each(std::int64_t{1} * s.batch * s.heads / run, [&](std::int64_t at, int thread) {
+    for (std::int64_t item = at * run; item < (at + 1) * run; ++item) {
+      body(item, Head(s, item, static_cast<float*>(scratch) + thread * Head::floats(s)));
+    }
   });
 }
 
@@ -116,22 +150,13 @@ void Head::attend(std::int64_t first, const Dropout& drop) const {
   std::fill(maxima + first, maxima + length_, -std::numeric_limits<float>::infinity());
   std::fill(sums + first, sums + length_, 0.0F);
   for (std::int64_t row = first; row < length_; row += kTileRows) {
-    const std::int64_t last = std::min(row + kTileRows, length_) - 1;
-    for (std::int64_t column = 0; column <= last; column += kTileRows) {
+    const std::int64_t end = seen(std::min(row + kTileRows, length_) - 1);
+    for (std::int64_t column = 0; column < end; column += kTileRows) {
       const loops::ScoreTile t = tile(row, column);
       multiply_scores(t, row, column);
       loops::softmax_online(t, maxima + row, sums + row, y + row * d_, d_);
       drop_tile(drop, t, row, column, t.scores);
-      multiply({.m = t.rows,
-                .n = d_,
-                .k = t.columns,
-                .a = t.scores,
-                .a_stride = t.columns,
-                .b = v + column * d_,
-                .b_stride = d_,
-                .c = y + row * d_,
-                .c_stride = d_,
-                .accumulate = true});
+      add(t, t.scores, false, v + column * d_, y + row * d_);
     }
   }
   for (std::int64_t t = first; t < length_; ++t) loops::scale(d_, 1.0F / sums[t], y + t * d_);
@@ -149,33 +174,32 @@ std::int64_t attention_probabilities(const AttentionShape& s) {
 
 void CpuDevice::attention_forward(const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
                                   float* log_sums, void* scratch) {
-  for_heads(pool(), s, scratch, [&](std::int64_t item, const Head& h) {
-    h.load(qkv, 0, 3, h.q);
-    h.load(qkv, 1, 3, h.k);
-    h.load(qkv, 2, 3, h.v);
+  for_heads(pool(), s, false, scratch, [&](std::int64_t item, const Head& h) {
+    h.load_query(qkv);
+    h.load_keys(qkv);
     h.attend(0, drop);
     for (std::int64_t t = 0; t < s.length; ++t) {
       log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
     }
-    h.store(h.y, 0, 1, false, y);
+    h.store(h.y, h.query(), s.heads, false, y);
   });
 }
 
 void CpuDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
                                  void* y, void* scratch) {
-  const std::int64_t part = s.width() * value_bytes(s.type);  // bytes of one part of a row
+  const std::int64_t b = value_bytes(s.type), both = 2 * s.key_width() * b;
   for (std::int64_t t = 0; t < s.length; ++t) {
-    std::memcpy(bytes_at(cache, (past + t) * 2 * part), bytes_at(qkv, (3 * t + 1) * part),
-                static_cast<std::size_t>(2 * part));
+    std::memcpy(bytes_at(cache, (past + t) * both), bytes_at(qkv, (t * s.row_width() + s.width()) * b),
+                static_cast<std::size_t>(both));
   }
   AttentionShape whole = s;
   whole.length += static_cast<int>(past);
-  for_heads(pool(), whole, scratch, [&](std::int64_t, const Head& h) {
-    h.load(qkv, 0, 3, h.q, past);
-    h.load(cache, 0, 2, h.k);
-    h.load(cache, 1, 2, h.v);
+  for_heads(pool(), whole, false, scratch, [&](std::int64_t, const Head& h) {
+    h.load_query(qkv, past);
+    h.load(cache, h.key(), 2 * s.key_heads(), h.k);
+    h.load(cache, s.key_heads() + h.key(), 2 * s.key_heads(), h.v);
     h.attend(past, {});
-    h.store(h.y, 0, 1, false, y, past);
+    h.store(h.y, h.query(), s.heads, false, y, past);
   });
 }
 
@@ -185,35 +209,25 @@ void CpuDevice::attention_backward(const AttentionShape& s, const void* qkv, con
                                    const void* y, const float* log_sums, const void* dy, void* dqkv,
                                    bool accumulate, void* scratch) {
   const std::int64_t d = s.head_width, length = s.length;
-  for_heads(pool(), s, scratch, [&](std::int64_t item, const Head& h) {
-    h.load(qkv, 0, 3, h.q);
-    h.load(qkv, 1, 3, h.k);
-    h.load(qkv, 2, 3, h.v);
-    h.load(y, 0, 1, h.y);
-    h.load(dy, 0, 1, h.dy);
+  for_heads(pool(), s, true, scratch, [&](std::int64_t item, const Head& h) {
+    h.load_query(qkv);
+    h.load_keys(qkv);
+    h.load(y, h.query(), s.heads, h.y);
+    h.load(dy, h.query(), s.heads, h.dy);
     loops::scale(length * d, score_scale(s), h.q);
     float* dots = h.sums;
     for (std::int64_t t = 0; t < length; ++t) dots[t] = loops::dot(d, h.dy + t * d, h.y + t * d);
-    for (float* sum : {h.dq, h.dk, h.dv}) std::fill_n(sum, length * d, 0.0F);
+    std::fill_n(h.dq, length * d, 0.0F);
+    if (item % s.shared_by() == 0) {  // the first of those that share them
+      std::fill_n(h.dk, length * d, 0.0F);
+      std::fill_n(h.dv, length * d, 0.0F);
+    }
     for (std::int64_t row = 0; row < length; row += kTileRows) {
-      for (std::int64_t column = 0; column <= row; column += kTileRows) {
+      const std::int64_t end = h.seen(std::min(row + kTileRows, length) - 1);
+      for (std::int64_t column = 0; column < end; column += kTileRows) {
         const loops::ScoreTile t = h.tile(row, column);
         h.multiply_scores(t, row, column);
         loops::softmax_again(t, log_sums + item * length + row);
-        // c (m, d) += (transposed?) tile * b (., d)
-        const auto add = [&](const float* tile, bool transpose, const float* b, float* c) {
-          Head::multiply({.transpose_a = transpose,
-                          .m = transpose ? t.columns : t.rows,
-                          .n = d,
-                          .k = transpose ? t.rows : t.columns,
-                          .a = tile,
-                          .a_stride = t.columns,
-                          .b = b,
-                          .b_stride = d,
-                          .c = c,
-                          .c_stride = d,
-                          .accumulate = true});
-        };
         Head::multiply({.transpose_b = true,
                         .m = t.rows,
                         .n = t.columns,
@@ -226,16 +240,17 @@ void CpuDevice::attention_backward(const AttentionShape& s, const void* qkv, con
                         .c_stride = t.columns});
         h.drop_tile(drop, t, row, column, h.gradients);
         loops::softmax_backward(t, dots + row, h.gradients);
-        add(h.gradients, false, h.k + column * d, h.dq + row * d);
-        add(h.gradients, true, h.q + row * d, h.dk + column * d);
+        h.add(t, h.gradients, false, h.k + column * d, h.dq + row * d);
+        h.add(t, h.gradients, true, h.q + row * d, h.dk + column * d);
         h.drop_tile(drop, t, row, column, t.scores);
-        add(t.scores, true, h.dy + row * d, h.dv + column * d);
+        h.add(t, t.scores, true, h.dy + row * d, h.dv + column * d);
       }
     }
     loops::scale(length * d, score_scale(s), h.dq);
-    h.store(h.dq, 0, 3, accumulate, dqkv);
-    h.store(h.dk, 1, 3, accumulate, dqkv);
-    h.store(h.dv, 2, 3, accumulate, dqkv);
+    h.store(h.dq, h.query(), h.row_heads(), accumulate, dqkv);
+    if ((item + 1) % s.shared_by() != 0) return;
+    h.store(h.dk, s.heads + h.key(), h.row_heads(), accumulate, dqkv);
+    h.store(h.dv, s.heads + s.key_heads() + h.key(), h.row_heads(), accumulate, dqkv);
   });
 }
 

@@ -6,12 +6,13 @@
 
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
-#include "kernels/cpu/compute/sequence_loops.h"
+#include "kernels/cpu/sequence/activation_loops.h"
+#include "kernels/cpu/sequence/sequence_loops.h"
 #include "kernels/cpu/tile.h"
 
 namespace lpmm::kernels {
 
-// ---- layer norm ------------------------------------------------------------------------------------------
+// ---- norms of rows ---------------------------------------------------------------------------------------
 namespace {
 
 std::int64_t rows_a_shard(std::int64_t width) {
@@ -20,56 +21,91 @@ std::int64_t rows_a_shard(std::int64_t width) {
 std::int64_t shards(const RowNormShape& s) {
   return (s.rows + rows_a_shard(s.width) - 1) / rows_a_shard(s.width);
 }
+// Tensors that have a gradient: the weight, and a bias.
+std::int64_t parts_of(const RowNormShape& s) {
+  return s.is_centred ? 2 : 1;
+}
 
 }  // namespace
 
-void CpuDevice::layer_norm_forward(const RowNormShape& s, const void* x, const float* weight,
-                                   const float* bias, void* y, float* mean, float* inverse_deviation) {
+void CpuDevice::row_norm_forward(const RowNormShape& s, const void* x, const float* weight, const float* bias,
+                                 void* y, float* mean, float* inverse_deviation) {
   const std::int64_t row_bytes = s.width * value_bytes(s.type);
   for_shards(pool(), s.rows, rows_a_shard(s.width), [&](std::int64_t first, std::int64_t n) {
-    loops::layer_norm_forward(s.type, n, s.width, bytes_at(x, first * row_bytes), weight, bias,
-                              bytes_at(y, first * row_bytes), mean + first, inverse_deviation + first);
+    RowNormShape part = s;
+    part.rows = n;
+    loops::row_norm_forward(part, bytes_at(x, first * row_bytes), weight, bias,
+                            bytes_at(y, first * row_bytes), s.is_centred ? mean + first : nullptr,
+                            inverse_deviation + first);
   });
 }
 
 // Partial gradients of weight and bias of each shard.
-std::int64_t CpuDevice::layer_norm_scratch_bytes(const RowNormShape& s) const {
-  return aligned(4 * 2 * shards(s) * s.width);
+std::int64_t CpuDevice::row_norm_scratch_bytes(const RowNormShape& s) const {
+  return aligned(4 * parts_of(s) * shards(s) * s.width);
 }
 
-void CpuDevice::layer_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
+void CpuDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][weight, bias][width]
   const std::int64_t rows = rows_a_shard(s.width), row_bytes = s.width * value_bytes(s.type);
+  const std::int64_t gradients = parts_of(s) * s.width;
   for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
+    RowNormShape shape = s;
+    shape.rows = n;
     RowNormBackward part = args;
     part.x = bytes_at(args.x, first * row_bytes);
     part.dy = bytes_at(args.dy, first * row_bytes);
     part.dx = bytes_at(args.dx, first * row_bytes);
-    part.mean += first;
+    if (s.is_centred) part.mean += first;
     part.inverse_deviation += first;
-    part.weight_gradient = partials + first / rows * 2 * s.width;
-    part.bias_gradient = part.weight_gradient + s.width;
-    std::fill_n(part.weight_gradient, 2 * s.width, 0.0F);
-    loops::layer_norm_backward(s.type, n, s.width, part);
+    part.weight_gradient = partials + first / rows * gradients;
+    if (s.is_centred) part.bias_gradient = part.weight_gradient + s.width;
+    std::fill_n(part.weight_gradient, gradients, 0.0F);
+    loops::row_norm_backward(shape, part);
   });
-  sum_tree(pool(), shards(s), 2 * s.width, partials);
+  sum_tree(pool(), shards(s), gradients, partials);
   std::copy_n(partials, s.width, args.weight_gradient);
-  std::copy_n(partials + s.width, s.width, args.bias_gradient);
+  if (s.is_centred) std::copy_n(partials + s.width, s.width, args.bias_gradient);
 }
 
-// ---- GELU ------------------------------------------------------------------------------------------------
-void CpuDevice::gelu_forward(Compute type, std::int64_t count, const void* x, void* y) {
+// ---- activations -----------------------------------------------------------------------------------------
+void CpuDevice::gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
   const std::int64_t b = value_bytes(type);
   for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::gelu_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
+    loops::gelu_forward(type, form, n, bytes_at(x, first * b), bytes_at(y, first * b));
   });
 }
-void CpuDevice::gelu_backward(Compute type, std::int64_t count, const void* x, const void* dy, void* dx,
-                              bool accumulate) {
+void CpuDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
+                              void* dx, bool accumulate) {
   const std::int64_t b = value_bytes(type);
   for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::gelu_backward(type, n, bytes_at(x, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
-                         accumulate);
+    loops::gelu_backward(type, form, n, bytes_at(x, first * b), bytes_at(dy, first * b),
+                         bytes_at(dx, first * b), accumulate);
+  });
+}
+void CpuDevice::swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) {
+  const std::int64_t b = width * value_bytes(type);
+  for_shards(pool(), rows, rows_a_shard(width), [&](std::int64_t first, std::int64_t n) {
+    loops::swiglu_forward(type, n, width, bytes_at(x, first * 2 * b), bytes_at(y, first * b));
+  });
+}
+void CpuDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
+                                const void* dy, void* dx, bool accumulate) {
+  const std::int64_t b = width * value_bytes(type);
+  for_shards(pool(), rows, rows_a_shard(width), [&](std::int64_t first, std::int64_t n) {
+    loops::swiglu_backward(type, n, width, bytes_at(x, first * 2 * b), bytes_at(dy, first * b),
+                           bytes_at(dx, first * 2 * b), accumulate);
+  });
+}
+
+// ---- rotary positions ------------------------------------------------------------------------------------
+void CpuDevice::rotary(const RotaryShape& s, const float* angles, bool inverse, const void* x, void* y,
+                       bool accumulate) {
+  const std::int64_t b = s.width() * value_bytes(s.type);
+  for_shards(pool(), s.rows, rows_a_shard(s.width()), [&](std::int64_t first, std::int64_t n) {
+    RotaryShape part = s;
+    part.rows = n;
+    loops::rotary(part, first, angles, inverse, bytes_at(x, first * b), bytes_at(y, first * b), accumulate);
   });
 }
 

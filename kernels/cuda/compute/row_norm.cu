@@ -1,4 +1,4 @@
-// Layer norm: a warp a row; gradients of weight and bias by shards of rows.
+// Norms of rows: a warp per row; gradients of weight and bias by shards of rows.
 #include <cmath>
 
 #include "kernels/cuda/compute/columns.h"
@@ -8,7 +8,6 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
 constexpr std::int64_t kShardRows = 256;
 
 std::int64_t row_shards(const RowNormShape& s) {
@@ -23,31 +22,36 @@ __global__ void normalize_rows(RowNormShape s, const Cell* x, const float* weigh
   const float share = 1.0F / static_cast<float>(s.width);
   x += row * s.width;
   y += row * s.width;
-  float sum = 0, squares = 0;
-  for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) sum += load(x + c);
-  const float center = share * warp_sum(sum);
+  float center = 0, squares = 0;
+  if (s.is_centred) {
+    float sum = 0;
+    for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) sum += load(x + c);
+    center = share * warp_sum(sum);
+  }
   for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
     const float d = load(x + c) - center;
     squares += d * d;
   }
   const double variance = static_cast<double>(warp_sum(squares)) * share;
-  const auto inverse = static_cast<float>(1 / std::sqrt(variance + kEpsilon));
+  const auto inverse = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
   for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
-    store(y + c, (load(x + c) - center) * inverse * weight[c] + bias[c]);
+    const float v = (load(x + c) - center) * inverse * weight[c];
+    store(y + c, s.is_centred ? v + bias[c] : v);
   }
   if (lane_of_warp() != 0) return;
-  mean[row] = center;
+  if (s.is_centred) mean[row] = center;
   inverse_deviation[row] = inverse;
 }
 
-// With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n).
+// With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n), without the mean
+// of g where the norm is not centred.
 template <class Cell>
 __global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, const Cell* x, const Cell* dy,
                                  Cell* dx) {
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
-  const float center = args.mean[row], inverse = args.inverse_deviation[row];
+  const float center = s.is_centred ? args.mean[row] : 0.0F, inverse = args.inverse_deviation[row];
   x += row * s.width;
   dy += row * s.width;
   dx += row * s.width;
@@ -57,7 +61,7 @@ __global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, const Cel
     sum_g += g;
     sum_gn += g * ((load(x + c) - center) * inverse);
   }
-  const float mean_g = share * warp_sum(sum_g), mean_gn = share * warp_sum(sum_gn);
+  const float mean_g = s.is_centred ? share * warp_sum(sum_g) : 0.0F, mean_gn = share * warp_sum(sum_gn);
   for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
     const float g = load(dy + c) * args.weight[c], n = (load(x + c) - center) * inverse;
     const float v = inverse * (g - mean_g - n * mean_gn);
@@ -72,7 +76,8 @@ struct ParameterTerms {
   const float *mean, *inverse_deviation;
   LPMM_HD void operator()(std::int64_t row, std::int64_t c, float (&of)[2]) const {
     const float d = load(dy + row * width + c);
-    of[0] = d * ((load(x + row * width + c) - mean[row]) * inverse_deviation[row]);
+    const float center = mean == nullptr ? 0.0F : mean[row];
+    of[0] = d * ((load(x + row * width + c) - center) * inverse_deviation[row]);
     of[1] = d;
   }
 };
@@ -80,14 +85,14 @@ struct StoreGradients {
   float *weight, *bias;
   LPMM_HD void operator()(std::int64_t, std::int64_t c, const float (&of)[2]) const {
     weight[c] = of[0];
-    bias[c] = of[1];
+    if (bias != nullptr) bias[c] = of[1];
   }
 };
 
 }  // namespace
 
-void CudaDevice::layer_norm_forward(const RowNormShape& s, const void* x, const float* weight,
-                                    const float* bias, void* y, float* mean, float* inverse_deviation) {
+void CudaDevice::row_norm_forward(const RowNormShape& s, const void* x, const float* weight,
+                                  const float* bias, void* y, float* mean, float* inverse_deviation) {
   with_type(s.type, [&]<class Cell>(Cell*) {
     launch(normalize_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, static_cast<const Cell*>(x),
            weight, bias, static_cast<Cell*>(y), mean, inverse_deviation);
@@ -95,11 +100,11 @@ void CudaDevice::layer_norm_forward(const RowNormShape& s, const void* x, const 
 }
 
 // Partial gradients of weight and bias of each shard.
-std::int64_t CudaDevice::layer_norm_scratch_bytes(const RowNormShape& s) const {
+std::int64_t CudaDevice::row_norm_scratch_bytes(const RowNormShape& s) const {
   return aligned(4 * 2 * row_shards(s) * s.width);
 }
 
-void CudaDevice::layer_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
+void CudaDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
   auto* const partials = static_cast<float*>(scratch);
   with_type(s.type, [&]<class Cell>(Cell*) {
     const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);

@@ -1,0 +1,91 @@
+#include "lpmm/program/ops/rotary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/sequence.h"
+#include "lpmm/memory/device_memory.h"
+#include "lpmm/program/program_plan.h"
+
+namespace lpmm {
+namespace {
+
+// Makes the table for the positions of this call, in double precision on the host, rounded once.
+class RotaryAnglesOp : public Op {
+ public:
+  RotaryAnglesOp(std::vector<double> frequencies, std::int64_t length)
+      : frequencies_(std::move(frequencies)), length_(length) {}
+  std::int64_t host_workspace_bytes() const override { return kernels::aligned(4 * floats()); }
+  void forward(RunState& run) const override {
+    const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
+    auto* const table = reinterpret_cast<float*>(run.host_workspace);
+    Device& device = run.memory.device();
+    const auto half = std::ssize(frequencies_);
+    device.host_pool().for_each(length_, [&](std::int64_t t, int) {
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(past + t) * frequencies_[static_cast<std::size_t>(i)];
+        table[2 * half * t + i] = static_cast<float>(std::cos(angle));
+        table[2 * half * t + half + i] = static_cast<float>(std::sin(angle));
+      }
+    });
+    device.upload(data(run, output), table, 4 * floats());
+  }
+  void backward(RunState&) const override {}
+
+ private:
+  std::int64_t floats() const { return 2 * length_ * std::ssize(frequencies_); }
+  std::vector<double> frequencies_;
+  std::int64_t length_;
+};
+
+class RotaryOp : public Op {
+ public:
+  explicit RotaryOp(const kernels::RotaryShape& shape) : shape_(shape) {}
+  bool skips_gradient() const override { return true; }  // the table has none
+  void forward(RunState& run) const override {
+    run.memory.device().rotary(shape_, angles(run), false, data(run, inputs[0]), data(run, output), false);
+  }
+  void backward(RunState& run) const override {
+    if (gradient(run, inputs[0]) == nullptr) return;
+    run.memory.device().rotary(shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]),
+                               accumulate[0]);
+  }
+
+ private:
+  const float* angles(const RunState& run) const {
+    return reinterpret_cast<const float*>(data(run, inputs[1]));
+  }
+  kernels::RotaryShape shape_;
+};
+
+}  // namespace
+
+std::vector<double> rotary_frequencies(const RotaryConfig& c) {
+  std::vector<double> out;
+  for (int i = 0; i < c.head_width / 2; ++i) {
+    const double frequency = std::pow(c.theta, -2.0 * i / c.head_width);
+    double kept = 0;  // of the frequency as it is; the rest is of the scaled one
+    if (c.original_context > 0) {
+      const double turns = c.original_context * frequency / (2 * std::numbers::pi);
+      kept = std::clamp((turns - c.low) / (c.high - c.low), 0.0, 1.0);
+    }
+    out.push_back(kept * frequency + (1 - kept) * frequency / c.factor);
+  }
+  return out;
+}
+
+Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length) {
+  std::vector<double> frequencies = rotary_frequencies(config);
+  const std::int64_t floats = 2 * std::ssize(frequencies) * length;
+  return b.add_op(std::make_unique<RotaryAnglesOp>(std::move(frequencies), length), {}, b.add_table(floats),
+                  {});
+}
+
+Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int turned) {
+  const kernels::RotaryShape shape{b.rows(x), x.width, heads, turned, x.channels / heads, b.compute()};
+  return b.add_op(std::make_unique<RotaryOp>(shape), {x, angles}, b.add_value(x.height, x.width, x.channels),
+                  {angles.id});
+}
+
+}  // namespace lpmm

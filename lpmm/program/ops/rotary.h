@@ -1,0 +1,28 @@
+// Rotary positions: Su et al. 2021, in the layout of published Llamas.
+#pragma once
+
+#include "lpmm/program/builder.h"
+
+namespace lpmm {
+
+// Value i of a head of d and value i + d / 2 are turned by position * theta^(-2 i / d), at a frequency that
+// may be scaled for contexts longer than the model was trained for: by 1 / factor, or as Llama 3 does, where
+// what turns often within the original context stays, what does not is scaled, and what is between changes
+// smoothly.
+struct RotaryConfig {
+  int head_width = 0;
+  double theta = 10000;
+  double factor = 1;
+  int original_context = 0;  // of Llama 3's scaling; 0: all frequencies are scaled
+  double low = 1, high = 4;  // turns within the original context: below `low` scaled, above `high` not
+};
+
+// The frequencies, head_width / 2 of them: turns by that many radians per position.
+std::vector<double> rotary_frequencies(const RotaryConfig& config);
+
+// Cosines and sines for sequences of `length` positions, for all calls of rotary().
+Value rotary_angles(ProgramBuilder& b, const RotaryConfig& config, int length);
+// The first `turned` of `heads` heads of the channels turned, the others as they are.
+Value rotary(ProgramBuilder& b, Value x, Value angles, int heads, int turned);
+
+}  // namespace lpmm
