@@ -8,6 +8,7 @@ namespace lpmm {
 Family resnet();
 Family mlp();
 Family gpt();
+Family llama();
 
 // A setting that classifiers share.
 ModelSetting label_smoothing();

@@ -66,7 +66,6 @@ TEST(Families, EveryRowIsWhole) {
     if (const Published* p = family.published; p != nullptr) {
       EXPECT_FALSE(p->by.empty());
       EXPECT_TRUE(p->is_at && p->read && p->load && p->save);
-      EXPECT_EQ(p->tokenizer.name.empty(), family.reads != Reads::kTokens);
     }
     for (const NamedModel& model : family.models) {
       EXPECT_TRUE(names.insert(model.name).second) << model.name;

@@ -48,6 +48,7 @@ std::filesystem::path folder_of(const std::string& path) {
 
 // Whether a folder holds the publisher's tokenizer, under either name.
 bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::path& folder) {
+  if (tokenizer.name.empty()) return false;
   return std::filesystem::exists(folder / tokenizer.files[0].ours) ||
          std::filesystem::exists(folder / tokenizer.files[0].theirs);
 }

@@ -1,0 +1,143 @@
+// Llama: Touvron et al. 2023, and the models that share its layers: RMS norms before each part, rotary
+// positions, heads of keys and values that several heads of queries share, SwiGLU, no biases but those of
+// Qwen2's queries, keys and values. Tensors have the names of the published checkpoints.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/ops/activations.h"
+#include "lpmm/program/ops/add.h"
+#include "lpmm/program/ops/attention.h"
+#include "lpmm/program/ops/embedding.h"
+#include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/rotary.h"
+#include "lpmm/program/ops/row_norm.h"
+#include "lpmm/program/ops/token_loss.h"
+#include "models/families.h"
+#include "models/llama_hugging_face.h"
+
+namespace lpmm {
+namespace {
+
+RotaryConfig rotary_config(const ModelConfig& c) {
+  const int head_width = c.integer("head_width");
+  return {.head_width = head_width > 0 ? head_width : c.integer("embedding") / c.integer("heads"),
+          .theta = c.number("theta"),
+          .factor = c.number("rope_factor"),
+          .original_context = c.integer("rope_context"),
+          .low = c.number("rope_low"),
+          .high = c.number("rope_high")};
+}
+
+void forward(ProgramBuilder& b, const ModelConfig& c) {
+  const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
+  const int kv_heads = c.integer("kv_heads") > 0 ? c.integer("kv_heads") : heads;
+  const int vocabulary = c.integer(kVocabulary), hidden = c.integer("hidden");
+  const double epsilon = c.number("epsilon"), deviation = 0.02,
+               residual = deviation / std::sqrt(2.0 * layers);
+  const RotaryConfig turning = rotary_config(c);
+  const int queries = heads * turning.head_width, keys = kv_heads * turning.head_width;
+  Value x =
+      embedding(b, "model.embed_tokens", {.vocabulary = vocabulary, .length = c.length, .width = width});
+  const Value angles = rotary_angles(b, turning, x.width);
+  for (int i = 0; i < layers; ++i) {
+    const auto layer = [&](Value in) {
+      const std::string name = fmt::format("model.layers.{}.", i), a = name + "self_attn.", m = name + "mlp.";
+      Value y = rms_norm(b, name + "input_layernorm", in, epsilon);
+      y = projections(b,
+                      {{.name = a + "q_proj", .outputs = queries, .heads = heads},
+                       {.name = a + "k_proj", .outputs = keys, .heads = kv_heads},
+                       {.name = a + "v_proj", .outputs = keys, .heads = kv_heads}},
+                      y, deviation, c.flag("qkv_bias"));
+      y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
+      y = attention(b, y, {.heads = heads, .kv_heads = kv_heads, .context = c.integer(kContext)});
+      const Value middle = add(b, in, projection(b, a + "o_proj", y, width, residual, false));
+      y = rms_norm(b, name + "post_attention_layernorm", middle, epsilon);
+      y = projections(b, {{m + "gate_proj", hidden}, {m + "up_proj", hidden}}, y, deviation, false);
+      return add(b, middle, projection(b, m + "down_proj", swiglu(b, y), width, residual, false));
+    };
+    x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
+  }
+  x = rms_norm(b, "model.norm", x, epsilon);
+  if (c.flag("tied")) return tied_token_loss(b, "model.embed_tokens", x);
+  token_loss(b, "lm_head", x, vocabulary, deviation);
+}
+
+void check(const ModelConfig& c) {
+  const auto refuse = [](const std::string& why) { throw UsageError("model." + why); };
+  const int heads = c.integer("heads"), width = c.integer("embedding"), kv_heads = c.integer("kv_heads");
+  if (c.integer("head_width") == 0 && width % heads != 0) {
+    refuse(fmt::format("embedding = {} must be a multiple of model.heads = {}, or head_width be given", width,
+                       heads));
+  }
+  if (kv_heads > 0 && heads % kv_heads != 0) {
+    refuse(fmt::format("heads = {} must be a multiple of model.kv_heads = {}", heads, kv_heads));
+  }
+  const RotaryConfig turning = rotary_config(c);
+  if (turning.head_width % 2 != 0) {
+    refuse(
+        fmt::format("head_width = {}: rotary positions turn pairs, so it must be even", turning.head_width));
+  }
+  if (turning.low >= turning.high) {
+    refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", turning.low, turning.high));
+  }
+}
+
+// As published: their config.json.
+NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t kv_heads,
+                std::int64_t width, std::int64_t hidden, std::int64_t context, std::int64_t vocabulary,
+                double theta, std::vector<std::pair<std::string_view, SettingValue>> more = {}) {
+  NamedModel model{name,
+                   {{"layers", layers},
+                    {"heads", heads},
+                    {"kv_heads", kv_heads},
+                    {"embedding", width},
+                    {"hidden", hidden},
+                    {kContext, context},
+                    {kVocabulary, vocabulary},
+                    {"theta", theta}}};
+  model.sizes.insert(model.sizes.end(), more.begin(), more.end());
+  return model;
+}
+
+}  // namespace
+
+Family llama() {
+  constexpr std::int64_t kOriginal = 8192;  // context of Llama 3
+  return {
+      .name = "llama",
+      .help = "Llama (Touvron et al. 2023), SmolLM2, Qwen2",
+      .reads = Reads::kTokens,
+      .models = {{"llama"},
+                 size("smollm2-135m", 30, 9, 3, 576, 1536, 8192, 49152, 1e5, {{"tied", true}}),
+                 size("qwen2-0.5b", 24, 14, 2, 896, 4864, 32768, 151936, 1e6,
+                      {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
+                 size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
+                 size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
+                      {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
+                 size("llama-2-7b", 32, 32, 32, 4096, 11008, 4096, 32000, 1e4)},
+      .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
+                   {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
+                   {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
+                   {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
+                   {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
+                   {"hidden", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+                   {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
+                   {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
+                   {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},
+                   {"rope_factor", 1.0, 1, 1e6, "divides rotary frequencies, for longer contexts"},
+                   {"rope_context", 0, 0, 1 << 24,
+                    "Llama 3's scaling: context the model was trained with first; 0: divide them all"},
+                   {"rope_low", 1.0, 0, 1e6, "Llama 3's scaling: turns below which frequencies are divided"},
+                   {"rope_high", 4.0, 0, 1e6, "Llama 3's scaling: turns above which they are not"},
+                   {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
+                   {"tied", false, 0, 0, "whether the output is the embedding"},
+                   {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
+                   {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
+      .check = check,
+      .forward = forward,
+      .published = &llama_hugging_face()};
+}
+
+}  // namespace lpmm

@@ -1,0 +1,130 @@
+#include "models/llama_hugging_face.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "models/published.h"
+
+namespace lpmm {
+namespace {
+
+constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
+                                    return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
+                                  }};
+constexpr PublishedLayout kUntiedLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
+                                          return name.ends_with(".rotary_emb.inv_freq");
+                                        }};
+
+// The two model types, which differ in the biases of queries, keys and values.
+constexpr std::string_view kLlama = "llama", kQwen2 = "qwen2";
+
+bool is_llama(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return false;
+  const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
+  return type == kLlama || type == kQwen2;
+}
+
+// Scaling of the frequencies, as transformers wrote it before and since version 5.
+void read_rotary(const PublishedConfig& config, ModelConfig& model) {
+  const bool is_new = config.has("rope_parameters");
+  const char* key = is_new ? "rope_parameters" : "rope_scaling";
+  model.set("theta", config.number("rope_theta", 1e4));
+  if (!config.has(key)) return;
+  const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
+  if (is_new) model.set("theta", rope.number("rope_theta", model.number("theta")));
+  const std::string type = rope.has("rope_type") ? rope.text("rope_type") : rope.text("type");
+  if (type == "default") return;
+  if (type != "linear" && type != "llama3") {
+    throw RunError(
+        fmt::format("{}: type \"{}\" is not known; there are default, linear and llama3", rope.path(), type));
+  }
+  model.set("rope_factor", rope.number("factor", 1));
+  if (type == "linear") return;
+  model.set("rope_context", rope.size("original_max_position_embeddings"));
+  model.set("rope_low", rope.number("low_freq_factor", 1));
+  model.set("rope_high", rope.number("high_freq_factor", 4));
+}
+
+ModelConfig read_llama(const std::string& path) {
+  const PublishedConfig config(PublishedConfig::beside(path));
+  ModelConfig model = model_config("llama");
+  const std::int64_t heads = config.size("num_attention_heads");
+  model.set("layers", config.size("num_hidden_layers"));
+  model.set("heads", heads);
+  model.set("kv_heads", config.has("num_key_value_heads") ? config.size("num_key_value_heads") : heads);
+  model.set("embedding", config.size("hidden_size"));
+  model.set("hidden", config.size("intermediate_size"));
+  if (config.has("head_dim")) model.set("head_width", config.size("head_dim"));
+  model.set(kContext, config.size("max_position_embeddings"));
+  model.set(kVocabulary, config.size("vocab_size"));
+  model.set("epsilon", config.number("rms_norm_eps", 1e-6));
+  model.set("tied", config.flag("tie_word_embeddings", false));
+  model.set("qkv_bias", config.text("model_type") == kQwen2);
+  config.expect("hidden_act", {"silu", "swish"});
+  config.expect("attention_bias", {false});
+  config.expect("mlp_bias", {false});
+  config.expect("use_sliding_window", {false});
+  config.expect("quantization_config", {nullptr});
+  read_rotary(config, model);
+  return model;
+}
+
+void load_llama(const std::string& path, ModelMemory& memory) {
+  const PublishedTensors tensors(path);
+  const bool is_tied = read_llama(path).flag("tied");
+  if (is_tied) check_tied(tensors, "lm_head.weight", "model.embed_tokens.weight", kLayout);
+  load_published(tensors, is_tied ? kLayout : kUntiedLayout, memory);
+}
+
+Json rotary_of(const ModelConfig& model) {
+  if (model.number("rope_factor") == 1) return nullptr;
+  Json scaling = {{"rope_type", "linear"}, {"factor", model.number("rope_factor")}};
+  if (model.integer("rope_context") == 0) return scaling;
+  scaling["rope_type"] = "llama3";
+  scaling["low_freq_factor"] = model.number("rope_low");
+  scaling["high_freq_factor"] = model.number("rope_high");
+  scaling["original_max_position_embeddings"] = model.integer("rope_context");
+  return scaling;
+}
+
+void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+                Device& device) {
+  const ModelConfig m = complete(config);
+  const bool is_qwen2 = m.flag("qkv_bias");
+  const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
+            head_width = m.integer("head_width");
+  save_published(weights, kLayout,
+                 {{"architectures", {is_qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
+                  {"model_type", is_qwen2 ? kQwen2 : kLlama},
+                  {"num_hidden_layers", m.integer("layers")},
+                  {"num_attention_heads", heads},
+                  {"num_key_value_heads", kv_heads > 0 ? kv_heads : heads},
+                  {"hidden_size", m.integer("embedding")},
+                  {"head_dim", head_width > 0 ? head_width : m.integer("embedding") / heads},
+                  {"intermediate_size", m.integer("hidden")},
+                  {"max_position_embeddings", m.integer(kContext)},
+                  {"vocab_size", m.integer(kVocabulary)},
+                  {"rope_theta", m.number("theta")},
+                  {"rope_scaling", rotary_of(m)},
+                  {"rms_norm_eps", m.number("epsilon")},
+                  {"tie_word_embeddings", m.flag("tied")},
+                  {"hidden_act", "silu"},
+                  {"torch_dtype", "float32"}},
+                 folder, device);
+}
+
+}  // namespace
+
+const Published& llama_hugging_face() {
+  static constexpr Published kPublished{.by = "Hugging Face",
+                                        .tokenizer = {},
+                                        .is_at = is_llama,
+                                        .read = read_llama,
+                                        .load = load_llama,
+                                        .save = save_llama};
+  return kPublished;
+}
+
+}  // namespace lpmm

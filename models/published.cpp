@@ -1,0 +1,347 @@
+#include "models/published.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "kernels/codec.h"
+#include "kernels/compute.h"
+#include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/half.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kIndex = "model.safetensors.index.json";
+constexpr std::uint64_t kLongestText = 1 << 26;
+constexpr std::int64_t kShardBytes = 5'000'000'000;
+
+Json read_json(const std::string& path) {
+  try {
+    return parse_json(read_text(path, kLongestText));
+  } catch (const RunError&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}: {}", path, error_text(e)));
+  }
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+// Elements [first, first + out.size()) of a tensor of any of the three types.
+void read_floats(const PublishedTensors::Place& place, std::int64_t first, std::span<float> out) {
+  const SafetensorsEntry& entry = *place.entry;
+  const auto at = static_cast<std::uint64_t>(first);
+  if (entry.dtype == "F32") return place.file->read(entry, 4 * at, std::as_writable_bytes(out));
+  if (entry.dtype != "F16" && entry.dtype != "BF16") {
+    throw RunError(
+        fmt::format("{}: {} is {}, expected F32, F16 or BF16", place.file->path(), entry.name, entry.dtype));
+  }
+  std::vector<std::uint16_t> narrow(out.size());
+  place.file->read(entry, 2 * at, std::as_writable_bytes(std::span(narrow)));
+  const bool half = entry.dtype == "F16";
+  std::transform(narrow.begin(), narrow.end(), out.begin(),
+                 [half](std::uint16_t x) { return half ? half_to_float(x) : bf16_to_float(x); });
+}
+
+// Whether two tensors hold the same values.
+bool is_same(const PublishedTensors::Place& a, const PublishedTensors::Place& b) {
+  constexpr std::uint64_t kPiece = 1 << 20;
+  bool same = a.entry->shape == b.entry->shape && a.entry->dtype == b.entry->dtype;
+  std::vector<std::byte> x, y;
+  for (std::uint64_t at = 0; same && at < a.entry->bytes; at += kPiece) {
+    x.resize(std::min(kPiece, a.entry->bytes - at));
+    y.resize(x.size());
+    a.file->read(*a.entry, at, x);
+    b.file->read(*b.entry, at, y);
+    same = x == y;
+  }
+  return same;
+}
+
+void transpose(std::int64_t rows, std::int64_t columns, const std::vector<float>& in,
+               std::vector<float>& out) {
+  constexpr std::int64_t kSide = 32;
+  out.resize(in.size());
+  for (std::int64_t r0 = 0; r0 < rows; r0 += kSide) {
+    for (std::int64_t c0 = 0; c0 < columns; c0 += kSide) {
+      for (std::int64_t r = r0; r < std::min(rows, r0 + kSide); ++r) {
+        for (std::int64_t c = c0; c < std::min(columns, c0 + kSide); ++c) {
+          out[static_cast<std::size_t>(c * rows + r)] = in[static_cast<std::size_t>(r * columns + c)];
+        }
+      }
+    }
+  }
+}
+
+bool is_transposed(const PublishedLayout& layout, const TensorInfo& t) {
+  return t.shape.size() == 2 && layout.is_transposed != nullptr && layout.is_transposed(t.name);
+}
+
+std::vector<std::int64_t> their_shape(const PublishedLayout& layout, const TensorInfo& t) {
+  std::vector<std::int64_t> shape = t.shape;
+  if (is_transposed(layout, t)) std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, ModelMemory& memory) {
+  constexpr std::int64_t kPanel = 256 * kernels::kTile;
+  const std::int64_t elements = memory.info(tensor).elements();
+  // A transposed matrix is turned whole; the embedding, the one large tensor, is not one.
+  const std::int64_t panel = turn ? elements : kPanel;
+  std::vector<float> values, turned;
+  for (std::int64_t at = 0; at < elements; at += panel) {
+    values.resize(static_cast<std::size_t>(std::min(panel, elements - at)));
+    read_floats(place, at, values);
+    if (turn) {
+      transpose(place.entry->shape[0], place.entry->shape[1], values, turned);
+      values.swap(turned);
+    }
+    try {
+      memory.initialize(tensor, at, values);
+    } catch (const RunError& e) {
+      throw RunError(fmt::format("{}: {}", place.file->path(), e.what()));
+    }
+  }
+}
+
+SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, std::size_t tensor,
+                            const PublishedLayout& layout, Device& device) {
+  const bool turn = is_transposed(layout, t);
+  return {t.name, "F32", their_shape(layout, t), [&weights, &device, t, tensor, turn](const auto& sink) {
+            std::vector<float> all, turned;
+            weights.read(tensor, device, [&](std::int64_t, std::span<const float> values) {
+              if (!turn) return sink(std::as_bytes(values));
+              all.insert(all.end(), values.begin(), values.end());
+            });
+            if (!turn) return;
+            transpose(t.shape[0], t.shape[1], all, turned);
+            sink(std::as_bytes(std::span(std::as_const(turned))));
+          }};
+}
+
+}  // namespace
+
+// ---- tensors ---------------------------------------------------------------------------------------------
+PublishedTensors::PublishedTensors(const std::string& path) : path_(path) {
+  std::error_code error;
+  if (const fs::path folder = path; fs::is_directory(folder, error)) {
+    const bool has_shards = !is_there(folder / kSingle) && is_there(folder / kIndex);
+    path_ = (folder / (has_shards ? kIndex : kSingle)).string();
+  }
+  if (path_.ends_with(".index.json")) {
+    open_shards(path_);
+    return;
+  }
+  if (const fs::path pickled = fs::path(path) / "pytorch_model.bin"; !is_there(path_) && is_there(pickled)) {
+    path_ = pickled.string();
+  }
+  for (const char* pickle : {".bin", ".pt", ".pth", ".ckpt"}) {
+    if (!path_.ends_with(pickle)) continue;
+    throw RunError(fmt::format(
+        "{}: is a PyTorch pickle, which can run code when it is read; save the model as safetensors "
+        "(model.save_pretrained(folder, safe_serialization=True))",
+        path_));
+  }
+  files_.push_back(std::make_unique<SafetensorsFile>(path_));
+}
+
+void PublishedTensors::open_shards(const std::string& index) {
+  constexpr std::size_t kMostShards = 4096;
+  path_ = index;
+  const Json j = read_json(index);
+  const auto map = j.is_object() ? j.find("weight_map") : j.end();
+  if (!j.is_object() || map == j.end() || !map->is_object() || map->empty()) {
+    throw RunError(fmt::format("{}: has no weight_map of tensors and their files", index));
+  }
+  std::map<std::string, const SafetensorsFile*> by_name;
+  std::map<std::string, std::size_t> tensors_of;
+  for (const auto& [tensor, file] : map->items()) {
+    if (!file.is_string()) throw RunError(fmt::format("{}: {} has no file", index, tensor));
+    const auto name = file.get<std::string>();
+    if (name.empty() || name == "." || name == ".." || name.find_first_of("/\\") != std::string::npos) {
+      throw RunError(
+          fmt::format("{}: {} is in \"{}\", which is no file of this folder", index, tensor, name));
+    }
+    if (!by_name.contains(name)) {
+      if (files_.size() == kMostShards) throw RunError(fmt::format("{}: names too many files", index));
+      files_.push_back(std::make_unique<SafetensorsFile>((fs::path(index).parent_path() / name).string()));
+      by_name[name] = files_.back().get();
+    }
+    if (by_name[name]->find(tensor) == nullptr) {
+      throw RunError(fmt::format("{}: says that {} is in {}, which has no such tensor", index, tensor, name));
+    }
+    ++tensors_of[name];
+  }
+  for (const auto& [name, file] : by_name) {
+    if (file->entries().size() != tensors_of[name]) {
+      throw RunError(fmt::format("{}: {} has {} tensors, the index says {}", index, name,
+                                 file->entries().size(), tensors_of[name]));
+    }
+  }
+}
+
+PublishedTensors::Place PublishedTensors::find(const std::string& name, std::string_view prefix) const {
+  for (const auto& file : files_) {
+    if (const SafetensorsEntry* entry = file->find(name); entry != nullptr) return {file.get(), entry};
+  }
+  return prefix.empty() ? Place{} : find(std::string(prefix) + name);
+}
+
+std::vector<PublishedTensors::Place> PublishedTensors::all() const {
+  std::vector<Place> places;
+  for (const auto& file : files_) {
+    for (const SafetensorsEntry& entry : file->entries()) places.push_back({file.get(), &entry});
+  }
+  return places;
+}
+
+bool has_published_tensor(const std::string& path, const std::string& name, std::string_view prefix) {
+  std::error_code error;
+  if (fs::is_directory(path, error) && !is_there(fs::path(path) / kSingle) &&
+      !is_there(fs::path(path) / kIndex)) {
+    return false;
+  }
+  return PublishedTensors(path).find(name, prefix).entry != nullptr;
+}
+
+// ---- config ----------------------------------------------------------------------------------------------
+PublishedConfig::PublishedConfig(const std::string& path) : PublishedConfig(path, read_json(path)) {}
+PublishedConfig::PublishedConfig(std::string name, Json json)
+    : path_(std::move(name)), json_(std::move(json)) {
+  if (!json_.is_object()) throw RunError(fmt::format("{}: is no object of a model's settings", path_));
+}
+
+std::string PublishedConfig::beside(const std::string& path) {
+  std::error_code error;
+  const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
+  return (folder / "config.json").string();
+}
+
+bool PublishedConfig::is_beside(const std::string& path) {
+  return is_there(beside(path));
+}
+
+bool PublishedConfig::has(std::string_view key) const {
+  const auto at = json_.find(key);
+  return at != json_.end() && !at->is_null();
+}
+
+const Json& PublishedConfig::at(std::string_view key) const {
+  if (!has(key)) throw RunError(fmt::format("{}: has no {}", path_, key));
+  return *json_.find(key);
+}
+
+std::int64_t PublishedConfig::size(std::string_view key) const {
+  const std::int64_t value = to_count(at(key), fmt::format("{}: {}", path_, key));
+  if (value < 1 || value > 1 << 24) {
+    throw RunError(fmt::format("{}: {} is {}, which is no size of a model", path_, key, value));
+  }
+  return value;
+}
+
+double PublishedConfig::number(std::string_view key, double otherwise) const {
+  if (!has(key)) return otherwise;
+  const Json& value = at(key);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) {
+    throw RunError(fmt::format("{}: {} is {}, which is no number", path_, key, value.dump()));
+  }
+  return value.get<double>();
+}
+
+bool PublishedConfig::flag(std::string_view key, bool otherwise) const {
+  if (!has(key)) return otherwise;
+  if (!at(key).is_boolean()) {
+    throw RunError(fmt::format("{}: {} is {}, expected true or false", path_, key, at(key).dump()));
+  }
+  return at(key).get<bool>();
+}
+
+std::string PublishedConfig::text(std::string_view key) const {
+  return has(key) && at(key).is_string() ? at(key).get<std::string>() : "";
+}
+
+void PublishedConfig::expect(std::string_view key, const std::vector<Json>& known) const {
+  const auto at = json_.find(key);
+  if (at == json_.end() || std::find(known.begin(), known.end(), *at) != known.end()) return;
+  throw RunError(
+      fmt::format("{}: {} is {}, which this program's models do not have", path_, key, at->dump()));
+}
+
+// ---- in and out ------------------------------------------------------------------------------------------
+void load_published(const PublishedTensors& tensors, const PublishedLayout& layout, ModelMemory& memory) {
+  std::set<std::string> known;
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    const PublishedTensors::Place place = tensors.find(info.name, layout.prefix);
+    if (place.entry == nullptr) {
+      throw RunError(
+          fmt::format("{}: has no tensor {}, which a {} has", tensors.path(), info.name, layout.model));
+    }
+    known.insert(place.entry->name);
+    const std::vector<std::int64_t> shape = their_shape(layout, info);
+    if (place.entry->shape != shape) {
+      throw RunError(fmt::format("{}: {} is {}, expected {}", place.file->path(), place.entry->name,
+                                 fmt::join(place.entry->shape, " x "), fmt::join(shape, " x ")));
+    }
+    load_tensor(place, is_transposed(layout, info), i, memory);
+  }
+  for (const PublishedTensors::Place& place : tensors.all()) {
+    const std::string& name = place.entry->name;
+    if (known.contains(name) || (layout.is_left_out != nullptr && layout.is_left_out(name))) continue;
+    throw RunError(
+        fmt::format("{}: holds the tensor {}, which a {} has not", place.file->path(), name, layout.model));
+  }
+}
+
+void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
+                const PublishedLayout& layout) {
+  const PublishedTensors::Place head = tensors.find(output), rows = tensors.find(embedding, layout.prefix);
+  if (head.entry == nullptr || rows.entry == nullptr || is_same(head, rows)) return;
+  throw RunError(
+      fmt::format("{}: {} is not {}; only a tied output can be imported", tensors.path(), output, embedding));
+}
+
+void save_published(const WeightSource& weights, const PublishedLayout& layout, const Json& config,
+                    const std::string& folder, Device& device) {
+  std::vector<std::vector<SafetensorsSource>> shards(1);
+  std::int64_t bytes = 0, all = 0;
+  const std::vector<TensorInfo> tensors = weights.infos();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t more = 4 * tensors[i].elements();
+    if (bytes > 0 && bytes + more > kShardBytes) {
+      shards.emplace_back();
+      bytes = 0;
+    }
+    shards.back().push_back(source_of(weights, tensors[i], i, layout, device));
+    bytes += more;
+    all += more;
+  }
+  make_folder(folder);
+  const Metadata metadata = {{"format", "pt"}};
+  Json map = Json::object();
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const std::string name =
+        shards.size() == 1 ? kSingle : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    weights.write((fs::path(folder) / name).string(), metadata, shards[i]);
+    for (const SafetensorsSource& source : shards[i]) map[source.name] = name;
+  }
+  if (shards.size() > 1) {
+    const Json index = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
+    write_text((fs::path(folder) / kIndex).string(), index.dump(2) + "\n");
+  }
+  write_text((fs::path(folder) / "config.json").string(), config.dump(2) + "\n");
+}
+
+}  // namespace lpmm

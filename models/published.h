@@ -1,0 +1,94 @@
+// Weights as others publish them: safetensors, in one file or in shards with an index, and config.json beside
+// them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lpmm/files/json.h"
+#include "lpmm/files/safetensors.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/program/model_config.h"
+#include "lpmm/program/weight_source.h"
+
+namespace lpmm {
+
+// The tensors of a safetensors file, of a folder with model.safetensors, or of one with shards and
+// model.safetensors.index.json. Throws RunError for an index that names what is not there, a shard outside
+// the folder, or a tensor twice; and for a PyTorch pickle, which is not read.
+class PublishedTensors {
+ public:
+  struct Place {
+    const SafetensorsFile* file = nullptr;  // null: there is no such tensor
+    const SafetensorsEntry* entry = nullptr;
+  };
+  explicit PublishedTensors(const std::string& path);
+
+  const std::string& path() const { return path_; }  // for messages: the file, or the index
+  // Of that name, or of that name behind the prefix.
+  Place find(const std::string& name, std::string_view prefix = {}) const;
+  std::vector<Place> all() const;
+
+ private:
+  void open_shards(const std::string& index);
+  std::string path_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+};
+
+// Whether a file or folder holds weights with a tensor of that name; false where there are none.
+bool has_published_tensor(const std::string& path, const std::string& name, std::string_view prefix = {});
+
+// config.json beside published weights. Errors name file and key.
+class PublishedConfig {
+ public:
+  // Throws RunError where it cannot be read, or is none.
+  explicit PublishedConfig(const std::string& path);
+  // A part of one, which messages call `name`.
+  PublishedConfig(std::string name, Json json);
+  // For weights at `path`; whether there is one.
+  static bool is_beside(const std::string& path);
+  static std::string beside(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const Json& json() const { return json_; }
+  bool has(std::string_view key) const;  // and not null
+  // Model sizes: 1 to 2^24.
+  std::int64_t size(std::string_view key) const;
+  double number(std::string_view key, double otherwise) const;  // finite
+  bool flag(std::string_view key, bool otherwise) const;
+  std::string text(std::string_view key) const;  // empty where there is none
+  // Throws where the key is there with another value: what this program's model does not have.
+  void expect(std::string_view key, const std::vector<Json>& known) const;
+
+ private:
+  const Json& at(std::string_view key) const;
+  std::string path_;
+  Json json_;
+};
+
+// How a family's tensors are published. Their names are ours, perhaps behind a prefix.
+struct PublishedLayout {
+  std::string_view model;                                  // "GPT-2", for messages
+  std::string_view prefix = {};                            // that names may have
+  bool (*is_transposed)(std::string_view name) = nullptr;  // matrices that are stored (inputs, outputs)
+  bool (*is_left_out)(std::string_view name) = nullptr;    // what there may be besides the model's tensors
+};
+
+// Reads all tensors of a model, panel by panel. Tensors may be fp32, fp16 or bf16; those that are missing, of
+// another shape or not known are errors.
+void load_published(const PublishedTensors& tensors, const PublishedLayout& layout, ModelMemory& memory);
+// Throws RunError where there is an output matrix that is not the embedding.
+void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
+                const PublishedLayout& layout);
+// Writes model.safetensors (fp32), or shards of about 5 GB with their index, and config.json into `folder`.
+void save_published(const WeightSource& weights, const PublishedLayout& layout, const Json& config,
+                    const std::string& folder, Device& device);
+
+}  // namespace lpmm

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Makes llama_tiny/ and qwen2_tiny/: small models with random parameters as transformers saves them, and in expected.safetensors
+what it computes with them in fp32: the logits of one text and the gradients of its mean cross-entropy. The Llama has heads that
+share keys, an output of its own and Llama 3's rotary scaling, the Qwen2 biases and a tied output. Needs PyTorch and transformers.
+usage: make_llama_tiny.py OUTDIR"""
+import json
+import sys
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
+
+SIZES = dict(vocab_size=61, hidden_size=16, intermediate_size=20, num_hidden_layers=2, num_attention_heads=4,
+             num_key_value_heads=2, max_position_embeddings=64, hidden_act="silu", attn_implementation="eager")
+
+
+def make(folder, model):
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(0.3 * torch.randn(p.shape) + (1 if "norm" in name else 0))
+    text = torch.randint(61, (25,), dtype=torch.int32)
+    text[5] = text[9] = text[2]  # a token that comes three times
+    logits = model(text[None, :-1].long()).logits[0]
+    torch.nn.functional.cross_entropy(logits, text[1:].long()).backward()
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
+    gradients = {name: p.grad.contiguous() for name, p in model.named_parameters()}
+    save_file({"text": text, "logits": logits.detach().contiguous(), **gradients}, folder / "expected.safetensors")
+
+
+out = Path(sys.argv[1])
+rope = {"rope_type": "llama3", "rope_theta": 1e4, "factor": 4.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 16}
+make(out / "llama_tiny", LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=rope, tie_word_embeddings=False)))
+make(out / "qwen2_tiny", Qwen2ForCausalLM(Qwen2Config(**SIZES, rms_norm_eps=1e-6, tie_word_embeddings=True)))

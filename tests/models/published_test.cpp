@@ -1,0 +1,217 @@
+// Published models: what transformers computed with small ones (tests/golden/make_llama_tiny.py), the way
+// there and back, shards, and what does not fit.
+#include "models/published.h"
+
+#include <fstream>
+#include <functional>
+
+#include "lpmm/files/files.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
+#include "tests/models/imported.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+std::string golden(const std::string& name) {
+  return LPMM_SOURCE_DIR "/tests/golden/" + name;
+}
+
+const Published& published_at(const std::string& path) {
+  return *published_family(path).published;
+}
+
+Imported import(const std::string& path, const char* preset = "fp32") {
+  const Published& published = published_at(path);
+  return {published, published.read(path), path, preset};
+}
+
+class PublishedTest : public TemporaryFolderTest {
+ protected:
+  std::string said(const std::function<void()>& body) const {
+    try {
+      body();
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+    return "no error";
+  }
+  // A copy of a fixture whose config.json has another value.
+  std::string changed(const std::string& name, const std::string& key, const Json& value) const {
+    const std::string folder = path(key);
+    fs::create_directories(folder);
+    fs::copy_file(golden(name) + "/model.safetensors", folder + "/model.safetensors",
+                  fs::copy_options::overwrite_existing);
+    Json config = parse_json(read_text(golden(name) + "/config.json", 1 << 20));
+    config[key] = value;
+    write_text(folder + "/config.json", config.dump());
+    return folder;
+  }
+};
+
+class Fixture : public TemporaryFolderTest, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(, Fixture, testing::Values("llama_tiny", "qwen2_tiny"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
+  Imported model = import(golden(GetParam()));
+  const SafetensorsFile expected(golden(GetParam()) + "/expected.safetensors");
+  std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
+  text.pop_back();
+  const std::vector<float> want = values_of<float>(expected, "logits"), got = model.logits(text);
+  ASSERT_EQ(got.size(), want.size());
+  double largest = 0;
+  for (const float w : want) largest = std::max<double>(largest, std::abs(w));
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * largest) << i;
+}
+
+// Keys and values of what came before are kept, and positions go on.
+TEST_P(Fixture, AReadTextGoesOn) {
+  Imported model = import(golden(GetParam()));
+  std::vector<std::int32_t> text =
+      values_of<std::int32_t>(SafetensorsFile(golden(GetParam()) + "/expected.safetensors"), "text");
+  const std::vector<float> want = model.logits(text);
+  Inference state;
+  state.all = true;
+  std::vector<float> got;
+  for (std::size_t at = 0; at < text.size(); at += 5) {
+    const std::vector<std::int32_t> piece(text.begin() + static_cast<std::ptrdiff_t>(at),
+                                          text.begin() + static_cast<std::ptrdiff_t>(at + 5));
+    model.model->build_inference(5, Compute::kFp32, model.device)->infer(model.memory, piece, state);
+    got.insert(got.end(), state.logits.begin(), state.logits.end());
+  }
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-4) << i;
+}
+
+TEST_P(Fixture, GradientsOfEveryTensorAreThoseOfTheirLibrary) {
+  for (const bool recompute : {false, true}) {
+    const std::string path = golden(GetParam());
+    const Published& published = published_at(path);
+    ModelConfig config = published.read(path);
+    config.set("recompute", recompute);
+    config.length = 24;
+    Imported model(published, config, path);
+    const SafetensorsFile expected(path + "/expected.safetensors");
+    const std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
+    Batch batch;
+    batch.count = 1;
+    batch.tokens.assign(text.begin(), text.end() - 1);
+    batch.labels.assign(text.begin() + 1, text.end());
+    Buffers none({}, model.device);
+    model.memory.begin_step(1);
+    model.model->build(1, Compute::kFp32, model.device)->train(model.memory, none, batch, 0);
+    for (int t = 0; t < model.memory.tensors(); ++t) {
+      const TensorInfo& info = model.memory.info(t);
+      const std::vector<float> want = values_of<float>(expected, info.name);
+      std::vector<float> got(want.size());
+      model.device.decode(model.memory.view(t, Role::kAccumulator), 0, info.elements(), got.data());
+      double largest = 0;
+      for (const float w : want) largest = std::max<double>(largest, std::abs(w));
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        ASSERT_NEAR(got[i], want[i], 2e-5 * largest + 1e-6) << info.name << " " << i;
+      }
+    }
+  }
+}
+
+TEST_P(Fixture, TheWayThereAndBackGivesTheSameFile) {
+  const std::string path_of = golden(GetParam());
+  const Published& published = published_at(path_of);
+  const ModelConfig config = published.read(path_of);
+  Imported model = import(path_of);
+  const StoredWeights stored(
+      save_checkpoint(path("c"), 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+  published.save(stored, config, path("hf"), model.device);
+  const SafetensorsFile first(path_of + "/model.safetensors"), second(path("hf/model.safetensors"));
+  ASSERT_EQ(first.entries().size(), second.entries().size());
+  for (const SafetensorsEntry& entry : first.entries()) {
+    EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
+    EXPECT_EQ(second.find(entry.name)->shape, entry.shape) << entry.name;
+  }
+  const ModelConfig again = published_at(path("hf")).read(path("hf"));
+  EXPECT_EQ(again.name, config.name);
+  for (const auto& [key, value] : config.settings) {
+    EXPECT_TRUE(key == "head_width" || again.value(key) == value) << key;
+  }
+  EXPECT_EQ(import(path("hf")).logits({1, 2, 3}), model.logits({1, 2, 3}));
+}
+
+// Splits a fixture into two files and an index.
+void write_shards(const std::string& folder, const std::function<void(Json& map)>& change = {}) {
+  fs::create_directories(folder);
+  fs::copy_file(golden("llama_tiny/config.json"), folder + "/config.json",
+                fs::copy_options::overwrite_existing);
+  const SafetensorsFile whole(golden("llama_tiny/model.safetensors"));
+  std::vector<SafetensorsSource> shards[2];
+  Json map = Json::object();
+  for (const SafetensorsEntry& entry : whole.entries()) {
+    const std::vector<float> values = values_of<float>(whole, entry.name);
+    const std::size_t shard = map.size() % 2;
+    shards[shard].push_back({entry.name, "F32", entry.shape,
+                             [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+    map[entry.name] = shard == 0 ? "a.safetensors" : "b.safetensors";
+  }
+  write_safetensors(folder + "/a.safetensors", {}, shards[0]);
+  write_safetensors(folder + "/b.safetensors", {}, shards[1]);
+  if (change) change(map);
+  write_text(folder + "/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
+}
+
+TEST_F(PublishedTest, ShardsAreOneModel) {
+  write_shards(path("sharded"));
+  EXPECT_EQ(import(path("sharded")).logits({1, 2, 3}), import(golden("llama_tiny")).logits({1, 2, 3}));
+  EXPECT_EQ(import(path("sharded/model.safetensors.index.json")).logits({7}),
+            import(golden("llama_tiny")).logits({7}));
+}
+
+TEST_F(PublishedTest, AnIndexThatLiesIsRefused) {
+  static constexpr const char* kTensor = "model.norm.weight";
+  const auto told = [&](const char* name, const std::function<void(Json&)>& change) {
+    write_shards(path(name), change);
+    return said([&] { import(path(name)); });
+  };
+  const auto expect_said = [](const std::string& what, const char* part) {
+    EXPECT_NE(what.find(part), std::string::npos) << what;
+  };
+  expect_said(told("gone", [](Json& map) { map[kTensor] = "c.safetensors"; }), "c.safetensors");
+  expect_said(told("other", [](Json& map) { map["made.up"] = "a.safetensors"; }), "no such tensor");
+  expect_said(told("fewer", [](Json& map) { map.erase(kTensor); }), "the index says");
+  expect_said(told("outside", [](Json& map) { map[kTensor] = "../a.safetensors"; }),
+              "no file of this folder");
+  expect_said(told("number", [](Json& map) { map[kTensor] = 3; }), "has no file");
+  write_text(path("gone/model.safetensors.index.json"), "[]");
+  expect_said(said([&] { import(path("gone")); }), "weight_map");
+}
+
+TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
+  const auto expect_said = [&](const std::string& folder, const char* part) {
+    const std::string what = said([&] { import(folder); });
+    EXPECT_NE(what.find(part), std::string::npos) << what;
+  };
+  expect_said(changed("llama_tiny", "model_type", "mamba"), "is a mamba");
+  expect_said(changed("llama_tiny", "hidden_act", "gelu"), "hidden_act");
+  expect_said(changed("llama_tiny", "attention_bias", true), "attention_bias");
+  expect_said(changed("llama_tiny", "num_hidden_layers", 3), "model.layers.2.input_layernorm.weight");
+  expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size");
+  expect_said(changed("llama_tiny", "intermediate_size", 21),
+              "gate_proj.weight is 20 x 16, expected 21 x 16");
+  expect_said(changed("llama_tiny", "rope_parameters", {{"rope_type", "yarn"}}),
+              "there are default, linear and llama3");
+  expect_said(changed("llama_tiny", "num_key_value_heads", 3), "kv_heads");
+  expect_said(changed("llama_tiny", "tie_word_embeddings", true),
+              "lm_head.weight is not model.embed_tokens.weight");
+  expect_said(changed("qwen2_tiny", "tie_word_embeddings", false), "has no tensor lm_head.weight");
+  expect_said(path("nowhere"), "cannot be opened");
+  fs::create_directories(path("pickled"));
+  fs::copy_file(golden("llama_tiny/config.json"), path("pickled/config.json"));
+  write_text(path("pickled/pytorch_model.bin"), "PK");
+  expect_said(path("pickled"), "safetensors");
+  fs::copy_file(golden("llama_tiny/config.json"), path("config.json"));
+  write_text(path("model.pth"), "PK");
+  expect_said(path("model.pth"), "PyTorch pickle");
+}
+
+}  // namespace
+}  // namespace lpmm
