@@ -1,4 +1,4 @@
-#include "lpmm/program/ops/position_table.h"
+#include "lpmm/program/ops/sequence/position_table.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lpmm/program/ops/attention.h"
+#include "lpmm/program/ops/sequence/attention.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "lpmm/program/ops/rotary.h"
+#include "lpmm/program/ops/sequence/rotary.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,11 +1,11 @@
-#include "lpmm/program/ops/positions.h"
+#include "lpmm/program/ops/sequence/positions.h"
 
 #include <algorithm>
 
 #include "kernels/compute.h"
 #include "kernels/sequence.h"
 #include "lpmm/memory/device_memory.h"
-#include "lpmm/program/ops/position_table.h"
+#include "lpmm/program/ops/sequence/position_table.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
 

@@ -1,4 +1,4 @@
-#include "lpmm/program/ops/embedding.h"
+#include "lpmm/program/ops/sequence/embedding.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
-#include "lpmm/program/ops/position_table.h"
+#include "lpmm/program/ops/sequence/position_table.h"
 #include "lpmm/program/panelled_weight.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"

@@ -1,4 +1,4 @@
-#include "lpmm/program/ops/token_loss.h"
+#include "lpmm/program/ops/sequence/token_loss.h"
 
 #include <algorithm>
 #include <cmath>
