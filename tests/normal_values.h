@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <random>
+#include <tuple>
 #include <vector>
 
 namespace lpmm {
@@ -16,6 +18,14 @@ inline std::vector<float> normal_values(std::int64_t count, std::uint64_t seed, 
     x = normal(generator);
     if (positive) x = x * x;
   }
+  return values;
+}
+
+// The same, kept: for tests that train on one set of gradients again and again.
+inline const std::vector<float>& kept_normal_values(std::int64_t count, std::uint64_t seed, float scale) {
+  static std::map<std::tuple<std::int64_t, std::uint64_t, float>, std::vector<float>> kept;
+  std::vector<float>& values = kept[{count, seed, scale}];
+  if (values.empty()) values = normal_values(count, seed, scale);
   return values;
 }
 

@@ -73,7 +73,7 @@ for stage in $stages; do
     asan) build_and_test asan build-asan -E '^install\.|Bench' ;;
     tsan)
       targets="kernels_tests lpmm_tests" \
-        build_and_test tsan build-tsan -R 'Pool|Thread|Prefetch|Simd|Program.L|Trainer|Memory'
+        build_and_test tsan build-tsan -R 'Pool|Thread|Prefetch|Program.L|Trainer|Memory'
       ;;
     tidy)
       heading "tidy"

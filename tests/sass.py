@@ -3,7 +3,7 @@
 
 usage: tests/sass.py [--nvcc NVCC] [--tools FOLDER] [--arch 90]
 
-Compiles the CUDA kernels of packed memory as the build does and prints a row per fast kernel: registers, bytes of
+Compiles the CUDA kernels of packed memory as the build does, to PTX and from there, and prints a row per fast kernel: registers, bytes of
 stack, which is where registers spill, and instructions per element where cuobjdump and nvdisasm are found (on PATH,
 beside nvcc, or in --tools). Fails where a kernel has a stack, more registers than it should (128; 168 where two
 states or an error wait for their steps), or more instructions per element than the limits below. Skips with a
@@ -29,6 +29,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -198,6 +199,16 @@ def unnamed_arithmetic():
             + unnamed((kernels / "cuda").rglob("*.*"), r"\batomic\w+\(", ATOMICS, "atomic operations"))
 
 
+def compile_source(source, nvcc, arch, folder):
+    """The PTX, what ptxas says of it, the path of the machine code, and the seconds that took."""
+    begin = time.time()
+    ptx = Path(folder) / (Path(source).stem + ".ptx")
+    cubin = ptx.with_suffix(".cubin")
+    run([nvcc, *FLAGS, str(ROOT / source), f"-arch=compute_{arch}", "-ptx", "-o", str(ptx)])
+    log = run([nvcc, f"-arch=sm_{arch}", "-cubin", "-Xptxas=-v", str(ptx), "-o", str(cubin)]).stderr
+    return ptx.read_text(), log, cubin, time.time() - begin
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nvcc", default=tool("nvcc", ["/usr/local/cuda/bin"]))
@@ -212,14 +223,12 @@ def main():
     cuobjdump, nvdisasm = tool("cuobjdump", folders), tool("nvdisasm", folders)
     wrong, log, code = unnamed_arithmetic(), "", {}
     with tempfile.TemporaryDirectory() as folder:
-        for source in SOURCES:
-            cubin, ptx = Path(folder) / "kernels.cubin", Path(folder) / "kernels.ptx"
-            command = [args.nvcc, *FLAGS, str(ROOT / source)]
-            begin = time.time()
-            log += run(command + [f"-arch=sm_{args.arch}", "-cubin", "-Xptxas=-v", "-o", str(cubin)]).stderr
-            print(f"{source}: {time.time() - begin:.1f} s to compile")
-            run(command + [f"-arch=compute_{args.arch}", "-ptx", "-o", str(ptx)])
-            wrong += lint(source, ptx.read_text())
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            compiled = list(pool.map(lambda source: compile_source(source, args.nvcc, args.arch, folder), SOURCES))
+        for source, (ptx, said, cubin, seconds) in zip(SOURCES, compiled):
+            print(f"{source}: {seconds:.1f} s to compile")
+            log += said
+            wrong += lint(source, ptx)
             if cuobjdump and nvdisasm:
                 path = os.pathsep.join([str(Path(nvdisasm).parent), os.environ.get("PATH", "")])
                 code.update(functions(run([cuobjdump, "-sass", str(cubin)], env={**os.environ, "PATH": path}).stdout))

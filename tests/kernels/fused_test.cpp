@@ -10,6 +10,7 @@
 #include "kernels/cpu/packed/rule_loops.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
+#include "tests/sanitized.h"
 
 namespace lpmm::kernels {
 namespace {
@@ -142,7 +143,7 @@ TEST_F(Fused, EverySetGivesTheBitsOfTheScalarLoops) {
             for (int i = 0; i + 1 < count; ++i) {
               use_simd_level(levels[i]);
               const std::string level = levels[i];
-              if (level.starts_with("avx")) {
+              if (level.starts_with("avx") && !kSanitized) {  // which have fewer loops
                 EXPECT_TRUE(has_fused_loop(rule, expected.roles.views)) << level;
               }
               const Trained out = trained(1, codecs, rule, n, kind);

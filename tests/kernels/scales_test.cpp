@@ -139,8 +139,8 @@ TEST_F(StoredSteps, WhatIsStoredIsWhatTheSpecificationSays) {
               Packed tensor(codec, n);
               ASSERT_TRUE(encode(device, tensor.view(), 0, n, x.data(), noise));
               for (std::int64_t i = 0; i < n; ++i) {
-                ASSERT_EQ(tensor.code(i), expected.codes[static_cast<std::size_t>(i)])
-                    << to_string(f) << " " << levels[level] << " element " << i << " of " << columns;
+                if (tensor.code(i) == expected.codes[static_cast<std::size_t>(i)]) continue;
+                FAIL() << to_string(f) << " " << levels[level] << " element " << i << " of " << columns;
               }
               ASSERT_TRUE(same_bits(decoded(device, tensor), expected.values)) << to_string(f);
               EXPECT_TRUE(tensor.intact());

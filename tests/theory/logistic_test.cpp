@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "kernels/cpu.h"
+#include "tests/sanitized.h"
 #include "theory/floors.h"
 
 namespace lpmm::theory {
@@ -35,6 +36,7 @@ TEST(Logistic, PackedRunsMeetThePrediction) {
   CpuDevice device(1);
   for (const double momentum : {0.0, 0.9}) {
     for (const double rate : {0.02, 0.1}) {
+      if (kSanitized && (momentum == 0 || rate < 0.1)) continue;  // the same code with other numbers
       for (const char* spec :
            {"int5:block64:sr:sticky", "int8:block64:sr:sticky", "int12:block64:sr:sticky"}) {
         const LogisticRun run{

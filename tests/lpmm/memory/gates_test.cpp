@@ -14,6 +14,7 @@
 #include "tests/lpmm/memory/two_terms.h"
 #include "tests/newton_schulz.h"
 #include "tests/normal_values.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -328,7 +329,7 @@ TEST(Gates, TwentyStepsInFp32AreThePlainOnes) {
   for (const Row& row : rows()) {
     for (const std::int64_t width : kWidths) {
       Training run(row, make_policy("fp32"), width);
-      for (int s = 0; s < 20; ++s) {
+      for (int s = 0; s < (kSanitized ? 4 : 20); ++s) {
         run.set_back();
         run.step(row, row);
         for (const Role role : kEveryRole) {
@@ -348,7 +349,7 @@ TEST(Gates, FiftyStepsWithEightBitStatesAreThePlainOnes) {
   for (const Row& row : rows()) {
     for (const std::int64_t width : kWidths) {
       Training run(row, make_policy("states8"), width);
-      for (int s = 0; s < 50; ++s) {
+      for (int s = 0; s < (kSanitized ? 8 : 50); ++s) {
         run.set_back();
         run.step(row, row);
         for (const Role role : kEveryRole) {
