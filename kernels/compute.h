@@ -29,13 +29,20 @@ inline std::int64_t value_bytes(Compute type) {
   return type == Compute::kFp32 ? 4 : 2;
 }
 
+// Rows of a matrix that are copied, and the values from one row to the next.
+struct Rows {
+  std::int64_t count = 1, columns = 0, in_stride = 0, out_stride = 0;
+};
+
 // ---- convolution -----------------------------------------------------------------------------------------
 struct ConvShape {
   int batch = 0, height = 0, width = 0, in = 0, out = 0, kernel = 3, stride = 1, pad = 1;
+  int channels = 0;  // of a pixel of y and dy, where `out` of them are made; 0: all are
+  LPMM_HD int out_stride() const { return channels == 0 ? out : channels; }
   LPMM_HD int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
   LPMM_HD int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
   std::int64_t in_values() const { return std::int64_t{1} * height * width * in; }  // of one image
-  std::int64_t out_values() const { return std::int64_t{1} * out_height() * out_width() * out; }
+  std::int64_t out_values() const { return std::int64_t{1} * out_height() * out_width() * out_stride(); }
   std::int64_t weights() const { return std::int64_t{1} * out * in * kernel * kernel; }
 };
 
@@ -91,11 +98,19 @@ struct NormBackward {
   bool accumulate_residual = false;
 };
 
-// ---- pooling and shortcut --------------------------------------------------------------------------------
+// ---- pooling, patches, shortcut --------------------------------------------------------------------------
 struct PoolShape {
   int batch = 0, height = 0, width = 0, channels = 0, kernel = 2, stride = 2;
-  LPMM_HD int out_height() const { return (height - kernel) / stride + 1; }
-  LPMM_HD int out_width() const { return (width - kernel) / stride + 1; }
+  int pad = 0;  // below `kernel`; of a maximum, as it holds nothing: an average has none
+  LPMM_HD int out_height() const { return (height + 2 * pad - kernel) / stride + 1; }
+  LPMM_HD int out_width() const { return (width + 2 * pad - kernel) / stride + 1; }
+};
+
+// Squares of side * side pixels, which divide the image, as rows of values: channel after channel, each line
+// after line, as the weights of a convolution lie.
+struct PatchShape {
+  int batch = 0, height = 0, width = 0, channels = 0, side = 1;
+  LPMM_HD std::int64_t values() const { return std::int64_t{1} * channels * side * side; }  // of one patch
 };
 
 // He et al. 2016, option A: every `stride`-th pixel, zero channels around: (out - in) / 2 in front.
@@ -131,6 +146,9 @@ class ComputeKernels {
   virtual void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) = 0;
   // dst = (accumulate ? dst : 0) + src
   virtual void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) = 0;
+  // The same of rows that lie apart.
+  virtual void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst,
+                                bool accumulate) = 0;
 
   // ---- convolution ---------------------------------------------------------------------------------------
   virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) = 0;
@@ -164,7 +182,7 @@ class ComputeKernels {
                           const void* residual, bool relu, void* y) = 0;
   virtual void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) = 0;
 
-  // ---- pooling and shortcut ------------------------------------------------------------------------------
+  // ---- pooling, patches, shortcut ------------------------------------------------------------------------
   virtual void average_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) = 0;
   virtual void average_pool_backward(const PoolShape& shape, Compute type, const void* dy, void* dx,
                                      bool accumulate) = 0;
@@ -172,6 +190,7 @@ class ComputeKernels {
   virtual void max_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) = 0;
   virtual void max_pool_backward(const PoolShape& shape, Compute type, const void* x, const void* dy,
                                  void* dx, bool accumulate) = 0;
+  virtual void patches(const PatchShape& shape, Compute type, const void* x, void* y) = 0;
   virtual void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) = 0;
   virtual void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
                                  bool accumulate) = 0;

@@ -56,6 +56,7 @@ class CpuDevice : public Device {
                      bool accumulate) override;
   void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) override;
   void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) override;
+  void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
   void matmul(const MatrixArgs& args, void* scratch) override;
   std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const override;
@@ -79,6 +80,7 @@ class CpuDevice : public Device {
   void max_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) override;
   void max_pool_backward(const PoolShape& shape, Compute type, const void* x, const void* dy, void* dx,
                          bool accumulate) override;
+  void patches(const PatchShape& shape, Compute type, const void* x, void* y) override;
   void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) override;
   void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
                          bool accumulate) override;

@@ -6,6 +6,7 @@
 namespace lpmm {
 
 Family resnet();
+Family imagenet_resnet();
 Family mlp();
 Family gpt();
 Family llama();

@@ -32,6 +32,15 @@ if /usr/bin/python3 -c 'import torch' 2>/dev/null; then
   record train_pytorch_fp32.txt /usr/bin/python3 experiments/bench/pytorch/resnet20_speed.py --threads "$threads" --fp32
 fi
 record train_lpmm_fp32.txt "${train[@]}" --set 'train.compute="fp32"'
+resnet50=("$lpmm" bench train experiments/configs/resnet50_224.toml --threads "$threads" --warm-up 1 --steps 5)
+for type in bf16 fp32; do
+  record "resnet50_lpmm_$type.txt" "${resnet50[@]}" --set "train.compute=\"$type\""
+  if /usr/bin/python3 -c 'import torchvision' 2>/dev/null; then
+    options=(--threads "$threads")
+    [ "$type" = bf16 ] || options+=(--fp32)
+    record "resnet50_pytorch_$type.txt" /usr/bin/python3 experiments/bench/pytorch/resnet_speed.py "${options[@]}"
+  fi
+done
 gpt2=("$lpmm" bench train experiments/configs/gpt2_124m.toml --threads "$threads" --warm-up 1)
 for microbatches in 1 4; do
   record "gpt2_lpmm_k$microbatches.txt" "${gpt2[@]}" --steps 3 --set train.batch=$((4 * microbatches)) \

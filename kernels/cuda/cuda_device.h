@@ -39,6 +39,7 @@ class CudaDevice : public Device {
                      bool accumulate) override;
   void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) override;
   void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) override;
+  void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
   void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
                     bool relu, void* y) override;
@@ -60,6 +61,7 @@ class CudaDevice : public Device {
   void max_pool_forward(const PoolShape& shape, Compute type, const void* x, void* y) override;
   void max_pool_backward(const PoolShape& shape, Compute type, const void* x, const void* dy, void* dx,
                          bool accumulate) override;
+  void patches(const PatchShape& shape, Compute type, const void* x, void* y) override;
   void shortcut_forward(const ShortcutShape& shape, Compute type, const void* x, void* y) override;
   void shortcut_backward(const ShortcutShape& shape, Compute type, const void* dy, void* dx,
                          bool accumulate) override;

@@ -17,6 +17,7 @@
 #include "kernels/cuda/compute/pooling.cu"
 #include "kernels/cuda/compute/quantiles.cu"
 #include "kernels/cuda/compute/row_norm.cu"
+#include "kernels/cuda/compute/rows.cu"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/fused.cu"
 #include "kernels/cuda/fused_fold.cu"

@@ -13,7 +13,7 @@ namespace lpmm {
 // and the token after each.
 struct Batch {
   std::int64_t count = 0;            // examples: images or sequences
-  std::vector<float> images;         // (count, height, width, 3)
+  std::vector<float> images;         // (count, height, width, channels)
   std::vector<std::int32_t> tokens;  // (count, length)
   std::vector<std::int32_t> labels;  // (count) or (count, length)
   // (count): how many of the first positions of each sequence are there; empty: all

@@ -61,28 +61,6 @@ void append_cifar_file(const fs::path& path, ImageSet& set) {
   }
 }
 
-// Integer sums, so that the figures do not depend on the order.
-void measure_pixels(ImageData& data) {
-  std::uint64_t sum[3] = {}, squares[3] = {};
-  const std::vector<std::uint8_t>& pixels = data.train.pixels;
-  for (std::size_t i = 0; i + 2 < pixels.size(); i += 3) {
-    for (std::size_t c = 0; c < 3; ++c) {
-      const std::uint32_t p = pixels[i + c];
-      sum[c] += p;
-      squares[c] += p * p;
-    }
-  }
-  const std::size_t count = pixels.size() / 3;
-  const double n = std::max(1.0, static_cast<double>(count));
-  for (int c = 0; c < 3; ++c) {
-    const double mean = static_cast<double>(sum[c]) / n;
-    const double variance = static_cast<double>(squares[c]) / n - mean * mean;
-    data.mean[c] = static_cast<float>(mean);
-    // A constant channel carries nothing; 1 keeps it finite.
-    data.deviation[c] = variance > 1e-6 ? static_cast<float>(std::sqrt(variance)) : 1.0F;
-  }
-}
-
 // Where place `position` of the epoch's order takes its image from: a Feistel bijection of 0..count-1 (Luby &
 // Rackoff 1988) with Philox as round function, walking on from places at or above `count`. No state is kept.
 std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position) {
@@ -105,47 +83,88 @@ std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count
 
 // Factor and offset of every value of a row, so that one plain loop normalises it.
 struct Normaliser {
-  float factor[kRow], offset[kRow];
-  explicit Normaliser(const ImageData& data) {
-    for (int i = 0; i < kRow; ++i) {
-      factor[i] = 1.0F / data.deviation[i % 3];
-      offset[i] = -data.mean[i % 3] * factor[i];
+  std::vector<float> factor, offset;
+  explicit Normaliser(const ImageData& data, const ImageSet& set) {
+    for (std::int64_t i = 0; i < set.row(); ++i) {
+      const auto channel = static_cast<std::size_t>(i % set.channels);
+      factor.push_back(1.0F / data.deviation[channel]);
+      offset.push_back(-data.mean[channel] * factor.back());
     }
   }
   void row(const std::uint8_t* source, float* out) const {
-    for (int i = 0; i < kRow; ++i) out[i] = static_cast<float>(source[i]) * factor[i] + offset[i];
+    const std::size_t count = factor.size();
+    for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<float>(source[i]) * factor[i] + offset[i];
+  }
+  void rows(const std::uint8_t* source, std::int64_t count, float* out) const {
+    const std::ptrdiff_t step = std::ssize(factor);
+    for (std::int64_t y = 0; y < count; ++y) row(source + y * step, out + y * step);
   }
 };
 
-void mirror_row(const std::uint8_t* source, std::uint8_t* out) {
-  for (int x = 0; x < kSide; ++x) std::memcpy(out + 3 * x, source + 3 * (kSide - 1 - x), 3);
-}
-
-// The window at (dx, dy) of the image padded by 4 on each side; the padding is 0 after normalisation, as in
+// The window at (dx, dy) of an image padded by 4 on each side; the padding is 0 after normalisation, as in
 // He et al. 2016.
-void augment(const Normaliser& normaliser, const std::uint8_t* image, int dx, int dy, bool flip, float* out) {
-  std::uint8_t mirrored[kRow];
-  float wide[kRow + 2 * 3 * kPad] = {};
-  for (int y = 0; y < kSide; ++y, out += kRow) {
-    const int from = y + dy - kPad;
-    if (from < 0 || from >= kSide) {
-      std::fill_n(out, kRow, 0.0F);
-      continue;
+class Augmenter {
+ public:
+  Augmenter(const Normaliser& normaliser, const ImageSet& set)
+      : normaliser_(normaliser),
+        set_(set),
+        mirrored_(static_cast<std::size_t>(set.row())),
+        wide_(static_cast<std::size_t>(set.row() + 2 * kPad * set.channels)) {}
+  void window(const std::uint8_t* image, int dx, int dy, bool flip, float* out) {
+    const std::int64_t size = set_.row();
+    for (int y = 0; y < set_.height; ++y, out += size) {
+      const int from = y + dy - kPad;
+      if (from < 0 || from >= set_.height) {
+        std::fill_n(out, size, 0.0F);
+        continue;
+      }
+      const std::uint8_t* row = image + from * size;
+      if (flip) row = mirror(row);
+      normaliser_.row(row, wide_.data() + std::ptrdiff_t{kPad} * set_.channels);
+      std::copy_n(wide_.data() + std::ptrdiff_t{dx} * set_.channels, size, out);
     }
-    const std::uint8_t* row = image + from * kRow;
-    if (flip) {
-      mirror_row(row, mirrored);
-      row = mirrored;
-    }
-    normaliser.row(row, wide + 3 * kPad);
-    std::copy_n(wide + 3 * dx, kRow, out);
   }
+
+ private:
+  const std::uint8_t* mirror(const std::uint8_t* row) {
+    const std::ptrdiff_t n = set_.channels;
+    for (std::ptrdiff_t x = 0; x < set_.width; ++x) {
+      std::copy_n(row + n * (set_.width - 1 - x), n, mirrored_.data() + n * x);
+    }
+    return mirrored_.data();
+  }
+  const Normaliser& normaliser_;
+  const ImageSet& set_;
+  std::vector<std::uint8_t> mirrored_;
+  std::vector<float> wide_;
+};
+
+void resize_batch(Batch& batch, const ImageSet& set, std::int64_t count) {
+  batch.count = count;
+  batch.images.resize(static_cast<std::size_t>(count * set.values()));
+  batch.labels.resize(static_cast<std::size_t>(count));
 }
 
-void resize_batch(Batch& batch, std::int64_t count) {
-  batch.count = count;
-  batch.images.resize(static_cast<std::size_t>(count) * kImage);
-  batch.labels.resize(static_cast<std::size_t>(count));
+// Every pixel so many times in both directions.
+std::vector<std::uint8_t> enlarged(const std::vector<std::uint8_t>& small, std::int64_t count, int times) {
+  std::vector<std::uint8_t> large;
+  large.reserve(small.size() * static_cast<std::size_t>(times * times));
+  for (std::int64_t line = 0; line < count * kSide; ++line) {
+    const auto start = std::ssize(large);
+    for (int x = 0; x < kSide; ++x) {
+      const auto* pixel = small.data() + line * kRow + std::ptrdiff_t{3} * x;
+      for (int i = 0; i < times; ++i) large.insert(large.end(), pixel, pixel + 3);
+    }
+    const std::vector<std::uint8_t> row(large.begin() + start, large.end());
+    for (int i = 1; i < times; ++i) large.insert(large.end(), row.begin(), row.end());
+  }
+  return large;
+}
+
+void measure_pixels(ImageData& data) {
+  PixelSums sums(data.train.channels);
+  sums.add(data.train.pixels);
+  sums.write(data.mean, data.deviation);
 }
 
 }  // namespace
@@ -173,6 +192,28 @@ void append_cifar_records(std::span<const std::uint8_t> records, const std::stri
   }
 }
 
+void PixelSums::add(std::span<const std::uint8_t> pixels) {
+  for (std::size_t i = 0; i < pixels.size(); i += static_cast<std::size_t>(channels_)) {
+    for (std::size_t c = 0; c < static_cast<std::size_t>(channels_); ++c) {
+      const std::uint32_t p = pixels[i + c];
+      sum_[c] += p;
+      squares_[c] += p * p;
+    }
+  }
+  count_ += pixels.size() / static_cast<std::size_t>(channels_);
+}
+
+void PixelSums::write(float* mean, float* deviation) const {
+  const double n = std::max(1.0, static_cast<double>(count_));
+  for (int c = 0; c < channels_; ++c) {
+    const double average = static_cast<double>(sum_[c]) / n;
+    const double variance = static_cast<double>(squares_[c]) / n - average * average;
+    mean[c] = static_cast<float>(average);
+    // A constant channel carries nothing; 1 keeps it finite.
+    deviation[c] = variance > 1e-6 ? static_cast<float>(std::sqrt(variance)) : 1.0F;
+  }
+}
+
 std::string data_folder() {
   if (const char* folder = std::getenv("LPMM_DATA"); folder != nullptr && *folder != '\0') return folder;
   const char* home = std::getenv("HOME");
@@ -188,7 +229,11 @@ ImageData load_cifar10(const std::string& folder) {
   if (folder.empty()) {
     throw RunError(fmt::format("no data folder: neither LPMM_DATA nor HOME is set. {}", kCifarAdvice));
   }
-  const fs::path base = fs::path(folder) / kCifarFolder;
+  return load_cifar10_files((fs::path(folder) / kCifarFolder).string());
+}
+
+ImageData load_cifar10_files(const std::string& folder) {
+  const fs::path base = folder;
   ImageData data;
   data.train.name = data.test.name = "cifar10";
   // Room for all files at once: growing would hold the images twice.
@@ -199,11 +244,16 @@ ImageData load_cifar10(const std::string& folder) {
   return data;
 }
 
-ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool) {
+ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool,
+                      int side) {
   constexpr std::int64_t kMost = 10'000'000;
   if (train_count < 1 || test_count < 1 || train_count > kMost || test_count > kMost) {
     throw UsageError(fmt::format("a drawn set of {} training and {} test images: each must be 1 to {}",
                                  train_count, test_count, kMost));
+  }
+  if (side < kSide || side > kMostImageSide || side % kSide != 0) {
+    throw UsageError(fmt::format("drawn images of {0} x {0} pixels: the side is a multiple of {1}, up to {2}",
+                                 side, kSide, kMostImageSide));
   }
   ImageData data;
   constexpr std::int64_t kChunk = 64;
@@ -217,11 +267,13 @@ ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::ui
       const std::int64_t end = std::min(set->count, (chunk + 1) * kChunk);
       for (std::int64_t i = chunk * kChunk; i < end; ++i) {
         const int label = static_cast<int>(i % set->classes);
-        set->labels[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(label);
+        set->labels[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(label);
         draw_glyph(seed, split, static_cast<std::uint32_t>(i), label,
                    set->pixels.data() + static_cast<std::size_t>(i) * kImage);
       }
     });
+    if (side > kSide) set->pixels = enlarged(set->pixels, set->count, side / kSide);
+    set->height = set->width = side;
     ++split;
   }
   measure_pixels(data);
@@ -232,34 +284,32 @@ void ImageData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64
                            Batch& out) const {
   const std::int64_t count = plan.batch / plan.microbatches;
   const std::int64_t first = index * plan.batch + microbatch * count;
-  const Normaliser normaliser(*this);
+  const Normaliser normaliser(*this, train);
+  Augmenter augmenter(normaliser, train);
   const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
                     static_cast<std::uint32_t>(Stream::kAugment)};
-  resize_batch(out, count);
+  resize_batch(out, train, count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const auto image = static_cast<std::size_t>(permuted(plan.seed, epoch, train.count, first + i));
-    const std::uint8_t* pixels = train.pixels.data() + image * kImage;
-    float* to = out.images.data() + i * kImage;
-    out.labels[static_cast<std::size_t>(i)] = train.labels[image];
+    const std::int64_t image = permuted(plan.seed, epoch, train.count, first + i);
+    const std::uint8_t* pixels = train.image(image);
+    float* to = out.images.data() + i * train.values();
+    out.labels[static_cast<std::size_t>(i)] = train.labels[static_cast<std::size_t>(image)];
     if (!plan.augment) {
-      for (int y = 0; y < kSide; ++y) normaliser.row(pixels + y * kRow, to + y * kRow);
+      normaliser.rows(pixels, train.height, to);
       continue;
     }
     const PhiloxWords draws = noise_words(noise, static_cast<std::uint32_t>(first + i));
     const auto offset = [&](int w) {
       return static_cast<int>(std::uint64_t{draws.x[w]} * (2 * kPad + 1) >> 32);
     };
-    augment(normaliser, pixels, offset(0), offset(1), (draws.x[2] >> 31) != 0, to);
+    augmenter.window(pixels, offset(0), offset(1), (draws.x[2] >> 31) != 0, to);
   }
 }
 
 void ImageData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
-  const Normaliser normaliser(*this);
-  resize_batch(out, count);
-  const std::uint8_t* pixels = test.pixels.data() + first * kImage;
-  for (std::int64_t row = 0; row < count * kSide; ++row) {
-    normaliser.row(pixels + row * kRow, out.images.data() + row * kRow);
-  }
+  const Normaliser normaliser(*this, test);
+  resize_batch(out, test, count);
+  normaliser.rows(test.image(first), count * test.height, out.images.data());
   for (std::int64_t i = 0; i < count; ++i) {
     out.labels[static_cast<std::size_t>(i)] = test.labels[static_cast<std::size_t>(first + i)];
   }

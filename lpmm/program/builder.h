@@ -38,8 +38,8 @@ class ProgramBuilder {
   // Of an op that adds to the gradient of a tensor which others may add to as well.
   TensorUse use(int tensor);
 
-  // Room for what an op makes. Only the program's input has no gradient. Throws UsageError where it is too
-  // large for any machine.
+  // Room for what an op makes. Only the program's input, and what is made of it alone, has no gradient.
+  // Throws UsageError where it is too large for any machine.
   Value add_value(int height, int width, int channels, bool has_gradient = true);
   // Room for fp32 numbers that all examples share and that have no gradient.
   Value add_table(std::int64_t floats);

@@ -50,9 +50,10 @@ struct RunState {
 
 struct ProgramPlan;
 
-// Convolutions of one program by height, width, channels in and out, kernel, stride: equal ones are shared.
+// Convolutions of one program by height, width, channels in and out, kernel, stride, channels of a pixel of
+// the output: equal ones are shared.
 using Libraries =
-    std::map<std::tuple<int, int, int, int, int, int>, std::shared_ptr<const kernels::Convolution>>;
+    std::map<std::tuple<int, int, int, int, int, int, int>, std::shared_ptr<const kernels::Convolution>>;
 
 class Op {
  public:

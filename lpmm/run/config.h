@@ -18,14 +18,17 @@ namespace lpmm {
 // report reads the last ones only.
 enum class TensorRecords { kLast, kAll };
 
+inline constexpr const char* kDrawnSet = "drawn";  // images that the program draws
+
 struct RunConfig {
   ModelConfig model;  // [model] name, and the settings of its family
   struct {
-    std::string set = "cifar10";  // [data] set: cifar10, drawn, auto (cifar10 where it is found), or text
+    std::string set = "cifar10";  // [data] set: kDrawnSet, text, one of image_sets.h, auto (cifar10 or drawn)
     bool augment = true;          // images: pad 4, crop, flip
     std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
     std::uint64_t draw_seed = 1;
-    TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
+    int side = kImageSide;  // drawn set only
+    TextOptions text;       // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;
   struct {
     std::int64_t epochs = 0, steps = 0;  // [train] one of them; steps wins

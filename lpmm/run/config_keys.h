@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"
@@ -33,6 +34,16 @@ inline Choices<std::optional<Rounding>> rounding_choices() {
 inline Choices<std::string> device_choices() {
   Choices<std::string> names;
   for (const std::string_view name : kDeviceNames) names.emplace_back(name, name);
+  return names;
+}
+
+inline Choices<std::string> data_choices() {
+  Choices<std::string> names;
+  for (const NamedImages& set : named_image_sets()) names.emplace_back(set.name, set.name);
+  for (const std::string_view name :
+       {kImagesByPath, std::string_view(kDrawnSet), std::string_view("auto"), std::string_view("text")}) {
+    names.emplace_back(name, name);
+  }
   return names;
 }
 
@@ -81,16 +92,15 @@ void visit_model(Visitor& v, Config& c) {
 template <class Visitor, class Config>
 void visit_data(Visitor& v, Config& c) {
   v.section("data");
-  v.choice(
-      "set", c.data.set,
-      Choices<std::string>{{"cifar10", "cifar10"}, {"drawn", "drawn"}, {"auto", "auto"}, {"text", "text"}},
-      "what to train on; auto: cifar10 where it is found, else drawn");
+  v.choice("set", c.data.set, data_choices(),
+           "what to train on; images: data.path; auto: cifar10 where it is found, else drawn");
   v.boolean("augment", c.data.augment, "images: pad by 4, crop, flip");
   v.integer("train_images", c.data.train_images, 1, 10'000'000, "drawn: images to train on");
   v.integer("test_images", c.data.test_images, 1, 10'000'000, "drawn: images to test on");
   v.integer("draw_seed", c.data.draw_seed, 0, kAnyWhole, "drawn: seed of the images");
+  v.integer("side", c.data.side, kImageSide, kMostImageSide, "drawn: pixels of a side, a multiple of 32");
   v.text("path", c.data.text.path,
-         "text: file of text or of tokens; empty: licence texts of a Debian system");
+         "text: file of text or of tokens; empty: licence texts of a Debian system. images: file or folder");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes or gpt2; not given: bytes without a path");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");

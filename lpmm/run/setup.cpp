@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
-#include "lpmm/data/images.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
@@ -17,9 +17,20 @@ bool is_text(const RunConfig& config) {
   return config.data.set == "text";
 }
 
+// Counts and shapes, without pixels.
+ImageData describe(const RunConfig& config) {
+  const auto& data = config.data;
+  if (data.set != kDrawnSet) return describe_images(data.set, data.text.path);
+  ImageData drawn;
+  drawn.train.height = drawn.train.width = data.side;
+  drawn.train.count = data.train_images;
+  drawn.test.count = data.test_images;
+  return drawn;
+}
+
 // With all that can be told without the data; throws where the model cannot read it.
 RunConfig without_data(RunConfig config) {
-  if (config.data.set == "auto") config.data.set = has_cifar10(data_folder()) ? "cifar10" : "drawn";
+  if (config.data.set == "auto") config.data.set = has_cifar10(data_folder()) ? "cifar10" : kDrawnSet;
   if (reads_tokens(config.model) != is_text(config)) {
     throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
                                  reads_tokens(config.model) ? "text" : "images", config.data.set,
@@ -43,15 +54,19 @@ std::unique_ptr<Tokenizer> initial_tokenizer(const RunConfig& config) {
   return saved_tokenizer(find_checkpoint(config.train.init), config);
 }
 
-DataSize image_size(const RunConfig& config) {
-  const std::int64_t pixels = std::int64_t{config.model.height} * config.model.width * config.model.channels;
+// The model reads what the data has.
+DataSize use_images(const ImageData& data, ModelConfig& model) {
+  model.height = data.train.height;
+  model.width = data.train.width;
+  model.channels = data.train.channels;
+  model.classes = data.train.classes;
+  const std::int64_t values = data.train.values(), held = data.train.mapped == nullptr ? values : 0;
   DataSize size;
-  size.train_examples = config.data.train_images;
-  size.test_examples = config.data.test_images;
-  if (config.data.set == "cifar10")
-    size.train_examples = kCifarTrainImages, size.test_examples = kCifarTestImages;
-  size.bytes = size.loading_bytes = (size.train_examples + size.test_examples) * (pixels + 1);
-  size.example_bytes = pixels * std::int64_t{sizeof(float)} + std::int64_t{sizeof(std::int32_t)};
+  size.train_examples = data.train.count;
+  size.test_examples = data.test.count;
+  size.bytes = size.loading_bytes =
+      (size.train_examples + size.test_examples) * (held + std::int64_t{sizeof(std::uint16_t)});
+  size.example_bytes = values * std::int64_t{sizeof(float)} + std::int64_t{sizeof(std::int32_t)};
   return size;
 }
 
@@ -64,13 +79,13 @@ Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const
   if (is_text(config)) {
     open_text(tokenizer != nullptr ? std::move(tokenizer) : initial_tokenizer(config), progress);
   } else {
-    size = image_size(config);
+    size = use_images(describe(config), config.model);
   }
 }
 
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
   if (!is_text(config)) {
-    size = image_size(config);
+    size = use_images(describe(config), config.model);
   } else if (other.text != nullptr && other.text->options() == config.data.text &&
              other.config.train.init == config.train.init) {
     use(other.text);
@@ -114,9 +129,10 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
 std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool) {
   if (setup.text != nullptr) return setup.text;
   const auto& data = setup.config.data;
-  if (data.set == "cifar10") return std::make_shared<const ImageData>(load_cifar10(data_folder()));
   return std::make_shared<const ImageData>(
-      draw_images(data.train_images, data.test_images, data.draw_seed, pool));
+      data.set == kDrawnSet
+          ? draw_images(data.train_images, data.test_images, data.draw_seed, pool, data.side)
+          : load_images(data.set, data.text.path));
 }
 
 }  // namespace lpmm

@@ -20,10 +20,10 @@ struct DataSize {
 };
 
 struct Setup {
-  // Decides data.set = auto (cifar10 where it is found, else drawn), and for text the vocabulary and the
-  // length of its sequences. Text is read by the tokenizer of train.init, where that has one. Throws
-  // UsageError where model and data do not go together, and what TextData throws. A configuration is taken
-  // wherever a Setup is expected.
+  // Decides data.set = auto (cifar10 where it is found, else drawn), for images the shape that the model
+  // reads and its classes, and for text the vocabulary and the length of its sequences. Text is read by the
+  // tokenizer of train.init, where that has one. Throws UsageError where model and data do not go together,
+  // and what TextData throws. A configuration is taken wherever a Setup is expected.
   Setup(const RunConfig& given);  // NOLINT(google-explicit-constructor)
   // The text of `other` serves again where both mean the same one.
   Setup(const RunConfig& given, const Setup& other);

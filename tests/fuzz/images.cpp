@@ -8,5 +8,5 @@ LPMM_FUZZ_TARGET(bytes) {
   lpmm::append_cifar_records(bytes, "fuzz", 0, set);
   lpmm::fuzz::must(set.labels.size() == static_cast<std::size_t>(set.count) &&
                    set.pixels.size() == static_cast<std::size_t>(set.count) * 3072);
-  for (const std::uint8_t label : set.labels) lpmm::fuzz::must(label < set.classes);
+  for (const std::uint16_t label : set.labels) lpmm::fuzz::must(label < set.classes);
 }

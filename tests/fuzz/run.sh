@@ -58,6 +58,16 @@ seeds() {
       printf 'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-4/5\r\nContent-Length: 5\r\n\r\nhello' >"$2/part"
       ;;
     images) head -c 6146 /dev/zero >"$2/two" ;;
+    idx)
+      printf '\0\0\10\1\0\0\0\4\0\1\2\1\0\0\10\3\0\0\0\4\0\0\0\1\0\0\0\2abcdefgh' >"$2/four"
+      printf '\0\0\10\1\0\0\0\4\0\1\2\1' >"$2/packed"
+      printf '\0\0\10\3\0\0\0\4\0\0\0\1\0\0\0\2abcdefgh' | gzip -n >>"$2/packed"
+      ;;
+    image_file)
+      { printf 'lpmmimg\n\1\0\0\0\1\0\0\0\2\0\0\0\1\0\0\0\2\0\0\0\4\0\0\0\1\0\0\0\0\0\0\0\1\0\0\0\0\0\0\0'
+        printf '\0\0\200\77\0\0\0\0\0\0\0\0\0\0\200\77\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0a\nb\n'
+        printf '%044d\0\0\1\0%060dwxyz' 0 0 | tr 0 '\0'; } >"$2/two"
+      ;;
     *)
       echo "no seeds for the target $1"
       exit 1

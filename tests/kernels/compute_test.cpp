@@ -95,6 +95,55 @@ TEST_P(ConvolutionTest, EqualsPlainLoops) {
   }
 }
 
+// Some channels of pixels that have more: the others stay what they were.
+TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
+  constexpr int kAll = 21, kFirst = 4;
+  const ConvShape whole[] = {
+      {6, 8, 8, 16, 9, 3, 1, 1}, {3, 7, 5, 5, 8, 3, 2, 1}, {5, 16, 16, 16, 8, 1, 1, 0}};
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;
+    for (const ConvShape& dense : whole) {
+      ConvShape s = dense;
+      s.channels = kAll;
+      EXPECT_EQ(s.out_values() * s.out, dense.out_values() * kAll);
+      const Floats x = rounded(type, random_floats(s.batch * s.in_values(), 1));
+      const Floats w = rounded(type, random_floats(s.weights(), 2));
+      const Floats dy = rounded(type, random_floats(s.batch * dense.out_values(), 3));
+      const Floats other = rounded(type, random_floats(s.batch * s.out_values(), 4));
+      Floats wide_dy = other;
+      for (std::size_t i = 0; i < dy.size(); ++i) {
+        wide_dy[i / static_cast<std::size_t>(s.out) * kAll + kFirst + i % static_cast<std::size_t>(s.out)] =
+            dy[i];
+      }
+      const ConvReference want = plain_convolution(dense, x, w, dy);
+      const auto convolution = device().convolution(s, type);
+      const auto room = scratch(convolution->scratch_bytes());
+      const Cells cx = cells(type, x), cdy = cells(type, wide_dy), cy = cells(type, other),
+                  cdx = cells(type, x);
+      const auto weights = array(w), dw = zeros(w.size());
+      const auto from_first = [&](const Cells& c) {
+        return static_cast<std::byte*>(c.data()) + kFirst * value_bytes(type);
+      };
+      convolution->forward(cx.data(), weights.data(), from_first(cy), room.data());
+      convolution->backward(cx.data(), weights.data(), from_first(cdy), cdx.data(), false, dw.data(),
+                            room.data());
+      const Floats wide_y = cy.floats();
+      Floats y;
+      for (std::size_t i = 0; i < wide_y.size(); ++i) {
+        const std::size_t channel = i % kAll;
+        if (channel >= kFirst && channel < kFirst + static_cast<std::size_t>(s.out)) {
+          y.push_back(wide_y[i]);
+        } else {
+          ASSERT_EQ(wide_y[i], other[i]) << i;
+        }
+      }
+      expect_near(y, want.y, tolerance);
+      expect_near(cdx.floats(), want.dx, tolerance);
+      expect_near(dw.values(), want.dw, 1e-5);
+    }
+  }
+}
+
 TEST_P(ConvolutionTest, GradientsByFiniteDifferences) {
   const ConvShape s{4, 6, 6, 8, 16, 3, 2, 1};
   const Floats x = random_floats(s.batch * s.in_values(), 1), w = random_floats(s.weights(), 2);
@@ -476,7 +525,7 @@ TEST_P(ElementsTest, ReluKeepsNan) {
 TEST_P(PoolingTest, GradientsByFiniteDifferences) {
   Device& on = device();
   constexpr Compute kType = Compute::kFp32;
-  const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2};
+  const PoolShape average{2, 6, 5, 3, 3, 2}, maximum{2, 6, 6, 5, 2, 2}, padded{2, 6, 5, 5, 3, 2, 1};
   const ShortcutShape cut{2, 6, 6, 4, 10, 2};
   struct Case {
     const char* name;
@@ -498,6 +547,11 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
        [&](const float* x, float* y) { on.max_pool_forward(maximum, kType, x, y); },
        [&](const float* x, const float*, const float* dy, float* dx, bool add) {
          on.max_pool_backward(maximum, kType, x, dy, dx, add);
+       }},
+      {"maximum with padding", 2 * 6 * 5 * 5, 2 * 3 * 3 * 5,
+       [&](const float* x, float* y) { on.max_pool_forward(padded, kType, x, y); },
+       [&](const float* x, const float*, const float* dy, float* dx, bool add) {
+         on.max_pool_backward(padded, kType, x, dy, dx, add);
        }},
       {"shortcut", 2 * 6 * 6 * 4, 2 * 3 * 3 * 10,
        [&](const float* x, float* y) { on.shortcut_forward(cut, kType, x, y); },
@@ -545,6 +599,41 @@ TEST_P(PoolingTest, TiesGoToTheFirst) {
   EXPECT_EQ(dx.values(), (Floats{1, 2, 0, 4, 8, 0, 0, 0, 0}));
 }
 
+// 4 x 4 of -16..-1 in windows of 3 x 3 two apart, with a padding of 1, which is never their maximum.
+TEST_P(PoolingTest, PaddingIsBelowEverything) {
+  const PoolShape shape{1, 4, 4, 1, 3, 2, 1};
+  ASSERT_EQ(shape.out_height(), 2);
+  Floats x(16);
+  std::iota(x.begin(), x.end(), -16.0F);
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    const Cells in = cells(type, x), y = cells(type, 4), dy = cells(type, Floats{1, 2, 4, 8}),
+                dx = cells(type, 16);
+    device().max_pool_forward(shape, type, in.data(), y.data());
+    EXPECT_EQ(y.floats(), (Floats{-11, -9, -3, -1}));
+    device().max_pool_backward(shape, type, in.data(), dy.data(), dx.data(), false);
+    EXPECT_EQ(dx.floats(), (Floats{0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 0, 0, 4, 0, 8}));
+  }
+}
+
+// An image of 4 x 6 pixels of two channels, value 100 channel + 10 row + column, in six squares of 2 x 2.
+TEST_P(PoolingTest, PatchesAreChannelAfterChannel) {
+  const PatchShape shape{2, 4, 6, 2, 2};
+  Floats x;
+  for (int i = 0; i < 2 * 4 * 6; ++i) {
+    const auto at = static_cast<float>(i / 6 % 4 * 10 + i % 6 + (i < 24 ? 0 : 50));
+    x.insert(x.end(), {at, 100 + at});
+  }
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    const Cells in = cells(type, x), y = cells(type, static_cast<std::int64_t>(x.size()));
+    device().patches(shape, type, in.data(), y.data());
+    const Floats got = y.floats();
+    const auto patch = [&](int i) { return Floats(got.begin() + 8 * i, got.begin() + 8 * i + 8); };
+    EXPECT_EQ(patch(0), (Floats{0, 1, 10, 11, 100, 101, 110, 111}));
+    EXPECT_EQ(patch(2), (Floats{4, 5, 14, 15, 104, 105, 114, 115}));
+    EXPECT_EQ(patch(9), (Floats{70, 71, 80, 81, 170, 171, 180, 181}));
+  }
+}
+
 TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
   const ShortcutShape s{1, 4, 4, 2, 4, 2};
   Floats x(32);
@@ -552,6 +641,16 @@ TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
   const auto in = array(x), y = zeros(16);
   device().shortcut_forward(s, Compute::kFp32, in.data(), y.data());
   EXPECT_EQ(y.values(), (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
+}
+
+TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    const Cells from = cells(type, Floats{1, 2, 3, 4, 5, 6, 7, 8}), to = cells(type, Floats(9, 10.0F));
+    device().copy_or_add_rows(type, {2, 2, 3, 5}, from.data(), to.data(), false);
+    EXPECT_EQ(to.floats(), (Floats{1, 2, 10, 10, 10, 4, 5, 10, 10}));
+    device().copy_or_add_rows(type, {2, 2, 0, 5}, from.data(), to.data(), true);  // the same row twice
+    EXPECT_EQ(to.floats(), (Floats{2, 4, 10, 10, 10, 5, 7, 10, 10}));
+  }
 }
 
 // What only moves or adds values gives the CPU's bytes.

@@ -116,6 +116,7 @@ Examples:
   lpmm data get cifar10 tinyshakespeare
   lpmm data get gpt2-bpe --to data --mirror https://mirror.example/gpt2)");
   on_selected(*get, action, g, run_get);
+  add_pack_images_command(*data, action);
 
   auto o = std::make_shared<TokenizeArguments>();
   CLI::App* command =

@@ -1,5 +1,6 @@
 // Convolution: images in shards that depend on shapes only, partial gradients merged in a fixed order.
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/cpu.h"
 
@@ -10,17 +11,20 @@
 namespace lpmm::kernels {
 namespace {
 
-// Images per shard: the largest divisor of the batch whose fp32 input and output stay near the L2 cache.
+// Images per shard: the largest divisor of the batch whose fp32 input and output stay near the L2 cache, or
+// near half the weights where these are larger: every shard reads them, and writes a gradient of that size.
 int shard_images(const ConvShape& s) {
   const std::int64_t bytes = 4 * (s.in_values() + s.out_values());
-  const std::int64_t limit = std::clamp<std::int64_t>((std::int64_t{1} << 19) / bytes, 1, 16);
+  const std::int64_t room = std::max(std::int64_t{1} << 19, 2 * s.weights());
+  const std::int64_t limit = std::clamp<std::int64_t>(room / bytes, 1, 16);
   int images = static_cast<int>(std::min<std::int64_t>(limit, s.batch));
   while (s.batch % images != 0) --images;
   return images;
 }
 ConvShape shard_of(const ConvShape& s) {
   ConvShape shard = s;
-  shard.batch = shard_images(s);
+  shard.channels = 0;
+  shard.batch = shard_images(shard);
   return shard;
 }
 
@@ -34,6 +38,7 @@ class CpuConvolution final : public Convolution {
         type_(t),
         threads_(device.host_threads()),
         convert_(t == Compute::kBf16 && !backend::ShardConvolution::has_native_bf16(shard_)),
+        is_panel_(s.out_stride() != s.out),
         library_(shard_, t == Compute::kBf16 && !convert_, threads_) {}
   std::int64_t scratch_bytes() const override { return thread_x() + threads_ * thread_bytes(); }
   void forward(const void* x, const float* weights, void* y, void* scratch) const override;
@@ -45,12 +50,16 @@ class CpuConvolution final : public Convolution {
   ConvShape shape_, shard_;
   Compute type_;
   int threads_;
-  bool convert_;  // bf16 activations, fp32 arithmetic
+  bool convert_;   // bf16 activations, fp32 arithmetic
+  bool is_panel_;  // some channels of y alone
   backend::ShardConvolution library_;
 
   std::int64_t shards() const { return shape_.batch / shard_.batch; }
   std::int64_t x_values() const { return shard_.batch * shard_.in_values(); }
   std::int64_t y_values() const { return shard_.batch * shard_.out_values(); }
+  std::int64_t x_bytes() const { return x_values() * value_bytes(type_); }
+  // From shard to shard, with the channels of other panels.
+  std::int64_t y_bytes() const { return shard_.batch * shape_.out_values() * value_bytes(type_); }
 
   // Scratch: fp32 weights, packed weights, partial weight gradients, then for each thread: x, y, library.
   std::int64_t packed_at() const { return aligned(4 * shape_.weights()); }
@@ -77,19 +86,40 @@ class CpuConvolution final : public Convolution {
     loops::round_bf16(shape_.weights(), copy);
     return copy;
   }
+  // The channels of y that this makes, from the library's dense ones; and those of dy to dense ones.
+  void scatter(const float* dense, void* y) const {
+    const std::int64_t n = shape_.out, b = value_bytes(type_);
+    const std::int64_t pixels = y_values() / n, stride = shape_.out_stride();
+    if (!is_panel_) return loops::from_float(type_, y_values(), dense, y, false);
+    if (convert_) return loops::from_float(type_, {pixels, n, n, stride}, dense, y, false);
+    copy_pixels(pixels, n * b, dense, n * b, y, stride * b);
+  }
+  void gather(const void* dy, float* dense) const {
+    const std::int64_t n = shape_.out, b = value_bytes(type_);
+    const std::int64_t pixels = y_values() / n, stride = shape_.out_stride();
+    if (!is_panel_) return loops::to_float(type_, y_values(), dy, dense);
+    if (convert_) return loops::to_float(type_, {pixels, n, stride, n}, dy, dense);
+    copy_pixels(pixels, n * b, dy, stride * b, dense, n * b);
+  }
+  static void copy_pixels(std::int64_t pixels, std::int64_t bytes, const void* from, std::int64_t from_step,
+                          void* to, std::int64_t to_step) {
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      std::memcpy(bytes_at(to, i * to_step), bytes_at(from, i * from_step), static_cast<std::size_t>(bytes));
+    }
+  }
 };
 
 void CpuConvolution::forward(const void* x, const float* weights, void* y, void* scratch) const {
   void* packed = bytes_at(scratch, packed_at());
   library_.pack_forward(rounded(weights, scratch), packed);
-  const std::int64_t x_bytes = x_values() * value_bytes(type_), y_bytes = y_values() * value_bytes(type_);
+  const bool direct = !convert_ && !is_panel_;
   device_.host_pool().for_each(shards(), [&](std::int64_t item, int thread) {
     const Buffers b = thread_buffers(scratch, thread);
-    const void* in = bytes_at(x, item * x_bytes);
-    void* out = bytes_at(y, item * y_bytes);
+    const void* in = bytes_at(x, item * x_bytes());
+    void* out = bytes_at(y, item * y_bytes());
     if (convert_) loops::to_float(type_, x_values(), in, b.x);
-    library_.forward(thread, convert_ ? b.x : in, packed, convert_ ? b.y : out, b.library);
-    if (convert_) loops::from_float(type_, y_values(), b.y, out, false);
+    library_.forward(thread, convert_ ? b.x : in, packed, direct ? out : b.y, b.library);
+    if (!direct) scatter(b.y, out);
   });
 }
 
@@ -98,21 +128,22 @@ void CpuConvolution::backward(const void* x, const float* weights, const void* d
   void* packed = bytes_at(scratch, packed_at());
   float* partials = floats_at(scratch, partials_at());
   if (dx != nullptr) library_.pack_backward(rounded(weights, scratch), packed);
-  const std::int64_t x_bytes = x_values() * value_bytes(type_), y_bytes = y_values() * value_bytes(type_);
   const std::int64_t gradient = library_.gradient_floats();
   device_.host_pool().for_each(shards(), [&](std::int64_t item, int thread) {
     const Buffers b = thread_buffers(scratch, thread);
-    const void* in = bytes_at(x, item * x_bytes);
-    const void* out_gradient = bytes_at(dy, item * y_bytes);
-    if (convert_) {
-      loops::to_float(type_, y_values(), out_gradient, b.y);
-      loops::to_float(type_, x_values(), in, b.x);
+    const void* in = bytes_at(x, item * x_bytes());
+    const void* out_gradient = bytes_at(dy, item * y_bytes());
+    if (convert_ || is_panel_) {
+      gather(out_gradient, b.y);
       out_gradient = b.y;
+    }
+    if (convert_) {
+      loops::to_float(type_, x_values(), in, b.x);
       in = b.x;
     }
     library_.backward_weights(thread, in, out_gradient, partials + item * gradient, b.library);
     if (dx == nullptr) return;
-    void* in_gradient = bytes_at(dx, item * x_bytes);
+    void* in_gradient = bytes_at(dx, item * x_bytes());
     const bool direct = !convert_ && !accumulate;
     library_.backward_data(thread, out_gradient, packed, direct ? in_gradient : b.x, b.library);
     if (direct) return;

@@ -8,10 +8,6 @@
 
 namespace lpmm::kernels::loops {
 
-// Rows of a matrix that are copied, and the values from one row to the next.
-struct Rows {
-  std::int64_t count = 1, columns = 0, in_stride = 0, out_stride = 0;
-};
 void to_float(Compute type, const Rows& rows, const void* in, float* out);
 void from_float(Compute type, const Rows& rows, const float* in, void* out, bool accumulate);
 inline void to_float(Compute type, std::int64_t count, const void* in, float* out) {

@@ -1,6 +1,7 @@
 // Pooling and the shortcut of residual blocks, image by image.
 #include "kernels/cpu.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/cpu/compute/cut.h"
@@ -14,7 +15,9 @@ template <class Body>
 void each_window(const PoolShape& s, int image, const Body& body) {
   std::int64_t out = std::int64_t{1} * image * s.out_height() * s.out_width() * s.channels;
   for (int y = 0; y < s.out_height(); ++y) {
-    for (int x = 0; x < s.out_width(); ++x, out += s.channels) body(out, y * s.stride, x * s.stride);
+    for (int x = 0; x < s.out_width(); ++x, out += s.channels) {
+      body(out, y * s.stride - s.pad, x * s.stride - s.pad);
+    }
   }
 }
 std::int64_t pixel(const PoolShape& s, int image, int y, int x) {
@@ -27,18 +30,65 @@ void clear_image(Compute type, std::int64_t values, int image, void* dx, bool ac
                 static_cast<std::size_t>(values * value_bytes(type)));
   }
 }
-// The first index of the window's maximum.
-std::int64_t maximum_at(const PoolShape& s, Compute type, const void* x, int image, int top, int left,
-                        int c) {
-  std::int64_t best = pixel(s, image, top, left) + c;
-  for (int ky = 0; ky < s.kernel; ++ky) {
-    for (int kx = 0; kx < s.kernel; ++kx) {
-      const std::int64_t i = pixel(s, image, top + ky, left + kx) + c;
-      const float v = get(type, x, i);
-      if (v > get(type, x, best) || v != v) best = i;
+inline float cell_value(float v) {
+  return v;
+}
+inline float cell_value(std::uint16_t bf16) {
+  return bf16_to_float(bf16);
+}
+inline void set_cell(float v, float& to) {
+  to = v;
+}
+inline void set_cell(float v, std::uint16_t& to) {
+  to = float_to_bf16(v);
+}
+// Calls body with a null pointer to the type that holds an activation.
+template <class Body>
+void with_cell_type(Compute type, const Body& body) {
+  if (type == Compute::kFp32) {
+    body(static_cast<float*>(nullptr));
+  } else {
+    body(static_cast<std::uint16_t*>(nullptr));
+  }
+}
+
+// Of some channels of a window, among pixels of the image: the maximum, and the first pixel of the image that
+// has it. Of NaNs the last.
+struct Maxima {
+  static constexpr int kMost = 64;
+  float value[kMost] = {};
+  std::int32_t pixel[kMost] = {};
+  template <class Cell>
+  void find(const PoolShape& s, const Cell* image, int top, int left, int first, int count) {
+    const int bottom = std::min(top + s.kernel, s.height), right = std::min(left + s.kernel, s.width);
+    bool begun = false;
+    for (int y = std::max(top, 0); y < bottom; ++y) {
+      for (int x = std::max(left, 0); x < right; ++x, begun = true) {
+        const std::int32_t at = y * s.width + x;
+        const Cell* cells = image + std::int64_t{at} * s.channels + first;
+        for (int c = 0; c < count; ++c) {
+          const float v = cell_value(cells[c]);
+          const bool is_larger = !begun || v > value[c] || v != v;
+          value[c] = is_larger ? v : value[c];
+          pixel[c] = is_larger ? at : pixel[c];
+        }
+      }
     }
   }
-  return best;
+};
+
+// Calls body(output of the first channel, first channel, channels, their maxima) for each window of an image.
+template <class Cell, class Body>
+void each_maximum(const PoolShape& s, const Cell* x, int image, const Body& body) {
+  const Cell* of = x + pixel(s, image, 0, 0);
+  Maxima maxima;
+  each_window(s, image, [&](std::int64_t out, int top, int left) {
+    for (int first = 0; first < s.channels; first += Maxima::kMost) {
+      const int count = std::min(Maxima::kMost, s.channels - first);
+      maxima.find(s, of, top, left, first, count);
+      body(out + first, first, count, maxima);
+    }
+  });
 }
 
 }  // namespace
@@ -79,26 +129,33 @@ void CpuDevice::average_pool_backward(const PoolShape& s, Compute type, const vo
 }
 
 void CpuDevice::max_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
-  pool().for_each(s.batch, [&](std::int64_t item, int) {
-    const int image = static_cast<int>(item);
-    each_window(s, image, [&](std::int64_t out, int top, int left) {
-      for (int c = 0; c < s.channels; ++c) {
-        put(type, y, out + c, get(type, x, maximum_at(s, type, x, image, top, left, c)));
-      }
+  with_cell_type(type, [&]<class Cell>(Cell*) {
+    auto* to = static_cast<Cell*>(y);
+    pool().for_each(s.batch, [&](std::int64_t image, int) {
+      each_maximum(s, static_cast<const Cell*>(x), static_cast<int>(image),
+                   [&](std::int64_t out, int, int count, const Maxima& maxima) {
+                     for (int c = 0; c < count; ++c) set_cell(maxima.value[c], to[out + c]);
+                   });
     });
   });
 }
 
 void CpuDevice::max_pool_backward(const PoolShape& s, Compute type, const void* x, const void* dy, void* dx,
                                   bool accumulate) {
-  pool().for_each(s.batch, [&](std::int64_t item, int) {
-    const int image = static_cast<int>(item);
-    clear_image(type, std::int64_t{1} * s.height * s.width * s.channels, image, dx, accumulate);
-    each_window(s, image, [&](std::int64_t out, int top, int left) {
-      for (int c = 0; c < s.channels; ++c) {
-        const std::int64_t in = maximum_at(s, type, x, image, top, left, c);
-        put(type, dx, in, get(type, dx, in) + get(type, dy, out + c));
-      }
+  const std::int64_t values = std::int64_t{1} * s.height * s.width * s.channels;
+  with_cell_type(type, [&]<class Cell>(Cell*) {
+    const auto* from = static_cast<const Cell*>(dy);
+    pool().for_each(s.batch, [&](std::int64_t item, int) {
+      const int image = static_cast<int>(item);
+      clear_image(type, values, image, dx, accumulate);
+      Cell* to = static_cast<Cell*>(dx) + image * values;
+      each_maximum(s, static_cast<const Cell*>(x), image,
+                   [&](std::int64_t out, int first, int count, const Maxima& maxima) {
+                     for (int c = 0; c < count; ++c) {
+                       Cell& cell = to[std::int64_t{maxima.pixel[c]} * s.channels + first + c];
+                       set_cell(cell_value(cell) + cell_value(from[out + c]), cell);
+                     }
+                   });
     });
   });
 }

@@ -196,7 +196,7 @@ void CudaConvolution::forward(const void* x, const float* weights, void* y, void
   load_weights(weights, scratch);
   for_chunks([&](std::int64_t first, std::int64_t images) {
     auto* const out = const_cast<std::byte*>(image(y, shape_.out_values(), first));
-    const bool is_float = type_ == Compute::kFp32;
+    const bool is_float = type_ == Compute::kFp32, is_panel = shape_.out_stride() != shape_.out;
     auto* const sums = reinterpret_cast<float*>(is_float ? out : at(scratch, output_at()));
     device_.matmul({.transpose_b = true,
                     .m = images * pixels_,
@@ -208,9 +208,12 @@ void CudaConvolution::forward(const void* x, const float* weights, void* y, void
                     .b = scratch,
                     .b_stride = depth_,
                     .c = sums,
-                    .c_stride = shape_.out},
+                    .c_stride = is_float ? shape_.out_stride() : shape_.out},
                    at(scratch, matmul_at()));
-    if (!is_float) device_.from_float(type_, images * pixels_ * shape_.out, sums, out);
+    if (is_float) return;
+    if (!is_panel) return device_.from_float(type_, images * pixels_ * shape_.out, sums, out);
+    move_rows(stream(), Rows{images * pixels_, shape_.out, shape_.out, shape_.out_stride()}, sums,
+              reinterpret_cast<std::uint16_t*>(out), false);
   });
 }
 
@@ -231,7 +234,7 @@ void CudaConvolution::backward(const void* x, const float* weights, const void* 
                     .k = images * pixels_,
                     .type = type_,
                     .a = image(dy, shape_.out_values(), first),
-                    .a_stride = shape_.out,
+                    .a_stride = shape_.out_stride(),
                     .b = columns(x, first, images, scratch),
                     .b_stride = depth_,
                     .c = rows,
@@ -251,7 +254,7 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
                   .k = shape_.out,
                   .type = type_,
                   .a = dy,
-                  .a_stride = shape_.out,
+                  .a_stride = shape_.out_stride(),
                   .b = scratch,
                   .b_stride = depth_,
                   .c = direct ? static_cast<float*>(dx) : columns,

@@ -192,4 +192,22 @@ void map(Stream stream, std::int64_t count, const Body& body, Cell* y, bool accu
   if (count > 0) map_matrix(stream, 1, count, body, y, accumulate, x...);
 }
 
+// Rows that lie apart, in the type of where they go.
+template <bool kAdds, class In, class Cell>
+__global__ void copy_rows(Rows rows, const In* from, Cell* to) {
+  const std::int64_t i = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= rows.count * rows.columns) return;
+  const Place at = Place::of(i, rows.columns);
+  const float v = load(from + at.row * rows.in_stride + at.column);
+  Cell* const out = to + at.row * rows.out_stride + at.column;
+  store(out, kAdds ? load(out) + v : v);
+}
+template <class In, class Cell>
+void move_rows(Stream stream, const Rows& rows, const In* from, Cell* to, bool accumulate) {
+  const std::int64_t count = rows.count * rows.columns;
+  if (count == 0) return;
+  const auto kernel = accumulate ? copy_rows<true, In, Cell> : copy_rows<false, In, Cell>;
+  launch_apart(kernel, (count + kMapThreads - 1) / kMapThreads, kMapThreads, stream, rows, from, to);
+}
+
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

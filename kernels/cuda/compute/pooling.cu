@@ -19,16 +19,26 @@ struct Pixel {
     return ((image * height + y) * width + x) * channels + channel;
   }
 };
+// The lines, or the columns, of a window that are not padding.
+struct Taps {
+  int first, end;
+  LPMM_HD static Taps of(const PoolShape& s, int window, int size) {
+    const int from = window * s.stride - s.pad;
+    return {from < 0 ? -from : 0, from + s.kernel > size ? size - from : s.kernel};
+  }
+};
 LPMM_HD std::int64_t input_at(const PoolShape& s, const Pixel& window, int ky, int kx) {
-  const Pixel at{window.image, window.y * s.stride + ky, window.x * s.stride + kx, window.channel};
+  const Pixel at{window.image, window.y * s.stride + ky - s.pad, window.x * s.stride + kx - s.pad,
+                 window.channel};
   return at.index(s.height, s.width, s.channels);
 }
 // The first index of the window's maximum; of NaNs the last.
 template <class Cell>
 LPMM_HD std::int64_t maximum_at(const PoolShape& s, const Cell* x, const Pixel& window) {
-  std::int64_t best = input_at(s, window, 0, 0);
-  for (int ky = 0; ky < s.kernel; ++ky) {
-    for (int kx = 0; kx < s.kernel; ++kx) {
+  const Taps down = Taps::of(s, window.y, s.height), across = Taps::of(s, window.x, s.width);
+  std::int64_t best = input_at(s, window, down.first, across.first);
+  for (int ky = down.first; ky < down.end; ++ky) {
+    for (int kx = across.first; kx < across.end; ++kx) {
       const std::int64_t i = input_at(s, window, ky, kx);
       const float v = load(x + i);
       if (v > load(x + best) || v != v) best = i;
@@ -64,7 +74,7 @@ struct Maximum {
 template <class Share>
 LPMM_HD float sum_of_windows(const PoolShape& s, std::int64_t i, const Share& share) {
   Pixel window = Pixel::of(i, s.height, s.width, s.channels);
-  const int y = window.y, x = window.x;
+  const int y = window.y + s.pad, x = window.x + s.pad;
   const auto first = [&](int at) { return at < s.kernel ? 0 : (at - s.kernel) / s.stride + 1; };
   float sum = 0;
   for (window.y = first(y); window.y * s.stride <= y && window.y < s.out_height(); ++window.y) {

@@ -82,12 +82,13 @@ class NormOp : public Op {
 
 }  // namespace
 
-Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu, Value residual) {
+Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu, Value residual,
+                 double initial_weight) {
   const bool adds = residual.id >= 0;
   if (adds && (!b.has_gradient(x) || !b.has_gradient(residual) || residual.id == x.id)) {
     throw std::logic_error(name + ": a norm with a residual needs two different values that have gradients");
   }
-  const int weight = b.add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, 1});
+  const int weight = b.add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, initial_weight});
   const int bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
   const int mean = b.add_buffer(name + ".running_mean", {x.channels}, 0);
   const int variance = b.add_buffer(name + ".running_var", {x.channels}, 1);

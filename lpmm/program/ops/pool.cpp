@@ -34,8 +34,8 @@ class PoolOp : public Op {
   bool maximum_;
 };
 
-Value pool(ProgramBuilder& b, Value x, int kernel, int stride, bool maximum) {
-  const kernels::PoolShape s{b.batch(), x.height, x.width, x.channels, kernel, stride};
+Value pool(ProgramBuilder& b, Value x, int kernel, int stride, int pad, bool maximum) {
+  const kernels::PoolShape s{b.batch(), x.height, x.width, x.channels, kernel, stride, pad};
   return b.add_op(std::make_unique<PoolOp>(s, maximum), {x},
                   b.add_value(s.out_height(), s.out_width(), x.channels),
                   maximum ? std::vector<int>{x.id} : std::vector<int>{});
@@ -44,10 +44,10 @@ Value pool(ProgramBuilder& b, Value x, int kernel, int stride, bool maximum) {
 }  // namespace
 
 Value average_pool(ProgramBuilder& b, Value x, int kernel, int stride) {
-  return pool(b, x, kernel, stride, false);
+  return pool(b, x, kernel, stride, 0, false);
 }
-Value max_pool(ProgramBuilder& b, Value x, int kernel, int stride) {
-  return pool(b, x, kernel, stride, true);
+Value max_pool(ProgramBuilder& b, Value x, int kernel, int stride, int pad) {
+  return pool(b, x, kernel, stride, pad, true);
 }
 
 }  // namespace lpmm

@@ -1,4 +1,4 @@
-// Pooling over squares of an image, without padding.
+// Pooling over squares of an image.
 #pragma once
 
 #include "lpmm/program/builder.h"
@@ -6,6 +6,7 @@
 namespace lpmm {
 
 Value average_pool(ProgramBuilder& b, Value x, int kernel, int stride);
-Value max_pool(ProgramBuilder& b, Value x, int kernel, int stride);
+// Padding, below `kernel`, is never the maximum.
+Value max_pool(ProgramBuilder& b, Value x, int kernel, int stride, int pad = 0);
 
 }  // namespace lpmm

@@ -23,7 +23,7 @@
 #include "experiments/download/digest.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
-#include "lpmm/data/images.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"
@@ -562,6 +562,9 @@ TEST(DataSets, TheTableIsWhatTheProgramReads) {
   EXPECT_TRUE(has_cifar10(scratch.path()));
   EXPECT_EQ(find_data_set("cifar10").files.size(), 6U);
   EXPECT_EQ(find_data_set("gpt2-bpe").folder, "gpt2-bpe");
+  for (const NamedImages& images : named_image_sets()) {
+    EXPECT_EQ(find_data_set(std::string(images.name)).folder, images.folder);
+  }
 }
 
 class DataGet : public ProgramTest {

@@ -105,7 +105,7 @@ TEST(Cifar10, TheRealFilesHoldWhatIsKnownOfThem) {
   const ImageData data = load_cifar10(data_folder());
   for (const ImageSet* set : {&data.train, &data.test}) {
     std::array<std::int64_t, 10> labels{};
-    for (const std::uint8_t label : set->labels) ++labels[label];
+    for (const std::uint16_t label : set->labels) ++labels[label];
     for (const std::int64_t count : labels) EXPECT_EQ(count, set->count / 10) << set->count;
   }
   // The published means of the training images' colours; files made again from JPEG are 2e-4 off.
@@ -148,7 +148,7 @@ ImageData numbered(std::int64_t count) {
   for (float& d : data.deviation) d = 1;
   data.train.count = count;
   for (std::int64_t i = 0; i < count; ++i) {
-    data.train.labels.push_back(static_cast<std::uint8_t>(i % 10));
+    data.train.labels.push_back(static_cast<std::uint16_t>(i % 10));
     for (int y = 0; y < 32; ++y) {
       for (int x = 0; x < 32; ++x) {
         for (const std::int64_t v : {std::int64_t{x}, std::int64_t{y}, i % 255}) {

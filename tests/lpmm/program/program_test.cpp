@@ -19,6 +19,7 @@
 #include "lpmm/program/ops/input.h"
 #include "lpmm/program/ops/linear.h"
 #include "lpmm/program/ops/loss.h"
+#include "lpmm/program/ops/patches.h"
 #include "lpmm/program/ops/pool.h"
 #include "lpmm/program/ops/shortcut.h"
 #include "tests/lpmm/memory/net.h"
@@ -26,17 +27,25 @@
 namespace lpmm {
 namespace {
 
-// Every op once: stem, residual block with a shortcut, both pools, ReLU, add, two linear layers.
+// Every op once: stem, residual block with a shortcut, pools, ReLU, add, two linear layers.
 void every_op(ProgramBuilder& b) {
   Value x = input(b, 8, 8, 3);
   x = batch_norm(b, "bn0", convolution(b, "conv0", x, 8, 3, 1), true);
   const Value y = batch_norm(b, "bn1", convolution(b, "conv1", x, 12, 3, 2), true);
   const Value z = batch_norm(b, "bn2", convolution(b, "conv2", y, 12, 3, 1), true, shortcut(b, x, 12, 2));
   Value s = add(b, relu(b, z), y);
-  s = add(b, max_pool(b, s, 2, 2), average_pool(b, s, 2, 2));
+  s = add(b, add(b, max_pool(b, s, 2, 2), average_pool(b, s, 2, 2)), max_pool(b, s, 3, 2, 1));
   s = batch_norm(b, "bn3", convolution(b, "conv3", s, 16, 1, 1), false);
   s = linear(b, "hidden", s, 20, true);
   loss(b, linear(b, "head", s, 5, false), 0.1);
+}
+// Patches, a position in front, one position taken.
+void of_patches(ProgramBuilder& b) {
+  Value x = projection(b, "proj", patches(b, input(b, 8, 8, 3), 4), 24, 0.2);
+  x = prepend(b, "token", x);
+  x = add(b, x, projection(b, "mix", relu(b, x), 24, 0.2));
+  const Value s = add(b, select(b, x, 0), select(b, x, 3));
+  loss(b, linear(b, "head", s, 5, false), 0);
 }
 void linear_only(ProgramBuilder& b) {
   loss(b, linear(b, "head", input(b, 1, 1, 777), 3001, false), 0);
@@ -57,6 +66,24 @@ Batch random_batch(int count, std::int64_t values, int classes, unsigned seed) {
 TEST(Program, GradientsOfEveryTensorByFiniteDifferences) {
   Net net(every_op, 64, Compute::kFp32, 2);
   expect_finite_differences(net, random_batch(64, 192, 5, 3));
+}
+
+TEST(Program, GradientsOfPatchesByFiniteDifferences) {
+  Net net(of_patches, 32, Compute::kFp32, 2);
+  expect_finite_differences(net, random_batch(32, 192, 5, 3));
+}
+
+// 700 x 200 x 3 x 3 weights are two panels, which end inside tiles.
+TEST(Program, ConvolutionsOfPanelsByFiniteDifferences) {
+  const Forward wide = [](ProgramBuilder& b) {
+    Value x = batch_norm(b, "bn0", convolution(b, "narrow", input(b, 4, 4, 2), 200, 1, 1), true);
+    x = batch_norm(b, "bn1", convolution(b, "wide", x, 700, 3, 2), true);
+    loss(b, linear(b, "head", x, 5, false), 0);
+  };
+  Net net(wide, 16, Compute::kFp32, 2);
+  ASSERT_GT(net.memory->info(net.memory->find("wide.weight")).elements(), net.device.panel_sizes().weights);
+  EXPECT_LT(net.program->largest_transient_bytes(), std::int64_t{4} * 700 * 200 * 9 * 2 / 3);
+  expect_finite_differences(net, random_batch(16, 32, 5, 3));
 }
 
 TEST(Program, Bf16GradientsPointTheSameWay) {

@@ -1,0 +1,187 @@
+#include "experiments/pack/decode.h"
+
+#include <fmt/format.h>
+#include <png.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include <jpeglib.h>
+
+#include "lpmm/base/error.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::int64_t kMostSide = 32767, kMostPixels = std::int64_t{1} << 28;
+
+void check_size(std::int64_t height, std::int64_t width, const std::string& name) {
+  if (height >= 1 && width >= 1 && height <= kMostSide && width <= kMostSide && height * width <= kMostPixels)
+    return;
+  throw RunError(fmt::format("{}: {} x {} pixels; sides go to {}, pixels to {}", name, width, height,
+                             kMostSide, kMostPixels));
+}
+
+// The library calls this in place of exit(); nothing that has a destructor may be left behind by the jump.
+struct JpegErrors {
+  jpeg_error_mgr manager;
+  std::jmp_buf back;
+  char text[JMSG_LENGTH_MAX];
+};
+void fail_jpeg(j_common_ptr info) {
+  auto* errors = reinterpret_cast<JpegErrors*>(info->err);
+  info->err->format_message(info, errors->text);
+  std::longjmp(errors->back, 1);
+}
+void ignore_message(j_common_ptr /*info*/) {}
+
+// False, with errors.text, where the library gave up. Memory of `picture` is the caller's, made by `grow`.
+bool read_jpeg(std::span<const std::uint8_t> file, Picture& picture, JpegErrors& errors,
+               void (*grow)(Picture&, const jpeg_decompress_struct&, JpegErrors&)) {
+  jpeg_decompress_struct info;
+  std::memset(&info, 0, sizeof info);
+  info.err = jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = fail_jpeg;
+  errors.manager.output_message = ignore_message;
+  if (setjmp(errors.back) != 0) {
+    jpeg_destroy_decompress(&info);
+    return false;
+  }
+  jpeg_create_decompress(&info);
+  jpeg_mem_src(&info, file.data(), static_cast<unsigned long>(file.size()));
+  jpeg_read_header(&info, TRUE);
+  info.out_color_space = JCS_RGB;
+  info.dct_method = JDCT_ISLOW;
+  grow(picture, info, errors);
+  if (errors.text[0] != '\0') {
+    jpeg_destroy_decompress(&info);
+    return false;
+  }
+  jpeg_start_decompress(&info);
+  while (info.output_scanline < info.output_height) {
+    JSAMPROW row = picture.pixels.data() + std::size_t{3} * info.output_scanline * info.output_width;
+    jpeg_read_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_decompress(&info);
+  const long warnings = errors.manager.num_warnings;
+  if (warnings > 0) info.err->format_message(reinterpret_cast<j_common_ptr>(&info), errors.text);
+  jpeg_destroy_decompress(&info);
+  return warnings == 0;
+}
+
+Picture decode_jpeg(std::span<const std::uint8_t> file, const std::string& name) {
+  Picture picture;
+  JpegErrors errors{};
+  const auto grow = [](Picture& p, const jpeg_decompress_struct& info, JpegErrors& e) {
+    p.height = static_cast<int>(info.image_height);
+    p.width = static_cast<int>(info.image_width);
+    if (std::int64_t{p.height} * p.width > kMostPixels || std::max(p.height, p.width) > kMostSide) {
+      std::strncpy(e.text, "too large", sizeof e.text - 1);
+      return;
+    }
+    p.pixels.resize(std::size_t{3} * info.image_height * info.image_width);
+  };
+  if (!read_jpeg(file, picture, errors, grow)) {
+    throw RunError(fmt::format("{}: is no JPEG that can be read: {}", name, errors.text));
+  }
+  check_size(picture.height, picture.width, name);
+  return picture;
+}
+
+Picture decode_png(std::span<const std::uint8_t> file, const std::string& name) {
+  struct Image {
+    png_image image{};
+    ~Image() { png_image_free(&image); }
+  } of;
+  of.image.version = PNG_IMAGE_VERSION;
+  const auto check = [&](int done) {
+    if (done == 0 || PNG_IMAGE_FAILED(of.image) || of.image.warning_or_error != 0) {
+      throw RunError(fmt::format("{}: is no PNG that can be read: {}", name, of.image.message));
+    }
+  };
+  check(png_image_begin_read_from_memory(&of.image, file.data(), file.size()));
+  check_size(of.image.height, of.image.width, name);
+  of.image.format = PNG_FORMAT_RGB;
+  Picture picture{static_cast<int>(of.image.height), static_cast<int>(of.image.width), {}};
+  picture.pixels.resize(PNG_IMAGE_SIZE(of.image));
+  const png_color black{0, 0, 0};
+  check(png_image_finish_read(&of.image, &black, picture.pixels.data(), 0, nullptr));
+  return picture;
+}
+
+// What `out` places, from `first` on, of `scaled` in all take from `size` places in a row: the first, and
+// weights that add up to 1.
+struct Share {
+  std::ptrdiff_t first;
+  std::vector<double> weights;
+};
+std::vector<Share> shares(int size, int scaled, int first, int out) {
+  const double ratio = static_cast<double>(size) / scaled, reach = std::max(ratio, 1.0);
+  std::vector<Share> all;
+  for (int i = first; i < first + out; ++i) {
+    const double middle = (i + 0.5) * ratio;
+    const auto low = static_cast<int>(std::max(0.0, std::floor(middle - reach)));
+    const auto high = static_cast<int>(std::min<double>(size, std::ceil(middle + reach)));
+    Share share{low, {}};
+    double sum = 0;
+    for (int at = low; at < high; ++at) {
+      share.weights.push_back(std::max(0.0, 1 - std::abs(at + 0.5 - middle) / reach));
+      sum += share.weights.back();
+    }
+    for (double& w : share.weights) w /= sum;
+    all.push_back(std::move(share));
+  }
+  return all;
+}
+
+}  // namespace
+
+Picture decode_picture(std::span<const std::uint8_t> file, const std::string& name) {
+  constexpr std::uint8_t kJpeg[] = {0xFF, 0xD8, 0xFF}, kPng[] = {0x89, 'P', 'N', 'G'};
+  const auto begins_with = [&](std::span<const std::uint8_t> magic) {
+    return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
+  };
+  if (begins_with(kJpeg)) return decode_jpeg(file, name);
+  if (begins_with(kPng)) return decode_png(file, name);
+  throw RunError(fmt::format("{}: is neither a JPEG nor a PNG", name));
+}
+
+std::vector<std::uint8_t> scaled_square(const Picture& p, int scale_to, int side) {
+  const double factor = static_cast<double>(scale_to) / std::min(p.height, p.width);
+  const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
+  const int height = scaled(p.height), width = scaled(p.width);
+  const std::vector<Share> across = shares(p.width, width, (width - side) / 2, side);
+  const std::vector<Share> down = shares(p.height, height, (height - side) / 2, side);
+  const std::ptrdiff_t first = down.front().first;
+  const std::ptrdiff_t lines = down.back().first + std::ssize(down.back().weights) - first;
+  std::vector<double> narrow(static_cast<std::size_t>(lines * side * 3));
+  for (std::ptrdiff_t y = 0, to = 0; y < lines; ++y) {
+    const std::uint8_t* row = p.pixels.data() + (first + y) * p.width * 3;
+    for (const Share& share : across) {
+      for (int c = 0; c < 3; ++c, ++to) {
+        const std::uint8_t* from = row + 3 * share.first + c;
+        for (std::size_t i = 0; i < share.weights.size(); ++i) {
+          narrow[static_cast<std::size_t>(to)] += share.weights[i] * from[3 * i];
+        }
+      }
+    }
+  }
+  std::vector<std::uint8_t> out;
+  for (const Share& share : down) {
+    for (std::ptrdiff_t i = 0; i < std::ptrdiff_t{3} * side; ++i) {
+      double sum = 0;
+      for (std::ptrdiff_t k = 0; k < std::ssize(share.weights); ++k) {
+        sum += share.weights[static_cast<std::size_t>(k)] *
+               narrow[static_cast<std::size_t>((share.first - first + k) * side * 3 + i)];
+      }
+      out.push_back(static_cast<std::uint8_t>(std::clamp(std::lround(sum), 0L, 255L)));
+    }
+  }
+  return out;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,38 @@
+// Rows that move: those that lie apart, and images cut into patches.
+#include "kernels/cuda/compute/map.h"
+#include "kernels/cuda/cuda_device.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+namespace {
+
+template <class Cell>
+struct Patches {
+  PatchShape s;
+  const Cell* x;
+  LPMM_HD float operator()(const Place& at) const {
+    const Place line = Place::of(at.row, s.width / s.side), image = Place::of(line.row, s.height / s.side);
+    const Place channel = Place::of(at.column, std::int64_t{1} * s.side * s.side);
+    const Place inner = Place::of(channel.column, s.side);
+    const std::int64_t row = image.column * s.side + inner.row, column = line.column * s.side + inner.column;
+    return load(x + ((image.row * s.height + row) * s.width + column) * s.channels + channel.row);
+  }
+};
+
+}  // namespace
+
+void CudaDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst,
+                                  bool accumulate) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    move_rows(stream(), rows, static_cast<const Cell*>(src), static_cast<Cell*>(dst), accumulate);
+  });
+}
+
+void CudaDevice::patches(const PatchShape& s, Compute type, const void* x, void* y) {
+  const std::int64_t rows = std::int64_t{1} * s.batch * (s.height / s.side) * (s.width / s.side);
+  with_type(type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), rows, s.values(), Patches<Cell>{s, static_cast<const Cell*>(x)},
+               static_cast<Cell*>(y), false);
+  });
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,0 +1,47 @@
+// Image files: a training and a test set of images of one size, made once from folders of pictures. Little-
+// endian:
+//   byte   0  "lpmmimg\n"
+//   byte   8  u32 version, 1
+//   byte  12  u32 height, width, channels, classes
+//   byte  28  u32 bytes of the names
+//   byte  32  u64 training images, test images
+//   byte  48  f32 mean of each channel (3), deviation (3), of the training pixels, in units of 0..255
+//   byte  72  u64 0; the names of the classes, a line each; zeros up to the next multiple of 64
+//             u16 labels, of training and then of test images; zeros up to the next multiple of 64
+//             pixels, NHWC, in the same order, to the end
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/data/images.h"
+
+namespace lpmm {
+
+// What an image file says of itself.
+struct ImageFileFacts {
+  int height = 0, width = 0, channels = 0;
+  std::vector<std::string> names;  // of classes
+  std::int64_t train = 0, test = 0;
+  float mean[kMostImageChannels] = {}, deviation[kMostImageChannels] = {};
+  std::int64_t values() const { return std::int64_t{1} * height * width * channels; }
+};
+
+inline constexpr std::string_view kImageFileEnding = ".images";
+bool is_image_file(const std::string& path);  // by its first bytes
+
+// Checks the header against the length of the file. Throws RunError naming the file and what was expected.
+ImageFileFacts read_image_facts(const std::string& path);
+// Its images, mapped into memory: the file may be replaced meanwhile, but not cut. Labels are checked.
+ImageData open_image_file(const std::string& path);
+// A new file, or one that is replaced as a whole; nothing is left where something is thrown. `next` gives the
+// pixels of the next image, training ones first; `labels` are in that order. Mean and deviation are measured
+// here, those of `facts` are not read.
+void write_image_file(const std::string& path, const ImageFileFacts& facts,
+                      std::span<const std::uint16_t> labels,
+                      const std::function<std::span<const std::uint8_t>()>& next);
+
+}  // namespace lpmm

@@ -1,0 +1,126 @@
+#include "lpmm/data/image_sets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/idx.h"
+#include "lpmm/data/image_file.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+// What a path may lead to.
+struct ImageFiles {
+  std::string_view what;
+  bool (*is_at)(const std::string& path);
+  ImageData (*load)(const std::string& path);
+};
+bool has_cifar_files(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(fs::path(path) / "data_batch_1.bin", error);
+}
+constexpr ImageFiles kFiles[] = {
+    {"a file of `lpmm data pack-images`", is_image_file, open_image_file},
+    {"a folder of IDX files, as MNIST's", has_idx,
+     [](const std::string& path) { return load_idx(path, path); }},
+    {"a folder of CIFAR-10's files", has_cifar_files, load_cifar10_files},
+};
+
+std::string found_path(const std::string& path) {
+  std::error_code error;
+  if (path.empty()) {
+    throw UsageError(
+        fmt::format("data.set = {} needs data.path, of an image file or a folder", kImagesByPath));
+  }
+  if (fs::exists(path, error) || data_folder().empty()) return path;
+  const fs::path below = fs::path(data_folder()) / path;
+  return fs::exists(below, error) ? below.string() : path;
+}
+
+ImageData load_path(const std::string& given) {
+  const std::string path = found_path(given);
+  std::string known;
+  for (const ImageFiles& files : kFiles) {
+    if (files.is_at(path)) return files.load(path);
+    known += fmt::format("{}{}", known.empty() ? "" : ", or ", files.what);
+  }
+  std::error_code error;
+  throw RunError(fmt::format("{}: {}; data.path is {}", path,
+                             fs::exists(path, error) ? "holds no images that are read" : "is not there",
+                             known));
+}
+
+const NamedImages& named(const std::string& set) {
+  for (const NamedImages& images : named_image_sets()) {
+    if (images.name == set) return images;
+  }
+  throw std::logic_error("no image set " + set);
+}
+
+ImageSet without_pixels(const ImageSet& of) {
+  ImageSet set;
+  set.name = of.name;
+  set.height = of.height;
+  set.width = of.width;
+  set.channels = of.channels;
+  set.classes = of.classes;
+  set.count = of.count;
+  return set;
+}
+
+}  // namespace
+
+const std::vector<NamedImages>& named_image_sets() {
+  static const std::vector<NamedImages> kSets = {
+      {"cifar10", "cifar-10-batches-bin", kImageSide, kImageChannels, kCifarTrainImages, kCifarTestImages,
+       [](const std::string&, const std::string&) { return load_cifar10(data_folder()); }},
+      {"fashion-mnist", "fashion-mnist", 28, 1, 60'000, 10'000, load_idx},
+      {"mnist", "mnist", 28, 1, 60'000, 10'000, load_idx},
+  };
+  return kSets;
+}
+
+ImageData describe_images(const std::string& set, const std::string& path) {
+  ImageData data;
+  if (set == kImagesByPath) {
+    const ImageData loaded = load_path(path);
+    data.train = without_pixels(loaded.train);
+    data.test = without_pixels(loaded.test);
+    data.train.mapped = loaded.train.mapped;
+    return data;
+  }
+  const NamedImages& images = named(set);
+  for (ImageSet* part : {&data.train, &data.test}) {
+    part->name = set;
+    part->height = part->width = images.side;
+    part->channels = images.channels;
+    part->count = part == &data.train ? images.train : images.test;
+  }
+  return data;
+}
+
+ImageData load_images(const std::string& set, const std::string& path) {
+  if (set == kImagesByPath) return load_path(path);
+  const NamedImages& images = named(set);
+  const std::string folder = (fs::path(data_folder()) / images.folder).string();
+  ImageData data = images.load(folder, set);
+  const ImageData expected = describe_images(set, path);
+  const auto same = [](const ImageSet& a, const ImageSet& b) {
+    return a.count == b.count && a.values() == b.values() && a.height == b.height && a.classes == b.classes;
+  };
+  if (!same(data.train, expected.train) || !same(data.test, expected.test)) {
+    throw RunError(fmt::format(
+        "{}: holds {} + {} images of {} x {} in {} classes, expected {}'s {} + {} of {} x {} in "
+        "{}",
+        folder, data.train.count, data.test.count, data.train.height, data.train.width, data.train.classes,
+        set, images.train, images.test, images.side, images.side, expected.train.classes));
+  }
+  return data;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,87 @@
+// Residual networks as torchvision and timm publish them: He et al. 2016, table 1, with a bottleneck's stride
+// in its 3x3 (Goyal et al. 2017, section 5.1) and shortcuts that are convolutions where the shape changes.
+// Tensors and buffers have the publishers' names.
+#include <fmt/format.h>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/ops/batch_norm.h"
+#include "lpmm/program/ops/convolution.h"
+#include "lpmm/program/ops/input.h"
+#include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/loss.h"
+#include "lpmm/program/ops/pool.h"
+#include "models/families.h"
+
+namespace lpmm {
+namespace {
+
+constexpr int kStages = 4, kExpansion = 4;
+
+Value block(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Value x, int width,
+            int stride) {
+  const bool bottleneck = c.flag("bottleneck");
+  const int channels = bottleneck ? kExpansion * width : width;
+  Value shortcut = x;
+  if (stride > 1 || x.channels != channels) {
+    shortcut = convolution(b, name + "downsample.0", x, channels, 1, stride);
+    shortcut = batch_norm(b, name + "downsample.1", shortcut, false);
+  }
+  Value y = convolution(b, name + "conv1", x, width, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
+  y = batch_norm(b, name + "bn1", y, true);
+  y = convolution(b, name + "conv2", y, width, 3, bottleneck ? stride : 1);
+  if (bottleneck) {
+    y = batch_norm(b, name + "bn2", y, true);
+    y = convolution(b, name + "conv3", y, channels, 1, 1);
+  }
+  const double weight = c.flag("zero_last_norm") ? 0 : 1;
+  return batch_norm(b, name + (bottleneck ? "bn3" : "bn2"), y, true, shortcut, weight);
+}
+
+void forward(ProgramBuilder& b, const ModelConfig& c) {
+  const bool small = c.flag("small_stem");
+  const int width = c.integer("width");
+  Value x = input(b, c.height, c.width, c.channels);
+  x = batch_norm(b, "bn1", convolution(b, "conv1", x, width, small ? 3 : 7, small ? 1 : 2), true);
+  if (!small) x = max_pool(b, x, 3, 2, 1);
+  const std::vector<std::int64_t>& blocks = c.integers("blocks");
+  for (int stage = 0; stage < kStages; ++stage) {
+    for (int i = 0; i < blocks[static_cast<std::size_t>(stage)]; ++i) {
+      x = block(b, c, fmt::format("layer{}.{}.", stage + 1, i), x, width << stage,
+                stage > 0 && i == 0 ? 2 : 1);
+    }
+  }
+  x = average_pool(b, x, x.height, 1);
+  loss(b, classifier(b, "fc", x, c.classes), c.number("label_smoothing"));
+}
+
+void check(const ModelConfig& c) {
+  if (c.height != c.width) throw UsageError("a ResNet needs square images");
+  if (c.integers("blocks").size() != kStages) {
+    throw UsageError(
+        fmt::format("model.blocks = {}: a {} has four stages", to_text(c.value("blocks")), c.name));
+  }
+}
+
+NamedModel depth(std::string_view name, std::vector<std::int64_t> blocks, bool bottleneck) {
+  return {name, {{"blocks", std::move(blocks)}, {"bottleneck", bottleneck}}};
+}
+
+}  // namespace
+
+Family imagenet_resnet() {
+  return {
+      .name = "imagenet-resnet",
+      .help = "residual networks as published for ImageNet (He et al. 2016, table 1)",
+      .models = {depth("resnet18", {2, 2, 2, 2}, false), depth("resnet34", {3, 4, 6, 3}, false),
+                 depth("resnet50", {3, 4, 6, 3}, true), depth("resnet101", {3, 4, 23, 3}, true)},
+      .settings = {{"blocks", std::vector<std::int64_t>{}, 1, 100, "of the four stages; []: the name's own"},
+                   {"bottleneck", false, 0, 0, "blocks of 1x1, 3x3, 1x1; the name's own where it has them"},
+                   {"width", 64, 1, 1024, "channels of the first stage, before a bottleneck's factor of 4"},
+                   {"small_stem", false, 0, 0, "begin with 3x3 and no pooling, for images of 32 x 32"},
+                   {"zero_last_norm", false, 0, 0, "the last norm of a block starts at 0"},
+                   label_smoothing()},
+      .check = check,
+      .forward = forward};
+}
+
+}  // namespace lpmm

@@ -1,0 +1,160 @@
+// Pictures that are decoded, and folders of them that become one file.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "experiments/pack/decode.h"
+#include "lpmm/base/error.h"
+#include "lpmm/data/image_file.h"
+#include "lpmm/files/files.h"
+#include "tests/experiments/program.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+const std::string kPictures = LPMM_SOURCE_DIR "/tests/golden/pictures/";
+
+std::string bytes_of(const std::string& name) {
+  return read_text(kPictures + name, 1 << 20);
+}
+Picture decoded(const std::string& bytes, const std::string& name = "picture") {
+  return decode_picture({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
+}
+void expect_refused(const std::string& bytes, const std::string& part) {
+  try {
+    decoded(bytes, "some/picture");
+    FAIL() << "no error";
+  } catch (const RunError& error) {
+    const std::string text = error.what();
+    EXPECT_TRUE(text.starts_with("some/picture: ")) << text;
+    EXPECT_NE(text.find(part), std::string::npos) << text;
+  }
+}
+
+// 24 x 16: a third of it red (200), green (160), blue (240). A JPEG rounds.
+TEST(Pictures, JpegAndPngAreDecoded) {
+  const Picture exact = decoded(bytes_of("stripes.png")), rough = decoded(bytes_of("stripes.jpg"));
+  for (const Picture* p : {&exact, &rough}) {
+    ASSERT_EQ(p->height, 16);
+    ASSERT_EQ(p->width, 24);
+    ASSERT_EQ(p->pixels.size(), 16U * 24 * 3);
+    for (std::size_t i = 0; i < p->pixels.size(); ++i) {
+      const std::size_t third = i / 3 % 24 / 8;
+      const int want = i % 3 != third ? 0 : third == 0 ? 200 : third == 1 ? 160 : 240;
+      EXPECT_NEAR(p->pixels[i], want, p == &exact ? 0 : 6) << i;
+    }
+  }
+}
+
+// 4 x 6 of grey 20 row + 5 column, of which the right half is clear.
+TEST(Pictures, GreyBecomesColourAndClearBlack) {
+  const Picture p = decoded(bytes_of("grey_alpha.png"));
+  ASSERT_EQ(p.height, 6);
+  for (std::size_t i = 0; i < p.pixels.size(); ++i) {
+    const std::size_t x = i / 3 % 4, y = i / 12;
+    EXPECT_EQ(p.pixels[i], x < 2 ? 20 * y + 5 * x : 0) << i;
+  }
+}
+
+TEST(Pictures, WhatIsNotOneIsNamed) {
+  for (const char* name : {"stripes.jpg", "stripes.png"}) {
+    const std::string whole = bytes_of(name);
+    expect_refused(whole.substr(0, whole.size() - 20), "can be read");
+    expect_refused(whole.substr(0, 30), "can be read");
+    std::string damaged = whole;
+    damaged[whole.size() / 2] = static_cast<char>(damaged[whole.size() / 2] ^ 0x55);
+    if (std::string(name) == "stripes.png") expect_refused(damaged, "can be read");
+  }
+  expect_refused(bytes_of("cmyk.jpg"), "is no JPEG that can be read");
+  expect_refused("GIF89a", "is neither a JPEG nor a PNG");
+  expect_refused("", "is neither a JPEG nor a PNG");
+  std::string huge = bytes_of("stripes.jpg");
+  const std::size_t frame = huge.find("\xFF\xC0");  // then length, precision, height, width
+  huge.replace(frame + 5, 4, "\xFF\xFF\xFF\xFF");
+  expect_refused(huge, "");
+}
+
+// Twice as small: every pixel is a mean of its neighbourhood. Twice as large: the colours stay.
+TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
+  const Picture stripes = decoded(bytes_of("stripes.png"));
+  const std::vector<std::uint8_t> same = scaled_square(stripes, 16, 16);
+  for (std::size_t i = 0; i < same.size(); ++i) {
+    EXPECT_EQ(same[i], stripes.pixels[i / 48 * 72 + i % 48 + 12]) << i;  // four columns are cut off
+  }
+  const std::vector<std::uint8_t> small = scaled_square(stripes, 8, 4);
+  ASSERT_EQ(small.size(), 48U);
+  for (std::size_t y = 0; y < 4; ++y) EXPECT_EQ(small[12 * y + 3 + 1], 160);  // green in the middle
+  const std::vector<std::uint8_t> large = scaled_square(stripes, 32, 8);
+  EXPECT_EQ(std::vector<std::uint8_t>(large.begin(), large.begin() + 3),
+            (std::vector<std::uint8_t>{0, 160, 0}));
+  Picture flat{3, 7, std::vector<std::uint8_t>(63, 77)};
+  EXPECT_EQ(scaled_square(flat, 100, 90), std::vector<std::uint8_t>(90 * 90 * 3, 77));
+  EXPECT_EQ(scaled_square(flat, 1, 1), std::vector<std::uint8_t>(3, 77));
+}
+
+class PackImages : public ProgramTest {
+ protected:
+  void SetUp() override {
+    for (const char* name : {"train/b", "train/a", "val/a", "val/b"}) {
+      fs::create_directories(path("set/") + name);
+      fs::copy(kPictures + "stripes.png", path("set/") + name + "/1.png");
+    }
+    fs::copy(kPictures + "stripes.jpg", path("set/train/b/0.jpeg"));
+    write("set/train/b/.hidden", "nothing");
+  }
+  Outcome pack(std::vector<std::string> more = {}) const {
+    std::vector<std::string> arguments = {"data", "pack-images", path("set"), path("out.images"), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_lpmm(arguments);
+  }
+  void refused(int code, const std::vector<std::string>& words, std::vector<std::string> more = {}) const {
+    expect_failure(pack(std::move(more)), code, words);
+    EXPECT_FALSE(fs::exists(path("out.images")));
+  }
+};
+
+TEST_F(PackImages, TrainsFromWhatItWrites) {
+  const Outcome packed = pack({"--size", "8", "--threads", "2"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  EXPECT_EQ(packed.json()["train_images"], 3);
+  EXPECT_EQ(packed.json()["test_images"], 2);
+  EXPECT_EQ(packed.json()["classes"], 2);
+  const ImageData data = open_image_file(path("out.images"));
+  EXPECT_EQ(read_image_facts(path("out.images")).names, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(data.train.labels, (std::vector<std::uint16_t>{0, 1, 1}));
+  EXPECT_EQ(data.train.height, 8);
+  EXPECT_NEAR(data.train.image(1)[0], data.train.image(2)[0], 6);  // the JPEG comes first by name
+  const std::vector<std::string> settings = {
+      "--set", "data.set=images", "--set", "data.path=" + path("out.images"),
+      "--set", "train.batch=2",   "--set", "train.steps=2"};
+  train("run", settings);
+  const Outcome eval = run_lpmm({"eval", path("run"), "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_EQ(eval.json()["images"], 2) << eval.out;
+}
+
+TEST_F(PackImages, WhatIsWrongIsNamedAndNothingWritten) {
+  expect_failure(run_lpmm({"data", "pack-images", path("set"), path("out.bin")}), 2, {"ends in .images"});
+  refused(2, {"--scale-to 7", "--size 8"}, {"--size", "8", "--scale-to", "7"});
+  refused(2, {"--size"}, {"--size", "5000"});
+  write("set/train/a/2.png", bytes_of("stripes.png").substr(0, 60));
+  refused(1, {path("set/train/a/2.png"), "is no PNG"});
+  write("set/train/a/2.png", "text");
+  refused(1, {path("set/train/a/2.png"), "neither"});
+  fs::remove(path("set/train/a/2.png"));
+  fs::create_directory(path("set/val/c"));
+  refused(1, {path("set/val/c"), "no pictures"});
+  fs::copy(kPictures + "stripes.png", path("set/val/c/1.png"));
+  refused(1, {path("set"), "class c", "test images but no training images"});
+  fs::remove_all(path("set/val/c"));
+  fs::remove_all(path("set/val/b"));
+  refused(1, {path("set/val"), "1 folders of classes"});
+  fs::remove_all(path("set/val"));
+  refused(1, {path("set"), "no folder test, nor val"});
+  fs::remove_all(path("set/train"));
+  refused(1, {path("set/train"), "cannot be read"});
+}
+
+}  // namespace
+}  // namespace lpmm
