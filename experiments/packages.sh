@@ -3,8 +3,8 @@
 # usage: bash experiments/packages.sh [more packages...]
 set -eu
 packages=(g++ cmake ninja-build libdnnl-dev ocl-icd-opencl-dev libhwy-dev libeigen3-dev libfmt-dev libtomlplusplus-dev libcli11-dev
-  nlohmann-json3-dev libutf8proc-dev zlib1g-dev libcurl4-openssl-dev libarchive-dev libssl-dev ca-certificates libgtest-dev
-  libpng-dev libjpeg-dev libboost-dev gnuplot-nox "$@")
+  nlohmann-json3-dev libutf8proc-dev libpcre2-dev libsentencepiece-dev zlib1g-dev libcurl4-openssl-dev libarchive-dev libssl-dev
+  ca-certificates libgtest-dev libpng-dev libjpeg-dev libboost-dev gnuplot-nox "$@")
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
   echo "packages: no apt here; going on with what is installed (needed: ${packages[*]})"
   exit 0

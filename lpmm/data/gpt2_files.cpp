@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,40 +9,12 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokenizers/characters.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
 namespace {
-
-// Each byte is written as a character that prints: itself where it does in Latin-1, else from U+0100 on.
-constexpr auto kSpellings = [] {
-  std::array<char32_t, 256> spellings{};
-  char32_t next = 0x100;
-  for (char32_t b = 0; b < 256; ++b) {
-    const bool prints = (b >= 0x21 && b <= 0x7E) || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE;
-    spellings[b] = prints ? b : next++;
-  }
-  return spellings;
-}();
-
-// The bytes of a token as the files spell it; nothing where it has a character that stands for none.
-std::optional<std::string> spelled_bytes(std::string_view spelling) {
-  static const auto byte_of = [] {
-    std::unordered_map<char32_t, char> bytes;
-    for (std::size_t b = 0; b < 256; ++b) bytes[kSpellings[b]] = static_cast<char>(b);
-    return bytes;
-  }();
-  std::string bytes;
-  while (!spelling.empty()) {
-    const Character c = first_character(spelling);
-    const auto found = byte_of.find(c.code);
-    if (c.state != Character::kGood || found == byte_of.end()) return std::nullopt;
-    bytes.push_back(found->second);
-    spelling.remove_prefix(c.bytes);
-  }
-  return bytes;
-}
 
 std::string read_part(const std::string& path) {
   constexpr std::uint64_t kMost = 64 << 20;
@@ -82,7 +53,7 @@ void read_tokens(const std::string& path, Gpt2Files& files) {
   if (!object.is_object()) throw RunError(fmt::format("{}: is no JSON object of tokens and ids", path));
   files.tokens.resize(object.size());
   for (const auto& [spelling, id] : object.items()) {
-    const std::optional<std::string> bytes = spelled_bytes(spelling);
+    const std::optional<std::string> bytes = unspelled_bytes(spelling);
     if (!bytes || bytes->empty()) {
       throw RunError(fmt::format("{}: the token {} is not spelled in the characters that stand for bytes",
                                  path, shown(spelling)));
@@ -111,7 +82,7 @@ void add_merge(const std::string& path, std::size_t number, std::string_view lin
   };
   const std::size_t space = line.find(' ');
   if (space == std::string_view::npos) throw refuse("is not two tokens with a space between");
-  const auto left = spelled_bytes(line.substr(0, space)), right = spelled_bytes(line.substr(space + 1));
+  const auto left = unspelled_bytes(line.substr(0, space)), right = unspelled_bytes(line.substr(space + 1));
   if (!left || !right || !files.ids.contains(*left) || !files.ids.contains(*right)) {
     throw refuse("has a part that is no token of encoder.json");
   }

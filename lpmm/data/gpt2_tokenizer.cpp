@@ -1,6 +1,5 @@
 // GPT-2's byte-level BPE: words, merges.
 #include <fmt/format.h>
-#include <utf8proc.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/gpt2_files.h"
 #include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokenizers/characters.h"
 #include "lpmm/data/utf8.h"
 
 namespace lpmm {
@@ -17,17 +17,10 @@ namespace {
 
 enum class Kind : std::uint8_t { kSpace, kLetter, kNumber, kOther };
 
-bool is_white_space(char32_t c) {
-  return (c >= 9 && c <= 13) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
-}
-
 Kind slow_kind(char32_t c) {
   if (is_white_space(c)) return Kind::kSpace;
-  const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  if (category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO) return Kind::kLetter;
-  if (category >= UTF8PROC_CATEGORY_ND && category <= UTF8PROC_CATEGORY_NO) return Kind::kNumber;
+  if (is_letter(c)) return Kind::kLetter;
+  if (is_number(c)) return Kind::kNumber;
   return Kind::kOther;
 }
 

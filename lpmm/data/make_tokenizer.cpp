@@ -1,9 +1,11 @@
 // The tokenizer that a description stands for.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/data/utf8.h"
 
@@ -21,7 +23,7 @@ std::string member(const Json& description, const char* name) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::string& folder) {
+std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::string& files) {
   const std::string kind = member(description, "kind");
   if (kind == "bytes") return make_byte_tokenizer();
   if (kind == "characters") {
@@ -32,20 +34,29 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::st
     }
     return tokenizer;
   }
-  if (kind != kGpt2Tokenizer) {
+  if (kind == kWords) return make_word_tokenizer(member(description, "words"));
+  constexpr std::string_view kInFiles[] = {kGpt2Tokenizer, kTokenizerJson, kVocabTxt, kSentencePiece};
+  if (std::ranges::find(kInFiles, kind) == std::end(kInFiles)) {
     throw RunError(
-        fmt::format("the description of a tokenizer has the kind {}; bytes, characters and gpt2 are "
-                    "known",
-                    shown(kind)));
+        fmt::format("the description of a tokenizer has the kind {}; bytes, characters, words, {} are known",
+                    shown(kind), join(kInFiles)));
   }
   const std::string expected = member(description, "checksum");
-  auto tokenizer = load_gpt2_tokenizer(folder);
+  const auto tokenizer_of = [&] {
+    try {
+      return load_tokenizer(files);
+    } catch (const RunError& e) {
+      throw RunError(fmt::format("{}; data.tokenizer names the file ({}) that the tokenizer was made from",
+                                 e.what(), kind));
+    }
+  };
+  auto tokenizer = kind == kGpt2Tokenizer ? load_gpt2_tokenizer(files) : tokenizer_of();
   const std::string found = member(tokenizer->describe(), "checksum");
   if (found != expected) {
-    throw RunError(
-        fmt::format("{}: its encoder.json and vocab.bpe have the checksum {}, {} was expected: give "
-                    "the folder of those that the tokenizer was made from",
-                    folder, found, shown(expected)));
+    throw RunError(fmt::format(
+        "{}: has the checksum {}, {} was expected: give the files ({}) that the tokenizer was made "
+        "from, with data.tokenizer or data.tokenizer_folder",
+        files, found, shown(expected), kind));
   }
   return tokenizer;
 }

@@ -37,17 +37,29 @@ std::string licence_texts() {
   return text;
 }
 
-std::string find_text(const std::string& path) {
+// As it is, else below data_folder(); empty where it is in neither place.
+std::string find_data(const std::string& path) {
   std::error_code error;
-  if (fs::exists(path, error)) return path;
+  if (path.empty() || fs::exists(path, error)) return path;
   if (fs::path(path).is_relative() && !data_folder().empty()) {
     const fs::path below = fs::path(data_folder()) / path;
     if (fs::exists(below, error)) return below.string();
   }
+  return "";
+}
+
+std::string find_text(const std::string& path) {
+  if (std::string found = find_data(path); !found.empty()) return found;
   throw RunError(fmt::format(
       "{}: there is no such file, neither here nor in the folder that LPMM_DATA names, else ~/.cache/lpmm; "
       "`lpmm data get` downloads public sets",
       path));
+}
+
+constexpr std::string_view kTokenizers[] = {"characters", "bytes", kWords, kGpt2Tokenizer};
+
+bool is_named(const std::string& tokenizer) {
+  return std::ranges::find(kTokenizers, tokenizer) != std::end(kTokenizers);
 }
 
 void empty(Batch& batch) {  // keeps the room
@@ -62,13 +74,22 @@ std::string gpt2_folder(const TextOptions& options) {
   return options.folder.empty() ? (fs::path(data_folder()) / "gpt2-bpe").string() : options.folder;
 }
 
+std::string tokenizer_files(const TextOptions& options) {
+  const std::string found = is_named(options.tokenizer) ? "" : find_data(options.tokenizer);
+  return found.empty() ? gpt2_folder(options) : found;
+}
+
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text) {
-  constexpr std::string_view kNames[] = {"characters", "bytes", kGpt2Tokenizer};
-  if (options.tokenizer == kNames[0]) return make_character_tokenizer(text);
-  if (options.tokenizer == kNames[1]) return make_byte_tokenizer();
-  if (options.tokenizer == kNames[2]) return load_gpt2_tokenizer(gpt2_folder(options));
-  throw UsageError(fmt::format("unknown tokenizer \"{}\": there are {}{}", options.tokenizer, join(kNames),
-                               did_you_mean(nearest_name(options.tokenizer, kNames))));
+  if (options.tokenizer == kTokenizers[0]) return make_character_tokenizer(text);
+  if (options.tokenizer == kTokenizers[1]) return make_byte_tokenizer();
+  if (options.tokenizer == kWords) return make_word_tokenizer(text, options.words);
+  if (options.tokenizer == kGpt2Tokenizer) return load_gpt2_tokenizer(gpt2_folder(options));
+  if (const std::string path = find_data(options.tokenizer); !path.empty()) return load_tokenizer(path);
+  throw UsageError(fmt::format(
+      "unknown tokenizer \"{}\": there are {}, and files: a tokenizer.json, a vocab.txt, a SentencePiece "
+      ".model, "
+      "or a folder with one{}",
+      options.tokenizer, join(kTokenizers), did_you_mean(nearest_name(options.tokenizer, kTokenizers))));
 }
 
 TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokenizer,
@@ -79,7 +100,7 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
   if (length_ < 1) throw UsageError(fmt::format("data.length = {}: must be at least 1", length_));
   if (name_.ends_with(".tokens")) {
     file_.emplace(name_);
-    tokenizer_ = make_tokenizer(file_->description(), gpt2_folder(options));
+    tokenizer_ = make_tokenizer(file_->description(), tokenizer_files(options));
     if (tokenizer_->vocabulary() != file_->vocabulary()) {
       throw RunError(fmt::format("{}: says {} tokens, but its tokenizer has {}", name_, file_->vocabulary(),
                                  tokenizer_->vocabulary()));

@@ -17,8 +17,10 @@ namespace lpmm {
 struct TextOptions {
   std::string path;  // text, or a token file (lpmm/data/tokens.h); below data_folder() where it is not found
                      // as such. Empty: the licence texts of a Debian system
-  std::string tokenizer = "characters";  // of text: characters, bytes, gpt2
+  std::string tokenizer =
+      "characters";               // of text: characters, bytes, words, gpt2, or what load_tokenizer takes
   std::string folder;             // of gpt2's encoder.json and vocab.bpe; empty: data_folder()/gpt2-bpe
+  int words = 0;                  // of words: how many in all; 0: every one
   double validation_share = 0.1;  // 1: nothing to train on
   int length = 0;                 // tokens of a sequence
 
@@ -27,6 +29,9 @@ struct TextOptions {
 
 // Where gpt2's encoder.json and vocab.bpe are looked for.
 std::string gpt2_folder(const TextOptions& options);
+// Where make_tokenizer looks for the files of a tokenizer that lies in files: what options.tokenizer names,
+// found as options.path is, else gpt2's folder.
+std::string tokenizer_files(const TextOptions& options);
 // The tokenizer that options ask for, for `text`. Throws UsageError for one that is not known.
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text);
 

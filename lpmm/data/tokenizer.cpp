@@ -90,7 +90,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const Progres
   return ids;
 }
 
-std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool begins) const {
   std::string bytes;
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocabulary()) {
@@ -99,7 +99,9 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
                       "another tokenizer?",
                       id, vocabulary()));
     }
-    bytes += tokens_[static_cast<std::size_t>(id)];
+    const std::string& token = tokens_[static_cast<std::size_t>(id)];
+    bytes += begins ? first_bytes(id) : token;
+    begins = begins && token.empty();
   }
   return bytes;
 }

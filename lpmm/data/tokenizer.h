@@ -1,4 +1,5 @@
-// Text to token ids and back: bytes, characters, and GPT-2's byte-level BPE (Radford et al. 2019).
+// Text to token ids and back: bytes, characters, words, GPT-2's byte-level BPE (Radford et al. 2019), and
+// what others publish as tokenizer.json, vocab.txt or a SentencePiece model.
 #pragma once
 
 #include <cstddef>
@@ -22,6 +23,10 @@ inline constexpr std::string_view kGpt2Tokenizer = "gpt2", kGpt2Tokens = "encode
                                   kGpt2Merges = "vocab.bpe", kHuggingFaceTokens = "vocab.json",
                                   kHuggingFaceMerges = "merges.txt";
 inline constexpr int kGpt2Vocabulary = 50257;
+inline constexpr std::string_view kWords = "words";
+// Files that hold a whole tokenizer, under the names that others give them.
+inline constexpr std::string_view kTokenizerJson = "tokenizer.json", kVocabTxt = "vocab.txt",
+                                  kSentencePiece = "sentencepiece";
 
 // Never changes after it is made, so any number of threads may use one.
 class Tokenizer {
@@ -38,20 +43,27 @@ class Tokenizer {
   // One of GPT-2's words takes about 50 bytes per byte meanwhile.
   virtual std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
                                   std::vector<std::int32_t>& ids) const = 0;
-  // Bytes; of ids that were not encoded from a text they need not be UTF-8. Throws UsageError for an id past
-  // the vocabulary.
-  std::string decode(std::span<const std::int32_t> ids) const;
-  // What make_tokenizer needs: {"kind": "bytes"}, {"kind": "characters", "characters": all in order of id} or
-  // {"kind": "gpt2", "vocabulary": n, "checksum": CRC-32 of the tokens and merges}.
+  // Bytes; of ids that were not encoded from a text they need not be UTF-8. `begins`: the ids begin a text,
+  // where some tokenizers leave out a space; else they go on with one. Throws UsageError for an id past the
+  // vocabulary.
+  std::string decode(std::span<const std::int32_t> ids, bool begins = true) const;
+  // What make_tokenizer needs: {"kind": "bytes"}, {"kind": "characters", "characters": all in order of id},
+  // {"kind": "words", "words": all in order of id}, or of tokenizers in files {"kind": "gpt2" or what the
+  // file is, "vocabulary": n, "checksum": CRC-32 of what the file says}.
   virtual nlohmann::ordered_json describe() const = 0;
-  // The id that ends a document, where there is one. encode() never gives it: its name in a text is text.
+  // The id that ends a document, where there is one. For gpt2 its name in a text is text; a tokenizer.json
+  // takes its special tokens out of a text.
   virtual std::optional<std::int32_t> end_of_text() const { return std::nullopt; }
+  // What its models expect before a text, as a Llama its <s>. encode() does not give it.
+  virtual std::vector<std::int32_t> before_text() const { return {}; }
 
  protected:
   explicit Tokenizer(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {}
-  const std::vector<std::string>& tokens() const { return tokens_; }  // their bytes, by id
+  const std::vector<std::string>& tokens() const { return tokens_; }  // their bytes within a text, by id
 
  private:
+  virtual std::string first_bytes(std::int32_t id) const { return tokens_[static_cast<std::size_t>(id)]; }
+
   std::vector<std::string> tokens_;
 };
 
@@ -60,13 +72,23 @@ std::unique_ptr<Tokenizer> make_byte_tokenizer();
 // One id for each distinct character (code point) of `text`, in code point order. Throws UsageError where the
 // text is empty or not UTF-8.
 std::unique_ptr<Tokenizer> make_character_tokenizer(std::string_view text);
+// What lies between white space, the `most` most frequent (0: all), the earlier of equals first; a line end
+// is <eos>, the rest <unk>. Decoded words have a space behind them. Throws UsageError where the text is empty
+// or not UTF-8.
+std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view text, std::int64_t most);
+// The same of words as describe() lists them. Throws RunError where they are not such a list.
+std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view listed);
 // GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them, or under
 // Hugging Face's names. Throws RunError naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
-// The tokenizer that describe() described; `folder` is read for gpt2 alone. Throws RunError where the
-// description is none, or the folder's files are not those it was made from.
+// Of a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them. Throws
+// RunError naming the file and the part of it that is wrong or not supported.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+// The tokenizer that describe() described; `files` is where those that lie in files are, gpt2's folder or
+// what load_tokenizer takes. Throws RunError where the description is none, or the files are not those it was
+// made from.
 std::unique_ptr<Tokenizer> make_tokenizer(const nlohmann::ordered_json& description,
-                                          const std::string& folder);
+                                          const std::string& files);
 
 // Where the word that starts at byte `at` < text.size() ends, as GPT-2 splits a text before it merges bytes:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -40,6 +40,10 @@ Character character_at(std::string_view text, std::size_t at) {
   return c;
 }
 
+void check_utf8(std::string_view text, std::size_t first, std::size_t end) {
+  while (first < end) first += character_at(text, first).bytes;
+}
+
 std::string utf8(char32_t code) {
   utf8proc_uint8_t bytes[4];
   const auto n = utf8proc_encode_char(static_cast<utf8proc_int32_t>(code), bytes);

@@ -18,6 +18,8 @@ struct Character {
 Character first_character(std::string_view bytes);
 // Throws UsageError naming the offset where it is not good.
 Character character_at(std::string_view text, std::size_t at);
+// Of all that start in [first, end).
+void check_utf8(std::string_view text, std::size_t first, std::size_t end);
 
 std::string utf8(char32_t code);
 // U+0041 "A"; what does not print, or would change how the rest prints, by its number alone.

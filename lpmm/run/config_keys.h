@@ -102,8 +102,10 @@ void visit_data(Visitor& v, Config& c) {
   v.text("path", c.data.text.path,
          "text: file of text or of tokens; empty: licence texts of a Debian system. images: file or folder");
   v.text("tokenizer", c.data.text.tokenizer,
-         "text: characters, bytes or gpt2; not given: bytes without a path");
+         "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
+         "without a path");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
+  v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");
   v.integer("length", c.data.text.length, 0, 1 << 20, "text: tokens of a sequence; 0: model.context");
 }

@@ -120,7 +120,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
   const auto found = saved.find("tokenizer");
   if (found == saved.end()) return nullptr;
   try {
-    return make_tokenizer(*found, gpt2_folder(config.data.text));
+    return make_tokenizer(*found, tokenizer_files(config.data.text));
   } catch (const std::exception& e) {
     throw RunError(fmt::format("{}/state.json: {}", checkpoint, error_text(e)));
   }

@@ -30,8 +30,10 @@ int run_sample(const SampleArguments& o) {
   }
   LoadedModel loaded(o.path, o.threads);
   const Tokenizer& tokenizer = loaded.tokenizer();
-  std::vector<std::int32_t> ids = tokenizer.encode(o.prompt);
-  if (ids.empty()) throw UsageError("--prompt is empty; a text begins with something");
+  std::vector<std::int32_t> ids = tokenizer.before_text();
+  const std::vector<std::int32_t> prompt = tokenizer.encode(o.prompt);
+  ids.insert(ids.end(), prompt.begin(), prompt.end());
+  if (prompt.empty()) throw UsageError("--prompt is empty; a text begins with something");
   const std::int64_t context = complete(loaded.config.model).integer(kContext);
   Utf8Stream text;
   std::string written;
@@ -58,7 +60,7 @@ int run_sample(const SampleArguments& o) {
                                static_cast<std::int64_t>(ids.size())));
     next = std::span<const std::int32_t>(ids).last(1);
     if (next[0] == tokenizer.end_of_text()) break;
-    show(text.push(tokenizer.decode(next)));
+    show(text.push(tokenizer.decode(next, false)));
   }
   show(text.finish());
   if (o.json) {

@@ -1,4 +1,4 @@
-// `lpmm data tokenize` and `lpmm data get`: data sets before a run.
+// `lpmm data get`, `tokenize` and `tokenizer`: data sets before a run.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +14,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/images.h"
 #include "lpmm/data/text_data.h"
+#include "lpmm/data/tokenizers/sentence_piece.h"
 #include "lpmm/data/tokens.h"
 #include "lpmm/files/files.h"
 
@@ -48,6 +49,26 @@ int run_tokenize(const TokenizeArguments& o) {
                 {"vocabulary", tokenizer->vocabulary()},
                 {"bytes", text.size()},
                 {"tokens", count}},
+               o.json);
+  return kDone;
+}
+
+// ---- tokenizer
+// ----------------------------------------------------------------------------------------------
+struct TokenizerArguments {
+  SentencePieceOptions options;
+  std::vector<std::string> files;
+  std::string output;
+  bool json = false;
+};
+
+int run_tokenizer(const TokenizerArguments& o) {
+  if (!o.output.ends_with(".model")) {
+    throw UsageError(fmt::format("{}: the name of a SentencePiece model ends in .model", o.output));
+  }
+  write_text(o.output, train_sentence_piece(o.options, o.files));
+  const auto tokenizer = load_tokenizer(o.output);
+  print_answer({{"output", o.output}, {"type", o.options.type}, {"vocabulary", tokenizer->vocabulary()}},
                o.json);
   return kDone;
 }
@@ -93,6 +114,47 @@ int run_get(const GetArguments& o) {
   return kDone;
 }
 
+void add_tokenize(CLI::App& data, Action& action) {
+  auto o = std::make_shared<TokenizeArguments>();
+  CLI::App* command =
+      data.add_subcommand("tokenize", "Turn a text into a file of tokens that runs map into memory");
+  command->add_option("IN", o->input, "text")->required();
+  command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
+  command
+      ->add_option("--tokenizer", o->text.tokenizer,
+                   "characters, bytes, words, gpt2, or a file: tokenizer.json, vocab.txt, .model")
+      ->capture_default_str();
+  command->add_option("--words", o->text.words, "vocabulary of words: the most frequent; 0: all")
+      ->check(CLI::Range(0, 1 << 24).description(""))
+      ->capture_default_str();
+  command->add_option("--vocab", o->text.folder,
+                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
+  command->add_flag("--json", o->json, "print one JSON object");
+  command->footer(R"(Example:
+  lpmm data tokenize --tokenizer gpt2 corpus.txt corpus.tokens
+  lpmm data tokenize --tokenizer smollm2/tokenizer.json corpus.txt corpus.tokens
+  lpmm train experiments/configs/gpt2_124m.toml --set data.path=corpus.tokens --out runs/gpt2)");
+  on_selected(*command, action, o, run_tokenize);
+}
+
+void add_tokenizer(CLI::App& data, Action& action) {
+  auto o = std::make_shared<TokenizerArguments>();
+  CLI::App* command = data.add_subcommand("tokenizer", "Train a SentencePiece tokenizer on texts");
+  command->add_option("FILES", o->files, "texts, a sentence a line")->required();
+  command->add_option("--train", o->options.type, "bpe or unigram")
+      ->check(CLI::IsMember({"bpe", "unigram"}))
+      ->capture_default_str();
+  command->add_option("--vocabulary", o->options.vocabulary, "pieces of the vocabulary")
+      ->check(CLI::Range(8, 1 << 24).description(""))
+      ->capture_default_str();
+  command->add_option("--output", o->output, "file to write; its name ends in .model")->required();
+  command->add_flag("--json", o->json, "print one JSON object: output, type, vocabulary");
+  command->footer(R"(Example:
+  lpmm data tokenizer --train bpe --vocabulary 8000 train.en train.de --output joint.model
+  lpmm data tokenize --tokenizer joint.model train.en train.tokens)");
+  on_selected(*command, action, o, run_tokenizer);
+}
+
 }  // namespace
 
 void add_data_command(CLI::App& program, Action& action) {
@@ -118,19 +180,8 @@ Examples:
   on_selected(*get, action, g, run_get);
   add_pack_images_command(*data, action);
 
-  auto o = std::make_shared<TokenizeArguments>();
-  CLI::App* command =
-      data->add_subcommand("tokenize", "Turn a text into a file of tokens that runs map into memory");
-  command->add_option("IN", o->input, "text")->required();
-  command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
-  command->add_option("--tokenizer", o->text.tokenizer, "characters, bytes or gpt2")->capture_default_str();
-  command->add_option("--vocab", o->text.folder,
-                      "folder of gpt2's encoder.json and vocab.bpe (default: gpt2-bpe in the data folder)");
-  command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(R"(Example:
-  lpmm data tokenize --tokenizer gpt2 corpus.txt corpus.tokens
-  lpmm train experiments/configs/gpt2_124m.toml --set data.path=corpus.tokens --out runs/gpt2)");
-  on_selected(*command, action, o, run_tokenize);
+  add_tokenize(*data, action);
+  add_tokenizer(*data, action);
 }
 
 }  // namespace lpmm

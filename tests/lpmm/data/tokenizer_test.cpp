@@ -124,6 +124,24 @@ TEST(CharacterTokenizer, RefusesWhatIsNotUtf8) {
   expect_says(refusal<UsageError>([] { make_character_tokenizer(""); }), {"empty"});
 }
 
+// ---- Words
+
+TEST(WordTokenizer, NumbersTheMostFrequentWords) {
+  const std::string text = " the cat <unk> the\tdog\n\n a cat the\u3000end \n";
+  const auto t = make_word_tokenizer(text, 0);
+  EXPECT_EQ(t->describe(), Json({{"kind", "words"}, {"words", "<unk> <eos> the cat dog a end"}}));
+  const Ids ids = t->encode(text);
+  EXPECT_EQ(ids, (Ids{2, 3, 0, 2, 4, 1, 1, 5, 3, 2, 6, 1}));
+  EXPECT_EQ(t->decode(ids), "the cat <unk> the dog \n\na cat the end \n");
+  const auto few = make_word_tokenizer(text, 4);
+  EXPECT_EQ(few->vocabulary(), 4);
+  EXPECT_EQ(few->encode("the cat dog\nunseen"), (Ids{2, 3, 0, 1, 0}));
+  EXPECT_EQ(make_word_tokenizer(text, 1)->vocabulary(), 2);
+  for (const std::string piece : {"", " \n \t"}) EXPECT_THROW(make_word_tokenizer(piece, 0), UsageError);
+  EXPECT_THROW(make_word_tokenizer("a \xFF", 0), UsageError);
+  EXPECT_THROW(t->encode("a \xFF"), UsageError);
+}
+
 // ---- GPT-2's words and ids
 
 TEST(Gpt2Tokenizer, SplitsWordsAsStored) {
@@ -172,6 +190,7 @@ TEST(Tokenizer, PiecesGiveTheIdsOfTheWhole) {
     expect_pieces(*tiny, text);
     expect_pieces(*make_byte_tokenizer(), text);
     expect_pieces(*make_character_tokenizer(text), text);
+    expect_pieces(*make_word_tokenizer("a text of words\n", 0), text);
     if (gpt2() != nullptr) expect_pieces(*gpt2(), text);
   }
 }
@@ -400,6 +419,7 @@ TEST(Tokenizer, IsMadeAgainFromItsDescription) {
   all.push_back(make_byte_tokenizer());
   all.push_back(make_character_tokenizer("some text \u00E9\"\\"s + '\0'));
   all.push_back(load_gpt2_tokenizer(folder));
+  all.push_back(make_word_tokenizer("some text of words", 0));
   for (const auto& t : all) {
     const auto again = make_tokenizer(Json::parse(t->describe().dump()), folder);
     EXPECT_EQ(again->describe(), t->describe());
@@ -426,6 +446,14 @@ TEST(Tokenizer, RefusesHostileDescriptions) {
   refuses({{"kind", "characters"}}, "\"characters\"");
   refuses({{"kind", "characters"}, {"characters", "ba"}}, "order");
   refuses({{"kind", "characters"}, {"characters", "aab"}}, "twice");
+  refuses({{"kind", "words"}, {"words", "<unk> <eos> a a"}}, "twice");
+  refuses({{"kind", "words"}, {"words", "<unk> a"}}, "<eos>");
+  refuses({{"kind", "words"}, {"words", ""}}, "<unk>");
+  refuses({{"kind", "words"}, {"words", "<unk> <eos> \xFF"}}, "UTF-8");
+  for (const char* kind : {"tokenizer.json", "vocab.txt", "sentencepiece"}) {
+    refuses({{"kind", kind}}, "\"checksum\"");
+    refuses({{"kind", kind}, {"checksum", "0"}}, "data.tokenizer names the file");
+  }
   refuses({{"kind", "gpt2"}}, "\"checksum\"");
   refuses({{"kind", "gpt2"}, {"checksum", "0"}}, "folder");
   EXPECT_THROW(make_tokenizer({{"kind", "characters"}, {"characters", ""}}, ""), UsageError);

@@ -1,0 +1,18 @@
+// Where a long text may be cut for a tokenizer whose words are not known without encoding it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+using EncodeStretch = std::function<std::vector<std::int32_t>(std::string_view)>;
+
+// The first line end at or after `until` where the lines before and after it, encoded apart, give what they
+// give together; the end of the text where a few have been tried in vain, as with tokenizers whose words go
+// on over line ends. `from` is where the stretch began.
+std::size_t find_cut(std::string_view text, std::size_t from, std::size_t until, const EncodeStretch& encode);
+
+}  // namespace lpmm

@@ -1,0 +1,18 @@
+// How a tokenizer.json turns tokens back into text, one token at a time.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace lpmm {
+
+class Part;
+
+// The bytes of a token; `first`: it begins a text.
+using Decoder = std::function<std::string(std::string token, bool first)>;
+
+// The member "decoder"; none gives tokens as they are. Throws RunError for what is not supported.
+Decoder make_decoder(const Part& file);
+Decoder word_piece_decoder(const std::string& prefix, bool cleanup);
+
+}  // namespace lpmm

@@ -1,0 +1,167 @@
+#include "lpmm/data/tokenizers/normalizer.h"
+
+#include <fmt/format.h>
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "lpmm/data/tokenizers/characters.h"
+#include "lpmm/data/tokenizers/part.h"
+#include "lpmm/data/tokenizers/regex.h"
+#include "lpmm/data/utf8.h"
+
+namespace lpmm {
+namespace {
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+// Each character goes to `write(code, out)`.
+template <class Write>
+std::string map_characters(const std::string& text, const Write& write) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t at = 0; at < text.size();) {
+    const Character c = first_character(std::string_view(text).substr(at));
+    write(c.code, out);
+    at += c.bytes;
+  }
+  return out;
+}
+
+std::string unicode_form(std::string text, int options) {
+  if (is_ascii(text)) return text;
+  utf8proc_uint8_t* mapped = nullptr;
+  const auto bytes = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                                  static_cast<utf8proc_ssize_t>(text.size()), &mapped,
+                                  static_cast<utf8proc_option_t>(options | UTF8PROC_STABLE));
+  const std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> owner(mapped, std::free);
+  if (bytes < 0) throw UsageError(fmt::format("a text cannot be normalised: {}", utf8proc_errmsg(bytes)));
+  return {reinterpret_cast<const char*>(mapped), static_cast<std::size_t>(bytes)};
+}
+
+template <int kOptions>
+Normalizer form(const Part&) {
+  return [](std::string text) { return unicode_form(std::move(text), kOptions); };
+}
+
+void write_lower(char32_t code, std::string& out) {
+  if (code == 0x130) {  // the one that becomes two
+    out += "i\u0307";
+  } else {
+    out += utf8(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(code))));
+  }
+}
+
+std::string lowered(const std::string& text) {
+  return map_characters(text, write_lower);
+}
+
+Normalizer strip_accents(const Part&) {
+  return [](const std::string& text) {
+    return map_characters(text, [](char32_t code, std::string& out) {
+      if (!is_mark(code)) out += utf8(code);
+    });
+  };
+}
+
+Normalizer bert(const Part& part) {
+  const bool lowercase = part.flag("lowercase", true);
+  return bert_normalizer(part.flag("clean_text", true), part.flag("handle_chinese_chars", true),
+                         part.flag("strip_accents", lowercase), lowercase);
+}
+
+Normalizer prepend(const Part& part) {
+  return [what = part.text("prepend")](std::string text) { return text.empty() ? text : what + text; };
+}
+
+Normalizer replace(const Part& part) {
+  return [find = make_finder(part, "pattern"), what = part.text("content")](const std::string& text) {
+    return replaced(text, find, what);
+  };
+}
+
+Normalizer strip(const Part& part) {
+  return [left = part.flag("strip_left", true), right = part.flag("strip_right", true)](std::string text) {
+    std::size_t begin = 0, end = 0;  // of what is kept
+    bool within = !left;
+    for (std::size_t at = 0; at < text.size();) {
+      const Character c = first_character(std::string_view(text).substr(at));
+      const bool space = is_white_space(c.code);
+      if (!space && !within) begin = at, within = true;
+      at += c.bytes;
+      if (!space || !right) end = at;
+    }
+    return within && begin < end ? text.substr(begin, end - begin) : std::string();
+  };
+}
+
+// As ByteLevel splits, but on the whole text.
+Normalizer byte_level(const Part&) {
+  return [](const std::string& text) { return spelled_bytes(text); };
+}
+
+Normalizer make_one(const Part& part);
+
+Normalizer sequence(const Part& part) {
+  std::vector<Normalizer> all;
+  for (const Part& one : part.list("normalizers")) all.push_back(make_one(one));
+  return [all](std::string text) {
+    for (const Normalizer& one : all) text = one(std::move(text));
+    return text;
+  };
+}
+
+struct NormalizerRow {
+  std::string_view name;
+  Normalizer (*make)(const Part&);
+};
+constexpr NormalizerRow kNormalizers[] = {
+    {"BertNormalizer", bert},
+    {"NFC", form<UTF8PROC_COMPOSE>},
+    {"NFD", form<UTF8PROC_DECOMPOSE>},
+    {"NFKC", form<UTF8PROC_COMPOSE | UTF8PROC_COMPAT>},
+    {"NFKD", form<UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT>},
+    {"Lowercase", [](const Part&) -> Normalizer { return lowered; }},
+    {"StripAccents", strip_accents},
+    {"Prepend", prepend},
+    {"Replace", replace},
+    {"Strip", strip},
+    {"ByteLevel", byte_level},
+    {"Sequence", sequence},
+};
+
+Normalizer make_one(const Part& part) {
+  return make_by_type(part, "normalizer", kNormalizers);
+}
+
+}  // namespace
+
+Normalizer make_normalizer(const Part& file) {
+  if (!file.has("normalizer")) return [](std::string text) { return text; };
+  return make_one(file.at("normalizer"));
+}
+
+Normalizer bert_normalizer(bool clean_text, bool chinese, bool strip_accents, bool lowercase) {
+  return [=](std::string text) {
+    text = map_characters(text, [=](char32_t code, std::string& out) {
+      if (clean_text && (code == 0 || code == 0xFFFD || is_bert_control(code))) return;
+      const bool ideograph = chinese && is_bert_ideograph(code);
+      if (ideograph) out += ' ';
+      out += clean_text && is_white_space(code) ? " " : utf8(code);
+      if (ideograph) out += ' ';
+    });
+    if (strip_accents) {
+      text = map_characters(unicode_form(std::move(text), UTF8PROC_DECOMPOSE),
+                            [](char32_t code, std::string& out) {
+                              if (!is_nonspacing_mark(code)) out += utf8(code);
+                            });
+    }
+    return lowercase ? lowered(text) : text;
+  };
+}
+
+}  // namespace lpmm

@@ -1,0 +1,18 @@
+// What a tokenizer.json does to a text before it is split: Unicode forms, lower case, accents.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace lpmm {
+
+class Part;
+
+using Normalizer = std::function<std::string(std::string)>;  // of UTF-8
+
+// The member "normalizer"; none gives the text back. Throws RunError for what is not supported.
+Normalizer make_normalizer(const Part& file);
+// BERT's, as `vocab.txt` alone implies it.
+Normalizer bert_normalizer(bool clean_text, bool chinese, bool strip_accents, bool lowercase);
+
+}  // namespace lpmm

@@ -1,0 +1,132 @@
+#include "lpmm/data/tokenizers/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/tokenizers/cuts.h"
+#include "lpmm/data/utf8.h"
+
+namespace lpmm {
+namespace {
+
+// Of the model's and the added tokens, by id.
+std::vector<std::string> spellings_of(const Pipeline& parts) {
+  std::size_t count = parts.subwords->tokens().size();
+  for (const AddedToken& token : parts.added.all())
+    count += parts.subwords->tokens().contains(token.text) ? 0 : 1;
+  std::vector<std::string> spellings(count);
+  std::vector<bool> taken(count);
+  const auto place = [&](const std::string& token, std::int32_t id) {
+    const auto at = static_cast<std::size_t>(id);
+    if (at < count && taken[at] && spellings[at] == token) return;
+    if (at >= count || taken[at]) {
+      throw RunError(fmt::format("the token {} has the id {}; {} tokens have the ids 0 to {}, each once",
+                                 shown(token), id, count, count - 1));
+    }
+    taken[at] = true;
+    spellings[at] = token;
+  };
+  for (const auto& [token, id] : parts.subwords->tokens()) place(token, id);
+  for (const AddedToken& token : parts.added.all()) place(token.text, token.id);
+  if (parts.around.largest() >= static_cast<std::int32_t>(count)) {
+    throw RunError(
+        fmt::format("its template puts in the id {}; there are {} tokens", parts.around.largest(), count));
+  }
+  return spellings;
+}
+
+std::vector<std::string> decoded(const Pipeline& parts) {
+  std::vector<std::string> tokens = spellings_of(parts);
+  for (std::string& token : tokens) token = parts.decode(std::move(token), false);
+  return tokens;
+}
+
+}  // namespace
+
+// Words that were seen, so that each is looked at once.
+struct PipelineTokenizer::Known {
+  static constexpr std::size_t kMost = 1 << 16;
+  std::unordered_map<std::string, std::vector<std::int32_t>> words;
+};
+
+PipelineTokenizer::PipelineTokenizer(Pipeline parts)
+    : Tokenizer(decoded(parts)), parts_(std::move(parts)), spellings_(spellings_of(parts_)) {}
+
+std::string PipelineTokenizer::first_bytes(std::int32_t id) const {
+  return parts_.decode(spellings_[static_cast<std::size_t>(id)], true);
+}
+
+nlohmann::ordered_json PipelineTokenizer::describe() const {
+  return {{"kind", parts_.kind},
+          {"vocabulary", vocabulary()},
+          {"checksum", fmt::format("{:08x}", parts_.checksum)}};
+}
+
+void PipelineTokenizer::encode_words(std::string_view text, bool begins, Known& known,
+                                     std::vector<std::int32_t>& ids) const {
+  std::vector<Word> words;
+  if (!text.empty()) words = parts_.split({{std::string(text), begins}});
+  for (Word& word : words) {
+    const auto found = known.words.find(word.text);
+    if (found != known.words.end()) {
+      ids.insert(ids.end(), found->second.begin(), found->second.end());
+      continue;
+    }
+    const std::size_t before = ids.size();
+    parts_.subwords->encode(word.text, ids);
+    if (known.words.size() < Known::kMost) {
+      known.words.emplace(std::move(word.text),
+                          std::vector(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end()));
+    }
+  }
+}
+
+void PipelineTokenizer::encode_whole(std::string_view text, bool begins, Known& known,
+                                     std::vector<std::int32_t>& ids) const {
+  for (const TextPart& raw : parts_.added.raw().split(text)) {
+    if (raw.token) {
+      ids.push_back(*raw.token);
+    } else {
+      const std::string normal = parts_.normalize(std::string(raw.text));
+      for (const TextPart& part : parts_.added.normalized().split(normal)) {
+        if (part.token) {
+          ids.push_back(*part.token);
+        } else {
+          encode_words(part.text, begins, known, ids);
+        }
+        begins = false;
+      }
+    }
+    begins = false;
+  }
+}
+
+std::size_t PipelineTokenizer::encode_from(std::string_view text, std::size_t first, std::size_t until,
+                                           std::vector<std::int32_t>& ids) const {
+  if (first >= text.size()) return first;
+  Known known;
+  const auto stretch = [&](std::string_view part) {
+    const auto at = static_cast<std::size_t>(part.data() - text.data());
+    check_utf8(text, at, at + part.size());
+    std::vector<std::int32_t> out;
+    encode_whole(part, false, known, out);
+    return out;
+  };
+  check_utf8(text, first, std::min(until, text.size()));
+  const std::size_t end = until < text.size() ? find_cut(text, first, until, stretch) : text.size();
+  check_utf8(text, first, end);
+  encode_whole(text.substr(first, end - first), first == 0, known, ids);
+  return end;
+}
+
+Sentences PipelineTokenizer::encode_sentences(std::string_view first, std::optional<std::string_view> second,
+                                              std::size_t longest) const {
+  std::optional<std::vector<std::int32_t>> other;
+  if (second) other = encode(*second);
+  return parts_.around.fill(encode(first), std::move(other), longest);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,61 @@
+// The general tokenizer: takes added tokens out, normalises, splits into words, and words into subwords. Made
+// from Hugging Face's tokenizer.json, or from BERT's vocab.txt.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lpmm/data/tokenizer.h"
+#include "lpmm/data/tokenizers/added_tokens.h"
+#include "lpmm/data/tokenizers/decoder.h"
+#include "lpmm/data/tokenizers/normalizer.h"
+#include "lpmm/data/tokenizers/pre_tokenizer.h"
+#include "lpmm/data/tokenizers/subwords.h"
+#include "lpmm/data/tokenizers/template.h"
+
+namespace lpmm {
+
+struct Pipeline {
+  AddedTokens added;
+  Normalizer normalize;
+  PreTokenizer split;
+  std::unique_ptr<Subwords> subwords;
+  Decoder decode;
+  SentenceTemplate around;
+  std::string kind = {};  // of the file: tokenizer.json or vocab.txt
+  std::uint32_t checksum = 0;
+  std::optional<std::int32_t> end_of_text = {};
+};
+
+// Unlike GPT-2's, finds special tokens by their names in a text, as the `tokenizers` library does.
+class PipelineTokenizer : public Tokenizer {
+ public:
+  // Throws RunError where ids are not 0 and up, each once.
+  explicit PipelineTokenizer(Pipeline parts);
+
+  std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
+                          std::vector<std::int32_t>& ids) const override;
+  nlohmann::ordered_json describe() const override;
+  std::optional<std::int32_t> end_of_text() const override { return parts_.end_of_text; }
+  std::vector<std::int32_t> before_text() const override { return parts_.around.before(); }
+  // A sentence, or two, within what the model was trained with around them; `longest` 0: of any length.
+  // Throws what encode() throws, and UsageError where `longest` has no room for what is around.
+  Sentences encode_sentences(std::string_view first, std::optional<std::string_view> second = {},
+                             std::size_t longest = 0) const;
+
+ private:
+  std::string first_bytes(std::int32_t id) const override;
+  struct Known;
+  void encode_whole(std::string_view text, bool begins, Known& known, std::vector<std::int32_t>& ids) const;
+  void encode_words(std::string_view text, bool begins, Known& known, std::vector<std::int32_t>& ids) const;
+
+  Pipeline parts_;
+  std::vector<std::string> spellings_;  // of tokens, by id
+};
+
+// Of a tokenizer.json, a vocab.txt of BERT, or a folder that holds one. Throws RunError naming the file and
+// the part of it that is wrong or not supported.
+std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path);
+
+}  // namespace lpmm

@@ -1,0 +1,126 @@
+#include "lpmm/data/tokenizers/sentence_piece.h"
+
+#include <fmt/format.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
+#include "lpmm/data/tokenizers/cuts.h"
+#include "lpmm/data/utf8.h"
+#include "lpmm/files/files.h"
+
+namespace lpmm {
+namespace {
+
+using sentencepiece::SentencePieceProcessor;
+
+constexpr std::string_view kSpace = "\u2581";
+
+std::string byte_of(const std::string& piece) {  // <0x0A>
+  return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};
+}
+
+// What each piece is within a text.
+std::vector<std::string> pieces_of(const SentencePieceProcessor& model) {
+  std::vector<std::string> tokens;
+  for (int id = 0; id < model.GetPieceSize(); ++id) {
+    std::string token = model.IdToPiece(id);
+    if (model.IsControl(id)) token.clear();
+    if (model.IsByte(id)) token = byte_of(token);
+    if (model.IsUnknown(id)) token = " \u2047 ";  // as the library shows it
+    for (std::size_t at = token.find(kSpace); at != std::string::npos; at = token.find(kSpace, at)) {
+      token.replace(at, kSpace.size(), " ");
+    }
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  SentencePieceTokenizer(std::unique_ptr<SentencePieceProcessor> model, std::uint32_t checksum)
+      : Tokenizer(pieces_of(*model)), model_(std::move(model)), checksum_(checksum) {
+    // Most models put a space before a text, which they take away again.
+    std::vector<int> ids;
+    spaced_ = model_->Encode("a", &ids).ok() && !ids.empty() && model_->IdToPiece(ids[0]).starts_with(kSpace);
+  }
+
+  std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
+                          std::vector<std::int32_t>& ids) const override {
+    const auto stretch = [&](std::string_view part) {
+      const auto at = static_cast<std::size_t>(part.data() - text.data());
+      check_utf8(text, at, at + part.size());
+      std::vector<int> out;
+      if (!model_->Encode({part.data(), part.size()}, &out).ok())
+        throw UsageError("SentencePiece refuses the text");
+      return std::vector<std::int32_t>(out.begin(), out.end());
+    };
+    if (first >= text.size()) return first;
+    const std::size_t end = until < text.size() ? find_cut(text, first, until, stretch) : text.size();
+    const std::vector<std::int32_t> found = stretch(text.substr(first, end - first));
+    ids.insert(ids.end(), found.begin(), found.end());
+    return end;
+  }
+  nlohmann::ordered_json describe() const override {
+    return {{"kind", kSentencePiece},
+            {"vocabulary", vocabulary()},
+            {"checksum", fmt::format("{:08x}", checksum_)}};
+  }
+  std::optional<std::int32_t> end_of_text() const override {
+    return model_->eos_id() < 0 ? std::nullopt : std::optional<std::int32_t>(model_->eos_id());
+  }
+
+ private:
+  std::string first_bytes(std::int32_t id) const override {
+    const std::string& token = tokens()[static_cast<std::size_t>(id)];
+    return spaced_ && token.starts_with(' ') && !model_->IsUnknown(id) ? token.substr(1) : token;
+  }
+
+  std::unique_ptr<SentencePieceProcessor> model_;
+  std::uint32_t checksum_;
+  bool spaced_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
+  constexpr std::uint64_t kMost = 64 << 20;
+  const std::string file = read_text(path, kMost);
+  auto model = std::make_unique<SentencePieceProcessor>();
+  const auto status = model->LoadFromSerializedProto(file);
+  if (!status.ok() || model->GetPieceSize() < 1) {
+    throw RunError(fmt::format("{}: is no SentencePiece model: {}", path, printable(status.message())));
+  }
+  return std::make_unique<SentencePieceTokenizer>(std::move(model), crc32(std::as_bytes(std::span(file))));
+}
+
+std::string train_sentence_piece(const SentencePieceOptions& options, const std::vector<std::string>& files) {
+  std::string input;
+  for (const std::string& file : files) {
+    if (file.find(',') != std::string::npos) {
+      throw UsageError(fmt::format("{}: SentencePiece takes no names with a comma", file));
+    }
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(file, error)) throw RunError(fmt::format("{}: is no file", file));
+    input += (input.empty() ? "" : ",") + file;
+  }
+  const std::unordered_map<std::string, std::string> settings = {
+      {"input", input},
+      {"model_type", options.type},
+      {"vocab_size", std::to_string(options.vocabulary)},
+      {"character_coverage", "1"},
+      {"max_sentence_length", "1000000"},
+      {"num_threads", "4"},  // sums depend on how many there are
+      {"minloglevel", "2"}};
+  std::string model;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(settings, nullptr, &model);
+  if (!status.ok()) throw UsageError(fmt::format("SentencePiece: {}", printable(status.message())));
+  return model;
+}
+
+}  // namespace lpmm

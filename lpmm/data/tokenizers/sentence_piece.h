@@ -1,0 +1,23 @@
+// SentencePiece models (Kudo and Richardson 2018), BPE and unigram, through their library.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lpmm/data/tokenizer.h"
+
+namespace lpmm {
+
+// Both throw RunError where this lpmm was built without the library, and where a file is wrong.
+std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path);
+
+struct SentencePieceOptions {
+  std::string type = "unigram";  // or bpe
+  int vocabulary = 8000;         // pieces, <unk>, <s> and </s> among them
+};
+// The model, as its file holds it, of texts with a sentence a line; the same for the same texts. Throws
+// UsageError where the library refuses them, as it does a vocabulary that is too large for them.
+std::string train_sentence_piece(const SentencePieceOptions& options, const std::vector<std::string>& files);
+
+}  // namespace lpmm

@@ -1,0 +1,107 @@
+// SentencePiece models against stored encodings of its Python package, and training.
+#include "lpmm/data/tokenizers/sentence_piece.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+std::string from_hex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+  }
+  return bytes;
+}
+
+// Why there is no library; empty where there is one.
+std::string missing_library() {
+  try {
+    load_sentence_piece("");
+  } catch (const RunError& e) {
+    const std::string said = e.what();
+    return said.find("built without SentencePiece") == std::string::npos ? "" : said;
+  }
+  return "";
+}
+
+TEST(SentencePiece, SaysInOneLineWhatIsMissing) {
+  if (missing_library().empty()) GTEST_SKIP() << "the library is there";
+  EXPECT_NE(missing_library().find("libsentencepiece-dev"), std::string::npos);
+  EXPECT_THROW(train_sentence_piece({}, {}), RunError);
+}
+
+TEST(SentencePiece, EncodesAndDecodesAsStored) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const Scratch scratch;
+  const auto stored =
+      nlohmann::json::parse(std::ifstream(LPMM_SOURCE_DIR "/tests/golden/tokenizer_encodings.json"));
+  ASSERT_EQ(stored["sentencepiece"].size(), 2U);
+  for (const auto& c : stored["sentencepiece"]) {
+    write_text(scratch / "tokenizer.model", from_hex(c["model"]));
+    const auto t = load_tokenizer(scratch.path());
+    EXPECT_EQ(t->end_of_text(), 2);
+    std::string all;
+    for (std::size_t i = 0; i < stored["texts"].size(); ++i) {
+      const auto text = stored["texts"][i].get<std::string>();
+      const auto ids = c["ids"][i].get<std::vector<std::int32_t>>();
+      EXPECT_EQ(t->encode(text), ids) << c["type"] << ": " << text;
+      EXPECT_EQ(t->decode(ids), c["decoded"][i].get<std::string>()) << c["type"] << ": " << text;
+      all += text + "\n";
+    }
+    std::vector<std::int32_t> pieces;
+    for (std::size_t at = 0; at < all.size();)
+      at = t->encode_from(all, at, std::min(at + 50, all.size()), pieces);
+    EXPECT_EQ(pieces, t->encode(all));
+    EXPECT_EQ(make_tokenizer(t->describe(), scratch.path())->describe(), t->describe());
+    EXPECT_THROW(t->encode("a\xFF"), UsageError);
+  }
+}
+
+TEST(SentencePiece, RefusesWhatIsNoModel) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const Scratch scratch;
+  for (const char* text : {"", "no model at all", "\x0A\x05\x0A\x03" "abc\x80"}) {
+    write_text(scratch / "a.model", text);
+    try {
+      load_tokenizer(scratch / "a.model");
+      ADD_FAILURE() << "accepted";
+    } catch (const RunError& e) {
+      EXPECT_NE(std::string(e.what()).find("a.model: is no SentencePiece model"), std::string::npos)
+          << e.what();
+    }
+  }
+}
+
+TEST(SentencePiece, TrainsTheSameModelAgain) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 40; ++i)
+    text += "the quick brown fox jumps over the lazy dog, the newest of the lower dogs\n";
+  write_text(scratch / "text", text);
+  for (const char* type : {"bpe", "unigram"}) {
+    const SentencePieceOptions options{type, 35};
+    const std::string model = train_sentence_piece(options, {scratch / "text"});
+    EXPECT_EQ(model, train_sentence_piece(options, {scratch / "text"})) << type;
+    write_text(scratch / "a.model", model);
+    const auto t = load_tokenizer(scratch / "a.model");
+    EXPECT_EQ(t->vocabulary(), 35) << type;
+    const auto ids = t->encode("the lazy fox");
+    EXPECT_LE(ids.size(), 12U) << type;
+    EXPECT_EQ(t->decode(ids), "the lazy fox") << type;
+  }
+  EXPECT_THROW(train_sentence_piece({"bpe", 5000}, {scratch / "text"}), UsageError);
+  EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "none"}), RunError);
+  EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "a,b"}), UsageError);
+}
+
+}  // namespace
+}  // namespace lpmm
