@@ -84,6 +84,8 @@ std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
 // Of a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them. Throws
 // RunError naming the file and the part of it that is wrong or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
+// The file in a folder that load_tokenizer takes; empty where there is none.
+std::string find_tokenizer_file(const std::string& folder);
 // The tokenizer that describe() described; `files` is where those that lie in files are, gpt2's folder or
 // what load_tokenizer takes. Throws RunError where the description is none, or the files are not those it was
 // made from.

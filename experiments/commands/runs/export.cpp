@@ -29,23 +29,27 @@ struct ExportArguments {
 // The files of its tokenizer under their publisher's names, as programs beside lpmm look for them.
 void write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
                            const TextOptions& text, const std::string& output) {
-  if (described.at("kind") != published.name) return;
-  const std::string folder = gpt2_folder(text);
+  namespace fs = std::filesystem;
+  const std::string files = tokenizer_files(text);
+  std::vector<std::pair<fs::path, std::string>> names;  // and what is written
+  if (described.at("kind") == kGpt2Tokenizer) {
+    for (const auto& file : published.files) {
+      names.emplace_back(fs::path(files) / file.ours, fmt::format("{}/{}", output, file.theirs));
+    }
+  } else if (described.contains("checksum")) {  // one file
+    const fs::path file = fs::is_directory(files) ? find_tokenizer_file(files) : files;
+    names.emplace_back(file, (fs::path(output) / file.filename()).string());
+  }
   std::vector<std::string> texts;
   try {
-    make_tokenizer(described, folder);  // they are those that the run had
+    if (!names.empty()) make_tokenizer(described, files);  // they are those that the run had
     constexpr std::uint64_t kMost = 64 << 20;
-    for (const auto& file : published.files) {
-      texts.push_back(read_text(fmt::format("{}/{}", folder, file.ours), kMost));
-    }
+    for (const auto& [from, to] : names) texts.push_back(read_text(from.string(), kMost));
   } catch (const RunError& e) {
-    tell(fmt::format("{} and {} are not written: {}\n", published.files[0].theirs, published.files[1].theirs,
-                     e.what()));
+    tell(fmt::format("the tokenizer's files are not written: {}\n", e.what()));
     return;
   }
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    write_text(fmt::format("{}/{}", output, published.files[i].theirs), texts[i]);
-  }
+  for (std::size_t i = 0; i < texts.size(); ++i) write_text(names[i].second, texts[i]);
 }
 
 // The run's tokenizer as lpmm describes it, and its files where they are known.
@@ -99,13 +103,12 @@ void add_export_command(CLI::App& program, Action& action) {
       ->check(CLI::IsMember({"fp32", "bf16"}))
       ->capture_default_str();
   command->add_flag("--hf", o->hugging_face,
-                    "a GPT as Hugging Face lays it out: model.safetensors, config.json, vocab.json, "
-                    "merges.txt");
+                    "as its family is published: model.safetensors or shards, config.json, the tokenizer");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(With --hf a model's tokenizer is written beside it: as lpmm describes it, for lpmm import, and
-GPT-2's files under Hugging Face's names, vocab.json and merges.txt.
+its files under their publisher's names.
 Examples:
   lpmm export runs/r20 --type bf16 --out r20.safetensors
   lpmm export runs/gpt --hf --out gpt_hf)");

@@ -1,4 +1,4 @@
-// `lpmm import`: a GPT-2 in Hugging Face's layout becomes a run.
+// `lpmm import`: a published model becomes a run.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -53,6 +53,22 @@ bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::p
          std::filesystem::exists(folder / tokenizer.files[0].theirs);
 }
 
+// Where the tokenizer is: in the files of --vocab, else beside the weights, else the publisher's among the
+// data. Whether one was found.
+bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& published, TextOptions& text) {
+  namespace fs = std::filesystem;
+  const std::string folder = o.folder.empty() ? folder_of(o.path).string() : o.folder;
+  const bool is_theirs = has_tokenizer(published, folder);
+  const std::string file = fs::is_directory(folder) ? find_tokenizer_file(folder) : folder;
+  if (!is_theirs && !file.empty() && fs::exists(file)) {
+    text.tokenizer = fs::absolute(file).string();
+    return true;
+  }
+  text.tokenizer = published.name;
+  if (is_theirs || !o.folder.empty()) text.folder = folder;
+  return has_tokenizer(published, gpt2_folder(text));
+}
+
 // What `export --hf` wrote beside the model; null where there is none.
 ordered_json exported_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
@@ -61,38 +77,43 @@ ordered_json exported_tokenizer(const std::string& path) {
 }
 
 // The model's own tokenizer, else that of --vocab, else its publisher's where it fits; null where there is
-// none.
-ordered_json tokenizer_of(const ImportArguments& o, const RunConfig& config) {
-  if (o.folder.empty()) {
-    if (ordered_json own = exported_tokenizer(o.path); !own.is_null()) return own;
-  }
-  const std::string folder = gpt2_folder(config.data.text);
-  const PublishedTokenizer& published = family_of(config.model.name).published->tokenizer;
-  if (has_tokenizer(published, folder)) {
-    const auto tokenizer = make_text_tokenizer(config.data.text, "");
-    if (tokenizer->vocabulary() <= config.model.integer(kVocabulary)) return tokenizer->describe();
+// none. The config names its files.
+ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
+  TextOptions& text = config.data.text;
+  const bool is_found = find_tokenizer(o, family_of(config.model.name).published->tokenizer, text);
+  ordered_json described;
+  if (o.folder.empty()) described = exported_tokenizer(o.path);
+  const int most = config.model.integer(kVocabulary);
+  if (described.is_null() && is_found) {
+    const auto tokenizer = make_text_tokenizer(text, "");
+    if (tokenizer->vocabulary() <= most) return tokenizer->describe();
     if (!o.folder.empty()) {
       throw UsageError(
-          fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", folder,
-                      tokenizer->vocabulary(), o.path, config.model.integer(kVocabulary)));
+          fmt::format("{}: has {} tokens, the model of {} only {}; name the model's own (--vocab)", o.folder,
+                      tokenizer->vocabulary(), o.path, most));
     }
   }
-  tell(fmt::format("no tokenizer in {} that fits: text cannot be sampled from this import (see --vocab)\n",
-                   folder));
-  return {};
+  if (described.is_null()) {
+    tell(fmt::format(
+        "no tokenizer beside {} that fits: text cannot be sampled from this import (see --vocab)\n", o.path));
+    text.tokenizer = TextOptions{}.tokenizer;
+    return {};
+  }
+  const auto own = make_tokenizer(described, tokenizer_files(text));
+  if (own->vocabulary() > most) {
+    throw UsageError(
+        fmt::format("{}: its tokenizer has {} tokens, the model only {}", o.path, own->vocabulary(), most));
+  }
+  const auto kind = described["kind"].get<std::string>();
+  if (!is_found || kind == kGpt2Tokenizer) text.tokenizer = kind;
+  return described;
 }
 
 RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
-  const Published& published = *published_family(o.path).published;
-  config.model = published.read(o.path);
+  config.model = published_family(o.path).published->read(o.path);
   config.policy = make_policy(o.preset);
   config.data.set = "text";
-  config.data.text.tokenizer = published.tokenizer.name;
-  config.data.text.folder = o.folder;
-  if (o.folder.empty() && has_tokenizer(published.tokenizer, folder_of(o.path))) {
-    config.data.text.folder = folder_of(o.path).string();
-  }
   config.data.text.length = config.model.integer(kContext);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
@@ -111,15 +132,7 @@ int run_import(const ImportArguments& o) {
   family_of(config.model.name).published->load(o.path, memory);
   ordered_json state = {{kSource, o.path}};
   const ordered_json tokenizer = tokenizer_of(o, config);
-  if (!tokenizer.is_null()) {
-    const auto read = make_tokenizer(tokenizer, gpt2_folder(config.data.text));
-    if (read->vocabulary() > config.model.integer(kVocabulary)) {
-      throw UsageError(fmt::format("{}: its tokenizer has {} tokens, the model only {}", o.path,
-                                   read->vocabulary(), config.model.integer(kVocabulary)));
-    }
-    state["tokenizer"] = tokenizer;
-    config.data.text.tokenizer = tokenizer["kind"].get<std::string>();
-  }
+  if (!tokenizer.is_null()) state["tokenizer"] = tokenizer;
   const std::string checkpoint = save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory,
                                                  Buffers(model->buffers(), device), state, 0);
   write_text(out.config.string(), sealed_config(config));
@@ -137,8 +150,10 @@ int run_import(const ImportArguments& o) {
 
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
-  CLI::App* command = program.add_subcommand("import", "Take over a GPT-2 in Hugging Face's layout");
-  command->add_option("PATH", o->path, "model.safetensors, or the folder that holds it and config.json")
+  CLI::App* command = program.add_subcommand("import", "Take over a published model: GPT-2, Llama, Qwen2");
+  command
+      ->add_option("PATH", o->path,
+                   "folder of config.json and model.safetensors or its shards, or one of these files")
       ->required();
   command->add_option("--out", o->output, "folder of a run to make; its checkpoint has no optimizer state")
       ->required()
@@ -146,12 +161,14 @@ void add_import_command(CLI::App& program, Action& action) {
   command->add_option("--preset", o->preset, "memory policy of the parameters")->capture_default_str();
   command->add_option(
       "--vocab", o->folder,
-      "folder of gpt2's encoder.json and vocab.bpe, or vocab.json and merges.txt (default: that of the "
-      "model, else gpt2-bpe in the data folder)");
+      "its tokenizer: tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one of them or "
+      "with "
+      "GPT-2's files (default: that of the model, else for a GPT-2 gpt2-bpe in the data folder)");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Examples:
   lpmm import gpt2/ --out runs/gpt2
+  lpmm import SmolLM2-135M/ --out runs/smol
   lpmm sample runs/gpt2 --prompt "The meaning of life is"
   lpmm train gpt2_124m --init runs/gpt2 --out runs/tuned)");
   on_selected(*command, action, o, run_import);

@@ -119,18 +119,26 @@ Pipeline read_vocab_txt(const std::string& path) {
           .checksum = crc_of(fmt::format("{}{}", lowercase, text))};
 }
 
+constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, "tokenizer.model"};
+
 // The file in a folder, or the path itself.
 std::string tokenizer_file(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  constexpr std::string_view kNames[] = {kTokenizerJson, kVocabTxt, "tokenizer.model"};
-  for (const std::string_view name : kNames) {
-    if (const fs::path file = fs::path(path) / name; fs::exists(file, error)) return file.string();
-  }
-  throw RunError(fmt::format("{}: has none of {}", path, join(kNames)));
+  std::string file = find_tokenizer_file(path);
+  if (file.empty()) throw RunError(fmt::format("{}: has none of {}", path, join(kFiles)));
+  return file;
 }
 
 }  // namespace
+
+std::string find_tokenizer_file(const std::string& folder) {
+  std::error_code error;
+  for (const std::string_view name : kFiles) {
+    if (const fs::path file = fs::path(folder) / name; fs::exists(file, error)) return file.string();
+  }
+  return "";
+}
 
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
