@@ -201,6 +201,11 @@ class ComputeKernels {
   // dlogits of the mean loss over `rows`.
   virtual void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
                                      const std::int32_t* labels, void* dlogits) = 0;
+  // The squares of x - target, one value per row, and d of their mean over `rows`.
+  virtual void square_loss(std::int64_t rows, Compute type, const void* x, const float* targets,
+                           LossResult* result) = 0;
+  virtual void square_loss_backward(std::int64_t rows, Compute type, const void* x, const float* targets,
+                                    void* dx) = 0;
 
  protected:
   ComputeKernels() = default;

@@ -88,6 +88,10 @@ class CpuDevice : public Device {
                     LossResult* result) override;
   void softmax_loss_backward(const LossShape& shape, Compute type, const void* logits,
                              const std::int32_t* labels, void* dlogits) override;
+  void square_loss(std::int64_t rows, Compute type, const void* x, const float* targets,
+                   LossResult* result) override;
+  void square_loss_backward(std::int64_t rows, Compute type, const void* x, const float* targets,
+                            void* dx) override;
   void row_norm_forward(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
                         void* y, float* mean, float* inverse_deviation) override;
   std::int64_t row_norm_scratch_bytes(const RowNormShape& shape) const override;
@@ -98,6 +102,11 @@ class CpuDevice : public Device {
   void swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) override;
   void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x, const void* dy,
                        void* dx, bool accumulate) override;
+  void tanh_forward(Compute type, std::int64_t count, const void* x, void* y) override;
+  void tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                     bool accumulate) override;
+  void mean_forward(const MeanShape& shape, const void* x, void* y) override;
+  void mean_backward(const MeanShape& shape, const void* dy, void* dx, bool accumulate) override;
   void rotary(const RotaryShape& shape, const float* angles, bool inverse, const void* x, void* y,
               bool accumulate) override;
   void dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,

@@ -81,6 +81,16 @@ struct AttentionShape {
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 
+// ---- means of sequences -----------------------------------------------------------------------------------
+struct MeanShape {
+  std::int64_t batch = 0, length = 0, width = 0;
+  Compute type = Compute::kFp32;
+  const std::int32_t* lengths = nullptr;  // of each sequence, its first positions that count; null: all
+  LPMM_HD std::int64_t count(std::int64_t sequence) const {
+    return lengths == nullptr ? length : lengths[sequence];
+  }
+};
+
 // ---- embedding -------------------------------------------------------------------------------------------
 // Rows of some x that belong to the same row of a matrix, for `count` rows of the matrix.
 struct RowGroups {
@@ -119,6 +129,15 @@ class SequenceKernels {
                               void* y) = 0;
   virtual void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x,
                                const void* dy, void* dx, bool accumulate) = 0;
+
+  virtual void tanh_forward(Compute type, std::int64_t count, const void* x, void* y) = 0;
+  virtual void tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                             bool accumulate) = 0;
+
+  // ---- means of sequences --------------------------------------------------------------------------------
+  // y (batch, width): the mean of the positions of each sequence of x, (batch, length, width).
+  virtual void mean_forward(const MeanShape& shape, const void* x, void* y) = 0;
+  virtual void mean_backward(const MeanShape& shape, const void* dy, void* dx, bool accumulate) = 0;
 
   // ---- rotary positions ----------------------------------------------------------------------------------
   // y = x with its heads turned by the angles of their positions, or turned back: with `inverse`, which

@@ -4,7 +4,7 @@
 namespace lpmm {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {resnet(), imagenet_resnet(), mlp(), gpt(), llama()};
+  static const std::vector<Family> kFamilies = {resnet(), imagenet_resnet(), mlp(), gpt(), llama(), bert()};
   return kFamilies;
 }
 

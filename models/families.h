@@ -10,6 +10,7 @@ Family imagenet_resnet();
 Family mlp();
 Family gpt();
 Family llama();
+Family bert();
 
 // A setting that classifiers share.
 ModelSetting label_smoothing();

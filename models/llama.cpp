@@ -33,7 +33,7 @@ RotaryConfig rotary_config(const ModelConfig& c) {
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
   const int kv_heads = c.integer("kv_heads") > 0 ? c.integer("kv_heads") : heads;
-  const int vocabulary = c.integer(kVocabulary), hidden = c.integer("hidden");
+  const int vocabulary = c.integer(kVocabulary), hidden = c.integer("mlp_width");
   const double epsilon = c.number("epsilon"), deviation = 0.02,
                residual = deviation / std::sqrt(2.0 * layers);
   const RotaryConfig turning = rotary_config(c);
@@ -93,7 +93,7 @@ NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, 
                     {"heads", heads},
                     {"kv_heads", kv_heads},
                     {"embedding", width},
-                    {"hidden", hidden},
+                    {"mlp_width", hidden},
                     {kContext, context},
                     {kVocabulary, vocabulary},
                     {"theta", theta}}};
@@ -122,7 +122,7 @@ Family llama() {
                    {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
                    {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
                    {"head_width", 0, 0, 1 << 16, "channels of a head; 0: embedding / heads"},
-                   {"hidden", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
+                   {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
                    {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
                    {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
                    {"theta", 1e4, 1, 1e12, "base of the rotary frequencies"},

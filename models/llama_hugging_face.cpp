@@ -55,7 +55,7 @@ ModelConfig read_llama(const std::string& path) {
   model.set("heads", heads);
   model.set("kv_heads", config.has("num_key_value_heads") ? config.size("num_key_value_heads") : heads);
   model.set("embedding", config.size("hidden_size"));
-  model.set("hidden", config.size("intermediate_size"));
+  model.set("mlp_width", config.size("intermediate_size"));
   if (config.has("head_dim")) model.set("head_width", config.size("head_dim"));
   model.set(kContext, config.size("max_position_embeddings"));
   model.set(kVocabulary, config.size("vocab_size"));
@@ -103,7 +103,7 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {"num_key_value_heads", kv_heads > 0 ? kv_heads : heads},
                   {"hidden_size", m.integer("embedding")},
                   {"head_dim", head_width > 0 ? head_width : m.integer("embedding") / heads},
-                  {"intermediate_size", m.integer("hidden")},
+                  {"intermediate_size", m.integer("mlp_width")},
                   {"max_position_embeddings", m.integer(kContext)},
                   {"vocab_size", m.integer(kVocabulary)},
                   {"rope_theta", m.number("theta")},

@@ -119,7 +119,9 @@ void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, Mo
 SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, std::size_t tensor,
                             const PublishedLayout& layout, Device& device) {
   const bool turn = is_transposed(layout, t);
-  return {t.name, "F32", their_shape(layout, t), [&weights, &device, t, tensor, turn](const auto& sink) {
+  const bool is_behind = layout.is_behind_prefix != nullptr && layout.is_behind_prefix(t.name);
+  return {(is_behind ? std::string(layout.prefix) : "") + t.name, "F32", their_shape(layout, t),
+          [&weights, &device, t, tensor, turn](const auto& sink) {
             std::vector<float> all, turned;
             weights.read(tensor, device, [&](std::int64_t, std::span<const float> values) {
               if (!turn) return sink(std::as_bytes(values));

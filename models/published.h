@@ -75,10 +75,11 @@ class PublishedConfig {
 
 // How a family's tensors are published. Their names are ours, perhaps behind a prefix.
 struct PublishedLayout {
-  std::string_view model;                                  // "GPT-2", for messages
-  std::string_view prefix = {};                            // that names may have
-  bool (*is_transposed)(std::string_view name) = nullptr;  // matrices that are stored (inputs, outputs)
-  bool (*is_left_out)(std::string_view name) = nullptr;    // what there may be besides the model's tensors
+  std::string_view model;                                     // "GPT-2", for messages
+  std::string_view prefix = {};                               // that names may have
+  bool (*is_transposed)(std::string_view name) = nullptr;     // matrices that are stored (inputs, outputs)
+  bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
+  bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
 };
 
 // Reads all tensors of a model, panel by panel. Tensors may be fp32, fp16 or bf16; those that are missing, of

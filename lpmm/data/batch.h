@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace lpmm {
@@ -16,8 +18,11 @@ struct Batch {
   std::vector<float> images;         // (count, height, width, channels)
   std::vector<std::int32_t> tokens;  // (count, length)
   std::vector<std::int32_t> labels;  // (count) or (count, length)
+  int length = 0;                    // that all sequences are filled up to, where they differ; 0: the model's
   // (count): how many of the first positions of each sequence are there; empty: all
   std::vector<std::int32_t> lengths;
+  std::vector<std::int32_t> types;  // (count, length): which sentence a token is of
+  std::vector<float> targets;       // (count): in place of labels, of a model that tells a number
 };
 
 struct BatchPlan {
@@ -39,6 +44,11 @@ class DataSource {
   // Microbatch `microbatch` of step `index` of `epoch`.
   virtual void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                           Batch& out) const = 0;
+  // What the set is scored by besides loss and accuracy, from a model's outputs for all test examples in
+  // order; empty where that is all.
+  using Scores = std::vector<std::pair<std::string, double>>;
+  virtual Scores score(std::span<const float> /*outputs*/) const { return {}; }
+  virtual bool has_scores() const { return false; }
   // Test examples [first, first+count), in order, not augmented.
   virtual void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const = 0;
 };

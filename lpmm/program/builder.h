@@ -14,6 +14,10 @@
 
 namespace lpmm {
 
+// Memory that several programs take turns in, as large as the largest needs.
+class ProgramRoom;
+std::shared_ptr<ProgramRoom> make_program_room();
+
 class ProgramBuilder {
  public:
   ProgramBuilder();  // never finished
@@ -55,7 +59,8 @@ class ProgramBuilder {
   // same bits. Batch norms and losses cannot be part of it.
   Value recompute(Value x, const std::function<Value(Value)>& block);
 
-  std::unique_ptr<Program> finish();
+  // In memory of its own, or in a room that it shares.
+  std::unique_ptr<Program> finish(std::shared_ptr<ProgramRoom> room = make_program_room());
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const std::vector<Initial>& initials() const { return initials_; }

@@ -70,12 +70,27 @@ const Family& family_of(std::string_view model) {
 ModelConfig model_config(const std::string& model) {
   ModelConfig config;
   config.name = model;
-  for (const ModelSetting& s : family_of(model).settings) config.settings.emplace_back(s.key, s.standard);
+  const Family& family = family_of(model);
+  for (const ModelSetting& s : family.settings) config.settings.emplace_back(s.key, s.standard);
+  if (family.reads == Reads::kSentences) config.classes = 0;
   return config;
 }
 
 bool reads_tokens(const ModelConfig& config) {
   return family_of(config.name).reads == Reads::kTokens;
+}
+
+bool reads_sentences(const ModelConfig& config) {
+  return family_of(config.name).reads == Reads::kSentences;
+}
+
+std::vector<int> filled_lengths(int longest) {
+  std::vector<int> lengths;
+  for (int length = 8; length < longest; length += length < 32 ? 8 : length / 2 / 8 * 8) {
+    lengths.push_back(length);
+  }
+  lengths.push_back(longest);
+  return lengths;
 }
 
 ModelConfig complete(const ModelConfig& config) {
@@ -86,7 +101,7 @@ ModelConfig complete(const ModelConfig& config) {
       if (s.key == key && c.value(key) == s.standard) c.set(key, size);
     }
   }
-  if (family.reads == Reads::kTokens && c.length == 0) c.length = c.integer(kContext);
+  if (family.reads != Reads::kImages && c.length == 0) c.length = c.integer(kContext);
   return c;
 }
 
@@ -94,7 +109,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& given) {
   const Family& family = family_of(given.name);
   const ModelConfig config = complete(given);
   for (const ModelSetting& s : family.settings) check_setting(s, config.value(s.key));
-  if (family.reads == Reads::kTokens) {
+  if (family.reads != Reads::kImages) {
     if (config.length > config.integer(kContext)) {
       throw UsageError(fmt::format("data.length = {} is longer than model.context = {}", config.length,
                                    config.integer(kContext)));
@@ -106,8 +121,15 @@ std::unique_ptr<Model> make_model(const ModelConfig& given) {
     check_range("classes", config.classes, 2, 1 << 16);
   }
   if (family.check != nullptr) family.check(config);
-  return make_forward_model([forward = family.forward, config](ProgramBuilder& b) { forward(b, config); },
-                            family.reads == Reads::kTokens);
+  std::vector<ForwardOfLength> forwards;
+  for (const int length :
+       family.reads == Reads::kSentences ? filled_lengths(config.length) : std::vector{config.length}) {
+    ModelConfig of_length = config;
+    of_length.length = length;
+    forwards.push_back(
+        {length, [forward = family.forward, of_length](ProgramBuilder& b) { forward(b, of_length); }});
+  }
+  return make_forward_model(std::move(forwards), family.reads == Reads::kTokens);
 }
 
 const Family& published_family(const std::string& path) {

@@ -17,10 +17,11 @@
 
 namespace lpmm {
 
-enum class Reads : std::uint8_t { kImages, kTokens };
+// Sentences are tokens of which a model says one thing: a class, a number, an embedding.
+enum class Reads : std::uint8_t { kImages, kTokens, kSentences };
 
-// Integer settings that every family which reads tokens has: positions a model has, and tokens it knows (0:
-// as many as the data's tokenizer has).
+// Integer settings that every family which reads tokens or sentences has: positions a model has, and tokens
+// it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
 
 // A name that a configuration may give, and the settings that it decides where they are left at the default.
@@ -63,6 +64,9 @@ struct Family {
   // Throws UsageError, with the reason, for weights that training must not start from; null: from any with
   // its tensors.
   void (*check_start)(const ModelConfig& config, const WeightSource& weights) = nullptr;
+  // How the names of tensors begin that a run draws anew where the weights that it starts from lack them or
+  // have them for other classes; empty: none.
+  std::string_view head = {};
   const Published* published = nullptr;  // null: by nobody
 };
 
@@ -76,10 +80,13 @@ const Family& family_of(std::string_view model);
 // All settings of that model at their defaults.
 ModelConfig model_config(const std::string& model);
 bool reads_tokens(const ModelConfig& config);
+bool reads_sentences(const ModelConfig& config);
 // With the sizes that the name decides, and sequences as long as the context.
 ModelConfig complete(const ModelConfig& config);
 // Throws UsageError for sizes that the model cannot have.
 std::unique_ptr<Model> make_model(const ModelConfig& config);
+// The lengths that sentences of at most `longest` tokens are filled up to, ascending.
+std::vector<int> filled_lengths(int longest);
 // The family whose published weights are at `path`. Throws RunError where none is known.
 const Family& published_family(const std::string& path);
 

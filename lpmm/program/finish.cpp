@@ -11,16 +11,62 @@
 #include "lpmm/program/program_plan.h"
 
 namespace lpmm {
+
+// Arena, workspace and the loss, allocated at the first run of a program in it.
+class ProgramRoom {
+ public:
+  void make_room_for(const ProgramPlan& plan) {
+    arena_bytes_ = std::max(arena_bytes_, plan.arena_bytes);
+    workspace_bytes_ = std::max(workspace_bytes_, plan.workspace_bytes);
+    host_workspace_bytes_ = std::max(host_workspace_bytes_, plan.host_workspace_bytes);
+  }
+  std::int64_t activation_bytes() const { return arena_bytes_; }
+  std::int64_t workspace_bytes() const { return workspace_bytes_ + host_workspace_bytes_; }
+  void allocate_all(Device& device);
+
+  std::byte* arena() const { return arena_.get(); }
+  std::byte* workspace() const { return workspace_.get(); }
+  std::byte* host_workspace() const { return host_workspace_.get(); }
+  kernels::LossResult* loss() const { return reinterpret_cast<kernels::LossResult*>(loss_.get()); }
+
+ private:
+  std::int64_t arena_bytes_ = 0, workspace_bytes_ = 0, host_workspace_bytes_ = 0;
+  DeviceMemory arena_, workspace_, host_workspace_, loss_;
+};
+
+std::shared_ptr<ProgramRoom> make_program_room() {
+  return std::make_shared<ProgramRoom>();
+}
+
+void ProgramRoom::allocate_all(Device& device) {
+  if (loss_ != nullptr) return;
+  constexpr const char* kAdvice = "a smaller batch or more microbatches";
+  arena_.reset();  // of a try that found no memory
+  workspace_.reset();
+  host_workspace_.reset();
+  arena_ = allocate(device, arena_bytes_, "activations", kAdvice);
+  workspace_ = allocate(device, workspace_bytes_, "the workspace", kAdvice);
+  host_workspace_ = allocate(device.host(), host_workspace_bytes_, "the host's workspace", kAdvice);
+  // oneDNN writes its machine code on first use and does not survive that there is no room for it. This is
+  // more than any program was seen to want, and given back at once.
+  constexpr std::int64_t kCode = 32 << 20;
+  allocate(device.host(), kCode, "the machine code of kernels",
+           "a higher limit on address space (ulimit -v)");
+  loss_ = device.allocate_shared(sizeof(kernels::LossResult));
+  if (loss_ == nullptr) throw RunError("no memory for the loss");
+}
+
 namespace {
 
-// A finished list in one arena and one workspace, both allocated at the first run.
+// A finished list, which runs in its room.
 class ListProgram : public Program {
  public:
-  explicit ListProgram(std::unique_ptr<ProgramPlan> plan) : plan_(std::move(plan)) {}
-  std::int64_t activation_bytes() const override { return plan_->arena_bytes; }
-  std::int64_t workspace_bytes() const override {
-    return plan_->workspace_bytes + plan_->host_workspace_bytes;
+  ListProgram(std::unique_ptr<ProgramPlan> plan, std::shared_ptr<ProgramRoom> room)
+      : plan_(std::move(plan)), room_(std::move(room)) {
+    room_->make_room_for(*plan_);
   }
+  std::int64_t activation_bytes() const override { return room_->activation_bytes(); }
+  std::int64_t workspace_bytes() const override { return room_->workspace_bytes(); }
   std::int64_t largest_transient_bytes() const override { return plan_->largest_transient_bytes; }
 
   PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
@@ -50,8 +96,10 @@ class ListProgram : public Program {
     state.position += static_cast<std::int64_t>(tokens.size());
   }
 
-  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
+  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
+                       std::vector<float>* outputs) override {
     RunState run = begin(memory, nullptr, buffers, nullptr, batch, 0);
+    run.outputs = outputs;
     for (const auto& op : plan_->ops) op->forward(run);
     plan_->device->synchronize();
     return PendingLoss{run.loss, run.labels}.read();
@@ -64,39 +112,21 @@ class ListProgram : public Program {
       throw std::logic_error(fmt::format("a program for {} examples got {}, on {} device", plan_->batch,
                                          batch.count, &memory.device() == plan_->device ? "its" : "another"));
     }
-    allocate_all();
+    room_->allocate_all(*plan_->device);
     return {memory,
             gradients,
             buffers,
             proposals,
             batch,
             microbatch,
-            arena_.get(),
-            workspace_.get(),
-            host_workspace_.get(),
-            reinterpret_cast<kernels::LossResult*>(loss_.get())};
-  }
-  void allocate_all() {
-    if (loss_ != nullptr) return;
-    constexpr const char* kAdvice = "a smaller batch or more microbatches";
-    Device& device = *plan_->device;
-    arena_.reset();  // of a try that found no memory
-    workspace_.reset();
-    host_workspace_.reset();
-    arena_ = allocate(device, plan_->arena_bytes, "activations", kAdvice);
-    workspace_ = allocate(device, plan_->workspace_bytes, "the workspace", kAdvice);
-    host_workspace_ = allocate(device.host(), plan_->host_workspace_bytes, "the host's workspace", kAdvice);
-    // oneDNN writes its machine code on first use and does not survive that there is no room for it. This is
-    // more than any program was seen to want, and given back at once.
-    constexpr std::int64_t kCode = 32 << 20;
-    allocate(device.host(), kCode, "the machine code of kernels",
-             "a higher limit on address space (ulimit -v)");
-    loss_ = device.allocate_shared(sizeof(kernels::LossResult));
-    if (loss_ == nullptr) throw RunError("no memory for the loss");
+            room_->arena(),
+            room_->workspace(),
+            room_->host_workspace(),
+            room_->loss()};
   }
 
   std::unique_ptr<ProgramPlan> plan_;
-  DeviceMemory arena_, workspace_, host_workspace_, loss_;
+  std::shared_ptr<ProgramRoom> room_;
 };
 
 // Gives the values that only ops of their own block read a second slot, for their second life in backward.
@@ -195,7 +225,7 @@ void prepare_backward(ProgramPlan& plan) {
 
 }  // namespace
 
-std::unique_ptr<Program> ProgramBuilder::finish() {
+std::unique_ptr<Program> ProgramBuilder::finish(std::shared_ptr<ProgramRoom> room) {
   // Inference has no backward: nothing lives beyond the last op that reads it, and there are no gradients.
   if (inference_ == 0) list_backward(*plan_);
   prepare_forward(*plan_);
@@ -204,7 +234,7 @@ std::unique_ptr<Program> ProgramBuilder::finish() {
     if (slot.begin < 0) slot.bytes = 0;
   }
   plan_->arena_bytes = place(plan_->slots);
-  return std::make_unique<ListProgram>(std::move(plan_));
+  return std::make_unique<ListProgram>(std::move(plan_), std::move(room));
 }
 
 }  // namespace lpmm

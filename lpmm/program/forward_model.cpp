@@ -1,9 +1,13 @@
 #include "lpmm/program/forward_model.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 #include <numbers>
+#include <stdexcept>
 
 #include "kernels/noise.h"
 
@@ -33,12 +37,43 @@ std::array<float, 4> initial_values(const Initial& initial, const Noise& noise, 
   return values;
 }
 
+// Programs for several lengths of sequences, which take turns in one room.
+class ProgramsByLength : public Program {
+ public:
+  explicit ProgramsByLength(std::map<int, std::unique_ptr<Program>> programs)
+      : programs_(std::move(programs)) {}
+  std::int64_t activation_bytes() const override { return programs_.begin()->second->activation_bytes(); }
+  std::int64_t workspace_bytes() const override { return programs_.begin()->second->workspace_bytes(); }
+  std::int64_t largest_transient_bytes() const override {
+    std::int64_t most = 0;
+    for (const auto& [length, program] : programs_) most = std::max(most, program->largest_transient_bytes());
+    return most;
+  }
+  PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
+    return of(batch).train(memory, buffers, batch, microbatch);
+  }
+  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
+                       std::vector<float>* outputs) override {
+    return of(batch).evaluate(memory, buffers, batch, outputs);
+  }
+
+ private:
+  Program& of(const Batch& batch) const {
+    const auto at = programs_.find(batch.length);
+    if (at == programs_.end()) {
+      throw std::logic_error(fmt::format("no program for sequences of {} tokens", batch.length));
+    }
+    return *at->second;
+  }
+  std::map<int, std::unique_ptr<Program>> programs_;
+};
+
 class ForwardModel : public Model {
  public:
-  ForwardModel(Forward forward, bool reads_tokens)
-      : forward_(std::move(forward)), reads_tokens_(reads_tokens) {
+  ForwardModel(std::vector<ForwardOfLength> forwards, bool reads_tokens)
+      : forwards_(std::move(forwards)), reads_tokens_(reads_tokens) {
     ProgramBuilder declaring;
-    forward_(declaring);
+    forwards_.front().forward(declaring);
     tensors_ = declaring.tensors();
     initials_ = declaring.initials();
     buffers_ = declaring.buffers();
@@ -74,20 +109,30 @@ class ForwardModel : public Model {
   }
 
   std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const override {
-    ProgramBuilder builder(batch, compute, device);
-    forward_(builder);
-    return builder.finish();
+    if (forwards_.size() == 1) {
+      ProgramBuilder builder(batch, compute, device);
+      forwards_.front().forward(builder);
+      return builder.finish();
+    }
+    const auto room = make_program_room();
+    std::map<int, std::unique_ptr<Program>> programs;
+    for (const auto& [length, forward] : forwards_) {
+      ProgramBuilder builder(batch, compute, device);
+      forward(builder);
+      programs[length] = builder.finish(room);
+    }
+    return std::make_unique<ProgramsByLength>(std::move(programs));
   }
 
   std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const override {
     if (!reads_tokens_) return Model::build_inference(length, compute, device);
     ProgramBuilder builder(1, compute, device, length);
-    forward_(builder);
+    forwards_.front().forward(builder);
     return builder.finish();
   }
 
  private:
-  Forward forward_;
+  std::vector<ForwardOfLength> forwards_;
   bool reads_tokens_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;
@@ -96,8 +141,11 @@ class ForwardModel : public Model {
 
 }  // namespace
 
+std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens) {
+  return std::make_unique<ForwardModel>(std::move(forwards), reads_tokens);
+}
 std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens) {
-  return std::make_unique<ForwardModel>(std::move(forward), reads_tokens);
+  return make_forward_model({{0, std::move(forward)}}, reads_tokens);
 }
 
 }  // namespace lpmm

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "lpmm/program/builder.h"
 #include "lpmm/program/program.h"
@@ -12,8 +13,16 @@ namespace lpmm {
 // Adds a model's ops to a builder.
 using Forward = std::function<void(ProgramBuilder&)>;
 
-// Its tensors and buffers are those that `forward` declares. Initial values are a pure function of seed,
+// The forward code of a model for sequences of one length; 0: of the length that the model has, or of none.
+struct ForwardOfLength {
+  int length = 0;
+  Forward forward;
+};
+
+// Its tensors and buffers are those that all `forwards` declare. Where there are several, a batch is run by
+// that of its length (Batch::length), in memory that all share. Initial values are a pure function of seed,
 // tensor and element.
+std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens);
 std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens);
 
 }  // namespace lpmm

@@ -17,6 +17,15 @@ std::byte* Op::saved_data(const RunState& run) const {
   return plan->at(run, run.block >= 0 ? saved_again : saved);
 }
 
+void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room) {
+  if (run.outputs == nullptr) return;
+  const std::int64_t count = run.batch.count * channels;
+  Device& device = run.memory.device();
+  device.to_float(compute, count, values, room);
+  run.outputs->resize(static_cast<std::size_t>(count));
+  device.download(run.outputs->data(), room, 4 * count);
+}
+
 void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes) {
   if (std::ssize(batch.labels) != rows) {
     throw RunError(fmt::format("a batch has {} labels, {} were expected", batch.labels.size(), rows));

@@ -45,7 +45,8 @@ struct RunState {
   kernels::LossResult* loss;  // shared with the host
   std::int64_t labels = 0;    // that the loss is of
   Inference* inference = nullptr;
-  int block = -1;  // that is replayed or run backward
+  std::vector<float>* outputs = nullptr;  // of the last layer; null where nobody asks
+  int block = -1;                         // that is replayed or run backward
 };
 
 struct ProgramPlan;
@@ -86,6 +87,10 @@ class Op {
   std::byte* gradient(const RunState& run, int value) const;  // null where the value has none
   std::byte* saved_data(const RunState& run) const;
 };
+
+// Hands the values of the batch's examples, `channels` each, to whoever asked for outputs. `room`: as many
+// floats of the device.
+void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room);
 
 // Throws RunError where a batch has other than one label in 0..classes-1 for each of its `rows`.
 void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes);

@@ -7,11 +7,11 @@ namespace lpmm {
 
 void Program::infer(const ModelMemory& /*memory*/, std::span<const std::int32_t> /*tokens*/,
                     Inference& /*state*/) {
-  throw UsageError("this program reads images; only one of text goes on with a text");
+  throw UsageError("this program does not go on with a text; only one of a language model does");
 }
 std::unique_ptr<Program> Model::build_inference(int /*length*/, Compute /*compute*/,
                                                 Device& /*device*/) const {
-  throw UsageError("this model reads images; only a model of text goes on with one");
+  throw UsageError("this model does not go on with a text; only a language model does");
 }
 
 std::int64_t buffer_bytes(std::span<const BufferInfo> infos) {

@@ -78,8 +78,10 @@ class Program {
   virtual std::int64_t largest_transient_bytes() const = 0;
   // Forward and backward of one microbatch; gradients are folded into `memory` as they appear.
   virtual PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) = 0;
-  // Forward with running statistics; batch.count <= the program's batch.
-  virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) = 0;
+  // Forward with running statistics; batch.count <= the program's batch. `outputs`, where it is not null,
+  // gets what the last layer says of every example: logits of classes, a number, an embedding.
+  virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
+                               std::vector<float>* outputs = nullptr) = 0;
   // The next tokens of one sequence, as many as the program was built for (build_inference).
   virtual void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state);
 };

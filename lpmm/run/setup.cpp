@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
@@ -15,6 +16,20 @@ namespace {
 
 bool is_text(const RunConfig& config) {
   return config.data.set == "text";
+}
+
+bool is_sentences(const RunConfig& config) {
+  const auto& sets = named_sentence_sets();
+  return config.data.set == kSentencesByPath ||
+         std::ranges::any_of(sets, [&](const NamedSentences& s) { return s.name == config.data.set; });
+}
+
+// What a model reads and a set holds, in words.
+std::string_view read_by(const ModelConfig& model) {
+  return reads_tokens(model) ? "text" : reads_sentences(model) ? "sentences" : "images";
+}
+std::string_view held_by(const RunConfig& config) {
+  return is_text(config) ? "text" : is_sentences(config) ? "sentences" : "images";
 }
 
 // Counts and shapes, without pixels.
@@ -31,12 +46,11 @@ ImageData describe(const RunConfig& config) {
 // With all that can be told without the data; throws where the model cannot read it.
 RunConfig without_data(RunConfig config) {
   if (config.data.set == "auto") config.data.set = has_cifar10(data_folder()) ? "cifar10" : kDrawnSet;
-  if (reads_tokens(config.model) != is_text(config)) {
+  if (read_by(config.model) != held_by(config)) {
     throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
-                                 reads_tokens(config.model) ? "text" : "images", config.data.set,
-                                 is_text(config) ? "text" : "images"));
+                                 read_by(config.model), config.data.set, held_by(config)));
   }
-  if (!is_text(config)) return config;
+  if (!is_text(config) && !is_sentences(config)) return config;
   config.model = complete(config.model);
   const int context = config.model.integer(kContext);
   if (context < 1) {
@@ -76,7 +90,9 @@ Setup::Setup(const RunConfig& given) : Setup(given, nullptr, {}) {}
 
 Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress)
     : config(without_data(given)) {
-  if (is_text(config)) {
+  if (is_sentences(config)) {
+    open_sentences(tokenizer != nullptr ? std::move(tokenizer) : initial_tokenizer(config));
+  } else if (is_text(config)) {
     open_text(tokenizer != nullptr ? std::move(tokenizer) : initial_tokenizer(config), progress);
   } else {
     size = use_images(describe(config), config.model);
@@ -84,7 +100,9 @@ Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const
 }
 
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
-  if (!is_text(config)) {
+  if (is_sentences(config)) {
+    open_sentences(initial_tokenizer(config));
+  } else if (!is_text(config)) {
     size = use_images(describe(config), config.model);
   } else if (other.text != nullptr && other.text->options() == config.data.text &&
              other.config.train.init == config.train.init) {
@@ -100,7 +118,8 @@ void Setup::open_text(std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& 
 
 void Setup::use(std::shared_ptr<const TextData> opened) {
   text = std::move(opened);
-  const std::int64_t vocabulary = text->tokenizer()->vocabulary();
+  tokenizer = std::shared_ptr<const Tokenizer>(text, text->tokenizer());
+  const std::int64_t vocabulary = tokenizer->vocabulary();
   if (config.model.integer(kVocabulary) == 0) config.model.set(kVocabulary, vocabulary);
   if (config.model.integer(kVocabulary) < vocabulary) {
     throw UsageError(fmt::format("model.vocabulary = {}, but the tokens of {} go up to {}",
@@ -108,6 +127,25 @@ void Setup::use(std::shared_ptr<const TextData> opened) {
   }
   size = {text->train_examples(), text->test_examples(), text->bytes(), text->loading_bytes(),
           text->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
+}
+
+void Setup::open_sentences(std::unique_ptr<Tokenizer> given) {
+  ModelConfig& model = config.model;
+  const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
+  model.classes = set.is_number ? 1 : static_cast<int>(set.labels.size());
+  if (config.data.cosine) model.classes = 0;
+  tokenizer = given != nullptr ? std::move(given) : make_text_tokenizer(config.data.text, "");
+  const std::int64_t vocabulary = tokenizer->vocabulary();
+  if (model.integer(kVocabulary) == 0) model.set(kVocabulary, vocabulary);
+  if (model.integer(kVocabulary) < vocabulary) {
+    throw UsageError(fmt::format("model.vocabulary = {}, but the tokenizer has {} tokens",
+                                 model.integer(kVocabulary), vocabulary));
+  }
+  sentences =
+      std::make_shared<const SentenceData>(set, tokenizer, filled_lengths(model.length), config.data.cosine);
+  constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
+  size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(), sentences->bytes(),
+          kNumbers * model.length * std::int64_t{sizeof(std::int32_t)}};
 }
 
 std::int64_t steps_of(const Setup& setup) {
@@ -128,6 +166,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
 
 std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool) {
   if (setup.text != nullptr) return setup.text;
+  if (setup.sentences != nullptr) return setup.sentences;
   const auto& data = setup.config.data;
   return std::make_shared<const ImageData>(
       data.set == kDrawnSet

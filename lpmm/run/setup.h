@@ -7,6 +7,7 @@
 
 #include "kernels/pool.h"
 #include "lpmm/base/host.h"
+#include "lpmm/data/sentence_data.h"
 #include "lpmm/run/config.h"
 
 namespace lpmm {
@@ -21,9 +22,10 @@ struct DataSize {
 
 struct Setup {
   // Decides data.set = auto (cifar10 where it is found, else drawn), for images the shape that the model
-  // reads and its classes, and for text the vocabulary and the length of its sequences. Text is read by the
-  // tokenizer of train.init, where that has one. Throws UsageError where model and data do not go together,
-  // and what TextData throws. A configuration is taken wherever a Setup is expected.
+  // reads and its classes, for text the vocabulary and the length of its sequences, for sentences that and
+  // the classes. Text is read by the tokenizer of train.init, where that has one. Throws UsageError where
+  // model and data do not go together, and what TextData throws. A configuration is taken wherever a Setup is
+  // expected.
   Setup(const RunConfig& given);  // NOLINT(google-explicit-constructor)
   // The text of `other` serves again where both mean the same one.
   Setup(const RunConfig& given, const Setup& other);
@@ -33,12 +35,15 @@ struct Setup {
 
   std::int64_t rss_at_start = rss_bytes();  // before any data was read
   RunConfig config;
-  std::shared_ptr<const TextData> text;  // null for images
+  std::shared_ptr<const TextData> text;           // null for others
+  std::shared_ptr<const SentenceData> sentences;  // null for others
+  std::shared_ptr<const Tokenizer> tokenizer;     // of a text or of sentences; null where there is none
   DataSize size;
 
  private:
   void open_text(std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress);
   void use(std::shared_ptr<const TextData> opened);
+  void open_sentences(std::unique_ptr<Tokenizer> given);
 };
 
 // Steps of the whole run; 0 where a batch is more than the examples and the configuration gives epochs.

@@ -13,6 +13,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint_files.h"
 
 namespace lpmm {
@@ -131,16 +132,23 @@ void StoredWeights::write(const std::string& output, const Metadata& metadata,
   }
 }
 
-void load_parameters(const StoredWeights& weights, ModelMemory& memory) {
+std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
+                                         std::string_view head) {
   const std::string& path = weights.path();
+  const auto is_of_head = [&](std::string_view name) { return !head.empty() && name.starts_with(head); };
   for (const CheckpointTensor& t : weights.tensors()) {
-    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0) {
+    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0 && !is_of_head(t.name)) {
       throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
     }
   }
+  std::vector<std::string> left;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     const CheckpointTensor* stored = weights.find(info.name);
+    if (is_of_head(info.name) && (stored == nullptr || stored->shape != info.shape)) {
+      left.push_back(info.name);
+      continue;
+    }
     if (stored == nullptr) throw RunError(fmt::format("{}: has no tensor {}", path, info.name));
     if (stored->shape != info.shape) {
       throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
@@ -150,6 +158,25 @@ void load_parameters(const StoredWeights& weights, ModelMemory& memory) {
       memory.initialize(i, first, values);
     });
   }
+  return left;
+}
+
+InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
+                                         const ProgressCall& progress) {
+  if (config.train.init.empty()) {
+    model.initialize(memory, config.train.seed, progress);
+    return {};
+  }
+  const std::string checkpoint = find_checkpoint(config.train.init);
+  const StoredWeights weights(checkpoint);
+  const Family& family = family_of(config.model.name);
+  if (family.check_start != nullptr) family.check_start(config.model, weights);
+  std::vector<std::string> drawn = load_parameters(weights, memory, family.head);
+  if (!drawn.empty()) {
+    model.initialize(memory, config.train.seed, progress);
+    load_parameters(weights, memory, family.head);
+  }
+  return {checkpoint, std::move(drawn)};
 }
 
 void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device) {

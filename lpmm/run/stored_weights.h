@@ -10,8 +10,10 @@
 
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
+#include "lpmm/program/program.h"
 #include "lpmm/program/weight_source.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 
@@ -38,9 +40,21 @@ class StoredWeights : public WeightSource {
   CheckpointInfo info_;
 };
 
-// Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
-// naming the checkpoint and the tensor where names or shapes differ.
-void load_parameters(const StoredWeights& weights, ModelMemory& memory);
+// Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
+// begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
+// them in another shape, and returned. Throws RunError naming the checkpoint and the tensor where names or
+// shapes differ else.
+std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
+                                         std::string_view head = {});
+
+// Where the parameters of a run begin: drawn, or those of the checkpoint that train.init names, its head
+// (Family) drawn where that is another.
+struct InitialParameters {
+  std::string checkpoint;          // empty: all are drawn
+  std::vector<std::string> drawn;  // else: which tensors
+};
+InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
+                                         const ProgressCall& progress = {});
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.

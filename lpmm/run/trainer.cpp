@@ -1,6 +1,7 @@
 #include "lpmm/run/trainer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +20,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/evaluate.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/plan.h"
 #include "lpmm/run/records.h"
@@ -36,19 +38,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-Meter run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
-               int examples, const ProgressCall& progress = {}) {
-  Meter meter;
-  Batch batch;
-  const std::int64_t all = data.test_examples();
-  for (std::int64_t first = 0; first < all; first += examples) {
-    data.make_test_batch(first, std::min<std::int64_t>(examples, all - first), batch);
-    meter += program.evaluate(memory, buffers, batch);
-    if (progress) progress(std::min(all, first + examples), all);
-  }
-  return meter;
 }
 
 // Of a run that has nothing left to do.
@@ -120,6 +109,7 @@ class Run {
   std::optional<Watch> watch_;
   std::optional<Prefetcher> batches_;
   bool stalled_ = false, loses_ = false;
+  DataSource::Scores scores_;   // of the last test
   double process_seconds_ = 0;  // of training steps in this process, for the speed that is shown
   std::int64_t process_items_ = 0;
 };
@@ -164,10 +154,10 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
                     checkpoint, state_.step, steps_));
   }
   saved_step_ = state_.step;
-  if (setup_.text != nullptr && (saved.value("tokenizer", Json()) != setup_.text->tokenizer()->describe() ||
-                                 saved.value("text", text_) != text_)) {
+  if (setup_.tokenizer != nullptr && (saved.value("tokenizer", Json()) != setup_.tokenizer->describe() ||
+                                      saved.value("text", text_) != text_)) {
     throw UsageError(fmt::format("{}: was trained on another text than {} is now, or with another tokenizer",
-                                 checkpoint, setup_.text->name()));
+                                 checkpoint, data_->name()));
   }
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config) write_text(folder_.config, sealed_config(config_));
@@ -177,20 +167,17 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
 }
 
 std::string Run::begin(const Model& model) {
-  std::string init;
-  if (config_.train.init.empty()) {
-    progress_.say("drawing initial parameters");
-    model.initialize(memory_, config_.train.seed, progress_.share_of("drawing initial parameters"));
-  } else {
-    init = find_checkpoint(config_.train.init);
-    progress_.say(fmt::format("taking the parameters of {}", init));
-    const StoredWeights weights(init);
-    if (const auto check = family_of(config_.model.name).check_start) check(config_.model, weights);
-    load_parameters(weights, memory_);
+  const std::string& given = config_.train.init;
+  progress_.say(given.empty() ? "drawing initial parameters"
+                              : fmt::format("taking the parameters of {}", given));
+  const InitialParameters initial =
+      set_initial_parameters(config_, model, memory_, progress_.share_of("drawing initial parameters"));
+  if (!initial.drawn.empty()) {
+    progress_.say(fmt::format("drawn anew: {}", fmt::join(initial.drawn, ", ")));
   }
   write_text(folder_.config, sealed_config(config_));  // before any record
   log_->cut(0);
-  return init;
+  return initial.checkpoint;
 }
 
 // Fills the memory and the state.
@@ -307,18 +294,26 @@ void Run::measure(bool is_last_time) {
 
 void Run::test() {
   const auto started = Clock::now();
-  state_.test = run_test(*program_, memory_, buffers_, *data_, examples_);
-  write({{"type", "eval"},
-         {"step", state_.step},
-         {"epoch", epoch()},
-         {"train_loss", state_.epoch.loss()},
-         {"train_accuracy", state_.epoch.accuracy()},
-         {"loss", state_.test->loss()},
-         {"accuracy", state_.test->accuracy()},
-         {"seconds", seconds_since(started)}});
-  progress_.say(fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}  test accuracy {:.2f} %",
-                            epoch() + 1, state_.epoch.loss(), state_.test->loss(),
-                            100 * state_.test->accuracy()));
+  const Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_);
+  state_.test = tested.meter;
+  scores_ = tested.scores;
+  Json record = {{"type", "eval"},
+                 {"step", state_.step},
+                 {"epoch", epoch()},
+                 {"train_loss", state_.epoch.loss()},
+                 {"train_accuracy", state_.epoch.accuracy()},
+                 {"loss", state_.test->loss()},
+                 {"accuracy", state_.test->accuracy()},
+                 {"seconds", seconds_since(started)}};
+  std::string said = fmt::format("epoch {:>3}  train loss {:.4f}  test loss {:.4f}", epoch() + 1,
+                                 state_.epoch.loss(), state_.test->loss());
+  for (const auto& [name, value] : tested.scores) {
+    record["scores"][name] = value;
+    said += fmt::format("  {} {:.2f}", name, 100 * value);
+  }
+  if (tested.scores.empty()) said += fmt::format("  test accuracy {:.2f} %", 100 * state_.test->accuracy());
+  write(record);
+  progress_.say(said);
 }
 
 void Run::save() {
@@ -327,10 +322,8 @@ void Run::save() {
   state_.log_bytes = log_->bytes();
   state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
-  if (setup_.text != nullptr) {
-    saved["tokenizer"] = setup_.text->tokenizer()->describe();
-    saved["text"] = text_;
-  }
+  if (setup_.tokenizer != nullptr) saved["tokenizer"] = setup_.tokenizer->describe();
+  if (setup_.text != nullptr) saved["text"] = text_;
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
   if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);
@@ -352,7 +345,8 @@ void Run::show(bool last) {
 
 // The last record, and what is to be told.
 TrainResult Run::end(bool interrupted, const std::string& error) {
-  const Json last = summary_record(state_, plan_, setup_, speed_key(), interrupted, error);
+  Json last = summary_record(state_, plan_, setup_, speed_key(), interrupted, error);
+  for (const auto& [name, value] : scores_) last["scores"][name] = value;
   if (diverged(last)) {
     progress_.warn(
         "the run diverged: its loss is no number or far too high, or its last steps failed; lower the "
@@ -417,6 +411,10 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
     throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
                                  config.train.batch, examples, config.data.set));
   }
+  if (setup.sentences != nullptr && setup.config.model.classes == 0) {
+    throw UsageError(
+        "this model only embeds sentences, which is not trained: data.set names what to tell of them");
+  }
   const std::int64_t steps = steps_of(setup);
   if (steps >= std::int64_t{1} << 32)
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
@@ -428,23 +426,6 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   const MadeFolder made(folder.root);  // removed again where nothing comes into it
   Run run(setup, model, folder, plan, options, *device);
   return run.go(model);
-}
-
-EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
-                    const ProgressCall& progress) {
-  RunConfig config = setup.config;
-  config.optimizer.frozen = true;
-  const auto device = make_device(config.train.device, config.train.threads);
-  check_memory(make_plan(Setup(config, setup), model, *device), *device);
-  ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
-                     config.train.microbatches, *device);
-  Buffers buffers(model.buffers(), *device);
-  load_checkpoint(checkpoint, config.model.name, memory, buffers);
-  const auto data = load_data(setup, device->host_pool());
-  const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, *device);
-  const Meter meter = run_test(*program, memory, buffers, *data, examples, progress);
-  return {meter.loss(), meter.accuracy(), meter.count, data->unit(), checkpoint};
 }
 
 }  // namespace lpmm

@@ -1,4 +1,4 @@
-// Training and evaluation of a model, as a run: a folder with config.toml, log.jsonl, checkpoints/.
+// Training of a model, as a run: a folder with config.toml, log.jsonl, checkpoints/.
 #pragma once
 
 #include <memory>
@@ -27,16 +27,5 @@ struct TrainResult {
 // once. Throws UsageError for a folder that holds a run already (without `resume`) or another run (with it),
 // RunError where memory or disk do not suffice or gradients failed too often in a row.
 TrainResult train(const Setup& setup, const Model& model, const TrainOptions& options);
-
-struct EvalResult {
-  double loss = 0, accuracy = 0;
-  std::int64_t items = 0;  // images or tokens, as `unit` says
-  std::string unit;
-  std::string checkpoint;
-};
-// The test set through a checkpoint, with memory for the parameters alone. `progress` counts images or
-// sequences.
-EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
-                    const ProgressCall& progress = {});
 
 }  // namespace lpmm

@@ -16,6 +16,9 @@ namespace {
 LPMM_DEVICE_SUITE(RowNormTest);
 LPMM_DEVICE_SUITE(GeluTest);
 LPMM_DEVICE_SUITE(SwigluTest);
+LPMM_DEVICE_SUITE(TanhTest);
+LPMM_DEVICE_SUITE(MeanTest);
+LPMM_DEVICE_SUITE(SquareLossTest);
 LPMM_DEVICE_SUITE(RotaryTest);
 LPMM_DEVICE_SUITE(DropoutTest);
 LPMM_DEVICE_SUITE(AttentionTest);
@@ -189,6 +192,81 @@ TEST_P(SwigluTest, FarGatesStayFiniteAndNanStaysNan) {
   EXPECT_NEAR(got[0], 0, 1e-30);
   EXPECT_EQ(got[1], 3000);
   EXPECT_TRUE(std::isnan(got[2]));
+}
+
+// ---- tanh ------------------------------------------------------------------------------------------------
+TEST_P(TanhTest, ValuesAndSlopesOverTheWholeRange) {
+  Floats x{-1e30F, -100.0F, 100.0F, 0.0F};
+  for (int i = -500; i <= 500; ++i) x.push_back(static_cast<float>(i) * 0.02F);
+  for (const Compute type : kTypes) {
+    const Floats values = rounded(type, x);
+    const auto count = static_cast<std::int64_t>(values.size());
+    const Floats dy = rounded(type, random_floats(count, 5));
+    const Cells cx = cells(type, values), cy = cells(type, count), cdy = cells(type, dy),
+                cdx = cells(type, Floats(values.size(), 1.0F));
+    device().tanh_forward(type, count, cx.data(), cy.data());
+    device().tanh_backward(type, count, cy.data(), cdy.data(), cdx.data(), true);
+    const Floats y = cy.floats(), dx = cdx.floats();
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_NEAR(y[i], std::tanh(static_cast<double>(values[i])), tolerance_of(type)) << values[i];
+      const double want = 1 + dy[i] * (1 - static_cast<double>(y[i]) * y[i]);
+      ASSERT_NEAR(dx[i], want, 2 * tolerance_of(type) * (1 + std::abs(dy[i])));
+    }
+  }
+  const auto nan = array(Floats{std::nanf("")}), y = zeros(1);
+  device().tanh_forward(Compute::kFp32, 1, nan.data(), y.data());
+  EXPECT_TRUE(std::isnan(y.values()[0]));
+}
+
+// ---- means of sequences ----------------------------------------------------------------------------------
+TEST_P(MeanTest, IsOfThePositionsThatAreThere) {
+  const std::vector<std::int32_t> counts{5, 1, 3};
+  const auto lengths = array(counts);
+  for (const Compute type : kTypes) {
+    for (const bool whole : {false, true}) {
+      const MeanShape s{3, 5, 19, type, whole ? nullptr : lengths.data()};
+      const Floats x = rounded(type, random_floats(3 * 5 * 19, 1)),
+                   dy = rounded(type, random_floats(3 * 19, 2));
+      Doubles y(3 * 19), dx(x.size(), 1.0);
+      for (std::size_t n = 0; n < 3; ++n) {
+        const auto count = whole ? std::size_t{5} : static_cast<std::size_t>(counts[n]);
+        for (std::size_t t = 0; t < count; ++t) {
+          for (std::size_t c = 0; c < 19; ++c) {
+            y[n * 19 + c] += x[(n * 5 + t) * 19 + c] / static_cast<double>(count);
+            dx[(n * 5 + t) * 19 + c] += dy[n * 19 + c] / static_cast<double>(count);
+          }
+        }
+      }
+      const Cells cx = cells(type, x), cy = cells(type, 3 * 19), cdy = cells(type, dy),
+                  cdx = cells(type, Floats(x.size(), 1.0F));
+      device().mean_forward(s, cx.data(), cy.data());
+      expect_near(cy.floats(), y, tolerance_of(type));
+      device().mean_backward(s, cdy.data(), cdx.data(), true);
+      expect_near(cdx.floats(), dx, tolerance_of(type));
+    }
+  }
+}
+
+// ---- squares ---------------------------------------------------------------------------------------------
+TEST_P(SquareLossTest, IsTheSumOfSquaresAndItsMeansSlope) {
+  for (const Compute type : kTypes) {
+    const Floats x = rounded(type, random_floats(1500, 1)), targets = random_floats(1500, 2);
+    const Cells cx = cells(type, x), cdx = cells(type, 1500);
+    const auto t = array(targets);
+    const auto result = array(std::vector<LossResult>{{9, 9}});
+    device().square_loss(1500, type, cx.data(), t.data(), result.data());
+    device().square_loss_backward(1500, type, cx.data(), t.data(), cdx.data());
+    double sum = 0;
+    Doubles dx;
+    for (std::size_t i = 0; i < 1500; ++i) {
+      const double off = static_cast<double>(x[i]) - targets[i];
+      sum += off * off;
+      dx.push_back(2 * off / 1500);
+    }
+    EXPECT_NEAR(result.values()[0].sum, sum, 1e-9 * sum);
+    EXPECT_EQ(result.values()[0].correct, 0);
+    expect_near(cdx.floats(), dx, tolerance_of(type));
+  }
 }
 
 // ---- rotary positions ------------------------------------------------------------------------------------

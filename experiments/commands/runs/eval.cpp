@@ -10,16 +10,18 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/data/sentence_sets.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/evaluate.h"
 #include "lpmm/run/setup.h"
-#include "lpmm/run/trainer.h"
 
 namespace lpmm {
 namespace {
 
 struct EvalArguments {
-  std::string path, config, text;
+  std::string path, config, text, task;
+  bool test = false;
   int threads = 0;
   bool json = false;
 };
@@ -30,14 +32,26 @@ int run_eval(const EvalArguments& o) {
   options.settings = {fmt::format("train.threads={}", o.threads)};
   RunConfig config =
       load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config), options);
-  if (!o.text.empty()) {
+  if (!o.text.empty() && o.task.empty()) {
     if (!reads_tokens(config.model)) {
       throw UsageError(fmt::format("--data is for models of text; {} reads images", config.model.name));
     }
     config.data.text.path = o.text;
     config.data.text.validation_share = 1;
   }
+  if (o.test) config.data.test_file = kTestFile;
+  if (!o.task.empty()) {
+    if (!reads_sentences(config.model)) {
+      throw UsageError(fmt::format("--task is for models of sentences; {} is none", config.model.name));
+    }
+    // A model that was trained for no task has no head for one: it embeds.
+    config.data.cosine =
+        config.data.cosine || (config.data.set == kSentencesByPath && config.data.text.path.empty());
+    config.data.set = o.task;
+    config.data.text.path = o.text;
+  }
   auto tokenizer = saved_tokenizer(checkpoint, config);
+  if (!(reads_tokens(config.model) || reads_sentences(config.model))) tokenizer = nullptr;
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
   Progress progress(o.json);
@@ -46,6 +60,12 @@ int run_eval(const EvalArguments& o) {
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;
+  for (const auto& [name, value] : result.scores) answer[name] = value;
+  if (!result.scores.empty()) {
+    if (setup.config.model.classes > 0) answer["test_loss"] = result.loss;
+    print_answer(answer, o.json);
+    return kDone;
+  }
   if (reads_tokens(config.model)) {
     answer["loss"] = result.loss;
     answer["perplexity"] = std::exp(result.loss);
@@ -71,15 +91,23 @@ void add_eval_command(CLI::App& program, Action& action) {
   command
       ->add_option("--data", o->text, "a text, or a file of tokens, in place of the run's (models of text)")
       ->type_name("FILE");
+  command
+      ->add_option(
+          "--task", o->task,
+          "a set of sentences in place of the run's, of the same kind: sst2, cola, mrpc, rte, stsb, or "
+          "sentences with --data; models that only embed compare pairs by their cosine")
+      ->type_name("SET");
+  command->add_flag("--test", o->test, "sentences: the test file, not dev, where its answers are public");
   add_threads_option(*command, o->threads);
   command->add_flag(
       "--json", o->json,
       "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
-      "perplexity");
+      "perplexity; of sentences what the set is scored by");
   command->footer(R"(Examples:
   lpmm eval runs/r20
   lpmm eval runs/r20/checkpoints/step_00003900 --json
-  lpmm eval runs/gpt --data other.txt)");
+  lpmm eval runs/gpt --data other.txt
+  lpmm eval runs/minilm --task stsb --test)");
   on_selected(*command, action, o, run_eval);
 }
 

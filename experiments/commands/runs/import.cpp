@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/sentence_sets.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
@@ -113,7 +114,7 @@ RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
   config.model = published_family(o.path).published->read(o.path);
   config.policy = make_policy(o.preset);
-  config.data.set = "text";
+  config.data.set = reads_sentences(config.model) ? kSentencesByPath : "text";
   config.data.text.length = config.model.integer(kContext);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
@@ -150,7 +151,8 @@ int run_import(const ImportArguments& o) {
 
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
-  CLI::App* command = program.add_subcommand("import", "Take over a published model: GPT-2, Llama, Qwen2");
+  CLI::App* command =
+      program.add_subcommand("import", "Take over a published model: GPT-2, Llama, Qwen2, BERT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, or one of these files")

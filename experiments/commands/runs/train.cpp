@@ -36,10 +36,18 @@ std::string number_or_dash(const nlohmann::ordered_json& value, const char* form
 void print_for_people(const TrainResult& result, const RunConfig& config, const std::string& out) {
   const auto s = nlohmann::ordered_json::parse(result.summary);
   const bool is_text = reads_tokens(config.model);
+  std::string scores;
+  if (const auto found = s.find("scores"); found != s.end()) {
+    for (const auto& [name, value] : found->items()) {
+      scores += fmt::format("{} {}, ", name, number_or_dash(value, "{:.1f}", 100));
+    }
+  }
   const std::string quality =
-      is_text ? fmt::format("validation loss {}", number_or_dash(s["test_loss"], "{:.4f}"))
-              : fmt::format("test accuracy {} %, loss {}", number_or_dash(s["test_accuracy"], "{:.1f}", 100),
-                            number_or_dash(s["test_loss"], "{:.4f}"));
+      !scores.empty() ? fmt::format("{}loss {}", scores, number_or_dash(s["test_loss"], "{:.4f}"))
+      : is_text
+          ? fmt::format("validation loss {}", number_or_dash(s["test_loss"], "{:.4f}"))
+          : fmt::format("test accuracy {} %, loss {}", number_or_dash(s["test_accuracy"], "{:.1f}", 100),
+                        number_or_dash(s["test_loss"], "{:.4f}"));
   const double bits = s["bits_per_parameter"].get<double>();
   fmt::print("{} after {} steps in {}: {}; model memory {} ({:.1f} bits per parameter)\n",
              result.interrupted ? "stopped"

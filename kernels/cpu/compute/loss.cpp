@@ -1,4 +1,4 @@
-// Softmax cross-entropy of few classes, row by row.
+// Softmax cross-entropy of few classes, and squares, row by row.
 #include "kernels/cpu.h"
 
 #include <cmath>
@@ -51,6 +51,22 @@ void CpuDevice::softmax_loss_backward(const LossShape& s, Compute type, const vo
       const double p = std::exp(get(type, logits, i * s.classes + c) - row.log_sum);
       put(type, dlogits, i * s.classes + c, static_cast<float>((p - wanted) / static_cast<double>(s.rows)));
     }
+  }
+}
+
+void CpuDevice::square_loss(std::int64_t rows, Compute type, const void* x, const float* targets,
+                            LossResult* result) {
+  *result = {};
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double off = static_cast<double>(get(type, x, i)) - targets[i];
+    result->sum += off * off;
+  }
+}
+
+void CpuDevice::square_loss_backward(std::int64_t rows, Compute type, const void* x, const float* targets,
+                                     void* dx) {
+  for (std::int64_t i = 0; i < rows; ++i) {
+    put(type, dx, i, 2.0F * (get(type, x, i) - targets[i]) / static_cast<float>(rows));
   }
 }
 

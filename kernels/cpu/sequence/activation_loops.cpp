@@ -139,6 +139,40 @@ void SwigluBackward(std::int64_t rows, std::int64_t width, const void* in, const
   }
 }
 
+// ---- tanh ------------------------------------------------------------------------------------------------
+// (1 - t) / (1 + t) with t = exp(-2 |x|), and the sign of x.
+HWY_INLINE V tanh_of(V x) {
+  const V one = constant(1.0F), t = exp_of(hn::Mul(constant(-2.0F), hn::Abs(x)));
+  return hn::CopySign(hn::Div(hn::Sub(one, t), hn::Add(one, t)), x);
+}
+
+template <class T>
+void TanhForward(std::int64_t count, const void* in, void* out) {
+  const auto* x = static_cast<const typename T::Cell*>(in);
+  auto* y = static_cast<typename T::Cell*>(out);
+  each(
+      count, [&](std::int64_t i) HWY_ATTR { T::store(y + i, tanh_of(T::load(x + i))); },
+      [&](std::int64_t i) HWY_ATTR { T::store1(y + i, hn::GetLane(tanh_of(constant(T::load1(x + i))))); });
+}
+template <class T, bool kAccumulate>
+void TanhBackward(std::int64_t count, const void* y_in, const void* dy_in, void* dx_out) {
+  const auto* y = static_cast<const typename T::Cell*>(y_in);
+  const auto* dy = static_cast<const typename T::Cell*>(dy_in);
+  auto* dx = static_cast<typename T::Cell*>(dx_out);
+  each(
+      count,
+      [&](std::int64_t i) HWY_ATTR {
+        const V value = T::load(y + i);
+        V v = hn::Mul(T::load(dy + i), hn::Sub(constant(1.0F), hn::Mul(value, value)));
+        if (kAccumulate) v = hn::Add(v, T::load(dx + i));
+        T::store(dx + i, v);
+      },
+      [&](std::int64_t i) HWY_ATTR {
+        const float value = T::load1(y + i), v = T::load1(dy + i) * (1.0F - value * value);
+        T::store1(dx + i, kAccumulate ? v + T::load1(dx + i) : v);
+      });
+}
+
 // ---- rotary positions ------------------------------------------------------------------------------------
 // One head: (a, b) <- (a cos - b sin, b cos + a sin).
 template <class T, bool kAccumulate>
@@ -225,6 +259,14 @@ void SwigluBackwardAny(Compute type, std::int64_t rows, std::int64_t width, cons
     SwigluBackward<T, kAccumulate>(rows, width, x, dy, dx);
   });
 }
+void TanhForwardAny(Compute type, std::int64_t count, const void* x, void* y) {
+  with_type(type, false, [&]<class T, bool>() HWY_ATTR { TanhForward<T>(count, x, y); });
+}
+void TanhBackwardAny(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                     bool accumulate) {
+  with_type(type, accumulate,
+            [&]<class T, bool kAccumulate>() HWY_ATTR { TanhBackward<T, kAccumulate>(count, y, dy, dx); });
+}
 void RotaryAny(const RotaryShape& shape, std::int64_t first, const float* angles, bool inverse, const void* x,
                void* y, bool accumulate) {
   with_type(shape.type, accumulate, [&]<class T, bool kAccumulate>() HWY_ATTR {
@@ -243,6 +285,8 @@ HWY_EXPORT(GeluForwardAny);
 HWY_EXPORT(GeluBackwardAny);
 HWY_EXPORT(SwigluForwardAny);
 HWY_EXPORT(SwigluBackwardAny);
+HWY_EXPORT(TanhForwardAny);
+HWY_EXPORT(TanhBackwardAny);
 HWY_EXPORT(RotaryAny);
 
 void gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
@@ -258,6 +302,13 @@ void swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const v
 void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x, const void* dy,
                      void* dx, bool accumulate) {
   HWY_DYNAMIC_DISPATCH(SwigluBackwardAny)(type, rows, width, x, dy, dx, accumulate);
+}
+void tanh_forward(Compute type, std::int64_t count, const void* x, void* y) {
+  HWY_DYNAMIC_DISPATCH(TanhForwardAny)(type, count, x, y);
+}
+void tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                   bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(TanhBackwardAny)(type, count, y, dy, dx, accumulate);
 }
 void rotary(const RotaryShape& shape, std::int64_t first, const float* angles, bool inverse, const void* x,
             void* y, bool accumulate) {

@@ -16,6 +16,10 @@ void swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const v
 void swiglu_backward(Compute type, std::int64_t rows, std::int64_t width, const void* x, const void* dy,
                      void* dx, bool accumulate);
 
+void tanh_forward(Compute type, std::int64_t count, const void* x, void* y);
+void tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                   bool accumulate);
+
 // Of rows that begin at position `first` of a sequence, modulo its length.
 void rotary(const RotaryShape& shape, std::int64_t first, const float* angles, bool inverse, const void* x,
             void* y, bool accumulate);

@@ -98,6 +98,45 @@ void CpuDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t wi
   });
 }
 
+void CpuDevice::tanh_forward(Compute type, std::int64_t count, const void* x, void* y) {
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
+    loops::tanh_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
+  });
+}
+void CpuDevice::tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                              bool accumulate) {
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
+    loops::tanh_backward(type, n, bytes_at(y, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
+                         accumulate);
+  });
+}
+
+// ---- means of sequences ----------------------------------------------------------------------------------
+void CpuDevice::mean_forward(const MeanShape& s, const void* x, void* y) {
+  pool().for_each(s.batch, [&](std::int64_t i, int) {
+    const std::int64_t count = s.count(i);
+    for (std::int64_t c = 0; c < s.width; ++c) {
+      float sum = 0;
+      for (std::int64_t t = 0; t < count; ++t) sum += get(s.type, x, (i * s.length + t) * s.width + c);
+      put(s.type, y, i * s.width + c, sum / static_cast<float>(count));
+    }
+  });
+}
+void CpuDevice::mean_backward(const MeanShape& s, const void* dy, void* dx, bool accumulate) {
+  pool().for_each(s.batch, [&](std::int64_t i, int) {
+    const std::int64_t count = s.count(i);
+    for (std::int64_t t = 0; t < s.length; ++t) {
+      for (std::int64_t c = 0; c < s.width; ++c) {
+        const std::int64_t at = (i * s.length + t) * s.width + c;
+        const float v = t < count ? get(s.type, dy, i * s.width + c) / static_cast<float>(count) : 0.0F;
+        put(s.type, dx, at, accumulate ? v + get(s.type, dx, at) : v);
+      }
+    }
+  });
+}
+
 // ---- rotary positions ------------------------------------------------------------------------------------
 void CpuDevice::rotary(const RotaryShape& s, const float* angles, bool inverse, const void* x, void* y,
                        bool accumulate) {

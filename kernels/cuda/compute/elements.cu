@@ -113,6 +113,13 @@ struct SwigluSlope {
   }
 };
 
+struct Tanh {
+  LPMM_HD float operator()(float x) const { return std::tanh(x); }
+};
+struct TanhSlope {
+  LPMM_HD float operator()(float y, float dy) const { return dy * (1.0F - y * y); }
+};
+
 // A value of a head, turned with its partner half a head away.
 template <class Cell>
 struct Turn {
@@ -266,6 +273,19 @@ void CudaDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t w
     map_matrix(stream(), rows, 2 * width,
                SwigluSlope<Cell>{static_cast<const Cell*>(x), static_cast<const Cell*>(dy), width},
                static_cast<Cell*>(dx), accumulate);
+  });
+}
+
+void CudaDevice::tanh_forward(Compute type, std::int64_t count, const void* x, void* y) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map(stream(), count, Tanh{}, static_cast<Cell*>(y), false, static_cast<const Cell*>(x));
+  });
+}
+void CudaDevice::tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
+                               bool accumulate) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map(stream(), count, TanhSlope{}, static_cast<Cell*>(dx), accumulate, static_cast<const Cell*>(y),
+        static_cast<const Cell*>(dy));
   });
 }
 

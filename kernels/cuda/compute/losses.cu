@@ -95,6 +95,24 @@ __global__ void loss_gradient(LossShape s, const Cell* logits, const std::int32_
   }
 }
 
+// ---- squares ----------------------------------------------------------------------------------------------
+template <class Cell>
+__global__ void __launch_bounds__(kLossThreads)
+    squares_of_rows(std::int64_t rows, const Cell* x, const float* targets, LossResult* result) {
+  double loss = 0;
+  for (std::int64_t i = threadIdx.x; i < rows; i += kLossThreads) {
+    const double off = static_cast<double>(load(x + i)) - targets[i];
+    loss += off * off;
+  }
+  finish_loss(loss, 0, result);
+}
+
+struct SquareGradient {
+  float rows;
+  const float* targets;
+  LPMM_HD float operator()(const Place& at, float x) const { return 2.0F * (x - targets[at.column]) / rows; }
+};
+
 // ---- a vocabulary by chunks ------------------------------------------------------------------------------
 // exp(from - to), and 1 where both are infinite.
 LPMM_HD float decay(float from, float to) {
@@ -173,6 +191,21 @@ void CudaDevice::softmax_loss_backward(const LossShape& s, Compute type, const v
   with_type(type, [&]<class Cell>(Cell*) {
     launch(loss_gradient<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s,
            static_cast<const Cell*>(logits), labels, static_cast<Cell*>(dlogits));
+  });
+}
+
+void CudaDevice::square_loss(std::int64_t rows, Compute type, const void* x, const float* targets,
+                             LossResult* result) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    launch(squares_of_rows<Cell>, 1, kLossThreads, kLossShared, stream(), rows, static_cast<const Cell*>(x),
+           targets, result);
+  });
+}
+void CudaDevice::square_loss_backward(std::int64_t rows, Compute type, const void* x, const float* targets,
+                                      void* dx) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), 1, rows, SquareGradient{static_cast<float>(rows), targets}, static_cast<Cell*>(dx),
+               false, static_cast<const Cell*>(x));
   });
 }
 

@@ -1,4 +1,4 @@
-// Rows that move: those that lie apart, and images cut into patches.
+// Rows that move: those that lie apart, images cut into patches, means of sequences.
 #include "kernels/cuda/compute/map.h"
 #include "kernels/cuda/cuda_device.h"
 
@@ -18,7 +18,44 @@ struct Patches {
   }
 };
 
+// The positions of a sequence in their order.
+template <class Cell>
+struct Mean {
+  MeanShape s;
+  const Cell* x;
+  LPMM_HD float operator()(const Place& at) const {
+    const std::int64_t count = s.count(at.row);
+    float sum = 0;
+    for (std::int64_t t = 0; t < count; ++t) sum += load(x + (at.row * s.length + t) * s.width + at.column);
+    return sum / static_cast<float>(count);
+  }
+};
+template <class Cell>
+struct MeanSlope {
+  MeanShape s;
+  const Cell* dy;
+  LPMM_HD float operator()(const Place& at) const {
+    const Place position = Place::of(at.row, s.length);
+    const std::int64_t count = s.count(position.row);
+    if (position.column >= count) return 0.0F;
+    return load(dy + position.row * s.width + at.column) / static_cast<float>(count);
+  }
+};
+
 }  // namespace
+
+void CudaDevice::mean_forward(const MeanShape& s, const void* x, void* y) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), s.batch, s.width, Mean<Cell>{s, static_cast<const Cell*>(x)}, static_cast<Cell*>(y),
+               false);
+  });
+}
+void CudaDevice::mean_backward(const MeanShape& s, const void* dy, void* dx, bool accumulate) {
+  with_type(s.type, [&]<class Cell>(Cell*) {
+    map_matrix(stream(), s.batch * s.length, s.width, MeanSlope<Cell>{s, static_cast<const Cell*>(dy)},
+               static_cast<Cell*>(dx), accumulate);
+  });
+}
 
 void CudaDevice::copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst,
                                   bool accumulate) {

@@ -40,6 +40,21 @@ class GeluOp : public Op {
   std::int64_t count_;
 };
 
+class TanhOp : public Op {
+ public:
+  explicit TanhOp(std::int64_t count) : count_(count) {}
+  void forward(RunState& run) const override {
+    run.memory.device().tanh_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
+  }
+  void backward(RunState& run) const override {
+    run.memory.device().tanh_backward(plan->compute, count_, data(run, output), gradient(run, output),
+                                      gradient(run, inputs[0]), accumulate[0]);
+  }
+
+ private:
+  std::int64_t count_;
+};
+
 class SwigluOp : public Op {
  public:
   SwigluOp(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) {}
@@ -65,6 +80,11 @@ Value relu(ProgramBuilder& b, Value x) {
 Value gelu(ProgramBuilder& b, Value x, kernels::GeluForm form) {
   return b.add_op(std::make_unique<GeluOp>(form, b.batch() * x.values()), {x},
                   b.add_value(x.height, x.width, x.channels), {x.id});
+}
+
+Value tanh(ProgramBuilder& b, Value x) {
+  const Value y = b.add_value(x.height, x.width, x.channels);
+  return b.add_op(std::make_unique<TanhOp>(b.batch() * x.values()), {x}, y, {y.id});
 }
 
 Value swiglu(ProgramBuilder& b, Value x) {

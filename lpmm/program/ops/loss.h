@@ -1,4 +1,4 @@
-// Cross-entropy of classes.
+// What a model says of an example, and its loss.
 #pragma once
 
 #include "lpmm/program/builder.h"
@@ -7,5 +7,9 @@ namespace lpmm {
 
 // Mean over the batch of the cross-entropy of its labels under softmax(logits), one class per channel.
 void loss(ProgramBuilder& b, Value logits, double label_smoothing);
+// Mean over the batch of the squares of what one channel is off its targets (Batch::targets).
+void square_loss(ProgramBuilder& b, Value x);
+// No loss: the channels are what is asked for. Such a program evaluates, but does not train.
+void output(ProgramBuilder& b, Value x);
 
 }  // namespace lpmm

@@ -81,11 +81,7 @@ void Replay::State::begin(std::int64_t step) {
     window = parse_state(saved, config, steps_per_epoch(*data, config.train.batch), path).window;
     return;
   }
-  if (config.train.init.empty()) {
-    model.initialize(*memory, config.train.seed, {});
-  } else {
-    load_parameters(StoredWeights(find_checkpoint(config.train.init)), *memory);
-  }
+  set_initial_parameters(config, model, *memory);
 }
 
 ReplayedStep Replay::State::make(std::int64_t step, Prefetcher& batches) {

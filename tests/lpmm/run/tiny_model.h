@@ -50,7 +50,8 @@ class TinyProgram : public Program {
     memory.fold(0, 0, weight_gradient, microbatch);
     return {loss, result.count};
   }
-  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch) override {
+  BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
+                       std::vector<float>* /*outputs*/) override {
     BatchResult result = pass(memory, buffers, batch, nullptr, nullptr);
     if (hooks_.poison_test && hooks_.poison_test()) result.loss_sum = -std::nan("");
     return result;

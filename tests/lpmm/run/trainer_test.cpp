@@ -18,6 +18,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/run/evaluate.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/run_progress.h"

@@ -2,12 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/ops/dropout.h"
+#include "lpmm/program/ops/sequence/lengths.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
 
@@ -28,7 +27,7 @@ class AttentionOp : public Op {
     return pieces.used();
   }
   std::int64_t host_workspace_bytes() const override {
-    return shape_.is_causal ? 0 : kernels::aligned(4 * shape_.batch);
+    return shape_.is_causal ? 0 : lengths_host_room(shape_.batch);
   }
   void forward(RunState& run) const override {
     if (run.inference != nullptr) return infer(run);
@@ -53,23 +52,11 @@ class AttentionOp : public Op {
     kernels::AttentionShape whole = shape_;
     whole.length = longest_;
     return {p.take(plan->device->attention_scratch_bytes(whole)),
-            p.take(shape_.is_causal ? 0 : room_on(*plan->device, 4 * shape_.batch))};
+            p.take(shape_.is_causal ? 0 : lengths_room(*plan->device, shape_.batch))};
   }
-  // With the lengths of the batch's sequences; those that a last batch lacks are whole.
   kernels::AttentionShape shape_of(const RunState& run, const Room& room) const {
     kernels::AttentionShape shape = shape_;
-    const std::vector<std::int32_t>& lengths = run.batch.lengths;
-    if (shape.is_causal || lengths.empty()) return shape;
-    auto* const host = reinterpret_cast<std::int32_t*>(run.host_workspace);
-    std::fill_n(host, shape.batch, shape.length);
-    for (std::size_t i = 0; i < std::min(lengths.size(), static_cast<std::size_t>(shape.batch)); ++i) {
-      if (lengths[i] < 1 || lengths[i] > shape.length) {
-        throw RunError(fmt::format("sequence {} of a batch has {} positions: 1 to {} are possible", i,
-                                   lengths[i], shape.length));
-      }
-      host[i] = lengths[i];
-    }
-    shape.lengths = on_device(run.memory.device(), host, shape.batch, room.lengths);
+    if (!shape.is_causal) shape.lengths = lengths_of(run, shape.batch, shape.length, room.lengths);
     return shape;
   }
   void infer(RunState& run) const {

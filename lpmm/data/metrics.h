@@ -1,0 +1,20 @@
+// What tasks of sentences are scored by.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace lpmm {
+
+// Of what was told and what is true, one class each; not empty and of one size, as below.
+double accuracy(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
+// Matthews 1975, of two classes: 0 where one of the four counts makes it 0 / 0.
+double matthews(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
+// F1 of class 1: 0 where nothing is of it.
+double f1(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
+// Correlation of numbers; 0 where one side does not vary. Spearman's is that of ranks, equal numbers sharing
+// the mean of theirs.
+double pearson(std::span<const double> told, std::span<const double> is);
+double spearman(std::span<const double> told, std::span<const double> is);
+
+}  // namespace lpmm

@@ -1,0 +1,189 @@
+#include "lpmm/data/sentence_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "kernels/noise.h"
+#include "lpmm/base/error.h"
+#include "lpmm/data/metrics.h"
+#include "lpmm/data/tokenizers/pipeline.h"
+
+namespace lpmm {
+
+SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokenizer> tokenizer,
+                           std::vector<int> lengths, bool apart)
+    : name_(set.name),
+      lengths_(std::move(lengths)),
+      is_number_(set.is_number),
+      is_apart_(apart),
+      metrics_(set.metrics) {
+  if (apart && !(set.has_pairs && set.is_number)) {
+    throw UsageError(fmt::format("{}: only pairs with a score can be compared by their cosines", set.name));
+  }
+  const auto* pieces = dynamic_cast<const PipelineTokenizer*>(tokenizer.get());
+  if (pieces == nullptr) {
+    throw UsageError(
+        "data.tokenizer: models of sentences read what a tokenizer.json or BERT's vocab.txt puts together");
+  }
+  const auto longest = static_cast<std::size_t>(lengths_.back());
+  const auto read = [&](const std::vector<SentenceExample>& from, std::vector<Example>& to) {
+    const auto add = [&](const SentenceExample& e, std::string_view first,
+                         const std::optional<std::string_view>& second) {
+      try {
+        Sentences put = pieces->encode_sentences(first, second, longest);
+        if (put.ids.empty()) throw UsageError("has no token");
+        bytes_ += 8 * std::ssize(put.ids);
+        to.push_back({std::move(put.ids), std::move(put.types), e.label, e.score});
+      } catch (const UsageError& why) {
+        throw RunError(fmt::format("{}: sentence {}: {}", name_, to.size() + 1, why.what()));
+      }
+    };
+    for (const SentenceExample& e : from) {
+      const bool is_pair = set.has_pairs;
+      add(e, e.first, is_pair && !apart ? std::optional<std::string_view>(e.second) : std::nullopt);
+      if (is_pair && apart) add(e, e.second, {});
+    }
+  };
+  read(set.train, train_);
+  read(set.test, test_);
+}
+
+std::size_t SentenceData::place_of(const Example& example) const {
+  const auto at = std::ranges::lower_bound(lengths_, static_cast<int>(example.ids.size()));
+  return static_cast<std::size_t>(at - lengths_.begin());
+}
+
+void SentenceData::fill(const std::vector<const Example*>& examples, std::size_t place, Batch& out) const {
+  out.count = std::ssize(examples);
+  out.length = lengths_[place];
+  const auto length = static_cast<std::size_t>(out.length);
+  out.tokens.assign(examples.size() * length, 0);
+  out.types.assign(examples.size() * length, 0);
+  out.lengths.clear();
+  out.labels.clear();
+  out.targets.clear();
+  for (std::size_t i = 0; i < examples.size(); ++i) {
+    const Example& e = *examples[i];
+    std::ranges::copy(e.ids, out.tokens.begin() + static_cast<std::ptrdiff_t>(i * length));
+    std::ranges::copy(e.types, out.types.begin() + static_cast<std::ptrdiff_t>(i * length));
+    out.lengths.push_back(static_cast<std::int32_t>(e.ids.size()));
+    if (is_number_) {
+      out.targets.push_back(e.score);
+    } else {
+      out.labels.push_back(e.label);
+    }
+  }
+}
+
+std::shared_ptr<const SentenceData::Epoch> SentenceData::epoch_of(const BatchPlan& plan,
+                                                                  std::int64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  if (epoch_ != nullptr && epoch_number_ == epoch && epoch_seed_ == plan.seed && epoch_batch_ == plan.batch) {
+    return epoch_;
+  }
+  // A drawn order: by the draws of the examples.
+  const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
+                    static_cast<std::uint32_t>(Stream::kShuffle)};
+  std::vector<std::pair<std::uint64_t, std::int32_t>> order;
+  for (std::int32_t i = 0; i < std::ssize(train_); ++i) {
+    const PhiloxWords words = noise_words(noise, static_cast<std::uint32_t>(i));
+    order.emplace_back(std::uint64_t{words.x[0]} << 32 | words.x[1], i);
+  }
+  std::ranges::sort(order);
+  auto made = std::make_shared<Epoch>();
+  std::vector<std::vector<std::int32_t>> waiting(lengths_.size());
+  const auto full = static_cast<std::size_t>(plan.batch);
+  const auto add = [&](std::size_t place, std::int32_t example) {
+    waiting[place].push_back(example);
+    if (waiting[place].size() < full) return;
+    made->push_back(std::move(waiting[place]));
+    waiting[place].clear();
+  };
+  for (const auto& [draw, i] : order) add(place_of(train_[static_cast<std::size_t>(i)]), i);
+  for (std::size_t place = 0; place + 1 < waiting.size(); ++place) {
+    for (const std::int32_t i : std::exchange(waiting[place], {})) add(place + 1, i);
+  }
+  epoch_ = made;
+  epoch_number_ = epoch;
+  epoch_seed_ = plan.seed;
+  epoch_batch_ = plan.batch;
+  return made;
+}
+
+void SentenceData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
+                              Batch& out) const {
+  const auto whole = epoch_of(plan, epoch);
+  const std::vector<std::int32_t>& batch = whole->at(static_cast<std::size_t>(index));
+  const std::size_t count = static_cast<std::size_t>(plan.batch / plan.microbatches);
+  std::size_t place = 0;  // of the whole batch, so that its microbatches are alike
+  std::vector<const Example*> examples;
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const Example& e = train_[static_cast<std::size_t>(batch[i])];
+    place = std::max(place, place_of(e));
+    if (i / count == static_cast<std::size_t>(microbatch)) examples.push_back(&e);
+  }
+  fill(examples, place, out);
+}
+
+void SentenceData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
+  std::size_t place = 0;
+  std::vector<const Example*> examples;
+  for (std::int64_t i = first; i < first + count; ++i) {
+    examples.push_back(&test_[static_cast<std::size_t>(i)]);
+    place = std::max(place, place_of(*examples.back()));
+  }
+  fill(examples, place, out);
+}
+
+namespace {
+
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += 1.0 * a[i] * b[i];
+    aa += 1.0 * a[i] * a[i];
+    bb += 1.0 * b[i] * b[i];
+  }
+  return ab / std::max(1e-30, std::sqrt(aa * bb));
+}
+
+}  // namespace
+
+DataSource::Scores SentenceData::score(std::span<const float> outputs) const {
+  const std::size_t channels = outputs.size() / test_.size();
+  const auto output = [&](std::size_t i) { return outputs.subspan(i * channels, channels); };
+  std::vector<std::int32_t> classes, labels;
+  std::vector<double> numbers, scores;
+  for (std::size_t i = 0; i < test_.size(); i += is_apart_ ? 2 : 1) {
+    scores.push_back(test_[i].score);
+    labels.push_back(test_[i].label);
+    numbers.push_back(is_apart_ ? cosine(output(i), output(i + 1)) : output(i)[0]);
+    classes.push_back(static_cast<std::int32_t>(std::ranges::max_element(output(i)) - output(i).begin()));
+  }
+  Scores out;
+  for (const Metric metric : metrics_) {
+    const auto value = [&] {
+      switch (metric) {
+        case Metric::kAccuracy:
+          return accuracy(classes, labels);
+        case Metric::kMatthews:
+          return matthews(classes, labels);
+        case Metric::kF1:
+          return f1(classes, labels);
+        case Metric::kPearson:
+          return pearson(numbers, scores);
+        case Metric::kSpearman:
+          return spearman(numbers, scores);
+      }
+      return 0.0;
+    };
+    out.emplace_back(to_string(metric), value());
+  }
+  return out;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,68 @@
+// Sentences as batches of tokens.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "lpmm/data/batch.h"
+#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/tokenizer.h"
+
+namespace lpmm {
+
+// Each sentence or pair as its tokenizer puts it together, cut to the longest of `lengths`. The examples of a
+// batch are filled up to the shortest of `lengths` that holds them all, so an epoch takes its batches from
+// examples of about the same length: drawn order, those of one filled length together; what is left over in
+// the end goes with the next longer ones. All of it is a pure function of (seed, epoch, index).
+class SentenceData : public DataSource {
+ public:
+  // `apart`: the sentences of a pair are two examples one after the other, for models that embed; there are
+  // no answers then. Throws RunError for sentences that are not UTF-8, UsageError for a tokenizer that puts
+  // no sentences together: it is to be one of tokenizer.json or vocab.txt.
+  SentenceData(const SentenceSet& set, std::shared_ptr<const Tokenizer> tokenizer, std::vector<int> lengths,
+               bool apart = false);
+
+  const std::string& name() const override { return name_; }
+  const char* unit() const override { return "sentences"; }
+  std::int64_t train_examples() const override { return std::ssize(train_); }
+  std::int64_t test_examples() const override { return std::ssize(test_); }
+  std::int64_t labels() const override { return 1; }
+  // By the set's metrics, with classes by their largest logit. Sentences apart: correlations of the cosines
+  // of the two with the scores.
+  Scores score(std::span<const float> outputs) const override;
+  bool has_scores() const override { return !test_.empty(); }
+  void make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
+                  Batch& out) const override;
+  void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
+
+  std::int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Example {
+    std::vector<std::int32_t> ids, types;
+    std::int32_t label = 0;
+    float score = 0;
+  };
+  using Epoch = std::vector<std::vector<std::int32_t>>;  // the training examples of each batch
+  std::shared_ptr<const Epoch> epoch_of(const BatchPlan& plan, std::int64_t epoch) const;
+  std::size_t place_of(const Example& example) const;  // among the lengths
+  void fill(const std::vector<const Example*>& examples, std::size_t place, Batch& out) const;
+
+  std::string name_;
+  std::vector<int> lengths_;
+  bool is_number_, is_apart_;
+  std::vector<Metric> metrics_;
+  std::vector<Example> train_, test_;
+  std::int64_t bytes_ = 0;
+  // The last epoch that was asked for.
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Epoch> epoch_;
+  mutable std::int64_t epoch_number_ = -1;
+  mutable std::uint64_t epoch_seed_ = 0;
+  mutable int epoch_batch_ = 0;
+};
+
+}  // namespace lpmm

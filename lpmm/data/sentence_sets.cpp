@@ -1,0 +1,297 @@
+#include "lpmm/data/sentence_sets.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/images.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::size_t kLongestFile = std::size_t{1} << 30, kMostClasses = 65536;
+
+// Where in a line something is: under a name of the first line, or at a place, from 0, of files without one.
+struct Column {
+  std::string_view name = {};
+  int place = -1;
+};
+struct Layout {
+  std::string_view file;  // without .tsv
+  bool has_names = true;
+  Column first, second = {}, answer;
+};
+struct Task {
+  NamedSentences set;
+  bool is_number;
+  std::vector<std::string> labels;
+  std::vector<Metric> metrics;
+  Layout train, dev;
+  std::optional<Layout> test = {};  // with its answers
+};
+
+Layout named(std::string_view file, std::string_view first, std::string_view second,
+             std::string_view answer) {
+  return {file, true, {first}, {second}, {answer}};
+}
+
+const std::vector<Task>& tasks() {
+  constexpr Column kColaSentence{{}, 3}, kColaLabel{{}, 1};
+  static const std::vector<Task> kTasks = {{{"sst2", "glue/SST-2"},
+                                            false,
+                                            {"0", "1"},
+                                            {Metric::kAccuracy},
+                                            named("train", "sentence", "", "label"),
+                                            named("dev", "sentence", "", "label")},
+                                           {{"cola", "glue/CoLA"},
+                                            false,
+                                            {"0", "1"},
+                                            {Metric::kMatthews},
+                                            {"train", false, kColaSentence, {}, kColaLabel},
+                                            {"dev", false, kColaSentence, {}, kColaLabel}},
+                                           {{"mrpc", "glue/MRPC"},
+                                            false,
+                                            {"0", "1"},
+                                            {Metric::kF1, Metric::kAccuracy},
+                                            named("train", "#1 String", "#2 String", "Quality"),
+                                            named("dev", "#1 String", "#2 String", "Quality"),
+                                            named("test_labelled", "#1 String", "#2 String", "Quality")},
+                                           {{"rte", "glue/RTE"},
+                                            false,
+                                            {"entailment", "not_entailment"},
+                                            {Metric::kAccuracy},
+                                            named("train", "sentence1", "sentence2", "label"),
+                                            named("dev", "sentence1", "sentence2", "label")},
+                                           {{"stsb", "glue/STS-B"},
+                                            true,
+                                            {},
+                                            {Metric::kSpearman, Metric::kPearson},
+                                            named("train", "sentence1", "sentence2", "score"),
+                                            named("dev", "sentence1", "sentence2", "score"),
+                                            Layout{"test_labelled", false, {{}, 5}, {{}, 6}, {{}, 4}}}};
+  return kTasks;
+}
+
+// A file of that name or its .gz, unpacked. Throws where neither is there.
+std::string read_tsv(const fs::path& folder, std::string_view name, std::string& path) {
+  std::error_code error;
+  for (const char* ending : {".tsv", ".tsv.gz"}) {
+    path = (folder / (std::string(name) + ending)).string();
+    if (fs::exists(path, error)) break;
+  }
+  if (!fs::exists(path, error)) {
+    throw RunError(fmt::format("{}: has no {}.tsv, nor {}.tsv.gz", folder.string(), name, name));
+  }
+  struct Close {
+    void operator()(gzFile file) const { gzclose(file); }
+  };
+  const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
+  if (file == nullptr) throw RunError(fmt::format("{}: cannot be opened", path));
+  std::string text;
+  for (std::string piece(1 << 20, '\0');;) {
+    const int got = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
+    if (got < 0) throw RunError(fmt::format("{}: cannot be unpacked", path));
+    if (got == 0) break;
+    text.append(piece, 0, static_cast<std::size_t>(got));
+    if (text.size() > kLongestFile) throw RunError(fmt::format("{}: is over 1 GB", path));
+  }
+  int why = 0;
+  gzerror(file.get(), &why);
+  if (why != Z_OK && why != Z_STREAM_END) throw RunError(fmt::format("{}: is cut off", path));
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return text;
+}
+
+std::vector<std::string_view> split(std::string_view text, char between) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0;;) {
+    const std::size_t end = text.find(between, at);
+    parts.push_back(text.substr(at, end == std::string_view::npos ? end : end - at));
+    if (end == std::string_view::npos) return parts;
+    at = end + 1;
+  }
+}
+
+std::string_view without_ends(std::string_view text) {
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  return text;
+}
+
+// The place of a column in lines that begin with these names; -1: there is none.
+int place_of(const Column& column, std::span<const std::string_view> names) {
+  if (column.name.empty()) return column.place;
+  const auto at = std::find(names.begin(), names.end(), column.name);
+  return at == names.end() ? -1 : static_cast<int>(at - names.begin());
+}
+
+class TsvFile {
+ public:
+  TsvFile(const fs::path& folder, std::string_view name) : text_(read_tsv(folder, name, path_)) {
+    lines_ = split(text_, '\n');
+    if (!lines_.empty() && without_ends(lines_.back()).empty()) lines_.pop_back();
+  }
+  std::vector<std::string_view> names() const {
+    std::vector<std::string_view> names;
+    if (!lines_.empty()) {
+      for (const std::string_view name : split(lines_.front(), '\t')) names.push_back(without_ends(name));
+    }
+    return names;
+  }
+  // Adds its lines to a set whose labels are known; `adds_labels`: those that are new belong to it too.
+  std::vector<SentenceExample> read(const Layout& layout, SentenceSet& set, bool adds_labels) const {
+    const std::vector<std::string_view> heading =
+        layout.has_names ? names() : std::vector<std::string_view>{};
+    const int first = expect(layout.first, heading), answer = expect(layout.answer, heading);
+    const bool has_second = !layout.second.name.empty() || layout.second.place >= 0;
+    const int second = has_second ? expect(layout.second, heading) : -1;
+    const int most = std::max({first, second, answer});
+    std::vector<SentenceExample> examples;
+    for (std::size_t i = layout.has_names ? 1 : 0; i < lines_.size(); ++i) {
+      const std::vector<std::string_view> parts = split(lines_[i], '\t');
+      if (std::ssize(parts) <= most)
+        refuse(i, fmt::format("has {} columns, {} are expected", parts.size(), most + 1));
+      const auto part = [&](int place) { return without_ends(parts[static_cast<std::size_t>(place)]); };
+      SentenceExample e;
+      e.first = part(first);
+      if (has_second) e.second = part(second);
+      if (e.first.empty() || (has_second && e.second.empty())) refuse(i, "has an empty sentence");
+      set.is_number ? read_score(part(answer), i, e) : read_label(part(answer), i, adds_labels, set, e);
+      examples.push_back(std::move(e));
+    }
+    if (examples.empty()) throw RunError(fmt::format("{}: holds no sentence", path_));
+    return examples;
+  }
+
+ private:
+  [[noreturn]] void refuse(std::size_t line, const std::string& why) const {
+    throw RunError(fmt::format("{}: line {} {}", path_, line + 1, why));
+  }
+  int expect(const Column& column, std::span<const std::string_view> heading) const {
+    const int place = place_of(column, heading);
+    if (place < 0) throw RunError(fmt::format("{}: its first line has no column \"{}\"", path_, column.name));
+    return place;
+  }
+  void read_score(std::string_view text, std::size_t line, SentenceExample& e) const {
+    const std::string number(text);
+    char* end = nullptr;
+    e.score = std::strtof(number.c_str(), &end);
+    if (number.empty() || *end != '\0' || !std::isfinite(e.score)) {
+      refuse(line, fmt::format("has the score \"{}\", which is no number", number));
+    }
+  }
+  void read_label(std::string_view text, std::size_t line, bool adds, SentenceSet& set,
+                  SentenceExample& e) const {
+    auto at = std::find(set.labels.begin(), set.labels.end(), text);
+    if (at == set.labels.end()) {
+      if (!adds || text.empty() || set.labels.size() == kMostClasses) {
+        refuse(line,
+               fmt::format("has the label \"{}\", which is none of {}", text, fmt::join(set.labels, ", ")));
+      }
+      at = set.labels.emplace(at, text);
+    }
+    e.label = static_cast<std::int32_t>(at - set.labels.begin());
+  }
+
+  std::string path_, text_;
+  std::vector<std::string_view> lines_;
+};
+
+fs::path folder_at(const std::string& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return path;
+  const fs::path below = fs::path(data_folder()) / path;
+  if (fs::path(path).is_relative() && fs::is_directory(below, error)) return below;
+  throw RunError(fmt::format(
+      "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names", path));
+}
+
+// A set that says what it holds.
+SentenceSet load_own(const std::string& path) {
+  SentenceSet set;
+  set.name = path;
+  const fs::path folder = folder_at(path);
+  const TsvFile train(folder, "train"), dev(folder, kDevelopmentFile);
+  const std::vector<std::string_view> names = train.names();
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  set.has_pairs = has("sentence2");
+  set.is_number = !has("label") && has("score");
+  set.metrics = {set.is_number ? Metric::kSpearman : Metric::kAccuracy};
+  Layout layout = named("", set.has_pairs ? "sentence1" : "sentence", set.has_pairs ? "sentence2" : "",
+                        set.is_number ? "score" : "label");
+  set.train = train.read(layout, set, true);
+  // Classes in the order of their names, whatever the order of the lines.
+  std::vector<std::string> sorted = set.labels;
+  std::ranges::sort(sorted);
+  for (SentenceExample& e : set.train) {
+    if (set.is_number) break;
+    const std::string& label = set.labels[static_cast<std::size_t>(e.label)];
+    e.label = static_cast<std::int32_t>(std::ranges::lower_bound(sorted, label) - sorted.begin());
+  }
+  set.labels = std::move(sorted);
+  if (!set.is_number && set.labels.size() < 2) {
+    throw RunError(fmt::format("{}: its lines have one label, there must be two", path));
+  }
+  set.test = dev.read(layout, set, false);
+  return set;
+}
+
+}  // namespace
+
+std::string_view to_string(Metric metric) {
+  switch (metric) {
+    case Metric::kAccuracy:
+      return "accuracy";
+    case Metric::kMatthews:
+      return "matthews";
+    case Metric::kF1:
+      return "f1";
+    case Metric::kPearson:
+      return "pearson";
+    case Metric::kSpearman:
+      return "spearman";
+  }
+  return "";
+}
+
+const std::vector<NamedSentences>& named_sentence_sets() {
+  static const std::vector<NamedSentences> kSets = [] {
+    std::vector<NamedSentences> sets;
+    for (const Task& task : tasks()) sets.push_back(task.set);
+    return sets;
+  }();
+  return kSets;
+}
+
+SentenceSet load_sentences(const std::string& set, const std::string& path, std::string_view test_file) {
+  if (set == kSentencesByPath) return path.empty() ? SentenceSet{.name = set} : load_own(path);
+  const auto task = std::ranges::find_if(tasks(), [&](const Task& t) { return t.set.name == set; });
+  if (task == tasks().end()) throw UsageError(fmt::format("no set of sentences is called {}", set));
+  const bool is_test = test_file == kTestFile;
+  if (is_test && !task->test) {
+    throw UsageError(fmt::format("data.test_file = test: the answers of {}'s test set are not public", set));
+  }
+  SentenceSet out;
+  out.name = set;
+  out.is_number = task->is_number;
+  out.labels = task->labels;
+  out.metrics = task->metrics;
+  out.has_pairs = !task->train.second.name.empty();
+  const fs::path folder = folder_at(path.empty() ? std::string(task->set.folder) : path);
+  const Layout& test = is_test ? *task->test : task->dev;
+  out.train = TsvFile(folder, task->train.file).read(task->train, out, false);
+  out.test = TsvFile(folder, test.file).read(test, out, false);
+  return out;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,48 @@
+// Sets of sentences, and of pairs of sentences, with what is to be told of each: a class or a number. Files
+// are tab-separated, as the General Language Understanding Evaluation (Wang et al. 2019) has them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+enum class Metric : std::uint8_t { kAccuracy, kMatthews, kF1, kPearson, kSpearman };
+std::string_view to_string(Metric metric);
+
+// One line: a second sentence may be empty. The answer is a class, or a number.
+struct SentenceExample {
+  std::string first, second;
+  std::int32_t label = 0;
+  float score = 0;
+};
+
+struct SentenceSet {
+  std::string name = {};
+  bool has_pairs = false, is_number = false;
+  std::vector<std::string> labels = {};  // of classes, in their order
+  std::vector<Metric> metrics = {};      // the first is what the task is scored by
+  std::vector<SentenceExample> train = {}, test = {};
+};
+
+// A public set. Its files lie in `folder` below data_folder(), each as it is or as .gz.
+struct NamedSentences {
+  std::string_view name, folder;
+};
+const std::vector<NamedSentences>& named_sentence_sets();
+
+// The set that data.path names, in files that say what they hold: train.tsv and dev.tsv begin with a line of
+// names, `sentence` or `sentence1` and `sentence2`, and `label` or `score`.
+inline constexpr std::string_view kSentencesByPath = "sentences";
+
+// Which file a run is tested on: dev.tsv, or where there is one with answers test.tsv.
+inline constexpr std::string_view kDevelopmentFile = "dev", kTestFile = "test";
+
+// `path` leads to the folder of the set, from here or from data_folder(); empty: the named set's own. Without
+// a path kSentencesByPath is a set of nothing, for models that only embed. Throws RunError naming file and
+// line: files that are missing, lines without a sentence or an answer, answers that no line of train.tsv has.
+SentenceSet load_sentences(const std::string& set, const std::string& path, std::string_view test_file);
+
+}  // namespace lpmm

@@ -1,0 +1,46 @@
+#include "lpmm/run/evaluate.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/device.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/plan.h"
+
+namespace lpmm {
+
+Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
+                int examples, const ProgressCall& progress) {
+  Tested tested;
+  Batch batch;
+  std::vector<float> outputs, more;
+  const std::int64_t all = data.test_examples();
+  for (std::int64_t first = 0; first < all; first += examples) {
+    data.make_test_batch(first, std::min<std::int64_t>(examples, all - first), batch);
+    tested.meter += program.evaluate(memory, buffers, batch, data.has_scores() ? &more : nullptr);
+    if (data.has_scores()) outputs.insert(outputs.end(), more.begin(), more.end());
+    if (progress) progress(std::min(all, first + examples), all);
+  }
+  if (data.has_scores()) tested.scores = data.score(outputs);
+  return tested;
+}
+
+EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
+                    const ProgressCall& progress) {
+  RunConfig config = setup.config;
+  config.optimizer.frozen = true;
+  const auto device = make_device(config.train.device, config.train.threads);
+  check_memory(make_plan(Setup(config, setup), model, *device), *device);
+  ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
+                     config.train.microbatches, *device);
+  Buffers buffers(model.buffers(), *device);
+  load_checkpoint(checkpoint, config.model.name, memory, buffers);
+  const auto data = load_data(setup, device->host_pool());
+  const int examples = config.train.batch / config.train.microbatches;
+  const auto program = model.build(examples, config.train.compute, *device);
+  const Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
+  return {tested.meter.loss(), tested.meter.accuracy(), tested.meter.count, data->unit(), checkpoint,
+          tested.scores};
+}
+
+}  // namespace lpmm

@@ -1,0 +1,33 @@
+// The test set through a model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lpmm/base/progress.h"
+#include "lpmm/program/program.h"
+#include "lpmm/run/run_progress.h"
+#include "lpmm/run/setup.h"
+
+namespace lpmm {
+
+struct Tested {
+  Meter meter;
+  DataSource::Scores scores;  // what the set is scored by besides
+};
+// All test examples, so many at a time.
+Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
+                int examples, const ProgressCall& progress = {});
+
+struct EvalResult {
+  double loss = 0, accuracy = 0;
+  std::int64_t items = 0;  // images, tokens or sentences, as `unit` says
+  std::string unit;
+  std::string checkpoint;
+  DataSource::Scores scores;
+};
+// The same of a checkpoint, with memory for the parameters alone. `progress` counts images or sequences.
+EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
+                    const ProgressCall& progress = {});
+
+}  // namespace lpmm

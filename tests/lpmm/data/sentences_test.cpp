@@ -1,0 +1,192 @@
+// Sets of sentences, their batches, and what they are scored by.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/metrics.h"
+#include "lpmm/data/sentence_data.h"
+#include "lpmm/data/sentence_sets.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+
+std::string said(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "no error";
+}
+void expect_said(const std::function<void()>& body, const char* part) {
+  const std::string what = said(body);
+  EXPECT_NE(what.find(part), std::string::npos) << what;
+}
+
+class SentencesTest : public testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary) << text;
+  }
+  SentenceSet load() const { return load_sentences("sentences", folder_.path(), kDevelopmentFile); }
+  // A BERT tokenizer of letters.
+  std::shared_ptr<const Tokenizer> letters() const {
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n";
+    write("vocab.txt", vocabulary);
+    return load_tokenizer(folder_ / "vocab.txt");
+  }
+  Scratch folder_;
+};
+
+TEST_F(SentencesTest, AFolderSaysWhatItHolds) {
+  write("train.tsv", "label\tsentence1\tsentence2\nyes\ta b\tc\nno\td \te f\r\nyes\tg\th\n");
+  write("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tno\n");
+  const SentenceSet set = load();
+  EXPECT_TRUE(set.has_pairs);
+  EXPECT_FALSE(set.is_number);
+  EXPECT_EQ(set.labels, (std::vector<std::string>{"no", "yes"}));
+  ASSERT_EQ(set.train.size(), 3U);
+  EXPECT_EQ(set.train[1].first, "d");
+  EXPECT_EQ(set.train[1].second, "e f");
+  EXPECT_EQ(set.train[0].label, 1);
+  EXPECT_EQ(set.test[0].label, 0);
+  write("train.tsv", "score\tsentence\n0.5\ta\n-2e1\tb\n");
+  write("dev.tsv", "score\tsentence\n1\ta\n");
+  EXPECT_TRUE(load().is_number);
+  EXPECT_EQ(load().train[1].score, -20);
+}
+
+TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
+  expect_said([&] { load(); }, "has no train.tsv, nor train.tsv.gz");
+  write("dev.tsv", "sentence\tlabel\na\t0\n");
+  const auto expect_refused = [&](const std::string& train, const char* part) {
+    write("train.tsv", train);
+    expect_said([&] { load(); }, part);
+  };
+  expect_refused("sentence\n", "no column \"label\"");
+  expect_refused("sentence\tlabel\n", "holds no sentence");
+  expect_refused("sentence\tlabel\na\t0\nb\n", "line 3 has 1 columns, 2 are expected");
+  expect_refused("sentence\tlabel\n \t0\n", "line 2 has an empty sentence");
+  expect_refused("sentence\tlabel\na\t0\nb\t0\n", "have one label");
+  expect_refused("sentence\tscore\na\t0\nb\tnan\n", "line 3 has the score \"nan\"");
+  expect_refused("sentence\tscore\na\t\n", "which is no number");
+  expect_refused("sentence\tlabel\na\t1\nb\t2\n", "has the label \"0\", which is none of 1, 2");
+  expect_said([&] { load_sentences("sst3", "", kDevelopmentFile); }, "no set of sentences is called sst3");
+  expect_said([&] { load_sentences("sst2", folder_.path(), kTestFile); }, "are not public");
+  expect_said([&] { load_sentences("sst2", folder_ / "nowhere", kDevelopmentFile); }, "no such folder");
+  write("train.tsv.gz", "\x1f\x8b nothing");
+  std::filesystem::remove(folder_ / "train.tsv");
+  expect_said([&] { load(); }, "train.tsv.gz");
+}
+
+TEST_F(SentencesTest, ABatchIsFilledUpToItsLongest) {
+  write("train.tsv", "sentence1\tsentence2\tscore\na b\tc\t1\na b c d e f g\th\t2\n");
+  write("dev.tsv", "sentence1\tsentence2\tscore\na\tb\t3\n");
+  const SentenceData data(load(), letters(), {8, 16, 24});
+  Batch batch;
+  data.make_batch({1, 2, 1}, 0, 0, 0, batch);
+  EXPECT_EQ(batch.count, 2);
+  EXPECT_EQ(batch.length, 16);
+  const std::size_t shorter = batch.lengths[0] == 6 ? 0 : 1;
+  EXPECT_EQ(batch.lengths[1 - shorter], 11);
+  const std::vector<std::int32_t> ids(batch.tokens.begin() + static_cast<std::ptrdiff_t>(16 * shorter),
+                                      batch.tokens.begin() + static_cast<std::ptrdiff_t>(16 * shorter + 8));
+  EXPECT_EQ(ids, (std::vector<std::int32_t>{2, 5, 6, 3, 7, 3, 0, 0}));  // [CLS] a b [SEP] c [SEP]
+  const std::vector<std::int32_t> types(batch.types.begin() + static_cast<std::ptrdiff_t>(16 * shorter),
+                                        batch.types.begin() + static_cast<std::ptrdiff_t>(16 * shorter + 8));
+  EXPECT_EQ(types, (std::vector<std::int32_t>{0, 0, 0, 0, 1, 1, 0, 0}));
+  EXPECT_EQ(batch.targets[shorter], 1);
+  EXPECT_TRUE(batch.labels.empty());
+  // Longer ones are cut.
+  const SentenceData cut(load(), letters(), {8});
+  cut.make_batch({1, 2, 1}, 0, 0, 0, batch);
+  EXPECT_EQ(*std::ranges::max_element(batch.lengths), 8);
+  // Apart, each sentence is an example.
+  const SentenceData apart(load(), letters(), {8, 16}, true);
+  EXPECT_EQ(apart.test_examples(), 2);
+  apart.make_test_batch(0, 2, batch);
+  EXPECT_EQ(batch.lengths, (std::vector<std::int32_t>{3, 3}));
+  expect_said([&] { SentenceData(load(), std::shared_ptr<const Tokenizer>(make_byte_tokenizer()), {8}); },
+              "data.tokenizer");
+}
+
+// Every example once per epoch, those of about a length together, the same order for the same seed.
+TEST_F(SentencesTest, AnEpochTakesEveryExampleOnce) {
+  SentenceSet set{.name = "drawn", .labels = {"0", "1"}, .metrics = {Metric::kAccuracy}};
+  for (int i = 0; i < 203; ++i) {
+    std::string text;
+    for (int n = 0; n <= i % 29; ++n) text += "a ";
+    set.train.push_back({text + static_cast<char>('a' + i % 26), "", i % 2, 0});
+  }
+  set.test = {{"a", "", 1, 0}};
+  const SentenceData data(set, letters(), {8, 16, 24, 40});
+  const BatchPlan plan{7, 20, 2};
+  std::map<std::int32_t, int> lengths;
+  std::set<std::vector<std::int32_t>> orders;
+  for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+    lengths.clear();
+    std::int64_t filled = 0, examples = 0;
+    std::vector<std::int32_t> order;
+    for (std::int64_t index = 0; index < data.train_examples() / plan.batch; ++index) {
+      int of_step = 0;
+      for (int k = 0; k < 2; ++k) {
+        Batch batch, again;
+        data.make_batch(plan, epoch, index, k, batch);
+        data.make_batch(plan, epoch, index, k, again);
+        EXPECT_EQ(batch.tokens, again.tokens);
+        EXPECT_EQ(batch.count, 10);
+        EXPECT_TRUE(k == 0 || batch.length == of_step);
+        of_step = batch.length;
+        filled += batch.length * batch.count;
+        examples += batch.count;
+        for (const std::int32_t n : batch.lengths) ++lengths[n];
+        order.insert(order.end(), batch.lengths.begin(), batch.lengths.end());
+      }
+    }
+    EXPECT_EQ(examples, 200);
+    for (const auto& [n, count] : lengths) EXPECT_LE(count, 7) << n;  // 203 = 7 * 29
+    EXPECT_LT(filled, 200 * 28);                                      // 40 each where nothing is sorted
+    orders.insert(order);
+  }
+  EXPECT_EQ(orders.size(), 2U);
+}
+
+TEST_F(SentencesTest, ScoresComeFromOutputs) {
+  SentenceSet set{.name = "pairs", .has_pairs = true, .is_number = true, .metrics = {Metric::kSpearman}};
+  set.train = set.test = {{"a", "b", 0, 0.1F}, {"c", "d", 0, 0.9F}, {"e", "f", 0, 0.5F}};
+  const SentenceData told(set, letters(), {8}), apart(set, letters(), {8}, true);
+  const std::vector<float> numbers{3, 9, 4}, embeddings{1, 0, 0, 1, 1, 0, 1, 0, 1, 0, 1, 1};
+  EXPECT_NEAR(told.score(numbers)[0].second, 1, 1e-12);
+  EXPECT_EQ(told.score(numbers)[0].first, "spearman");
+  EXPECT_NEAR(apart.score(embeddings)[0].second, 1, 1e-12);  // cosines 0, 1, 0.7
+  SentenceSet classes{.name = "c", .labels = {"0", "1"}, .metrics = {Metric::kAccuracy, Metric::kMatthews}};
+  classes.train = classes.test = {{"a", "", 0, 0}, {"b", "", 1, 0}};
+  const std::vector<float> logits{1, 2, 0, 3};
+  EXPECT_EQ(SentenceData(classes, letters(), {8}).score(logits)[0].second, 0.5);
+  expect_said([&] { SentenceData(classes, letters(), {8}, true); }, "only pairs with a score");
+}
+
+TEST(Metrics, AreThoseOfTheTextbooks) {
+  const std::vector<std::int32_t> is{1, 1, 1, 1, 0, 0, 0, 0, 0, 0}, told{1, 1, 1, 0, 1, 0, 0, 0, 0, 0};
+  EXPECT_DOUBLE_EQ(accuracy(told, is), 0.8);
+  EXPECT_DOUBLE_EQ(f1(told, is), 0.75);
+  EXPECT_NEAR(matthews(told, is), (3 * 5 - 1.0) / std::sqrt(4.0 * 4 * 6 * 6), 1e-12);
+  const std::vector<std::int32_t> none(10, 0);
+  EXPECT_EQ(f1(none, is), 0);
+  EXPECT_EQ(matthews(none, is), 0);
+  const std::vector<double> a{1, 2, 3, 4}, b{1, 4, 9, 16}, flat(4, 2.0), ties{1, 2, 2, 3};
+  EXPECT_NEAR(pearson(a, b), 0.9843740386976974, 1e-12);
+  EXPECT_NEAR(spearman(a, b), 1, 1e-12);
+  EXPECT_EQ(pearson(flat, a), 0);
+  EXPECT_NEAR(spearman(ties, a), 0.9486832980505138, 1e-12);  // scipy.stats.spearmanr
+}
+
+}  // namespace
+}  // namespace lpmm
