@@ -152,6 +152,18 @@ void load_parameters(const StoredWeights& weights, ModelMemory& memory) {
   }
 }
 
+void load_buffers(const StoredWeights& weights, Buffers& buffers) {
+  for (std::size_t b = 0; b < buffers.infos().size(); ++b) {
+    const BufferInfo& info = buffers.infos()[b];
+    const CheckpointTensor* stored = weights.find(info.name);
+    if (stored == nullptr || stored->shape != info.shape) continue;
+    float* to = buffers.value(static_cast<int>(b)).data();
+    weights.read(*stored, buffers.device().host(), [&](std::int64_t first, std::span<const float> values) {
+      buffers.device().upload(to + first, values.data(), 4 * std::ssize(values));
+    });
+  }
+}
+
 void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device) {
   const StoredWeights weights(path);
   std::vector<SafetensorsSource> sources;

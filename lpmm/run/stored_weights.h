@@ -41,6 +41,8 @@ class StoredWeights : public WeightSource {
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Throws RunError
 // naming the checkpoint and the tensor where names or shapes differ.
 void load_parameters(const StoredWeights& weights, ModelMemory& memory);
+// The buffers that it has.
+void load_buffers(const StoredWeights& weights, Buffers& buffers);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.

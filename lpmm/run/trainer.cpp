@@ -187,6 +187,7 @@ std::string Run::begin(const Model& model) {
     const StoredWeights weights(init);
     if (const auto check = family_of(config_.model.name).check_start) check(config_.model, weights);
     load_parameters(weights, memory_);
+    load_buffers(weights, buffers_);
   }
   write_text(folder_.config, sealed_config(config_));  // before any record
   log_->cut(0);
