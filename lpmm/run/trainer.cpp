@@ -182,9 +182,8 @@ std::string Run::begin(const Model& model) {
     progress_.say("drawing initial parameters");
     model.initialize(memory_, config_.train.seed, progress_.share_of("drawing initial parameters"));
   } else {
-    init = find_checkpoint(config_.train.init);
+    const StoredWeights weights(init = find_checkpoint(config_.train.init));
     progress_.say(fmt::format("taking the parameters of {}", init));
-    const StoredWeights weights(init);
     if (const auto check = family_of(config_.model.name).check_start) check(config_.model, weights);
     load_parameters(weights, memory_);
     load_buffers(weights, buffers_);
