@@ -9,7 +9,6 @@
 namespace lpmm {
 namespace {
 
-using kernels::Rows;
 using kernels::value_bytes;
 
 class PatchesOp : public Op {
