@@ -12,12 +12,6 @@
 namespace lpmm {
 namespace {
 
-ModelConfig of_imagenet(const std::string& name) {
-  ModelConfig config = model_config(name);
-  config.height = config.width = 224;
-  config.classes = 1000;
-  return config;
-}
 std::map<std::string, std::vector<std::int64_t>> shapes_of(const Model& model) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const TensorInfo& t : model.tensors()) shapes[t.name] = t.shape;
@@ -88,7 +82,7 @@ TEST(ImagenetResNet, RefusesOtherStagesAndImages) {
 
 // ---- what torchvision computes
 // -----------------------------------------------------------------------------
-struct Case {
+struct ResNetCase {
   const char *kind, *model;
   int width;
   bool small_stem;
@@ -97,9 +91,10 @@ struct Case {
     return std::string(LPMM_SOURCE_DIR "/tests/golden/resnet_") + kind + ".safetensors";
   }
 };
-constexpr Case kBasic{"basic", "resnet18", 2, true, 16}, kBottleneck{"bottleneck", "resnet50", 1, false, 64};
+constexpr ResNetCase kBasic{"basic", "resnet18", 2, true, 16},
+    kBottleneck{"bottleneck", "resnet50", 1, false, 64};
 
-ModelConfig config_of(const Case& of) {
+ModelConfig config_of_resnet(const ResNetCase& of) {
   ModelConfig config = resnet_torchvision().read(of.path());
   EXPECT_EQ(config.name, of.model);
   EXPECT_EQ(config.integer("width"), of.width);
@@ -112,12 +107,12 @@ ModelConfig config_of(const Case& of) {
 
 TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
-  for (const Case& of : {kBasic, kBottleneck}) {
+  for (const ResNetCase& of : {kBasic, kBottleneck}) {
     SCOPED_TRACE(of.kind);
     const std::string prefix = std::string(of.kind) + ".";
-    PublishedImages tiny(resnet_torchvision(), of.path(), config_of(of), "cpu");
-    tiny.expect_logits(values_of(expected, prefix + "eval"));
-    tiny.train(values_of(expected, prefix + "loss")[0]);
+    PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cpu");
+    tiny.expect_logits(published_values(expected, prefix + "eval"));
+    tiny.train(published_values(expected, prefix + "loss")[0]);
     EXPECT_EQ(tiny.expect_gradients(expected, prefix + "gradient."), 9);
     tiny.memory.commit(0);
     tiny.buffers.commit();
@@ -125,47 +120,48 @@ TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
       const std::string name = tiny.buffers.infos()[b].name;
       if (!name.starts_with("layer3.0.bn1.")) continue;
       const auto value = tiny.buffers.value(static_cast<int>(b));
-      expect_close(Floats(value.begin(), value.end()), values_of(expected, prefix + "after." + name), 1e-4,
-                   name);
+      expect_near_largest(Floats(value.begin(), value.end()),
+                          published_values(expected, prefix + "after." + name), 1e-4, name);
     }
   }
 }
 
 TEST(ImagenetResNet, ComputesTheSameOnTheEmulatedDevice) {
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
-  for (const Case& of : {kBasic, kBottleneck}) {
+  for (const ResNetCase& of : {kBasic, kBottleneck}) {
     SCOPED_TRACE(of.kind);
     const std::string prefix = std::string(of.kind) + ".";
-    PublishedImages tiny(resnet_torchvision(), of.path(), config_of(of), "cuda-emulated");
-    tiny.expect_logits(values_of(expected, prefix + "eval"));
-    tiny.train(values_of(expected, prefix + "loss")[0]);
+    PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cuda-emulated");
+    tiny.expect_logits(published_values(expected, prefix + "eval"));
+    tiny.train(published_values(expected, prefix + "loss")[0]);
   }
 }
 
 TEST(ImagenetResNet, GoesOutAsItCameIn) {
-  for (const Case& of : {kBasic, kBottleneck})
-    expect_round_trip(resnet_torchvision(), of.path(), config_of(of));
+  for (const ResNetCase& of : {kBasic, kBottleneck})
+    expect_round_trip(resnet_torchvision(), of.path(), config_of_resnet(of));
 }
 
 TEST(ImagenetResNet, WhatDoesNotFitIsNamed) {
   const std::string path = kBasic.path();
-  ModelConfig config = config_of(kBasic);
+  ModelConfig config = config_of_resnet(kBasic);
   config.set("blocks", std::vector<std::int64_t>{1, 1, 1, 2});
-  expect_refused(resnet_torchvision(), path, config,
-                 "has no tensor layer4.1.conv1.weight, which a ResNet has");
-  config = config_of(kBasic);
+  expect_load_refused(resnet_torchvision(), path, config,
+                      "has no tensor layer4.1.conv1.weight, which a ResNet has");
+  config = config_of_resnet(kBasic);
   config.classes = 7;
-  expect_refused(resnet_torchvision(), path, config, "fc.weight is 5 x 16, expected 7 x 16");
-  config = config_of(kBottleneck);
+  expect_load_refused(resnet_torchvision(), path, config, "fc.weight is 5 x 16, expected 7 x 16");
+  config = config_of_resnet(kBottleneck);
   config.set("bottleneck", false);
   config.name = "resnet18";
-  expect_refused(resnet_torchvision(), kBottleneck.path(), config, "layer1.0.conv1.weight is 1 x 1 x 1 x 1");
+  expect_load_refused(resnet_torchvision(), kBottleneck.path(), config,
+                      "layer1.0.conv1.weight is 1 x 1 x 1 x 1");
   EXPECT_EQ(&published_family(path), &family_of("resnet18"));
 }
 
 // A run that begins with published weights begins with their statistics.
 TEST(ImagenetResNet, StatisticsAreTakenOver) {
-  const ModelConfig config = config_of(kBasic);
+  const ModelConfig config = config_of_resnet(kBasic);
   PublishedImages tiny(resnet_torchvision(), kBasic.path(), config, "cpu");
   const Scratch scratch;
   const StoredWeights stored(

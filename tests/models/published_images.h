@@ -26,7 +26,14 @@ namespace lpmm {
 using Floats = std::vector<float>;
 inline constexpr std::int64_t kPublishedImages = 3;
 
-inline Floats values_of(const SafetensorsFile& file, const std::string& name) {
+inline ModelConfig of_imagenet(const std::string& name) {
+  ModelConfig config = model_config(name);
+  config.height = config.width = 224;
+  config.classes = 1000;
+  return config;
+}
+
+inline Floats published_values(const SafetensorsFile& file, const std::string& name) {
   const SafetensorsEntry* entry = file.find(name);
   if (entry == nullptr) throw RunError("no tensor " + name);
   if (entry->dtype == "F32") {
@@ -41,7 +48,8 @@ inline Floats values_of(const SafetensorsFile& file, const std::string& name) {
   return values;
 }
 
-inline void expect_close(const Floats& got, const Floats& want, double tolerance, const std::string& name) {
+inline void expect_near_largest(const Floats& got, const Floats& want, double tolerance,
+                                const std::string& name) {
   ASSERT_EQ(got.size(), want.size()) << name;
   double largest = 0;
   for (const float w : want) largest = std::max<double>(largest, std::abs(w));
@@ -120,7 +128,7 @@ struct PublishedImages {
       if (expected.find(prefix + info.name) == nullptr) continue;
       Floats gradient(static_cast<std::size_t>(info.elements()));
       device->decode(memory.view(t, Role::kAccumulator), 0, info.elements(), gradient.data());
-      expect_close(gradient, values_of(expected, prefix + info.name), 1e-3, info.name);
+      expect_near_largest(gradient, published_values(expected, prefix + info.name), 1e-3, info.name);
       ++found;
     }
     return found;
@@ -150,7 +158,7 @@ inline void expect_round_trip(const Published& by, const std::string& path, cons
     EXPECT_EQ(written->shape, entry.shape) << entry.name;
     EXPECT_EQ(written->dtype, entry.dtype == "I64" ? "I64" : "F32") << entry.name;
     if (entry.dtype == "I64") continue;
-    EXPECT_EQ(values_of(after, entry.name), values_of(before, entry.name)) << entry.name;
+    EXPECT_EQ(published_values(after, entry.name), published_values(before, entry.name)) << entry.name;
   }
   EXPECT_TRUE(by.is_at(scratch / "out"));
   ModelConfig again = by.read(scratch / "out");
@@ -164,8 +172,8 @@ inline void expect_round_trip(const Published& by, const std::string& path, cons
 }
 
 // What cannot be loaded says so, with these words.
-inline void expect_refused(const Published& by, const std::string& path, const ModelConfig& config,
-                           const std::string& words) {
+inline void expect_load_refused(const Published& by, const std::string& path, const ModelConfig& config,
+                                const std::string& words) {
   try {
     PublishedImages(by, path, config, "cpu");
     FAIL() << "no error";

@@ -11,14 +11,7 @@
 namespace lpmm {
 namespace {
 
-const std::string kTiny = LPMM_SOURCE_DIR "/tests/golden/vit_tiny.safetensors";
-
-ModelConfig of_imagenet(const std::string& name) {
-  ModelConfig config = model_config(name);
-  config.height = config.width = 224;
-  config.classes = 1000;
-  return config;
-}
+const std::string kTinyVit = LPMM_SOURCE_DIR "/tests/golden/vit_tiny.safetensors";
 
 TEST(Vit, HasTimmsNumbersOfParameters) {
   const std::map<std::string, std::int64_t> counts = {
@@ -50,8 +43,8 @@ TEST(Vit, RefusesPatchesThatDoNotFit) {
   EXPECT_THROW(make_model(config), UsageError);
 }
 
-ModelConfig tiny_config() {
-  ModelConfig config = vit_timm().read(kTiny);
+ModelConfig tiny_vit() {
+  ModelConfig config = vit_timm().read(kTinyVit);
   EXPECT_EQ(config.integer("layers"), 2);
   EXPECT_EQ(config.integer("embedding"), 8);
   EXPECT_EQ(config.integer("patch"), 4);
@@ -63,37 +56,37 @@ ModelConfig tiny_config() {
 
 TEST(Vit, ComputesWhatTimmDoes) {
   for (const bool again : {false, true}) {
-    ModelConfig config = tiny_config();
+    ModelConfig config = tiny_vit();
     config.set("recompute", again);
-    PublishedImages tiny(vit_timm(), kTiny, config, "cpu");
+    PublishedImages tiny(vit_timm(), kTinyVit, config, "cpu");
     const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_tiny_expected.safetensors");
-    tiny.expect_logits(values_of(expected, "logits"));
-    tiny.train(values_of(expected, "loss")[0]);
+    tiny.expect_logits(published_values(expected, "logits"));
+    tiny.train(published_values(expected, "loss")[0]);
     EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), 9);
   }
 }
 
 TEST(Vit, ComputesTheSameOnTheEmulatedDevice) {
-  PublishedImages tiny(vit_timm(), kTiny, tiny_config(), "cuda-emulated");
+  PublishedImages tiny(vit_timm(), kTinyVit, tiny_vit(), "cuda-emulated");
   const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_tiny_expected.safetensors");
-  tiny.expect_logits(values_of(expected, "logits"));
-  tiny.train(values_of(expected, "loss")[0]);
+  tiny.expect_logits(published_values(expected, "logits"));
+  tiny.train(published_values(expected, "loss")[0]);
 }
 
 TEST(Vit, GoesOutAsItCameIn) {
-  expect_round_trip(vit_timm(), kTiny, tiny_config());
+  expect_round_trip(vit_timm(), kTinyVit, tiny_vit());
 }
 
 TEST(Vit, WhatDoesNotFitIsNamed) {
-  ModelConfig config = tiny_config();
+  ModelConfig config = tiny_vit();
   config.set("layers", 3);
-  expect_refused(vit_timm(), kTiny, config, "has no tensor blocks.2.norm1.weight, which a ViT has");
+  expect_load_refused(vit_timm(), kTinyVit, config, "has no tensor blocks.2.norm1.weight, which a ViT has");
   config.set("layers", 1);
-  expect_refused(vit_timm(), kTiny, config, "holds the tensor blocks.1.");
-  config = tiny_config();
+  expect_load_refused(vit_timm(), kTinyVit, config, "holds the tensor blocks.1.");
+  config = tiny_vit();
   config.height = 20;
-  expect_refused(vit_timm(), kTiny, config, "pos_embed is 1 x 17 x 8, expected 1 x 21 x 8");
-  EXPECT_EQ(&published_family(kTiny), &family_of("vit"));
+  expect_load_refused(vit_timm(), kTinyVit, config, "pos_embed is 1 x 17 x 8, expected 1 x 21 x 8");
+  EXPECT_EQ(&published_family(kTinyVit), &family_of("vit"));
 }
 
 }  // namespace
