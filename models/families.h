@@ -7,6 +7,7 @@ namespace lpmm {
 
 Family resnet();
 Family imagenet_resnet();
+Family vit();
 Family mlp();
 Family gpt();
 Family llama();

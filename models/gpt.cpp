@@ -36,7 +36,7 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   const Value x = embedding(
       b, "wte",
       {.vocabulary = vocabulary, .length = c.length, .width = width, .initial = xavier, .fp32_states = true});
-  return add_positions(b, "wpe", layer_norm(b, kEmbeddingNorm, x), context);
+  return add_positions(b, "wpe.weight", layer_norm(b, kEmbeddingNorm, x), {context, width});
 }
 
 void forward(ProgramBuilder& b, const ModelConfig& c) {

@@ -11,6 +11,7 @@
 #include "lpmm/program/ops/loss.h"
 #include "lpmm/program/ops/pool.h"
 #include "models/families.h"
+#include "models/resnet_torchvision.h"
 
 namespace lpmm {
 namespace {
@@ -81,7 +82,9 @@ Family imagenet_resnet() {
                    {"zero_last_norm", false, 0, 0, "the last norm of a block starts at 0"},
                    label_smoothing()},
       .check = check,
-      .forward = forward};
+      .forward = forward,
+      .head = "fc.",
+      .published = &resnet_torchvision()};
 }
 
 }  // namespace lpmm

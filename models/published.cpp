@@ -116,6 +116,36 @@ void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, Mo
   }
 }
 
+// A tensor that must be there, in that shape.
+PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
+                               const std::string& name, const std::vector<std::int64_t>& shape) {
+  const PublishedTensors::Place place = tensors.find(name, layout.prefix);
+  if (place.entry == nullptr) {
+    throw RunError(fmt::format("{}: has no tensor {}, which a {} has", tensors.path(), name, layout.model));
+  }
+  if (place.entry->shape != shape) {
+    throw RunError(fmt::format("{}: {} is {}, expected {}", place.file->path(), place.entry->name,
+                               fmt::join(place.entry->shape, " x "), fmt::join(shape, " x ")));
+  }
+  return place;
+}
+
+// The counts of batches beside running statistics: whoever goes on training counts anew.
+std::vector<SafetensorsSource> counts_of(const std::vector<TensorInfo>& tensors,
+                                         const PublishedLayout& layout) {
+  constexpr std::string_view kBeside = ".running_var";
+  std::vector<SafetensorsSource> counts;
+  for (const TensorInfo& t : tensors) {
+    if (layout.counts.empty() || !t.name.ends_with(kBeside)) continue;
+    const std::string norm = t.name.substr(0, t.name.size() - kBeside.size());
+    counts.push_back({norm + std::string(layout.counts), "I64", {}, [](const auto& sink) {
+                        const std::int64_t none = 0;
+                        sink(std::as_bytes(std::span(&none, 1)));
+                      }});
+  }
+  return counts;
+}
+
 SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, std::size_t tensor,
                             const PublishedLayout& layout, Device& device) {
   const bool turn = is_transposed(layout, t);
@@ -286,17 +316,8 @@ void load_published(const PublishedTensors& tensors, const PublishedLayout& layo
   std::set<std::string> known;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
-    const PublishedTensors::Place place = tensors.find(info.name, layout.prefix);
-    if (place.entry == nullptr) {
-      throw RunError(
-          fmt::format("{}: has no tensor {}, which a {} has", tensors.path(), info.name, layout.model));
-    }
+    const PublishedTensors::Place place = expect(tensors, layout, info.name, their_shape(layout, info));
     known.insert(place.entry->name);
-    const std::vector<std::int64_t> shape = their_shape(layout, info);
-    if (place.entry->shape != shape) {
-      throw RunError(fmt::format("{}: {} is {}, expected {}", place.file->path(), place.entry->name,
-                                 fmt::join(place.entry->shape, " x "), fmt::join(shape, " x ")));
-    }
     load_tensor(place, is_transposed(layout, info), i, memory);
   }
   for (const PublishedTensors::Place& place : tensors.all()) {
@@ -304,6 +325,22 @@ void load_published(const PublishedTensors& tensors, const PublishedLayout& layo
     if (known.contains(name) || (layout.is_left_out != nullptr && layout.is_left_out(name))) continue;
     throw RunError(
         fmt::format("{}: holds the tensor {}, which a {} has not", place.file->path(), name, layout.model));
+  }
+}
+
+void load_published_buffers(const PublishedTensors& tensors, const PublishedLayout& layout,
+                            Buffers& buffers) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < buffers.infos().size(); ++i) {
+    const BufferInfo& info = buffers.infos()[i];
+    const PublishedTensors::Place place = expect(tensors, layout, info.name, info.shape);
+    const auto to = buffers.value(static_cast<int>(i));
+    values.resize(to.size());
+    read_floats(place, 0, values);
+    if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
+      throw RunError(fmt::format("{}: {} holds what is not finite", place.file->path(), info.name));
+    }
+    buffers.device().upload(to.data(), values.data(), 4 * std::ssize(values));
   }
 }
 
@@ -330,6 +367,8 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
     bytes += more;
     all += more;
   }
+  const std::vector<SafetensorsSource> counts = counts_of(tensors, layout);
+  shards.back().insert(shards.back().end(), counts.begin(), counts.end());
   make_folder(folder);
   const Metadata metadata = {{"format", "pt"}};
   Json map = Json::object();

@@ -16,6 +16,7 @@
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/model_config.h"
+#include "lpmm/program/program.h"
 #include "lpmm/program/weight_source.h"
 
 namespace lpmm {
@@ -80,11 +81,14 @@ struct PublishedLayout {
   bool (*is_transposed)(std::string_view name) = nullptr;     // matrices that are stored (inputs, outputs)
   bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
+  std::string_view counts = {};  // of batches, that stand beside every .running_var; 0 in what is saved
 };
 
 // Reads all tensors of a model, panel by panel. Tensors may be fp32, fp16 or bf16; those that are missing, of
 // another shape or not known are errors.
 void load_published(const PublishedTensors& tensors, const PublishedLayout& layout, ModelMemory& memory);
+// The same of buffers, as running statistics.
+void load_published_buffers(const PublishedTensors& tensors, const PublishedLayout& layout, Buffers& buffers);
 // Throws RunError where there is an output matrix that is not the embedding.
 void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
                 const PublishedLayout& layout);

@@ -119,7 +119,7 @@ struct Share {
   std::ptrdiff_t first;
   std::vector<double> weights;
 };
-std::vector<Share> shares(int size, int scaled, int first, int out) {
+std::vector<Share> shares_of(int size, int scaled, int first, int out) {
   const double ratio = static_cast<double>(size) / scaled, reach = std::max(ratio, 1.0);
   std::vector<Share> all;
   for (int i = first; i < first + out; ++i) {
@@ -154,8 +154,8 @@ std::vector<std::uint8_t> scaled_square(const Picture& p, int scale_to, int side
   const double factor = static_cast<double>(scale_to) / std::min(p.height, p.width);
   const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
   const int height = scaled(p.height), width = scaled(p.width);
-  const std::vector<Share> across = shares(p.width, width, (width - side) / 2, side);
-  const std::vector<Share> down = shares(p.height, height, (height - side) / 2, side);
+  const std::vector<Share> across = shares_of(p.width, width, (width - side) / 2, side);
+  const std::vector<Share> down = shares_of(p.height, height, (height - side) / 2, side);
   const std::ptrdiff_t first = down.front().first;
   const std::ptrdiff_t lines = down.back().first + std::ssize(down.back().weights) - first;
   std::vector<double> narrow(static_cast<std::size_t>(lines * side * 3));

@@ -15,11 +15,11 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uint32_t kImagesMagic = 0x803, kLabelsMagic = 0x801;  // unsigned bytes, dimensions
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 36;
+constexpr std::int64_t kMostIdxBytes = std::int64_t{1} << 36;
 constexpr const char* kTrainImages = "train-images-idx3-ubyte";
 
 // The path of a file of that name or of its .gz; empty where neither is there.
-std::string find_file(const std::string& folder, const std::string& name) {
+std::string find_idx(const std::string& folder, const std::string& name) {
   std::error_code error;
   for (const char* ending : {"", ".gz"}) {
     const fs::path path = fs::path(folder) / (name + ending);
@@ -32,7 +32,7 @@ std::string find_file(const std::string& folder, const std::string& name) {
 class IdxFile {
  public:
   IdxFile(const std::string& folder, const std::string& name)
-      : path_(find_file(folder, name)), file_(path_.empty() ? nullptr : gzopen(path_.c_str(), "rb")) {
+      : path_(find_idx(folder, name)), file_(path_.empty() ? nullptr : gzopen(path_.c_str(), "rb")) {
     if (path_.empty()) {
       throw RunError(fmt::format(
           "{}: has no {}, nor {}.gz; `lpmm data get` downloads mnist and fashion-mnist", folder, name, name));
@@ -102,9 +102,9 @@ ImageSet load_split(const std::string& folder, const std::string& name, const st
   const std::uint32_t labelled = labels.number();
   constexpr std::uint32_t kMost = kMostImageSide;
   if (count < 1 || height < 1 || width < 1 || height > kMost || width > kMost ||
-      std::int64_t{count} > kMostBytes / (std::int64_t{height} * width)) {
+      std::int64_t{count} > kMostIdxBytes / (std::int64_t{height} * width)) {
     images.refuse(fmt::format("claims {} images of {} x {}; sides go to {}, all bytes to {}", count, height,
-                              width, kMost, kMostBytes));
+                              width, kMost, kMostIdxBytes));
   }
   if (labelled != count) labels.refuse(fmt::format("holds {} labels for {} images", labelled, count));
   set.count = count;
@@ -119,7 +119,7 @@ ImageSet load_split(const std::string& folder, const std::string& name, const st
 }  // namespace
 
 bool has_idx(const std::string& folder) {
-  return !folder.empty() && !find_file(folder, kTrainImages).empty();
+  return !folder.empty() && !find_idx(folder, kTrainImages).empty();
 }
 
 ImageData load_idx(const std::string& folder, const std::string& name) {

@@ -19,13 +19,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "image files are little-endian");
 
-constexpr std::string_view kMagic = "lpmmimg\n";
-constexpr std::uint32_t kVersion = 1, kLongestNames = 1 << 24;
+constexpr std::string_view kImageMagic = "lpmmimg\n";
+constexpr std::uint32_t kImageVersion = 1, kLongestNames = 1 << 24;
 constexpr std::uint64_t kMostImages = 1'000'000'000;
 
 struct ImageHeader {
   char magic[8] = {};
-  std::uint32_t version = kVersion, height = 0, width = 0, channels = 0, classes = 0, name_bytes = 0;
+  std::uint32_t version = kImageVersion, height = 0, width = 0, channels = 0, classes = 0, name_bytes = 0;
   std::uint64_t train = 0, test = 0;
   float mean[kMostImageChannels] = {}, deviation[kMostImageChannels] = {};
   std::uint64_t zero = 0;
@@ -33,9 +33,9 @@ struct ImageHeader {
 static_assert(sizeof(ImageHeader) == 80);
 
 // Where labels and pixels start, and where the file ends.
-struct Places {
+struct ImagePlaces {
   std::uint64_t labels, pixels, end;
-  explicit Places(const ImageHeader& h) {
+  explicit ImagePlaces(const ImageHeader& h) {
     const auto aligned = [](std::uint64_t bytes) { return (bytes + 63) / 64 * 64; };
     const std::uint64_t count = h.train + h.test;
     labels = aligned(sizeof(ImageHeader) + h.name_bytes);
@@ -44,49 +44,51 @@ struct Places {
   }
 };
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_images(const std::string& path, const std::string& what) {
   throw RunError(fmt::format("{}: {}", path, what));
 }
 
 // Of a file of that length.
-ImageHeader read_header(const std::string& path, const File& file) {
+ImageHeader read_image_header(const std::string& path, const File& file) {
   ImageHeader h;
   const std::uint64_t bytes = file.size();
   if (bytes < sizeof h) {
-    refuse(path, fmt::format("is no image file: {} bytes, at least {} were expected", bytes, sizeof h));
+    refuse_images(path,
+                  fmt::format("is no image file: {} bytes, at least {} were expected", bytes, sizeof h));
   }
   file.read(0, std::as_writable_bytes(std::span(&h, 1)));
-  if (std::string_view(h.magic, sizeof h.magic) != kMagic) {
-    refuse(path, "is no image file: it does not start with lpmmimg");
+  if (std::string_view(h.magic, sizeof h.magic) != kImageMagic) {
+    refuse_images(path, "is no image file: it does not start with lpmmimg");
   }
-  if (h.version != kVersion) {
-    refuse(path, fmt::format("is an image file of version {}; version {} is read: pack it again", h.version,
-                             kVersion));
+  if (h.version != kImageVersion) {
+    refuse_images(path, fmt::format("is an image file of version {}; version {} is read: pack it again",
+                                    h.version, kImageVersion));
   }
   const bool sizes = h.height >= 1 && h.height <= kMostImageSide && h.width >= 1 &&
                      h.width <= kMostImageSide && (h.channels == 1 || h.channels == kMostImageChannels) &&
                      h.classes >= 2 && h.classes <= kMostImageClasses;
   if (!sizes || h.name_bytes > kLongestNames || h.train < 1 || h.test < 1 || h.train > kMostImages ||
       h.test > kMostImages) {
-    refuse(path,
-           fmt::format("claims {} + {} images of {} x {} x {} in {} classes, named in {} bytes: the file is "
-                       "damaged",
-                       h.train, h.test, h.height, h.width, h.channels, h.classes, h.name_bytes));
+    refuse_images(
+        path,
+        fmt::format("claims {} + {} images of {} x {} x {} in {} classes, named in {} bytes: the file is "
+                    "damaged",
+                    h.train, h.test, h.height, h.width, h.channels, h.classes, h.name_bytes));
   }
-  if (Places(h).end != bytes) {
-    refuse(path, fmt::format("has {} bytes where its header says {}: it is cut off or damaged", bytes,
-                             Places(h).end));
+  if (ImagePlaces(h).end != bytes) {
+    refuse_images(path, fmt::format("has {} bytes where its header says {}: it is cut off or damaged", bytes,
+                                    ImagePlaces(h).end));
   }
   for (std::size_t c = 0; c < h.channels; ++c) {
     if (!std::isfinite(h.mean[c]) || !std::isfinite(h.deviation[c]) || h.deviation[c] <= 0) {
-      refuse(path, fmt::format("claims a mean of {} and a deviation of {}: the file is damaged", h.mean[c],
-                               h.deviation[c]));
+      refuse_images(path, fmt::format("claims a mean of {} and a deviation of {}: the file is damaged",
+                                      h.mean[c], h.deviation[c]));
     }
   }
   return h;
 }
 
-std::vector<std::string> read_names(const std::string& path, const File& file, const ImageHeader& h) {
+std::vector<std::string> read_class_names(const std::string& path, const File& file, const ImageHeader& h) {
   std::string text(h.name_bytes, '\0');
   file.read(sizeof h, std::as_writable_bytes(std::span(text)));
   std::vector<std::string> names;
@@ -94,30 +96,30 @@ std::vector<std::string> read_names(const std::string& path, const File& file, c
     names.push_back(text.substr(at, end - at));
   }
   if (names.size() != h.classes) {
-    refuse(path, fmt::format("names {} classes where its header says {}", names.size(), h.classes));
+    refuse_images(path, fmt::format("names {} classes where its header says {}", names.size(), h.classes));
   }
   return names;
 }
 
-struct Unmap {
+struct UnmapImages {
   std::size_t bytes;
   void operator()(const std::uint8_t* map) const { ::munmap(const_cast<std::uint8_t*>(map), bytes); }
 };
 
 std::shared_ptr<const std::uint8_t> map_file(const std::string& path, std::size_t bytes) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) refuse(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
+  if (fd < 0) refuse_images(path, fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat s {};
   const bool same =
       ::fstat(fd, &s) == 0 && S_ISREG(s.st_mode) && static_cast<std::size_t>(s.st_size) == bytes;
   void* map = same ? ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0) : MAP_FAILED;
   const std::string why = same ? std::strerror(errno) : "it has changed";
   ::close(fd);
-  if (map == MAP_FAILED) refuse(path, fmt::format("cannot be mapped: {}", why));
-  return {static_cast<const std::uint8_t*>(map), Unmap{bytes}};
+  if (map == MAP_FAILED) refuse_images(path, fmt::format("cannot be mapped: {}", why));
+  return {static_cast<const std::uint8_t*>(map), UnmapImages{bytes}};
 }
 
-void pad(File& file, std::uint64_t from, std::uint64_t to) {
+void pad_with_zeros(File& file, std::uint64_t from, std::uint64_t to) {
   const std::vector<std::byte> zeros(to - from);
   file.write(zeros);
 }
@@ -130,7 +132,7 @@ bool is_image_file(const std::string& path) {
     char magic[8] = {};
     if (file.size() < sizeof magic) return false;
     file.read(0, std::as_writable_bytes(std::span(magic)));
-    return std::string_view(magic, sizeof magic) == kMagic;
+    return std::string_view(magic, sizeof magic) == kImageMagic;
   } catch (const RunError&) {
     return false;  // a folder, or nothing
   }
@@ -138,12 +140,12 @@ bool is_image_file(const std::string& path) {
 
 ImageFileFacts read_image_facts(const std::string& path) {
   const File file(path, File::Mode::kRead);
-  const ImageHeader h = read_header(path, file);
+  const ImageHeader h = read_image_header(path, file);
   ImageFileFacts facts;
   facts.height = static_cast<int>(h.height);
   facts.width = static_cast<int>(h.width);
   facts.channels = static_cast<int>(h.channels);
-  facts.names = read_names(path, file, h);
+  facts.names = read_class_names(path, file, h);
   facts.train = static_cast<std::int64_t>(h.train);
   facts.test = static_cast<std::int64_t>(h.test);
   std::copy_n(h.mean, kMostImageChannels, facts.mean);
@@ -153,9 +155,9 @@ ImageFileFacts read_image_facts(const std::string& path) {
 
 ImageData open_image_file(const std::string& path) {
   const File file(path, File::Mode::kRead);
-  const ImageHeader h = read_header(path, file);
-  read_names(path, file, h);
-  const Places places(h);
+  const ImageHeader h = read_image_header(path, file);
+  read_class_names(path, file, h);
+  const ImagePlaces places(h);
   const auto map = map_file(path, places.end);
   ImageData data;
   std::copy_n(h.mean, kMostImageChannels, data.mean);
@@ -172,8 +174,8 @@ ImageData open_image_file(const std::string& path) {
     std::memcpy(set->labels.data(), map.get() + places.labels + 2 * first, 2 * set->labels.size());
     for (std::size_t i = 0; i < set->labels.size(); ++i) {
       if (set->labels[i] < h.classes) continue;
-      refuse(path, fmt::format("image {} has label {}, expected 0 to {}: the file is damaged", first + i,
-                               set->labels[i], h.classes - 1));
+      refuse_images(path, fmt::format("image {} has label {}, expected 0 to {}: the file is damaged",
+                                      first + i, set->labels[i], h.classes - 1));
     }
     set->mapped = {map, map.get() + places.pixels + first * static_cast<std::uint64_t>(set->values())};
     first += set->labels.size();
@@ -185,7 +187,7 @@ void write_image_file(const std::string& path, const ImageFileFacts& facts,
                       std::span<const std::uint16_t> labels,
                       const std::function<std::span<const std::uint8_t>()>& next) {
   ImageHeader h;
-  std::copy(kMagic.begin(), kMagic.end(), h.magic);
+  std::copy(kImageMagic.begin(), kImageMagic.end(), h.magic);
   h.height = static_cast<std::uint32_t>(facts.height);
   h.width = static_cast<std::uint32_t>(facts.width);
   h.channels = static_cast<std::uint32_t>(facts.channels);
@@ -195,15 +197,15 @@ void write_image_file(const std::string& path, const ImageFileFacts& facts,
   std::string names;
   for (const std::string& name : facts.names) names += name + "\n";
   h.name_bytes = static_cast<std::uint32_t>(names.size());
-  const Places places(h);
+  const ImagePlaces places(h);
   NewFile out(path);
   if (out.in_place())
     throw UsageError(fmt::format("{}: images can only be written to an ordinary file", path));
   out.file().write(std::as_bytes(std::span(&h, 1)));
   out.file().write(std::as_bytes(std::span(names)));
-  pad(out.file(), sizeof h + names.size(), places.labels);
+  pad_with_zeros(out.file(), sizeof h + names.size(), places.labels);
   out.file().write(std::as_bytes(labels));
-  pad(out.file(), places.labels + 2 * labels.size(), places.pixels);
+  pad_with_zeros(out.file(), places.labels + 2 * labels.size(), places.pixels);
   PixelSums sums(facts.channels);
   for (std::int64_t i = 0; i < facts.train + facts.test; ++i) {
     const std::span<const std::uint8_t> pixels = next();

@@ -42,7 +42,7 @@ std::string found_path(const std::string& path) {
   return fs::exists(below, error) ? below.string() : path;
 }
 
-ImageData load_path(const std::string& given) {
+ImageData load_images_at(const std::string& given) {
   const std::string path = found_path(given);
   std::string known;
   for (const ImageFiles& files : kFiles) {
@@ -55,7 +55,7 @@ ImageData load_path(const std::string& given) {
                              known));
 }
 
-const NamedImages& named(const std::string& set) {
+const NamedImages& named_set(const std::string& set) {
   for (const NamedImages& images : named_image_sets()) {
     if (images.name == set) return images;
   }
@@ -88,13 +88,13 @@ const std::vector<NamedImages>& named_image_sets() {
 ImageData describe_images(const std::string& set, const std::string& path) {
   ImageData data;
   if (set == kImagesByPath) {
-    const ImageData loaded = load_path(path);
+    const ImageData loaded = load_images_at(path);
     data.train = without_pixels(loaded.train);
     data.test = without_pixels(loaded.test);
     data.train.mapped = loaded.train.mapped;
     return data;
   }
-  const NamedImages& images = named(set);
+  const NamedImages& images = named_set(set);
   for (ImageSet* part : {&data.train, &data.test}) {
     part->name = set;
     part->height = part->width = images.side;
@@ -105,8 +105,8 @@ ImageData describe_images(const std::string& set, const std::string& path) {
 }
 
 ImageData load_images(const std::string& set, const std::string& path) {
-  if (set == kImagesByPath) return load_path(path);
-  const NamedImages& images = named(set);
+  if (set == kImagesByPath) return load_images_at(path);
+  const NamedImages& images = named_set(set);
   const std::string folder = (fs::path(data_folder()) / images.folder).string();
   ImageData data = images.load(folder, set);
   const ImageData expected = describe_images(set, path);

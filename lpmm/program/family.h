@@ -47,6 +47,8 @@ struct Published {
   bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
   void (*load)(const std::string& path, ModelMemory& memory);
+  // Running statistics; null: the family has none.
+  void (*load_buffers)(const std::string& path, Buffers& buffers) = nullptr;
   // Writes weights and what describes them into `folder`.
   void (*save)(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Device& device);

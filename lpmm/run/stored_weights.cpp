@@ -162,7 +162,7 @@ std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemo
 }
 
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
-                                         const ProgressCall& progress) {
+                                         Buffers& buffers, const ProgressCall& progress) {
   if (config.train.init.empty()) {
     model.initialize(memory, config.train.seed, progress);
     return {};
@@ -176,7 +176,20 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
     model.initialize(memory, config.train.seed, progress);
     load_parameters(weights, memory, family.head);
   }
+  load_buffers(weights, buffers);
   return {checkpoint, std::move(drawn)};
+}
+
+void load_buffers(const StoredWeights& weights, Buffers& buffers) {
+  for (std::size_t b = 0; b < buffers.infos().size(); ++b) {
+    const BufferInfo& info = buffers.infos()[b];
+    const CheckpointTensor* stored = weights.find(info.name);
+    if (stored == nullptr || stored->shape != info.shape) continue;
+    float* to = buffers.value(static_cast<int>(b)).data();
+    weights.read(*stored, buffers.device().host(), [&](std::int64_t first, std::span<const float> values) {
+      buffers.device().upload(to + first, values.data(), 4 * std::ssize(values));
+    });
+  }
 }
 
 void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device) {

@@ -48,13 +48,15 @@ std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemo
                                          std::string_view head = {});
 
 // Where the parameters of a run begin: drawn, or those of the checkpoint that train.init names, its head
-// (Family) drawn where that is another.
+// (Family) drawn where that is another. Buffers are its too.
 struct InitialParameters {
   std::string checkpoint;          // empty: all are drawn
   std::vector<std::string> drawn;  // else: which tensors
 };
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
-                                         const ProgressCall& progress = {});
+                                         Buffers& buffers, const ProgressCall& progress = {});
+// The buffers that it has.
+void load_buffers(const StoredWeights& weights, Buffers& buffers);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.

@@ -170,8 +170,8 @@ std::string Run::begin(const Model& model) {
   const std::string& given = config_.train.init;
   progress_.say(given.empty() ? "drawing initial parameters"
                               : fmt::format("taking the parameters of {}", given));
-  const InitialParameters initial =
-      set_initial_parameters(config_, model, memory_, progress_.share_of("drawing initial parameters"));
+  const InitialParameters initial = set_initial_parameters(config_, model, memory_, buffers_,
+                                                           progress_.share_of("drawing initial parameters"));
   if (!initial.drawn.empty()) {
     progress_.say(fmt::format("drawn anew: {}", fmt::join(initial.drawn, ", ")));
   }

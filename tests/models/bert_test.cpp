@@ -135,7 +135,8 @@ TEST_F(BertTest, AHeadForOtherClassesIsDrawn) {
   config.train.init = checkpoint;
   const auto other = make_model(config.model);
   ModelMemory memory(other->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
-  const InitialParameters initial = set_initial_parameters(config, *other, memory);
+  Buffers none({}, model.device);
+  const InitialParameters initial = set_initial_parameters(config, *other, memory, none);
   EXPECT_EQ(initial.drawn, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
   std::vector<float> drawn(2 * 16), kept(16 * 16);
   memory.decode(memory.find("classifier.weight"), 0, drawn);

@@ -3,29 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
-#include "kernels/device.h"
-#include "lpmm/base/error.h"
-#include "lpmm/files/half.h"
-#include "lpmm/files/safetensors.h"
-#include "lpmm/memory/policy.h"
-#include "lpmm/program/family.h"
+#include "models/resnet_torchvision.h"
 #include "tests/models/parameters.h"
+#include "tests/models/published_images.h"
 
 namespace lpmm {
 namespace {
 
-constexpr std::int64_t kImages = 3;
-using Floats = std::vector<float>;
-
-ModelConfig of_imagenet(const std::string& name) {
-  ModelConfig config = model_config(name);
-  config.height = config.width = 224;
-  config.classes = 1000;
-  return config;
-}
 std::map<std::string, std::vector<std::int64_t>> shapes_of(const Model& model) {
   std::map<std::string, std::vector<std::int64_t>> shapes;
   for (const TensorInfo& t : model.tensors()) shapes[t.name] = t.shape;
@@ -96,156 +82,96 @@ TEST(ImagenetResNet, RefusesOtherStagesAndImages) {
 
 // ---- what torchvision computes
 // -----------------------------------------------------------------------------
-Floats values_of(const SafetensorsFile& file, const std::string& name) {
-  const SafetensorsEntry* entry = file.find(name);
-  if (entry == nullptr) throw RunError("no tensor " + name);
-  if (entry->dtype == "F32") {
-    Floats values(entry->bytes / 4);
-    file.read(*entry, 0, std::as_writable_bytes(std::span(values)));
-    return values;
-  }
-  std::vector<std::uint16_t> narrow(entry->bytes / 2);
-  file.read(*entry, 0, std::as_writable_bytes(std::span(narrow)));
-  Floats values;
-  for (const std::uint16_t x : narrow) values.push_back(half_to_float(x));
-  return values;
-}
-
-struct Case {
+struct ResNetCase {
   const char *kind, *model;
   int width;
   bool small_stem;
   int side;
+  std::string path() const {
+    return std::string(LPMM_SOURCE_DIR "/tests/golden/resnet_") + kind + ".safetensors";
+  }
 };
-constexpr Case kBasic{"basic", "resnet18", 2, true, 16}, kBottleneck{"bottleneck", "resnet50", 1, false, 64};
+constexpr ResNetCase kBasic{"basic", "resnet18", 2, true, 16},
+    kBottleneck{"bottleneck", "resnet50", 1, false, 64};
 
-// The images of the script, NHWC.
-Batch images(int side) {
-  Batch batch;
-  batch.count = kImages;
-  for (int n = 0; n < kImages; ++n) {
-    batch.labels.push_back(n);
-    for (int y = 0; y < side; ++y) {
-      for (int x = 0; x < side; ++x) {
-        for (int c = 0; c < 3; ++c) {
-          batch.images.push_back(static_cast<float>((x * x + 3 * y + 5 * c * x + 7 * n * (x + y)) % 17 - 8) /
-                                 8);
-        }
-      }
-    }
-  }
-  return batch;
-}
-
-struct Tiny {
-  Tiny(const Case& of, std::string_view device_name)
-      : kind(of.kind),
-        given(std::string(LPMM_SOURCE_DIR "/tests/golden/resnet_") + of.kind + ".safetensors"),
-        expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors"),
-        device(make_device(device_name, 2)),
-        model(make_model(config_of(of))),
-        memory(model->tensors(), make_policy("fp32"), {}, 1, 1, *device),
-        buffers(model->buffers(), *device),
-        program(model->build(static_cast<int>(kImages), Compute::kFp32, *device)),
-        batch(images(of.side)) {
-    for (int t = 0; t < memory.tensors(); ++t) memory.initialize(t, 0, values_of(given, memory.info(t).name));
-    for (int b = 0; b < static_cast<int>(buffers.infos().size()); ++b) {
-      const Floats values = values_of(given, buffers.infos()[static_cast<std::size_t>(b)].name);
-      device->upload(buffers.value(b).data(), values.data(), 4 * std::ssize(values));
-    }
-  }
-  static ModelConfig config_of(const Case& of) {
-    ModelConfig config = model_config(of.model);
-    config.set("width", of.width);
-    config.set("blocks", std::vector<std::int64_t>{1, 1, 1, 1});
-    config.set("small_stem", of.small_stem);
-    config.height = config.width = of.side;
-    config.classes = 5;
-    return config;
-  }
-  Floats wanted(const std::string& name) const { return values_of(expected, kind + "." + name); }
-
-  // The loss of one image under each label is the logarithm of that class's probability.
-  void expect_logits() {
-    const Floats logits = wanted("eval");
-    const std::size_t values = batch.images.size() / kImages;
-    for (std::size_t image = 0; image < kImages; ++image) {
-      double sum = 0, largest = 0;
-      for (std::size_t k = 0; k < 5; ++k) {
-        sum += std::exp(logits[5 * image + k]);
-        largest = std::max<double>(largest, std::abs(logits[5 * image + k]));
-      }
-      for (std::size_t k = 0; k < 5; ++k) {
-        Batch one;
-        one.count = 1;
-        one.labels = {static_cast<std::int32_t>(k)};
-        one.images.assign(batch.images.begin() + static_cast<std::ptrdiff_t>(image * values),
-                          batch.images.begin() + static_cast<std::ptrdiff_t>((image + 1) * values));
-        EXPECT_NEAR(program->evaluate(memory, buffers, one).loss_sum, std::log(sum) - logits[5 * image + k],
-                    1e-4 * largest);
-      }
-    }
-  }
-  void train() {
-    buffers.begin();
-    memory.begin_step(1);
-    const double loss = program->train(memory, buffers, batch, 0).read().loss_sum / kImages;
-    EXPECT_NEAR(loss, wanted("loss")[0], 1e-4 * loss);
-  }
-
-  std::string kind;
-  SafetensorsFile given, expected;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Model> model;
-  ModelMemory memory;
-  Buffers buffers;
-  std::unique_ptr<Program> program;
-  Batch batch;
-};
-
-void expect_close(const Floats& got, const Floats& want, double tolerance, const std::string& name) {
-  ASSERT_EQ(got.size(), want.size()) << name;
-  double largest = 0;
-  for (const float w : want) largest = std::max<double>(largest, std::abs(w));
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], tolerance * largest) << name << ", element " << i;
-  }
+ModelConfig config_of_resnet(const ResNetCase& of) {
+  ModelConfig config = resnet_torchvision().read(of.path());
+  EXPECT_EQ(config.name, of.model);
+  EXPECT_EQ(config.integer("width"), of.width);
+  EXPECT_EQ(config.integers("blocks"), (std::vector<std::int64_t>{1, 1, 1, 1}));
+  EXPECT_EQ(config.flag("small_stem"), of.small_stem);
+  EXPECT_EQ(config.classes, 5);
+  config.height = config.width = of.side;
+  return config;
 }
 
 TEST(ImagenetResNet, ComputesWhatTorchvisionDoes) {
-  for (const Case& of : {kBasic, kBottleneck}) {
+  const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
+  for (const ResNetCase& of : {kBasic, kBottleneck}) {
     SCOPED_TRACE(of.kind);
-    Tiny tiny(of, "cpu");
-    tiny.expect_logits();
-    tiny.train();
-    int gradients = 0;
-    for (int t = 0; t < tiny.memory.tensors(); ++t) {
-      const TensorInfo& info = tiny.memory.info(t);
-      const std::string name = "gradient." + info.name;
-      if (tiny.expected.find(tiny.kind + "." + name) == nullptr) continue;
-      ++gradients;
-      Floats gradient(static_cast<std::size_t>(info.elements()));
-      tiny.device->decode(tiny.memory.view(t, Role::kAccumulator), 0, info.elements(), gradient.data());
-      expect_close(gradient, tiny.wanted(name), 1e-3, name);
-    }
-    EXPECT_EQ(gradients, 9);
+    const std::string prefix = std::string(of.kind) + ".";
+    PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cpu");
+    tiny.expect_logits(published_values(expected, prefix + "eval"));
+    tiny.train(published_values(expected, prefix + "loss")[0]);
+    EXPECT_EQ(tiny.expect_gradients(expected, prefix + "gradient."), 9);
     tiny.memory.commit(0);
     tiny.buffers.commit();
     for (std::size_t b = 0; b < tiny.buffers.infos().size(); ++b) {
       const std::string name = tiny.buffers.infos()[b].name;
       if (!name.starts_with("layer3.0.bn1.")) continue;
       const auto value = tiny.buffers.value(static_cast<int>(b));
-      expect_close(Floats(value.begin(), value.end()), tiny.wanted("after." + name), 1e-4, name);
+      expect_near_largest(Floats(value.begin(), value.end()),
+                          published_values(expected, prefix + "after." + name), 1e-4, name);
     }
   }
 }
 
 TEST(ImagenetResNet, ComputesTheSameOnTheEmulatedDevice) {
-  for (const Case& of : {kBasic, kBottleneck}) {
+  const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/resnet_expected.safetensors");
+  for (const ResNetCase& of : {kBasic, kBottleneck}) {
     SCOPED_TRACE(of.kind);
-    Tiny tiny(of, "cuda-emulated");
-    tiny.expect_logits();
-    tiny.train();
+    const std::string prefix = std::string(of.kind) + ".";
+    PublishedImages tiny(resnet_torchvision(), of.path(), config_of_resnet(of), "cuda-emulated");
+    tiny.expect_logits(published_values(expected, prefix + "eval"));
+    tiny.train(published_values(expected, prefix + "loss")[0]);
+  }
+}
+
+TEST(ImagenetResNet, GoesOutAsItCameIn) {
+  for (const ResNetCase& of : {kBasic, kBottleneck})
+    expect_round_trip(resnet_torchvision(), of.path(), config_of_resnet(of));
+}
+
+TEST(ImagenetResNet, WhatDoesNotFitIsNamed) {
+  const std::string path = kBasic.path();
+  ModelConfig config = config_of_resnet(kBasic);
+  config.set("blocks", std::vector<std::int64_t>{1, 1, 1, 2});
+  expect_load_refused(resnet_torchvision(), path, config,
+                      "has no tensor layer4.1.conv1.weight, which a ResNet has");
+  config = config_of_resnet(kBasic);
+  config.classes = 7;
+  expect_load_refused(resnet_torchvision(), path, config, "fc.weight is 5 x 16, expected 7 x 16");
+  config = config_of_resnet(kBottleneck);
+  config.set("bottleneck", false);
+  config.name = "resnet18";
+  expect_load_refused(resnet_torchvision(), kBottleneck.path(), config,
+                      "layer1.0.conv1.weight is 1 x 1 x 1 x 1");
+  EXPECT_EQ(&published_family(path), &family_of("resnet18"));
+}
+
+// A run that begins with published weights begins with their statistics.
+TEST(ImagenetResNet, StatisticsAreTakenOver) {
+  const ModelConfig config = config_of_resnet(kBasic);
+  PublishedImages tiny(resnet_torchvision(), kBasic.path(), config, "cpu");
+  const Scratch scratch;
+  const StoredWeights stored(
+      save_checkpoint(scratch / "c", 0, config.name, tiny.memory, tiny.buffers, {{"x", 1}}, 0));
+  Buffers taken(tiny.model->buffers(), *tiny.device);
+  load_buffers(stored, taken);
+  for (int b = 0; b < static_cast<int>(taken.infos().size()); ++b) {
+    const auto want = tiny.buffers.value(b), got = taken.value(b);
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), got.begin()))
+        << taken.infos()[static_cast<std::size_t>(b)].name;
   }
 }
 

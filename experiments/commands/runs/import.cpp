@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/data/sentence_sets.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
@@ -114,10 +115,15 @@ RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
   config.model = published_family(o.path).published->read(o.path);
   config.policy = make_policy(o.preset);
-  config.data.set = reads_sentences(config.model) ? kSentencesByPath : "text";
-  config.data.text.length = config.model.integer(kContext);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
+  const bool is_text = reads_tokens(config.model), is_sentences = reads_sentences(config.model);
+  if (!is_text && !is_sentences) {
+    config.data.set = kImagesByPath;  // of which there are none yet
+    return config;
+  }
+  config.data.set = is_text ? "text" : kSentencesByPath;
+  config.data.text.length = config.model.integer(kContext);
   return config;
 }
 
@@ -130,12 +136,15 @@ int run_import(const ImportArguments& o) {
   const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
   CpuDevice device(o.threads);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, device);
-  family_of(config.model.name).published->load(o.path, memory);
+  Buffers buffers(model->buffers(), device);
+  const Published& published = *family_of(config.model.name).published;
+  published.load(o.path, memory);
+  if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
   ordered_json state = {{kSource, o.path}};
-  const ordered_json tokenizer = tokenizer_of(o, config);
+  const ordered_json tokenizer = reads_tokens(config.model) ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) state["tokenizer"] = tokenizer;
-  const std::string checkpoint = save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory,
-                                                 Buffers(model->buffers(), device), state, 0);
+  const std::string checkpoint =
+      save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory, buffers, state, 0);
   write_text(out.config.string(), sealed_config(config));
   ordered_json answer = {{"checkpoint", checkpoint}, {"parameters", memory.ledger().parameters}};
   for (const auto& [key, value] : config.model.settings) {

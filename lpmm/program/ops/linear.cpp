@@ -205,7 +205,8 @@ Value classifier(ProgramBuilder& b, const std::string& name, Value x, int classe
 
 Value projection(ProgramBuilder& b, const std::string& name, Value x, int outputs, double deviation,
                  bool bias, int parts, int heads) {
-  return projections(b, {{name, outputs, parts, heads}}, x, deviation, bias);
+  return projections(b, {{.name = name, .outputs = outputs, .parts = parts, .heads = heads}}, x, deviation,
+                     bias);
 }
 
 Value projections(ProgramBuilder& b, const std::vector<Projection>& list, Value x, double deviation,
@@ -213,8 +214,9 @@ Value projections(ProgramBuilder& b, const std::vector<Projection>& list, Value 
   std::vector<LinearPart> parts;
   int outputs = 0;
   for (const Projection& p : list) {
+    const std::vector<std::int64_t> plain{p.outputs, x.channels};
     const int weight =
-        b.add_tensor(p.name + ".weight", {p.outputs, x.channels}, {InitialKind::kNormal, deviation},
+        b.add_tensor(p.name + ".weight", p.shape.empty() ? plain : p.shape, {InitialKind::kNormal, deviation},
                      TensorKind::kHidden, p.parts, false, p.heads);
     const int added = bias ? b.add_tensor(p.name + ".bias", {p.outputs}, {InitialKind::kConstant, 0}) : -1;
     parts.push_back({weight, added, p.outputs});

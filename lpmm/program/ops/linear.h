@@ -22,6 +22,7 @@ struct Projection {
   std::string name;
   int outputs = 0;
   int parts = 1, heads = 0;
+  std::vector<std::int64_t> shape = {};  // of the weight, as it is published; {}: (outputs, channels)
 };
 Value projections(ProgramBuilder& b, const std::vector<Projection>& list, Value x, double deviation,
                   bool bias = true);

@@ -9,7 +9,6 @@
 namespace lpmm {
 namespace {
 
-using kernels::Rows;
 using kernels::value_bytes;
 
 class PatchesOp : public Op {
@@ -106,7 +105,8 @@ Value patches(ProgramBuilder& b, Value x, int side) {
 }
 
 Value prepend(ProgramBuilder& b, const std::string& name, Value x) {
-  const int token = b.add_tensor(name, {x.channels}, {InitialKind::kNormal, 0.02}, TensorKind::kEmbedding);
+  const int token =
+      b.add_tensor(name, {1, 1, x.channels}, {InitialKind::kNormal, 0.02}, TensorKind::kEmbedding);
   return b.add_op(std::make_unique<PrependOp>(b.batch(), x, token), {x},
                   b.add_value(1, x.width + 1, x.channels), {});
 }

@@ -637,6 +637,8 @@ TEST_F(DataGet, RealFiles) {
                                     [&](const auto& f) { return fs::exists(from(f)); })) {
       continue;
     }
+    // One address for all: MNIST's files have the names of Fashion-MNIST's.
+    if (replies.contains("/" + set.files.front().name)) continue;
     names.push_back(set.name);
     for (const DataFile& file : set.files) {
       replies["/" + file.name] = good(read_file(from(file)));

@@ -15,15 +15,15 @@ namespace fs = std::filesystem;
 
 const std::string kPictures = LPMM_SOURCE_DIR "/tests/golden/pictures/";
 
-std::string bytes_of(const std::string& name) {
+std::string picture_bytes(const std::string& name) {
   return read_text(kPictures + name, 1 << 20);
 }
-Picture decoded(const std::string& bytes, const std::string& name = "picture") {
+Picture decoded_picture(const std::string& bytes, const std::string& name = "picture") {
   return decode_picture({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
 }
-void expect_refused(const std::string& bytes, const std::string& part) {
+void expect_picture_refused(const std::string& bytes, const std::string& part) {
   try {
-    decoded(bytes, "some/picture");
+    decoded_picture(bytes, "some/picture");
     FAIL() << "no error";
   } catch (const RunError& error) {
     const std::string text = error.what();
@@ -34,7 +34,8 @@ void expect_refused(const std::string& bytes, const std::string& part) {
 
 // 24 x 16: a third of it red (200), green (160), blue (240). A JPEG rounds.
 TEST(Pictures, JpegAndPngAreDecoded) {
-  const Picture exact = decoded(bytes_of("stripes.png")), rough = decoded(bytes_of("stripes.jpg"));
+  const Picture exact = decoded_picture(picture_bytes("stripes.png")),
+                rough = decoded_picture(picture_bytes("stripes.jpg"));
   for (const Picture* p : {&exact, &rough}) {
     ASSERT_EQ(p->height, 16);
     ASSERT_EQ(p->width, 24);
@@ -49,7 +50,7 @@ TEST(Pictures, JpegAndPngAreDecoded) {
 
 // 4 x 6 of grey 20 row + 5 column, of which the right half is clear.
 TEST(Pictures, GreyBecomesColourAndClearBlack) {
-  const Picture p = decoded(bytes_of("grey_alpha.png"));
+  const Picture p = decoded_picture(picture_bytes("grey_alpha.png"));
   ASSERT_EQ(p.height, 6);
   for (std::size_t i = 0; i < p.pixels.size(); ++i) {
     const std::size_t x = i / 3 % 4, y = i / 12;
@@ -59,25 +60,25 @@ TEST(Pictures, GreyBecomesColourAndClearBlack) {
 
 TEST(Pictures, WhatIsNotOneIsNamed) {
   for (const char* name : {"stripes.jpg", "stripes.png"}) {
-    const std::string whole = bytes_of(name);
-    expect_refused(whole.substr(0, whole.size() - 20), "can be read");
-    expect_refused(whole.substr(0, 30), "can be read");
+    const std::string whole = picture_bytes(name);
+    expect_picture_refused(whole.substr(0, whole.size() - 20), "can be read");
+    expect_picture_refused(whole.substr(0, 30), "can be read");
     std::string damaged = whole;
     damaged[whole.size() / 2] = static_cast<char>(damaged[whole.size() / 2] ^ 0x55);
-    if (std::string(name) == "stripes.png") expect_refused(damaged, "can be read");
+    if (std::string(name) == "stripes.png") expect_picture_refused(damaged, "can be read");
   }
-  expect_refused(bytes_of("cmyk.jpg"), "is no JPEG that can be read");
-  expect_refused("GIF89a", "is neither a JPEG nor a PNG");
-  expect_refused("", "is neither a JPEG nor a PNG");
-  std::string huge = bytes_of("stripes.jpg");
+  expect_picture_refused(picture_bytes("cmyk.jpg"), "is no JPEG that can be read");
+  expect_picture_refused("GIF89a", "is neither a JPEG nor a PNG");
+  expect_picture_refused("", "is neither a JPEG nor a PNG");
+  std::string huge = picture_bytes("stripes.jpg");
   const std::size_t frame = huge.find("\xFF\xC0");  // then length, precision, height, width
   huge.replace(frame + 5, 4, "\xFF\xFF\xFF\xFF");
-  expect_refused(huge, "");
+  expect_picture_refused(huge, "");
 }
 
 // Twice as small: every pixel is a mean of its neighbourhood. Twice as large: the colours stay.
 TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
-  const Picture stripes = decoded(bytes_of("stripes.png"));
+  const Picture stripes = decoded_picture(picture_bytes("stripes.png"));
   const std::vector<std::uint8_t> same = scaled_square(stripes, 16, 16);
   for (std::size_t i = 0; i < same.size(); ++i) {
     EXPECT_EQ(same[i], stripes.pixels[i / 48 * 72 + i % 48 + 12]) << i;  // four columns are cut off
@@ -138,7 +139,7 @@ TEST_F(PackImages, WhatIsWrongIsNamedAndNothingWritten) {
   expect_failure(run_lpmm({"data", "pack-images", path("set"), path("out.bin")}), 2, {"ends in .images"});
   refused(2, {"--scale-to 7", "--size 8"}, {"--size", "8", "--scale-to", "7"});
   refused(2, {"--size"}, {"--size", "5000"});
-  write("set/train/a/2.png", bytes_of("stripes.png").substr(0, 60));
+  write("set/train/a/2.png", picture_bytes("stripes.png").substr(0, 60));
   refused(1, {path("set/train/a/2.png"), "is no PNG"});
   write("set/train/a/2.png", "text");
   refused(1, {path("set/train/a/2.png"), "neither"});

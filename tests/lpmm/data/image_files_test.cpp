@@ -16,7 +16,7 @@ namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
 
-void expect_refused(const std::function<void()>& body, const std::vector<std::string>& parts) {
+void expect_file_refused(const std::function<void()>& body, const std::vector<std::string>& parts) {
   try {
     body();
     FAIL() << "no error";
@@ -64,7 +64,7 @@ class IdxTest : public testing::Test {
   void write(const std::string& name, const std::string& bytes) const { write_text(scratch_ / name, bytes); }
   ImageData load() const { return load_idx(scratch_.path(), "small"); }
   void refused(const std::vector<std::string>& parts) const {
-    expect_refused([&] { load(); }, parts);
+    expect_file_refused([&] { load(); }, parts);
   }
   Scratch scratch_;
 };
@@ -175,7 +175,7 @@ class ImageFileTest : public testing::Test {
     write_text(path_, bytes);
   }
   void refused(const std::vector<std::string>& parts) const {
-    expect_refused([&] { open_image_file(path_); }, parts);
+    expect_file_refused([&] { open_image_file(path_); }, parts);
     SetUpAgain();
   }
   void SetUpAgain() const { pack({0, 2, 1, 2}); }
@@ -244,9 +244,9 @@ TEST_F(ImageFileTest, PathsAreToldApart) {
   const ImageData described = describe_images(set, path_);
   EXPECT_EQ(described.train.classes, 3);
   EXPECT_EQ(described.test.count, 1);
-  expect_refused([&] { load_images(set, scratch_.path()); },
-                 {scratch_.path(), "pack-images", "IDX", "CIFAR"});
-  expect_refused([&] { load_images(set, scratch_ / "no"); }, {scratch_ / "no", "not there"});
+  expect_file_refused([&] { load_images(set, scratch_.path()); },
+                      {scratch_.path(), "pack-images", "IDX", "CIFAR"});
+  expect_file_refused([&] { load_images(set, scratch_ / "no"); }, {scratch_ / "no", "not there"});
   EXPECT_THROW(load_images(set, ""), UsageError);
 }
 TEST_F(IdxTest, PathsAreToldApart) {

@@ -1,6 +1,7 @@
 #include "lpmm/program/ops/sequence/positions.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernels/compute.h"
 #include "kernels/sequence.h"
@@ -78,9 +79,12 @@ class AddPositionsOp : public Op {
 
 }  // namespace
 
-Value add_positions(ProgramBuilder& b, const std::string& name, Value x, int context) {
-  const int table = b.add_tensor(name + ".weight", {context, x.channels}, {InitialKind::kNormal, 0.02},
-                                 TensorKind::kEmbedding);
+Value add_positions(ProgramBuilder& b, const std::string& name, Value x, std::vector<std::int64_t> shape) {
+  std::int64_t context = 1;
+  for (const std::int64_t n : shape) context *= n;
+  context /= x.channels;
+  const int table =
+      b.add_tensor(name, std::move(shape), {InitialKind::kNormal, 0.02}, TensorKind::kEmbedding);
   return b.add_op(std::make_unique<AddPositionsOp>(PositionTable(table, context, x.width, x.channels),
                                                    b.rows(x), x.width, x.channels, b.panel_sizes().weights),
                   {x}, b.add_value(x.height, x.width, x.channels), {});

@@ -2,13 +2,16 @@
 // adds them itself.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "lpmm/program/builder.h"
 
 namespace lpmm {
 
-// y = x + the row of each one's position. Tensor `name`.weight (context, channels), normal of deviation 0.02.
-Value add_positions(ProgramBuilder& b, const std::string& name, Value x, int context);
+// y = x + the row of each one's position. Tensor `name` of that shape, rows of channels, normal of deviation
+// 0.02.
+Value add_positions(ProgramBuilder& b, const std::string& name, Value x, std::vector<std::int64_t> shape);
 
 }  // namespace lpmm

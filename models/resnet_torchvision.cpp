@@ -1,0 +1,101 @@
+#include "models/resnet_torchvision.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "models/published.h"
+
+namespace lpmm {
+namespace {
+
+constexpr std::string_view kCounts = ".num_batches_tracked";
+constexpr PublishedLayout kLayout{.model = "ResNet",
+                                  .is_left_out =
+                                      [](std::string_view name) {
+                                        return name.ends_with(kCounts) || name.ends_with(".running_mean") ||
+                                               name.ends_with(".running_var");
+                                      },
+                                  .counts = kCounts};
+
+// Sizes that a kernel or a matrix of weights tells.
+const SafetensorsEntry& expect_weights(const PublishedTensors& tensors, const std::string& name,
+                                       std::size_t dimensions) {
+  const SafetensorsEntry* entry = tensors.find(name).entry;
+  if (entry == nullptr) {
+    throw RunError(fmt::format("{}: has no tensor {}, which a ResNet has", tensors.path(), name));
+  }
+  if (entry->shape.size() != dimensions) {
+    throw RunError(fmt::format("{}: {} has {} dimensions, expected {}", tensors.path(), name,
+                               entry->shape.size(), dimensions));
+  }
+  return *entry;
+}
+
+bool is_resnet(const std::string& path) {
+  return has_published_tensor(path, "layer1.0.conv1.weight") && has_published_tensor(path, "fc.weight");
+}
+
+ModelConfig read_resnet(const std::string& path) {
+  const PublishedTensors tensors(path);
+  const auto has_block = [&](int stage, std::int64_t i, const char* layer) {
+    return tensors.find(fmt::format("layer{}.{}.{}.weight", stage, i, layer)).entry != nullptr;
+  };
+  constexpr std::int64_t kMostBlocks = 100;
+  std::vector<std::int64_t> blocks;
+  for (int stage = 1; stage <= 4; ++stage) {
+    blocks.push_back(0);
+    while (blocks.back() < kMostBlocks && has_block(stage, blocks.back(), "conv1")) ++blocks.back();
+  }
+  const bool bottleneck = has_block(1, 0, "conv3");
+  const std::vector<std::int64_t>& stem = expect_weights(tensors, "conv1.weight", 4).shape;
+  ModelConfig model = model_config(bottleneck ? "resnet50" : "resnet18");
+  for (const NamedModel& named : family_of(model.name).models) {  // by its own name, where it has one
+    const ModelConfig other = complete(model_config(std::string(named.name)));
+    if (other.integers("blocks") == blocks && other.flag("bottleneck") == bottleneck) model.name = named.name;
+  }
+  model.set("blocks", blocks);
+  model.set("bottleneck", bottleneck);
+  model.set("width", stem[0]);
+  model.set("small_stem", stem[2] == 3);
+  model.channels = static_cast<int>(std::clamp<std::int64_t>(stem[1], 0, 4096));
+  model.classes = static_cast<int>(
+      std::clamp<std::int64_t>(expect_weights(tensors, "fc.weight", 2).shape[0], 0, 1 << 30));
+  model.height = model.width = model.flag("small_stem") ? kImageSide : 224;
+  return model;
+}
+
+void load_resnet(const std::string& path, ModelMemory& memory) {
+  load_published(PublishedTensors(path), kLayout, memory);
+}
+
+void load_statistics(const std::string& path, Buffers& buffers) {
+  load_published_buffers(PublishedTensors(path), kLayout, buffers);
+}
+
+void save_resnet(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+                 Device& device) {
+  const std::vector<TensorInfo> tensors = weights.infos();
+  const auto head =
+      std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.name == "fc.bias"; });
+  if (head == tensors.end()) throw RunError(fmt::format("{}: has no fc.bias", weights.path()));
+  save_published(weights, kLayout, {{"architecture", config.name}, {"num_classes", head->elements()}}, folder,
+                 device);
+}
+
+}  // namespace
+
+const Published& resnet_torchvision() {
+  static constexpr Published kPublished{.by = "torchvision",
+                                        .tokenizer = {},
+                                        .is_at = is_resnet,
+                                        .read = read_resnet,
+                                        .load = load_resnet,
+                                        .load_buffers = load_statistics,
+                                        .save = save_resnet};
+  return kPublished;
+}
+
+}  // namespace lpmm

@@ -1,0 +1,89 @@
+// Vision transformers: Dosovitskiy et al. 2021, as timm publishes them. An image is a sequence of patches
+// behind a class token, which the head reads; norms before each part. Tensors have timm's names.
+#include <fmt/format.h>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/ops/activations.h"
+#include "lpmm/program/ops/add.h"
+#include "lpmm/program/ops/dropout.h"
+#include "lpmm/program/ops/input.h"
+#include "lpmm/program/ops/linear.h"
+#include "lpmm/program/ops/loss.h"
+#include "lpmm/program/ops/patches.h"
+#include "lpmm/program/ops/row_norm.h"
+#include "lpmm/program/ops/sequence/attention.h"
+#include "lpmm/program/ops/sequence/positions.h"
+#include "models/families.h"
+#include "models/vit_timm.h"
+
+namespace lpmm {
+namespace {
+
+constexpr double kEpsilon = 1e-6, kDeviation = 0.02;
+
+void forward(ProgramBuilder& b, const ModelConfig& c) {
+  const int heads = c.integer("heads"), width = c.integer("embedding"), patch = c.integer("patch");
+  const int hidden = 4 * width;
+  const double drop = c.number("dropout");
+  Value x = patches(b, input(b, c.height, c.width, c.channels), patch);
+  x = projections(
+      b, {{.name = "patch_embed.proj", .outputs = width, .shape = {width, c.channels, patch, patch}}}, x,
+      kDeviation);
+  x = prepend(b, "cls_token", x);
+  x = dropout(b, add_positions(b, "pos_embed", x, {1, x.width, width}), drop);
+  for (int i = 0; i < c.integer("layers"); ++i) {
+    const auto layer = [&](Value in) {
+      const std::string name = fmt::format("blocks.{}.", i);
+      Value y = layer_norm(b, name + "norm1", in, kEpsilon);
+      y = projection(b, name + "attn.qkv", y, 3 * width, kDeviation, true, 3, heads);
+      y = attention(b, y, {.heads = heads, .dropout = drop, .is_causal = false});
+      y = projection(b, name + "attn.proj", y, width, kDeviation);
+      const Value middle = add(b, in, dropout(b, y, drop));
+      y = layer_norm(b, name + "norm2", middle, kEpsilon);
+      y = gelu(b, projection(b, name + "mlp.fc1", y, hidden, kDeviation), kernels::GeluForm::kExact);
+      y = projection(b, name + "mlp.fc2", y, width, kDeviation);
+      return add(b, middle, dropout(b, y, drop));
+    };
+    x = c.flag("recompute") ? b.recompute(x, layer) : layer(x);
+  }
+  x = layer_norm(b, "norm", select(b, x, 0), kEpsilon);  // of the class token alone: rows are apart
+  loss(b, classifier(b, "head", x, c.classes), c.number("label_smoothing"));
+}
+
+void check(const ModelConfig& c) {
+  const int patch = c.integer("patch");
+  if (c.integer("embedding") % c.integer("heads") != 0) {
+    throw UsageError(fmt::format("model.embedding = {} must be a multiple of model.heads = {}",
+                                 c.integer("embedding"), c.integer("heads")));
+  }
+  if (c.height % patch != 0 || c.width % patch != 0) {
+    throw UsageError(fmt::format("model.patch = {}: the images have {} x {} pixels, which it must divide",
+                                 patch, c.height, c.width));
+  }
+}
+
+// Table 1 of the paper, and of DeiT (Touvron et al. 2021).
+NamedModel size(std::string_view name, std::int64_t heads, std::int64_t width) {
+  return {name, {{"layers", std::int64_t{12}}, {"heads", heads}, {"embedding", width}}};
+}
+
+}  // namespace
+
+Family vit() {
+  return {.name = "vit",
+          .help = "vision transformers (Dosovitskiy et al. 2021)",
+          .models = {{"vit"}, size("vit-tiny", 3, 192), size("vit-small", 6, 384), size("vit-base", 12, 768)},
+          .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
+                       {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
+                       {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
+                       {"patch", 16, 1, 1024, "pixels of a side of a patch; 4 for images of 32 x 32"},
+                       {"dropout", 0.0, 0, 0.999, "of the embedding, of attention, of what layers add"},
+                       label_smoothing(),
+                       {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
+          .check = check,
+          .forward = forward,
+          .head = "head.",
+          .published = &vit_timm()};
+}
+
+}  // namespace lpmm

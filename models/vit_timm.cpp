@@ -1,0 +1,101 @@
+#include "models/vit_timm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "models/published.h"
+
+namespace lpmm {
+namespace {
+
+constexpr PublishedLayout kLayout{.model = "ViT"};
+constexpr std::int64_t kHeadWidth = 64, kMostLayers = 1000;
+
+const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const std::string& name,
+                                          std::size_t dimensions) {
+  const SafetensorsEntry* entry = tensors.find(name).entry;
+  if (entry == nullptr) {
+    throw RunError(fmt::format("{}: has no tensor {}, which a ViT has", tensors.path(), name));
+  }
+  const bool sizes =
+      entry->shape.size() == dimensions && std::all_of(entry->shape.begin(), entry->shape.end(),
+                                                       [](std::int64_t n) { return n >= 1 && n <= 1 << 16; });
+  if (!sizes) throw RunError(fmt::format("{}: {} has no shape of a ViT's", tensors.path(), name));
+  return entry->shape;
+}
+
+bool is_vit(const std::string& path) {
+  return has_published_tensor(path, "patch_embed.proj.weight") && has_published_tensor(path, "cls_token");
+}
+
+ModelConfig read_vit(const std::string& path) {
+  const PublishedTensors tensors(path);
+  const std::vector<std::int64_t> patch = shape_of(tensors, "patch_embed.proj.weight", 4);
+  const std::int64_t patches = shape_of(tensors, "pos_embed", 3)[1] - 1;
+  const auto across = static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(patches))));
+  if (across * across != patches) {
+    throw RunError(fmt::format("{}: pos_embed has {} positions of patches, which are no square",
+                               tensors.path(), patches));
+  }
+  ModelConfig model = model_config("vit");
+  std::int64_t layers = 0;
+  const auto has_layer = [&](std::int64_t i) {
+    return tensors.find(fmt::format("blocks.{}.norm1.weight", i)).entry != nullptr;
+  };
+  while (layers < kMostLayers && has_layer(layers)) ++layers;
+  model.set("layers", layers);
+  model.set("embedding", patch[0]);
+  model.set("patch", patch[2]);
+  model.set("heads", std::max<std::int64_t>(1, patch[0] / kHeadWidth));
+  if (const std::string beside = PublishedConfig::beside(path); PublishedConfig::is_beside(path)) {
+    const PublishedConfig config(beside);
+    if (config.has("model_args")) {
+      const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
+      if (sizes.has("num_heads")) model.set("heads", sizes.size("num_heads"));
+    }
+  }
+  model.channels = static_cast<int>(patch[1]);
+  model.height = model.width = static_cast<int>(across * patch[2]);
+  model.classes = static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);
+  return model;
+}
+
+void load_vit(const std::string& path, ModelMemory& memory) {
+  load_published(PublishedTensors(path), kLayout, memory);
+}
+
+// timm's names of what it makes of model_args; one of them is as good as another.
+void save_vit(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
+              Device& device) {
+  const ModelConfig m = complete(config);
+  std::int64_t positions = 0, classes = 0;
+  for (const TensorInfo& t : weights.infos()) {
+    if (t.name == "pos_embed") positions = t.shape[1];
+    if (t.name == "head.bias") classes = t.shape[0];
+  }
+  const auto across = std::lround(std::sqrt(static_cast<double>(positions - 1)));
+  save_published(weights, kLayout,
+                 {{"architecture", "vit_base_patch16_224"},
+                  {"num_classes", classes},
+                  {"model_args",
+                   {{"img_size", across * m.integer("patch")},
+                    {"patch_size", m.integer("patch")},
+                    {"embed_dim", m.integer("embedding")},
+                    {"depth", m.integer("layers")},
+                    {"num_heads", m.integer("heads")}}}},
+                 folder, device);
+}
+
+}  // namespace
+
+const Published& vit_timm() {
+  static constexpr Published kPublished{
+      .by = "timm", .tokenizer = {}, .is_at = is_vit, .read = read_vit, .load = load_vit, .save = save_vit};
+  return kPublished;
+}
+
+}  // namespace lpmm

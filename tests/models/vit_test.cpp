@@ -1,0 +1,93 @@
+// ViTs: timm's sizes and names, and what its code computes with a small one
+// (tests/golden/make_vit_fixture.py).
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "models/vit_timm.h"
+#include "tests/models/parameters.h"
+#include "tests/models/published_images.h"
+
+namespace lpmm {
+namespace {
+
+const std::string kTinyVit = LPMM_SOURCE_DIR "/tests/golden/vit_tiny.safetensors";
+
+TEST(Vit, HasTimmsNumbersOfParameters) {
+  const std::map<std::string, std::int64_t> counts = {
+      {"vit-tiny", 5717416}, {"vit-small", 22050664}, {"vit-base", 86567656}};
+  for (const auto& [name, count] : counts)
+    EXPECT_EQ(parameters(*make_model(of_imagenet(name))), count) << name;
+}
+
+TEST(Vit, HasTimmsNamesAndShapes) {
+  using Shape = std::vector<std::int64_t>;
+  std::map<std::string, Shape> shapes;
+  const auto model = make_model(of_imagenet("vit-tiny"));
+  for (const TensorInfo& t : model->tensors()) shapes[t.name] = t.shape;
+  EXPECT_EQ(shapes.size(), 152U);
+  EXPECT_EQ(shapes.at("cls_token"), (Shape{1, 1, 192}));
+  EXPECT_EQ(shapes.at("pos_embed"), (Shape{1, 197, 192}));
+  EXPECT_EQ(shapes.at("patch_embed.proj.weight"), (Shape{192, 3, 16, 16}));
+  EXPECT_EQ(shapes.at("blocks.11.attn.qkv.weight"), (Shape{576, 192}));
+  EXPECT_EQ(shapes.at("blocks.0.mlp.fc2.weight"), (Shape{192, 768}));
+  EXPECT_EQ(shapes.at("head.bias"), (Shape{1000}));
+}
+
+TEST(Vit, RefusesPatchesThatDoNotFit) {
+  ModelConfig config = of_imagenet("vit-tiny");
+  config.height = 225;
+  EXPECT_THROW(make_model(config), UsageError);
+  config = of_imagenet("vit-tiny");
+  config.set("heads", 5);
+  EXPECT_THROW(make_model(config), UsageError);
+}
+
+ModelConfig tiny_vit() {
+  ModelConfig config = vit_timm().read(kTinyVit);
+  EXPECT_EQ(config.integer("layers"), 2);
+  EXPECT_EQ(config.integer("embedding"), 8);
+  EXPECT_EQ(config.integer("patch"), 4);
+  EXPECT_EQ(config.height, 16);
+  EXPECT_EQ(config.classes, 5);
+  config.set("heads", 2);  // not to be told from the tensors
+  return config;
+}
+
+TEST(Vit, ComputesWhatTimmDoes) {
+  for (const bool again : {false, true}) {
+    ModelConfig config = tiny_vit();
+    config.set("recompute", again);
+    PublishedImages tiny(vit_timm(), kTinyVit, config, "cpu");
+    const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_tiny_expected.safetensors");
+    tiny.expect_logits(published_values(expected, "logits"));
+    tiny.train(published_values(expected, "loss")[0]);
+    EXPECT_EQ(tiny.expect_gradients(expected, "gradient."), 9);
+  }
+}
+
+TEST(Vit, ComputesTheSameOnTheEmulatedDevice) {
+  PublishedImages tiny(vit_timm(), kTinyVit, tiny_vit(), "cuda-emulated");
+  const SafetensorsFile expected(LPMM_SOURCE_DIR "/tests/golden/vit_tiny_expected.safetensors");
+  tiny.expect_logits(published_values(expected, "logits"));
+  tiny.train(published_values(expected, "loss")[0]);
+}
+
+TEST(Vit, GoesOutAsItCameIn) {
+  expect_round_trip(vit_timm(), kTinyVit, tiny_vit());
+}
+
+TEST(Vit, WhatDoesNotFitIsNamed) {
+  ModelConfig config = tiny_vit();
+  config.set("layers", 3);
+  expect_load_refused(vit_timm(), kTinyVit, config, "has no tensor blocks.2.norm1.weight, which a ViT has");
+  config.set("layers", 1);
+  expect_load_refused(vit_timm(), kTinyVit, config, "holds the tensor blocks.1.");
+  config = tiny_vit();
+  config.height = 20;
+  expect_load_refused(vit_timm(), kTinyVit, config, "pos_embed is 1 x 17 x 8, expected 1 x 21 x 8");
+  EXPECT_EQ(&published_family(kTinyVit), &family_of("vit"));
+}
+
+}  // namespace
+}  // namespace lpmm
