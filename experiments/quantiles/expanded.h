@@ -1,7 +1,7 @@
 // E4M3 with COAT's dynamic range expansion (arXiv 2410.19313): the values of a block are raised to a power
 // that spreads them over all that E4M3 holds, and stored as its codes. A study: packed memory has no such
 // format, as a map of levels with a range per block, log0, errs less in as many bits
-// (experiments/results/optimizers/ update_error.md).
+// (experiments/results/optimizers/update_error.md).
 #pragma once
 
 #include <span>
