@@ -32,7 +32,8 @@ UpdateStudyResult run_update_study(const UpdateStudy& study, std::span<const Ada
   for (const AdamState& exact : tensors) {
     ++noise.tensor;
     const std::vector<float>& values = of_momentum ? exact.momentum : exact.variance;
-    const std::vector<float> read = stored(study.spec, values, noise, device);
+    const std::vector<float> read =
+        study.store ? study.store(values, device) : stored(study.spec, values, noise, device);
     const auto update = [&](float m, float v) {
       return m / (std::sqrt(static_cast<double>(v) / study.correction) + study.epsilon);
     };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -19,7 +20,9 @@ struct AdamState {
 struct UpdateStudy {
   Role stored = Role::kVariance;  // or the momentum
   Spec spec;                      // signed for the momentum, unsigned for the variance
-  double correction = 1;          // c, 1 - beta2^t
+  // What is read of values that were stored in another way than by the spec.
+  std::function<std::vector<float>(const std::vector<float>& values, Device& device)> store = {};
+  double correction = 1;  // c, 1 - beta2^t
   double epsilon = 1e-8;
   std::uint64_t seed = 1;
 };

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <functional>
 
 #include "experiments/ablation/part.h"
 #include "experiments/plots/csv.h"
@@ -18,8 +17,6 @@ constexpr std::int64_t kWhole = 0;  // a block that is the tensor
 constexpr int kBins = 45;           // of |x|, a tenth of a deviation each
 
 using Values = std::vector<float>;
-// Makes levels of what they are to code.
-using MakeLevels = std::function<Levels(Device& device, const PanelSource& values)>;
 
 struct Book {
   const char* name;
@@ -42,18 +39,14 @@ MakeLevels quantile(bool is_signed) {
       [is_signed](Device& device, const PanelSource& x) { return quantile_levels(device, x, 8, is_signed); };
 }
 
-// What is stored of x.
+// What is read of x.
 Values stored(const Book& book, const Values& x, Device& device) {
-  Values relative = x, after;
-  const std::int64_t block = book.block == kWhole ? std::ssize(x) : book.block;
-  std::vector<std::uint16_t> steps(1, float_to_bf16(1.0F));
-  if (book.is_relative) steps = relative_to_steps(x, block, relative);
-  const Levels levels =
-      book.make(device, [&](const PanelVisitor& visit) { visit(relative.data(), std::ssize(relative)); });
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    const float step = bf16_to_float(steps[i / static_cast<std::size_t>(block)]);
-    after.push_back(step == 0.0F ? 0.0F : levels[nearest_level(levels, relative[i])] * step);
+  if (book.is_relative) {
+    return stored_by_levels(x, book.block == kWhole ? std::ssize(x) : book.block, book.make, device);
   }
+  const Levels levels = book.make(device, [&](const PanelVisitor& visit) { visit(x.data(), std::ssize(x)); });
+  Values after;
+  for (const float value : x) after.push_back(levels[nearest_level(levels, value)]);
   return after;
 }
 

@@ -6,6 +6,8 @@
 #include "experiments/ablation/exact_run.h"
 #include "experiments/ablation/part.h"
 #include "experiments/plots/csv.h"
+#include "experiments/quantiles/code_book.h"
+#include "experiments/quantiles/expanded.h"
 #include "theory/update_study.h"
 
 namespace lpmm {
@@ -46,6 +48,7 @@ std::vector<Moment> moments_of(const AblationOptions& options) {
 struct StateCell {
   const Moment* moment;
   theory::UpdateStudy study;
+  std::string other = {};  // its name, where it is stored in another way than by the study's spec
   theory::UpdateStudyResult result = {};
 };
 
@@ -67,11 +70,42 @@ std::vector<StateCell> cells_of(const std::vector<Moment>& moments) {
   return cells;
 }
 
+// What packed memory does not have, in blocks of 128, to nearest: a code book of each tensor's quantiles, and
+// E4M3 with an exponent per block.
+std::vector<StateCell> other_cells_of(const std::vector<Moment>& moments) {
+  std::vector<StateCell> cells;
+  for (const Moment& m : moments) {
+    for (const Role role : {Role::kVariance, Role::kMomentum}) {
+      const auto add = [&](std::string name, int bits, const auto& store) {
+        Spec spec;
+        spec.format.bits = static_cast<std::uint8_t>(bits);
+        spec.rounding = Rounding::kNearest;
+        cells.push_back({&m,
+                         {.stored = role, .spec = spec, .store = store, .correction = m.correction},
+                         std::move(name)});
+      };
+      const bool is_signed = role == Role::kMomentum;
+      for (const int bits : {4, 6, 8}) {
+        const MakeLevels make = [=](Device& device, const PanelSource& x) {
+          return quantile_levels(device, x, bits, is_signed);
+        };
+        add(fmt::format("{}quantile{}", is_signed ? "" : "u", bits), bits,
+            [make](const std::vector<float>& x, Device& device) {
+              return stored_by_levels(x, 128, make, device);
+            });
+      }
+      add("e4m3 expanded", 8, [](const std::vector<float>& x, Device&) { return stored_expanded(x, 128); });
+    }
+  }
+  return cells;
+}
+
 }  // namespace
 
 void run_update_errors(const AblationOptions& options) {
   const std::vector<Moment> moments = moments_of(options);
   std::vector<StateCell> cells = cells_of(moments);
+  for (StateCell& cell : other_cells_of(moments)) cells.push_back(std::move(cell));
   measure_all(options, cells, "ways to store a state", [](StateCell& cell, Device& one) {
     cell.result = theory::run_update_study(cell.study, cell.moment->states, one);
   });
@@ -80,11 +114,11 @@ void run_update_errors(const AblationOptions& options) {
   std::vector<Chart> charts;
   for (const StateCell& c : cells) {
     const Spec& spec = c.study.spec;
-    csv += csv_line(c.moment->percent, to_string(c.study.stored), to_string(spec.format),
-                    static_cast<int>(spec.format.bits), to_string(spec.rounding),
-                    fmt::format("{:.5f}", c.result.error), fmt::format("{:.5f}", c.result.length),
-                    fmt::format("{:.5f}", c.result.worst));
-    if (c.moment->percent != 50) continue;  // charts show half of the run
+    csv += csv_line(c.moment->percent, to_string(c.study.stored),
+                    c.other.empty() ? to_string(spec.format) : c.other, static_cast<int>(spec.format.bits),
+                    to_string(spec.rounding), fmt::format("{:.5f}", c.result.error),
+                    fmt::format("{:.5f}", c.result.length), fmt::format("{:.5f}", c.result.worst));
+    if (c.moment->percent != 50 || !c.other.empty()) continue;  // charts show formats, at half of the run
     const std::string title = fmt::format("{}, {}", to_string(c.study.stored), to_string(spec.rounding));
     add_format_point(charts,
                      {title, "bits", "error of the update", "set logscale y\nset yrange [1e-3:2]", {}},

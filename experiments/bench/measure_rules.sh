@@ -7,8 +7,8 @@ cd "$(dirname "$0")/../.."
 lpmm=${LPMM:-build/lpmm} out=${1:-experiments/results/optimizers}
 mkdir -p "$out"
 : > "$out/rules.jsonl"
-rules=$("$lpmm" bench update --help | sed -n 's/.*--optimizer TEXT=sgd *\(.*muon\).*/\1/p' | tr -d ',')
-[ -n "$rules" ] || { echo "measure_rules.sh: bench update --help lists no rules" >&2; exit 1; }
+rules=$("$lpmm" info --json | tr -d '\n' | sed -n 's/.*"rules": *\[\([^]]*\)\].*/\1/p' | tr -d '",')
+[ -n "$rules" ] || { echo "measure_rules.sh: lpmm info lists no rules" >&2; exit 1; }
 for rule in $rules; do
   for preset in fp32 lpmm lpmm-compact lpmm-min lpmm-nano; do
     "$lpmm" bench update --optimizer "$rule" --preset "$preset" --threads 2 --json | tr -d '\n' | sed 's/  */ /g' >> "$out/rules.jsonl"

@@ -112,9 +112,8 @@ std::vector<std::int64_t> shape_of(std::int64_t elements) {
   return {rows, elements / rows};
 }
 
-// How fast the watch looks at this update.
-void measure_looks(Device& device, const TensorInfo& info, const OptimizerConfig& optimizer,
-                   kernels::TensorUpdate tensor, UpdateBenchResult& result) {
+// Those that the watch keeps of each element.
+int watched_peaks(const TensorInfo& info, const OptimizerConfig& optimizer) {
   Policy policy = make_policy(kPlainPreset);
   policy.keeps_peaks = true;
   const int peaks = peaks_of(policy, optimizer, info);
@@ -122,6 +121,12 @@ void measure_looks(Device& device, const TensorInfo& info, const OptimizerConfig
     throw UsageError(fmt::format("bench update: the watch cannot look at updates of {} before they are made",
                                  optimizer.rule.text()));
   }
+  return peaks;
+}
+
+// How fast the watch looks at this update.
+void measure_looks(Device& device, const TensorInfo& info, int peaks, kernels::TensorUpdate tensor,
+                   UpdateBenchResult& result) {
   const DeviceMemory codes = benchmark_memory(device, peaks * peak_bytes(info));
   const DeviceMemory stats = device.allocate_shared(sizeof(kernels::WatchStats));
   if (stats == nullptr) throw RunError("bench update: no memory for what a look finds");
@@ -149,6 +154,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   const OptimizerConfig optimizer = optimizer_of(options.optimizer);
   const Policy policy = make_policy(options.preset, optimizer);
   const TensorInfo info = {"", shape_of(n)};
+  const int peaks = options.watches ? watched_peaks(info, optimizer) : 0;
   const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth(device) / 1e9;
@@ -186,7 +192,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
       fold_args.noise.stream = fold_stream(into_momentum, 0, 0);
       device.fold(folded, at, count, values, fold_args);
     });
-    if (options.watches && i + 1 == kRepetitions) measure_looks(device, info, optimizer, tensor, result);
+    if (options.watches && i + 1 == kRepetitions) measure_looks(device, info, peaks, tensor, result);
     reset_peak();
     const std::int64_t before = rss_bytes();
     best = std::min(best, seconds(device, [&] { device.update({&tensor, 1}); }));

@@ -99,6 +99,19 @@ std::vector<std::uint16_t> relative_to_steps(std::span<const float> x, std::int6
   return steps;
 }
 
+std::vector<float> stored_by_levels(std::span<const float> x, std::int64_t block, const MakeLevels& make,
+                                    Device& device) {
+  std::vector<float> read(x.size());
+  const std::vector<std::uint16_t> steps = relative_to_steps(x, block, read);
+  const Levels levels =
+      make(device, [&](const PanelVisitor& visit) { visit(read.data(), std::ssize(read)); });
+  for (std::size_t i = 0; i < read.size(); ++i) {
+    const float step = bf16_to_float(steps[i / static_cast<std::size_t>(block)]);
+    read[i] = step == 0.0F ? 0.0F : levels[nearest_level(levels, read[i])] * step;
+  }
+  return read;
+}
+
 bool names_code_book(std::string_view text) {
   return text.starts_with(kSignedName) || text.starts_with(kUnsignedName);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,12 @@ Levels bitsandbytes_levels(Device& device, const PanelSource& values);
 // NaN in blocks of zeros, which need no code. Returns the steps; a last block may be a part.
 std::vector<std::uint16_t> relative_to_steps(std::span<const float> x, std::int64_t block,
                                              std::span<float> relative);
+
+// Makes levels of what they are to code.
+using MakeLevels = std::function<Levels(Device& device, const PanelSource& values)>;
+// What is read of values that were stored as the levels nearest to them over their blocks' steps.
+std::vector<float> stored_by_levels(std::span<const float> x, std::int64_t block, const MakeLevels& make,
+                                    Device& device);
 
 // "quantile8:block2048:rn", "uquantile4": of so many bits, with or without sign, in blocks as specs have
 // them.

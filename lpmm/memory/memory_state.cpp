@@ -128,6 +128,7 @@ kernels::TensorUpdate ModelMemory::State::update_of(int tensor, double rate, dou
   bool* storable = &results.next()->finite;
   pending.push_back({storable, tensor});
   kernels::TensorUpdate update{rule_of(tensor, rate, clip), args, storable, workspace.get()};
+  if (!peaks_rise) return update;
   if (t.peaks > 0) update.peaks = {t.peak_codes, nullptr, step % kStepsPerFall == 0};
   if (t.peaks == kPeaks) update.peaks.ratio = t.peak_codes + peak_bytes(t.info);
   return update;

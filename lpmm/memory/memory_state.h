@@ -60,6 +60,7 @@ struct ModelMemory::State {
   SharedResults<TensorStats> step_stats;
   UpdateWatch watch;
   std::vector<int> left_out;  // tensors
+  bool peaks_rise = true;     // in steps that are watched
 
   std::uint32_t step = 0;
   bool stepping = false, failed = false, broken = false;

@@ -279,6 +279,10 @@ std::span<std::uint8_t> ModelMemory::peaks(int tensor) const {
   return {t.peak_codes, static_cast<std::size_t>(t.peaks * peak_bytes(t.info))};
 }
 
+void ModelMemory::let_peaks_rise(bool rise) {
+  state_->peaks_rise = rise;
+}
+
 std::vector<TensorStats> ModelMemory::take_stats() {
   std::vector<TensorStats> all;
   for (State::Tensor& t : state_->tensors) all.push_back(std::exchange(t.stats, {}));

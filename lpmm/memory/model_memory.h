@@ -118,6 +118,8 @@ class ModelMemory {
   // Memory of the device: the codes of updates, then those of ratios, where there are both
   // (kernels/peaks.h); empty where the policy keeps none.
   std::span<std::uint8_t> peaks(int tensor) const;
+  // Whether they rise and fall in the steps that are watched, from the next step on; at first they do.
+  void let_peaks_rise(bool rise);
   // Counts since the last take, per tensor, for the steps begun with want_stats.
   std::vector<TensorStats> take_stats();
 

@@ -101,27 +101,26 @@ void check_whole(const Policy& policy, const Spec& spec, Role role, const std::s
     refuse("errors are fed back while it is stored", "blockN, or memory.error_feedback = false");
 }
 
-// The two terms of a parameter.
-void check_compensation(const Policy& policy, const RoleSpecs& specs, const std::string& where) {
+// The two terms of a parameter, of all tensors or, where it is named, of one that has specs of its own.
+void check_compensation(const Policy& policy, const RoleSpecs& specs, const std::string& tensor) {
   if (!has_compensation(specs)) return;
   const Spec &parameter = specs[Role::kParameter], &compensation = specs[Role::kCompensation];
-  const auto refuse = [&](const std::string& why) {
-    throw UsageError(
-        fmt::format("illegal policy: compensation \"{}\" of {}: {}", to_string(compensation), where, why));
+  const bool is_one = !tensor.empty();
+  const auto refuse = [&](const std::string& why, std::string_view instead) {
+    throw UsageError(fmt::format(
+        "illegal policy: {}compensation = \"{}\"{}: {}; {}, or {}", is_one ? "" : "memory.",
+        to_string(compensation), is_one ? fmt::format(" of tensor {}", tensor) : "", why, instead,
+        is_one ? "add compensation = \"none\" to its override" : "use memory.compensation = \"none\""));
   };
-  if (parameter.format.map == Map::kFp32) {
-    refuse("fp32 parameters lose nothing that could be kept; pack them, or use compensation \"none\"");
-  }
+  if (parameter.format.map == Map::kFp32)
+    refuse("fp32 parameters lose nothing that could be kept", "pack them");
   if (compensation.format.map == Map::kUlp && parameter.format.map != Map::kBf16) {
-    refuse(
-        fmt::format("its unit is that of a bf16 number, and the parameter is {}; use bf16:rn, or a "
-                    "compensation in blocks, int8:block128:rn",
-                    to_string(parameter.format)));
+    refuse(fmt::format("its unit is that of a bf16 number, and the parameter is {}",
+                       to_string(parameter.format)),
+           "use bf16:rn, or a compensation in blocks, int8:block128:rn");
   }
   if (policy.error_feedback) {
-    refuse(
-        "error feedback would give back what it keeps a second time; use compensation \"none\", or "
-        "memory.error_feedback = false");
+    refuse("error feedback would give back what it keeps a second time", "use memory.error_feedback = false");
   }
 }
 
@@ -220,10 +219,8 @@ void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
       if (o.specs[r]) check(*o.specs[r], fmt::format("override \"{}\", {}", o.pattern, to_string(r)));
     }
   }
-  check_compensation(policy, policy.specs, fmt::format("preset {}", policy.preset));
-  for (const TensorInfo& t : tensors) {
-    check_compensation(policy, specs_for(policy, t), fmt::format("tensor {}", t.name));
-  }
+  check_compensation(policy, policy.specs, "");
+  for (const TensorInfo& t : tensors) check_compensation(policy, specs_for(policy, t), t.name);
   for (const PolicyOverride& o : policy.overrides) {
     const bool changes =
         std::any_of(o.specs.begin(), o.specs.end(), [](const auto& s) { return s.has_value(); });

@@ -59,6 +59,11 @@ LostUpdates finish(LostUpdates total, double lost) {
   return total;
 }
 
+// Of which role more bits would keep them.
+std::string_view finest_name(bool compensates) {
+  return to_string(compensates ? Role::kCompensation : Role::kParameter);
+}
+
 // The formats of this width for values that are never 0, as a list.
 std::string zero_free_formats(std::uint8_t bits) {
   std::vector<std::string> names;
@@ -79,6 +84,7 @@ LostUpdates expect_lost_updates(const ModelMemory& memory, double learning_rate)
     const Role role = finest_term(memory, static_cast<std::size_t>(i));
     const kernels::RoleView v = memory.view(i, role);
     if (!loses(v.codec) || v.elements == 0 || memory.is_frozen(i)) continue;
+    total.compensates = total.compensates || role == Role::kCompensation;
     std::vector<float> sample(static_cast<std::size_t>(std::min(v.elements, kSample)));
     memory.read(i, 0, sample);
     double squares = 0;
@@ -105,6 +111,7 @@ LostUpdates count_lost_updates(const ModelMemory& memory, std::span<const Tensor
     const Role role = finest_term(memory, i);
     const kernels::ChangeStats& s = stats[i].role[role];
     if (s.increments == 0 || !loses(memory.view(static_cast<int>(i), role).codec)) continue;
+    total.compensates = total.compensates || role == Role::kCompensation;
     add(total, lost, memory.info(static_cast<int>(i)).name,
         static_cast<double>(s.underflows) / static_cast<double>(s.increments), s.increments);
   }
@@ -115,15 +122,17 @@ std::string underflow_warning(const LostUpdates& lost, bool expected) {
   if (lost.elements == 0 || lost.share <= kLostShare) return {};
   return fmt::format(
       "nearest rounding {} {:.0f} % of the parameter updates (worst: {}, {:.0f} %): they are smaller "
-      "than half a code; use stochastic rounding (sr) or more parameter bits",
-      expected ? "would lose about" : "loses", 100 * lost.share, lost.worst, 100 * lost.worst_share);
+      "than half a code; use stochastic rounding (sr) or more {} bits",
+      expected ? "would lose about" : "loses", 100 * lost.share, lost.worst, 100 * lost.worst_share,
+      finest_name(lost.compensates));
 }
 
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats) {
   std::int64_t elements = 0, increments = 0;
-  for (const TensorStats& s : stats) {
-    elements += s.role[Role::kParameter].elements;
-    increments += s.role[Role::kParameter].increments;
+  for (std::size_t i = 0; i < stats.size(); ++i) {
+    const kernels::ChangeStats& s = stats[i].role[finest_term(memory, i)];
+    elements += s.elements;
+    increments += s.increments;
   }
   if (elements > 0 && increments == 0) {
     return "no parameter changes any more: every update is exactly 0 (gradients or learning rate vanished)";
@@ -132,22 +141,24 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
   if (lost.elements > 0 && lost.share > kStalledShare) {
     return fmt::format(
         "the packed parameters stand still: nearest rounding lost {:.2f} % of their updates; use "
-        "stochastic rounding (sr), more parameter bits or a larger learning rate",
-        100 * lost.share);
+        "stochastic rounding (sr), more {} bits or a larger learning rate",
+        100 * lost.share, finest_name(lost.compensates));
   }
   std::int64_t packed = 0, moved = 0;
+  bool compensates = false;
   for (std::size_t i = 0; i < stats.size(); ++i) {
     const Role role = finest_term(memory, i);
     const kernels::ChangeStats& s = stats[i].role[role];
     if (memory.view(static_cast<int>(i), role).codec.format.map == Map::kFp32) continue;
+    compensates = compensates || role == Role::kCompensation;
     packed += s.increments;
     moved += s.increments - s.underflows;
   }
   if (packed == 0 || moved > 0) return {};
   return fmt::format(
-      "the packed parameters stand still: none of {} updates changed a code; use more parameter bits or a "
-      "larger learning rate",
-      packed);
+      "the packed parameters stand still: none of {} updates changed a code; use more {} bits or a larger "
+      "learning rate",
+      packed, finest_name(compensates));
 }
 
 std::string zero_variance_warning(const ModelMemory& memory) {

@@ -27,6 +27,7 @@ struct LostUpdates {
   std::string worst;  // the tensor with the largest share
   double worst_share = 0;
   std::int64_t elements = 0;  // increments the shares are about; 0: nothing to say
+  bool compensates = false;   // it is a compensation's rounding that loses them
 };
 
 // Expected at start-up, for the peak learning rate.

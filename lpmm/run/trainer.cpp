@@ -216,7 +216,7 @@ bool Run::step() {
   options.step = static_cast<std::uint32_t>(state_.step);
   options.learning_rate = rate;
   options.want_stats = measured;
-  options.want_watch = watch_->looks_at(state_.step);
+  options.want_watch = is_watched(config_, state_.step);
   const StepResult done = train_step(*program_, memory_, buffers_, *batches_, options);
   const std::int64_t items = config_.train.batch * data_->labels();
   state_.train_seconds += done.seconds();

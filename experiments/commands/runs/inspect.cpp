@@ -13,6 +13,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
+#include "lpmm/memory/spec.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/checkpoint_files.h"
 
@@ -27,10 +28,8 @@ struct InspectArguments {
 };
 
 // Smallest, largest and mean step of the blocks, rows or columns that are not all zero.
-ordered_json step_range(const SafetensorsFile& file, const SafetensorsEntry& entry) {
+ordered_json step_range(const SafetensorsFile& file, const SafetensorsEntry& entry, const Codec& codec) {
   constexpr std::uint64_t kPiece = 1U << 16;
-  Codec codec;
-  codec.step_bits = entry.dtype == "F32" ? 32 : 16;
   std::vector<std::uint16_t> words;
   float smallest = 0, largest = 0;
   double sum = 0;
@@ -39,7 +38,10 @@ ordered_json step_range(const SafetensorsFile& file, const SafetensorsEntry& ent
     words.resize(std::min(kPiece, entry.bytes - first) / 2);
     file.read(entry, first, std::as_writable_bytes(std::span(words)));
     for (std::int64_t i = 0; i < 16 * std::ssize(words) / codec.step_bits; ++i) {
-      const float step = load_step(codec, words.data(), i);
+      // The word of a block with a range has that beside the step.
+      const float step = divides_first(codec)
+                             ? load_step(codec, words.data(), i)
+                             : scale_of(codec.format, {}, words[static_cast<std::size_t>(i)]).step;
       if (step == 0) {
         ++zero;
         continue;
@@ -90,7 +92,7 @@ int run_inspect(const InspectArguments& o) {
     for (const auto& [role, spec] : tensor.specs) {
       row["specs"][role] = spec;
       const SafetensorsEntry* steps = file.find(fmt::format("{}.{}.steps", tensor.name, role));
-      if (steps != nullptr) row["steps"][role] = step_range(file, *steps);
+      if (steps != nullptr) row["steps"][role] = step_range(file, *steps, parse_spec(spec));
     }
     total += tensor.bytes;
     answer["tensors"].push_back(std::move(row));

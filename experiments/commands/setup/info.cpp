@@ -131,6 +131,7 @@ int run_info(const InfoArguments& o) {
                          {"backends", backends_text()},
                          {"data_folder", data},
                          {"cifar10", has_cifar10(data)},
+                         {"rules", rule_names()},
                          {"presets", presets()}};
   ordered_json formats = ordered_json::array();
   for (const Format format : all_formats()) formats.push_back(format_row(format));
@@ -151,8 +152,8 @@ void add_info_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<InfoArguments>();
   CLI::App* command = program.add_subcommand("info", "Say what this build can do on this machine");
   command->add_flag("--json", o->json, "print one JSON object");
-  command->footer(R"(Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, presets and
-formats.
+  command->footer(R"(Version, compiler, instruction sets, oneDNN, CUDA (or why not), data folder, rules,
+presets and formats.
 Examples:
   lpmm info
   lpmm info --json)");

@@ -99,10 +99,10 @@ void add_plan_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(
       R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
-bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role,
-exempt and buffers, exempt (which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes (the largest piece of
-a parameter or gradient that is ever unpacked at once), peak_bytes (what the run adds to its
-resident memory) and device_bytes (of a GPU's memory, where the run uses one; else 0).
+bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, exempt and buffers, exempt
+(which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes
+(the largest piece of a parameter or gradient that is ever unpacked at once), peak_bytes (what the run
+adds to its resident memory) and device_bytes (of a GPU's memory, where the run uses one; else 0).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json)");

@@ -228,8 +228,8 @@ void add_quantize_command(CLI::App& program, Action& action) {
       R"(Prints bits_per_element (steps included), mean_abs_error, mean_rel_error (of non-zero inputs),
 max_abs_error, tail_abs_error (mean of the inputs farther from 0 than 3 standard deviations), tail_share
 (those of all), zeroed_share (non-zero inputs stored as 0) and bias (mean of decoded - input); of several
-specs a table. quantileN: codes that are used equally often, but for those of 1 and -1, which are the largest
-of a block. It is a study: packed memory has no such format.
+specs a table. quantileN: codes that are used equally often, but for those of 1 and -1, which are the
+largest of a block. It is a study: packed memory has no such format.
 Examples:
   lpmm quantize w.npy --spec int4:block64:sr --decoded w4.npy
   lpmm quantize v.npy --spec ude8:block256:rn --codes v_codes.npy --json

@@ -101,12 +101,12 @@ void add_advise_command(CLI::App& program, Action& action) {
 of updates that will change no code (with sr no loss in itself: their mean is kept); floor growth, how
 many times rounding raises the noise that stays at a constant rate; fold noise, what rounding the
 accumulator adds to the gradient's own noise (variances; folds with qr are taken to be those of sr).
-Null is what theory does not cover: parameters on maps that are not linear or with a compensation, floor growth
-with rn, error feedback or moving qr, fold noise of rn accumulators and of gradients in the momentum. Advice: the spec with the fewest bits, the
-smallest learning rate and the most microbatches at which rounding at most doubles that noise, in the
-mean of all elements; the parameter's is for a run without error feedback. A probe sees the start of a
-training: weights grow and gradients shrink later, and more bits are needed then. The formulas:
-theory/README.md 1.5, 1.6, 2 and 4.
+Null is what theory does not cover: parameters on maps that are not linear or with a compensation,
+floor growth with rn, error feedback or moving qr, fold noise of rn accumulators and of gradients in the
+momentum. Advice: the spec with the fewest bits, the smallest learning rate and the most microbatches at
+which rounding at most doubles that noise, in the mean of all elements; the parameter's is for a run
+without error feedback. A probe sees the start of a training: weights grow and gradients shrink later,
+and more bits are needed then. The formulas: theory/README.md 1.5, 1.6, 2 and 4.
 Example:
   lpmm advise gpt_tiny_embedded --preset lpmm-min)");
   on_selected(*command, action, o, run_advise);

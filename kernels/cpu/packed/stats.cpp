@@ -55,19 +55,22 @@ void remember(const TileView& t, Scratch& s) {
   if (t.blocks > 0) std::memcpy(s.old_steps.data(), t.steps, t.step_size());
 }
 
-ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
+ChangeStats count_changes(const TileView& t, const float* encoded, Scratch& s, const bool* is_still) {
   TileView old = t;
   old.codes = s.old_codes.data();
   if (t.blocks > 0) old.steps = s.old_steps.data();
   old.next_steps = nullptr;
   const float *before = s.old_values.data(), *stored = s.stored_values.data();
+  const auto wanted = [=](std::int64_t i) {
+    return is_still != nullptr && is_still[i] ? before[i] : encoded[i];
+  };
   ChangeStats stats;
   stats.elements = t.count;
   if (!is_packed(t.codec.format)) {
     decode_tile(old, s.old_values.data());
     decode_tile(t, s.stored_values.data());
     for (std::int64_t i = 0; i < t.count; ++i) {
-      count_change(stats, before[i], wanted[i], stored[i], stored[i] == before[i]);
+      count_change(stats, before[i], wanted(i), stored[i], stored[i] == before[i]);
     }
     return stats;
   }
@@ -79,12 +82,12 @@ ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s) {
   decode_tile(t, s.stored_values.data());
   const auto count = [&](std::int64_t i, float step, bool same_step, const Entries& entries) {
     const std::int32_t number = numbers[i];
-    count_change(stats, before[i], wanted[i], stored[i], same_step && number == old_numbers[i]);
+    count_change(stats, before[i], wanted(i), stored[i], same_step && number == old_numbers[i]);
     stats.saturated += step != 0 && (number <= entries.first || number >= entries.last) ? 1 : 0;
-    if (step != 0 && wanted[i] != before[i]) {
+    if (step != 0 && wanted(i) != before[i]) {
       ++stats.packed_increments;
       stats.change_in_gaps +=
-          std::abs(static_cast<double>(wanted[i]) - before[i]) / entries.gap_beside(number, step, wanted[i]);
+          std::abs(static_cast<double>(wanted(i)) - before[i]) / entries.gap_beside(number, step, wanted(i));
     }
   };
   if (divides_first(t.codec)) {

@@ -26,6 +26,7 @@ struct Scratch {
   alignas(64) std::array<float, kTile> old_values, stored_values, step_before;
   alignas(64) std::array<std::int32_t, kTile> old_numbers, numbers;
   alignas(64) std::array<std::uint8_t, 4 * kTile> old_codes;
+  std::array<bool, kTile> is_still;  // elements whose update is exactly 0, where a parameter has two terms
   Steps old_steps;
 };
 
@@ -110,9 +111,10 @@ bool encode_if_storable(const TileView& t, const float* values, const Noise& noi
 void empty_tile(const TileView& t);
 
 // For the ledger: keeps what a role holds, and then compares it with what is stored; `wanted` are the fp32
-// values that were encoded.
+// values that were encoded. Where `is_still`, if not null, says so, the old value was wanted: what rounding
+// moves between two terms is no update.
 void remember(const TileView& t, Scratch& s);
-ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s);
+ChangeStats count_changes(const TileView& t, const float* wanted, Scratch& s, const bool* is_still = nullptr);
 
 inline void sum_in_order(const std::vector<ChangeStats>& parts, ChangeStats* sum) {
   for (const ChangeStats& part : parts) *sum += part;

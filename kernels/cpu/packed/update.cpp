@@ -200,11 +200,18 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
   const bool with_feedback = feeds_back(rule);
+  const bool has_two_terms = roles[Role::kCompensation].codes != nullptr;
   const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
     Scratch& s = scratch();
     RoleArray<TileView> views = read_tile(roles, at, n, s);
+    const std::array<float, kTile>& whole = s.values[Role::kParameter];
+    if (args.stats != nullptr && has_two_terms) s.old_values = whole;
     with_rule(rule,
               [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
+    if (args.stats != nullptr && has_two_terms) {
+      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
+        s.is_still[i] = same(whole[i], s.old_values[i]);
+    }
     for (const Role r : kEveryRole) {
       views[r].next_steps = next[r].data();
       if (roles[r].codes == nullptr || !is_per_element(r)) continue;
@@ -218,10 +225,13 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
       zero_padding(values, views[r]);
       if (args.stats != nullptr) remember(views[r], s);
       if (!encode_tile(views[r], values, noise, s)) storable.store(false, std::memory_order_relaxed);
-      if (args.stats != nullptr) stats[r][run] += count_changes(views[r], values, s);
+      const bool is_term = has_two_terms && (r == Role::kParameter || r == Role::kCompensation);
+      if (args.stats != nullptr) {
+        stats[r][run] += count_changes(views[r], values, s, is_term ? s.is_still.data() : nullptr);
+      }
       if (r != Role::kParameter) continue;
       if (with_feedback) feed_back(rule, views[r], s);
-      if (roles[Role::kCompensation].codes != nullptr) keep_rest(views, s);
+      if (has_two_terms) keep_rest(views, s);
     }
   };
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {

@@ -13,6 +13,7 @@
 #include "lpmm/run/plan.h"
 #include "lpmm/run/stored_weights.h"
 #include "lpmm/run/train_step.h"
+#include "lpmm/run/watch/watch.h"
 
 namespace lpmm {
 namespace {
@@ -125,6 +126,8 @@ std::vector<ReplayedStep> Replay::go(const ReplayPlan& plan, const ProgressCall&
     if (looks && !elements) elements.emplace(*s.memory);
     InterruptGuard::check();
     const bool without = step >= plan.first_left_out && step <= plan.last_left_out;
+    // Up to the steps in question they are those of the run.
+    s.memory->let_peaks_rise(looks || is_watched(c, step));
     s.memory->leave_out(without ? plan.left_out : std::vector<int>());
     steps.push_back(s.make(step, batches));
     if (looks) elements->look_at(step);

@@ -165,6 +165,12 @@ std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged) {
   return spikes;
 }
 
+bool is_watched(const RunConfig& config, std::int64_t step) {
+  const auto& watch = config.watch;
+  if (watch.every_steps == 0) return false;
+  return step % watch.every_steps == 0 || (watch.log_every_steps > 0 && step % watch.log_every_steps == 0);
+}
+
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
   if (config.watch.every_steps == 0) return 0;
   const std::int64_t look = std::int64_t{sizeof(Look)} + tensors * std::int64_t{sizeof(TensorLook)};
@@ -181,8 +187,20 @@ Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::stri
 
 void Watch::load(std::int64_t step) {
   const std::string path = before_path(run_, step);
+  const auto forget = [&](const std::string& why) {
+    looks_.clear();
+    missing_ = fmt::format(
+        "the watch knows no steps before step {}, and what is kept of a spike soon after will say less: {}",
+        step + 1, why);
+  };
+  std::vector<Json> records;
   try {
-    for (const Json& record : read_log(path)) {
+    records = read_log(path);
+  } catch (const RunError& e) {
+    return forget(e.what());  // names the file
+  }
+  try {
+    for (const Json& record : records) {
       Look look = parse_look(record, names_.size());
       if (!looks_.empty() && look.step <= looks_.back().step) throw RunError("its steps are not in order");
       looks_.push_back(std::move(look));
@@ -191,11 +209,7 @@ void Watch::load(std::int64_t step) {
       throw RunError(fmt::format("it does not hold the last steps up to {}", step));
     }
   } catch (const std::exception& e) {
-    looks_.clear();
-    missing_ = fmt::format(
-        "the watch knows no steps before step {}, and what is kept of a spike soon after will say less: {}: "
-        "{}",
-        step + 1, path, error_text(e));
+    forget(fmt::format("{}: {}", path, error_text(e)));
   }
 }
 
@@ -221,12 +235,6 @@ void Watch::drop_old() const {
     if (!name.starts_with(kBefore) || !name.ends_with(kEnd)) continue;
     if (!needed.contains(run_ + "/watch/" + name)) fs::remove(item.path(), error);
   }
-}
-
-bool Watch::looks_at(std::int64_t step) const {
-  const auto& watch = config_.watch;
-  if (watch.every_steps == 0) return false;
-  return step % watch.every_steps == 0 || (watch.log_every_steps > 0 && step % watch.log_every_steps == 0);
 }
 
 Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed) {

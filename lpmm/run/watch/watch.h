@@ -68,7 +68,9 @@ SpikeFile read_spike(const std::string& path);
 std::vector<SpikeFile> kept_spikes(const std::string& run, bool skips_damaged = false);
 std::string spike_path(const std::string& run, std::int64_t step);
 
-// What a run of this configuration keeps of its last steps.
+// Whether a run of this configuration looks at the updates of a step.
+bool is_watched(const RunConfig& config, std::int64_t step);
+// What it keeps of its last steps.
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors);
 
 class Watch {
@@ -80,7 +82,6 @@ class Watch {
   // Why less is known of the steps before than the run knew; empty: nothing is missing.
   const std::string& missing() const { return missing_; }
 
-  bool looks_at(std::int64_t step) const;
   struct Said {
     std::vector<Json> records;  // for the log
     std::string warning;        // empty: none

@@ -69,6 +69,11 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_NE(help.out.find("lpmm " + std::string(command)), std::string::npos) << command;
     EXPECT_EQ(help.err, "");
+    // What is said below the options.
+    std::istringstream said(help.out);
+    for (std::string line; std::getline(said, line);) {
+      EXPECT_TRUE(line.size() <= 105 || line.starts_with(" ")) << command << ": " << line;
+    }
   }
 }
 
@@ -393,6 +398,24 @@ TEST_F(Answers, InspectReadsStepsOfRowsAndInFp32) {
   EXPECT_GT(seen, 0);
 }
 
+// The word of a log0 block holds the octaves of its range in what are the low bits of a step otherwise.
+TEST_F(Answers, InspectReadsStepsWithoutTheirRange) {
+  train("ranges", {"--preset", "lpmm-min", "--set", "optimizer.rule=adamw", "--set",
+                   "memory.variance=log04:block128:sr:sticky"});
+  const json inside = run_lpmm({"inspect", path("ranges"), "--json"}).json();
+  int seen = 0;
+  for (const json& tensor : inside["tensors"]) {
+    if (!tensor["steps"].contains("variance")) continue;
+    ++seen;
+    for (const char* end : {"min", "max"}) {
+      const float step = tensor["steps"]["variance"][end];
+      EXPECT_GT(step, 0);
+      EXPECT_EQ(float_bits(step) & 0xFFFFFU, 0U) << step;
+    }
+  }
+  EXPECT_GT(seen, 0);
+}
+
 TEST_F(Answers, ARunInTwoPartsEndsWithTheSameBytes) {
   train("whole");
   train("parts", {"--set", "train.steps=2"});
@@ -424,6 +447,16 @@ TEST_F(Answers, BenchUpdateRefusesMoreThanThereIs) {
   EXPECT_NE(outcome.err.find("bytes are needed at once"), std::string::npos) << outcome.err;
 }
 
+// Before anything is measured, or memory for it looked for.
+TEST_F(Answers, BenchUpdateRefusesLooksAtWhatCannotBeLookedAt) {
+  for (const char* rule : {"muon", "adam_mini", "adamw_factored"}) {
+    const Outcome outcome =
+        run_lpmm({"bench", "update", "--optimizer", rule, "--elements", "1099511627776", "--watch"});
+    EXPECT_EQ(outcome.code, 2) << rule;
+    EXPECT_NE(outcome.err.find("the watch cannot look"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(Answers, BenchTrainReportsImagesPerSecond) {
   const Outcome outcome = run_lpmm({"bench", "train", config(), "--steps", "3", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -436,9 +469,10 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json answer = outcome.json();
   expect_keys(answer, {"version", "compiler", "simd", "compute_library", "backends", "data_folder", "formats",
-                       "presets"});
+                       "rules", "presets"});
   EXPECT_EQ(answer["formats"].size(), 15 + 4 * 4 + 3 * 6 + 5 + 1 + 1 + 3);
   EXPECT_EQ(answer["presets"].size(), preset_names().size());
+  EXPECT_EQ(answer["rules"].size(), rule_names().size());
   EXPECT_EQ(answer["presets"]["thu4"]["min_elements"], 4097);
 }
 

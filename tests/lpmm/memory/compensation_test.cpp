@@ -8,6 +8,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/memory/packed_vector.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/run/advice.h"
 #include "tests/lpmm/memory/drawn_values.h"
 #include "tests/lpmm/memory/one_tensor.h"
 #include "tests/lpmm/memory/two_terms.h"
@@ -290,6 +291,31 @@ TEST(TwoTerms, TheLedgerCountsTheCompensation) {
   EXPECT_EQ(c.elements, 512);
   EXPECT_GT(p.underflows, 500 - 20);
   EXPECT_LT(c.underflows, 200);
+}
+
+// Rounding may move what is held from one term to the other: that is no update, and none is lost.
+TEST(TwoTerms, UpdatesOfExactly0AreNoneInTheLedger) {
+  for (const auto& [parameter, compensation] : kTermPairs) {
+    TwoTermRun run(two_term_policy(parameter, compensation), of_rule("sgd", {{"momentum", 0}}),
+                   normal_values(512, 1, 0.1F));
+    ASSERT_TRUE(run.step(normal_values(512, 2, 1), 1e-3));
+    std::vector<float> half = normal_values(512, 3, 1);
+    std::fill(half.begin(), half.begin() + 256, 0.0F);
+    for (const auto& [gradient, moved] : {std::pair{std::vector<float>(512), 0}, {half, 256}}) {
+      run.memory.begin_step(++run.number, true);
+      run.memory.fold(0, 0, gradient, 0);
+      ASSERT_TRUE(run.memory.commit(1e-3).applied);
+      const std::vector<TensorStats> stats = run.memory.take_stats();
+      for (const Role role : {Role::kParameter, Role::kCompensation}) {
+        const kernels::ChangeStats& s = stats[0].role[role];
+        EXPECT_NEAR(static_cast<double>(s.increments), moved, moved / 20)
+            << parameter << " + " << compensation << " " << to_string(role);
+        EXPECT_LE(s.underflows, s.increments);
+      }
+      EXPECT_EQ(stall_warning(run.memory, stats).find("exactly 0") != std::string::npos, moved == 0)
+          << parameter << " + " << compensation;
+    }
+  }
 }
 
 TEST(TwoTerms, AVectorGoesOnToTheBit) {

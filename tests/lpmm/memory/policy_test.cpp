@@ -258,9 +258,11 @@ TEST(Policy, CompensationsThatCannotBeAreRefused) {
   EXPECT_NE(checked("int8", "ulp8:rn").find("use bf16:rn, or a compensation in blocks"), std::string::npos);
   EXPECT_NE(checked("int8", "sqrt04").find("negative values"), std::string::npos);
   EXPECT_NE(checked("int8", "int8", true).find("a second time"), std::string::npos);
-  EXPECT_NE(
-      checked("bf16:rn", "ulp8", false, {change("*weight", kParameter, "int8")}).find("tensor layer1.weight"),
-      std::string::npos);
+  for (const char* own : {"int8", "fp32"}) {
+    const std::string why = checked("bf16:rn", "ulp8", false, {change("*weight", kParameter, own)});
+    EXPECT_NE(why.find("of tensor layer1.weight"), std::string::npos) << why;
+    EXPECT_NE(why.find("add compensation = \"none\" to its override"), std::string::npos) << why;
+  }
   EXPECT_NE(checked("int8", "int4", false, {change("*weight", kParameter, "fp32")}).find("fp32 parameters"),
             std::string::npos);
   EXPECT_EQ(checked("bf16:rn", "ulp8", false,

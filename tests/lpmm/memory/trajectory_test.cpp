@@ -259,7 +259,12 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatchInTwoTerms) {
   step(memory, 1, normal_values(64 * 128, 2, 1), 1e-5);
   EXPECT_LT(count_lost_updates(memory, memory.take_stats()).share, kLostShare);
   step(memory, 2, normal_values(64 * 128, 2, 1), 1e-7);
-  EXPECT_GT(count_lost_updates(memory, memory.take_stats()).share, kLostShare);
+  const LostUpdates lost = count_lost_updates(memory, memory.take_stats());
+  EXPECT_GT(lost.share, kLostShare);
+  for (const std::string& warning :
+       {underflow_warning(expect_lost_updates(memory, 1e-7), true), underflow_warning(lost, false)}) {
+    EXPECT_NE(warning.find("more compensation bits"), std::string::npos) << warning;
+  }
 }
 
 // Updates so small that stochastic rounding, too, moves none of 8,192 codes in a step.

@@ -273,7 +273,8 @@ TEST(Config, ParametersMayHaveASecondTerm) {
   EXPECT_FALSE(parse(own + sgdm).policy.error_feedback);
   const std::string run = "[train]\nepochs = 1\n";
   expect_refusal(run + own + "error_feedback = true\n" + sgdm, {"a second time", "memory.error_feedback"});
-  expect_refusal(run + "[memory]\ncompensation = 'int8'\n", {"fp32 parameters lose nothing"});
+  expect_refusal(run + "[memory]\ncompensation = 'int8'\n",
+                 {"memory.compensation = \"int8:block128:sr\"", "fp32 parameters lose nothing"});
   expect_refusal(run + "[memory]\npreset = 'lpmm'\ncompensation = 'ulp8'\n", {"use bf16:rn"});
   expect_refusal(run + "[memory]\npreset = 'lpmm'\ncompensation = 'int99'\n",
                  {"run.toml:5", "memory.compensation", "int99"});
