@@ -62,7 +62,7 @@ class SentencePieceTokenizer : public Tokenizer {
     };
     if (first >= text.size()) return first;
     const std::size_t end = until < text.size() ? find_cut(text, first, until, stretch) : text.size();
-    const std::vector<std::int32_t> found = stretch(text.substr(first, end - first));
+    const std::vector<std::int32_t> found = encode_stretch(text, first, end, stretch);
     ids.insert(ids.end(), found.begin(), found.end());
     return end;
   }

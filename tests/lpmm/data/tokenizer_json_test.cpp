@@ -105,8 +105,8 @@ TEST(TokenizerJson, PiecesGiveTheIdsOfTheWhole) {
   std::string text;
   for (const PlainJson& one : stored()["texts"]) text += one.get<std::string>() + "\n";
   text += text + "the\n\n\nend\n" + text;
-  int pieces = 0;
   for (const PlainJson& c : stored()["cases"]) {
+    int pieces = 0;
     const auto t = loaded(scratch, patched(stored()["bases"][c["base"]], c["patch"]));
     const TokenList whole = t->encode(text);
     for (const std::size_t piece : {std::size_t{1}, std::size_t{100}, std::size_t{700}}) {
@@ -119,8 +119,8 @@ TEST(TokenizerJson, PiecesGiveTheIdsOfTheWhole) {
       }
       EXPECT_EQ(ids, whole) << c["name"] << " in pieces of " << piece;
     }
+    EXPECT_GT(pieces, 20) << c["name"] << " finds no place to cut";
   }
-  EXPECT_GT(pieces, 500);
 }
 
 TEST(TokenizerJson, IsDescribedByWhatItSaysNotHowItIsSpelled) {
