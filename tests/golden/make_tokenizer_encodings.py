@@ -6,7 +6,7 @@ usage: python3 make_tokenizer_encodings.py
 
 Three tokenizers are trained on a few sentences. The rest are those with members replaced (of "model": its
 members), so that each kind of part is there once at least. Decoded texts and pairs are stored where a decoder
-or a template differs.
+or a template differs, and of the texts those that a part is about.
 """
 import io
 import json
@@ -41,6 +41,8 @@ PAIRS = [
     ["the quick brown fox", None, 6],
     ["the quick brown fox", None, 0],
 ]
+ABOUT = {"split": [6], "punctuation": [6], "white": [2, 6], "NF": [4], "replace": [1, 2], "added": [5, 9],
+         "merges": [9], "roberta": [0, 8, 6], "smollm": [1], "llama3": [1, 2], "byte": [4], "metaspace": [2, 5, 6, 8]}
 SPECIAL = ["<s>", "</s>", "<pad>", "<unk>", "<mask>"]
 
 
@@ -201,10 +203,11 @@ def main():
     cases = []
     for name, of, patch in variants(base):
         tokenizer = Tokenizer.from_str(json.dumps(merged(base[of], patch)))
-        ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
-        case = {"name": name, "base": of, "patch": patch, "ids": ids}
+        texts = next((about for start, about in ABOUT.items() if name.startswith(start)), range(len(TEXTS)))
+        ids = {i: tokenizer.encode(TEXTS[i], add_special_tokens=False).ids for i in texts}
+        case = {"name": name, "base": of, "patch": patch, "texts": list(ids), "ids": list(ids.values())}
         if name in ("gpt2", "bert") or "decoder" in patch:
-            case["decoded"] = [tokenizer.decode(i, skip_special_tokens=False) for i in ids]
+            case["decoded"] = [tokenizer.decode(i, skip_special_tokens=False) for i in ids.values()]
         if name in ("gpt2", "bert") or "post_processor" in patch:
             case["pairs"] = [pair(tokenizer, *p) for p in PAIRS]
         cases.append(case)

@@ -61,8 +61,8 @@ TEST(TokenizerJson, EncodesAndDecodesAsStored) {
   ASSERT_GE(stored()["cases"].size(), 28U);
   for (const PlainJson& c : stored()["cases"]) {
     const auto t = loaded(scratch, patched(stored()["bases"][c["base"]], c["patch"]));
-    for (std::size_t i = 0; i < stored()["texts"].size(); ++i) {
-      const auto text = stored()["texts"][i].get<std::string>();
+    for (std::size_t i = 0; i < c["texts"].size(); ++i) {
+      const auto text = stored()["texts"][c["texts"][i].get<std::size_t>()].get<std::string>();
       const auto ids = c["ids"][i].get<TokenList>();
       EXPECT_EQ(t->encode(text), ids) << c["name"] << ": " << text;
       if (c.contains("decoded")) {
