@@ -163,7 +163,7 @@ def main():
         compare_json("Mistral v1 as tokenizer.json (byte fallback)", llama(model))
     for kind in ("bpe", "unigram"):
         model = folder / f"{kind}.model"
-        subprocess.run([program, "data", "tokenizer", "--train", kind, "--vocabulary", "8000", str(text), "--output",
+        subprocess.run([program, "data", "tokenizer", "--train", kind, "--vocabulary", "8000", "--coverage", "0.99", str(text), "--output",
                         str(model)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         expected = sentencepiece.SentencePieceProcessor(model_file=str(model)).encode(content)
         report(f"{kind} of 8,000 pieces trained by lpmm", expected, lpmm_ids(program, model, text, folder))

@@ -75,7 +75,7 @@ Normalizer bert_part_normalizer(const Part& part) {
 }
 
 Normalizer prepend_normalizer(const Part& part) {
-  return [what = part.text("prepend")](std::string text) { return text.empty() ? text : what + text; };
+  return [what = part.text("prepend")](const std::string& text) { return text.empty() ? text : what + text; };
 }
 
 Normalizer replace_normalizer(const Part& part) {
@@ -85,7 +85,8 @@ Normalizer replace_normalizer(const Part& part) {
 }
 
 Normalizer strip_normalizer(const Part& part) {
-  return [left = part.flag("strip_left", true), right = part.flag("strip_right", true)](std::string text) {
+  return [left = part.flag("strip_left", true),
+          right = part.flag("strip_right", true)](const std::string& text) {
     std::size_t begin = 0, end = 0;  // of what is kept
     bool within = !left;
     for (std::size_t at = 0; at < text.size();) {

@@ -87,7 +87,7 @@ std::vector<Word> split_words(const std::vector<Word>& words, const Finder& find
   return out;
 }
 
-PreTokenizer splitter(Finder find, Behavior behavior, bool invert = false) {
+PreTokenizer splitter(const Finder& find, Behavior behavior, bool invert = false) {
   return [=](const std::vector<Word>& words) { return split_words(words, find, behavior, invert); };
 }
 

@@ -113,7 +113,7 @@ std::string train_sentence_piece(const SentencePieceOptions& options, const std:
       {"input", input},
       {"model_type", options.type},
       {"vocab_size", std::to_string(options.vocabulary)},
-      {"character_coverage", "1"},
+      {"character_coverage", fmt::format("{}", options.coverage)},
       {"max_sentence_length", "1000000"},
       {"num_threads", "4"},  // sums depend on how many there are
       {"minloglevel", "2"}};
