@@ -23,7 +23,7 @@ SENTENCES = [
 ]
 TEXTS = [
     "the quick newest fox",
-    "The Élève naïve isn't LOWER than e\u0301le\u0300ve; it's 12345 times 2nd!",
+    "The Élève naïve isn't LOWER than e\u0301le\u0300ve; it's 12345 times 2nd İ!",
     "  two  spaces,\ttabs\r\n\nand line ends \n ",
     "日本語 and \u4e2d\u6587 the 東京 한국어 привет \u0001\ufffd\u200d",
     "emoji 😀👍🏽 ﬁne ①² ﬀ Å Å ½ \u00a0x\u3000y",
@@ -42,7 +42,7 @@ PAIRS = [
     ["the quick brown fox", None, 0],
 ]
 ABOUT = {"split": [6], "punctuation": [6], "white": [2, 6], "NF": [4], "replace": [1, 2], "added": [5, 9],
-         "merges": [9], "roberta": [0, 8, 6], "smollm": [1], "llama3": [1, 2], "byte": [4], "metaspace": [2, 5, 6, 8]}
+         "merges": [9], "line": [2], "roberta": [0, 8, 6], "smollm": [1], "llama3": [1, 2], "byte": [4], "metaspace": [2, 5, 6, 8]}
 SPECIAL = ["<s>", "</s>", "<pad>", "<unk>", "<mask>"]
 
 
@@ -149,6 +149,7 @@ def variants(base):
     yield "replace", "bytes", {"normalizer": {"type": "Sequence", "normalizers": [
         {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
         {"type": "Replace", "pattern": {"String": "the"}, "content": "a"}]}}
+    yield "line starts", "bytes", {"pre_tokenizer": sequence(split({"Regex": "^ |^a|d$"}, "Removed"), whole)}
     yield "byte level normalizer", "bytes", {"normalizer": {"type": "ByteLevel"}, "pre_tokenizer": None}
     yield "added", "bytes", {
         "normalizer": {"type": "Lowercase"},

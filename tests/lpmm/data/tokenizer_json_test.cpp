@@ -236,6 +236,16 @@ TEST(TokenizerJson, GivesUpOnPatternsThatTakeForever) {
   EXPECT_THROW(t->encode("a\xFF"), UsageError);
 }
 
+TEST(TokenizerJson, MergesByRankThenFromTheLeft) {
+  const Scratch scratch;
+  const PlainJson model = {
+      {"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"aa", 2}, {"ab", 3}}}, {"merges", {"a a", "a b"}}};
+  const auto t = loaded(scratch, {{"model", model}});
+  EXPECT_EQ(t->encode("aaa"), (TokenList{2, 0}));
+  EXPECT_EQ(t->encode("aab"), (TokenList{2, 1}));
+  EXPECT_EQ(t->encode("bab?"), (TokenList{1, 3}));
+}
+
 TEST(TokenizerJson, LongWordsTakeNoQuadraticTime) {
   const Scratch scratch;
   const auto t = loaded(scratch, stored()["bases"]["bytes"]);
