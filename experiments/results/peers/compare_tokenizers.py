@@ -41,8 +41,8 @@ def drawn(words):
         yield "".join(chr(draw.randint(first, last)) for _ in range(draw.randint(1, 7))) + draw.choice(BETWEEN)
 
 
-def mixed_text(data):
-    parts = ["".join(drawn(60000))]
+def texts(data):
+    parts = []
     for pattern in ("tinyshakespeare/*.txt", "wikitext2/*", "multi30k/*val*"):
         for path in sorted(data.glob(pattern)):
             raw = gzip.open(path).read() if path.suffix == ".gz" else path.read_bytes()
@@ -127,7 +127,9 @@ def main():
     program, wheels = sys.argv[1], pathlib.Path(sys.argv[2])
     data = pathlib.Path(os.environ.get("LPMM_DATA", pathlib.Path.home() / ".cache/lpmm"))
     folder = pathlib.Path(tempfile.mkdtemp())
-    content = mixed_text(data)
+    plain = folder / "plain.txt"
+    plain.write_text(texts(data), encoding="utf-8")
+    content = texts(data) + "".join(drawn(60000))
     text = folder / "text.txt"
     text.write_bytes(content.encode("utf-8"))
     scripts = collections.Counter("ASCII" if c < "\x80" else "others" for c in content)
@@ -163,9 +165,10 @@ def main():
         compare_json("Mistral v1 as tokenizer.json (byte fallback)", llama(model))
     for kind in ("bpe", "unigram"):
         model = folder / f"{kind}.model"
-        subprocess.run([program, "data", "tokenizer", "--train", kind, "--vocabulary", "8000", "--coverage", "0.99", str(text), "--output",
+        subprocess.run([program, "data", "tokenizer", "--train", kind, "--vocabulary", "8000", str(plain), "--output",
                         str(model)], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        expected = sentencepiece.SentencePieceProcessor(model_file=str(model)).encode(content)
+        pieces = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        expected = [i for line in content.split("\n") for i in pieces.encode(line)]
         report(f"{kind} of 8,000 pieces trained by lpmm", expected, lpmm_ids(program, model, text, folder))
 
 
