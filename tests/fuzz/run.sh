@@ -39,6 +39,18 @@ seeds() {
         $'#version: 0.2\na b\nab b\n' >"$2/gpt2"
       printf 'a text, \303\251 and 12 words' >"$2/text"
       ;;
+    tokenizer_json)
+      local i=0 part
+      for part in '"normalizer":{"type":"BertNormalizer"},"pre_tokenizer":{"type":"BertPreTokenizer"}' \
+        '"pre_tokenizer":{"type":"Split","pattern":{"Regex":"\\s+|a(?!b)"},"behavior":"MergedWithNext"}' \
+        '"normalizer":{"type":"NFKC"},"decoder":{"type":"Sequence","decoders":[{"type":"Fuse"}]}' \
+        '"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Digits"},{"type":"Metaspace"}]}' \
+        '"post_processor":{"type":"BertProcessing","sep":["b",1],"cls":["a",0]}'; do
+        printf '{%s,"added_tokens":[{"id":0,"content":"a","lstrip":true}],"model":%s}\0a ab\303\251\nb 12' "$part" \
+          '{"type":"BPE","unk_token":"a","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]}' >"$2/$((i++))"
+      done
+      printf '{"model":{"type":"WordPiece","unk_token":"a","vocab":{"a":0,"##b":1}}}\0ab b' >"$2/pieces"
+      ;;
     tokens)
       printf 'lpmmtok\n\1\0\0\0\20\0\0\0\0\1\0\0\0\0\0\0\2\0\0\0\0\0\0\0{"kind":"bytes"}%16s' '' | tr ' ' '\0' >"$2/bytes"
       printf 'a\0b\0' >>"$2/bytes"

@@ -6,7 +6,7 @@ usage: python3 make_tokenizer_encodings.py
 
 Three tokenizers are trained on a few sentences. The rest are those with members replaced (of "model": its
 members), so that each kind of part is there once at least. Decoded texts and pairs are stored where a decoder
-or a template differs.
+or a template differs, and of the texts those that a part is about.
 """
 import io
 import json
@@ -23,7 +23,7 @@ SENTENCES = [
 ]
 TEXTS = [
     "the quick newest fox",
-    "The Élève naïve isn't LOWER than e\u0301le\u0300ve; it's 12345 times 2nd!",
+    "The Élève naïve isn't LOWER than e\u0301le\u0300ve; it's 12345 times 2nd İ!",
     "  two  spaces,\ttabs\r\n\nand line ends \n ",
     "日本語 and \u4e2d\u6587 the 東京 한국어 привет \u0001\ufffd\u200d",
     "emoji 😀👍🏽 ﬁne ①² ﬀ Å Å ½ \u00a0x\u3000y",
@@ -41,6 +41,8 @@ PAIRS = [
     ["the quick brown fox", None, 6],
     ["the quick brown fox", None, 0],
 ]
+ABOUT = {"split": [6], "punctuation": [6], "white": [2, 6], "NF": [4], "replace": [1, 2], "added": [5, 9],
+         "merges": [9], "line": [2], "roberta": [0, 8, 6], "smollm": [1], "llama3": [1, 2], "byte": [4], "metaspace": [2, 5, 6, 8]}
 SPECIAL = ["<s>", "</s>", "<pad>", "<unk>", "<mask>"]
 
 
@@ -147,6 +149,7 @@ def variants(base):
     yield "replace", "bytes", {"normalizer": {"type": "Sequence", "normalizers": [
         {"type": "Lowercase"}, {"type": "Replace", "pattern": {"Regex": r"\s+"}, "content": " "},
         {"type": "Replace", "pattern": {"String": "the"}, "content": "a"}]}}
+    yield "line starts", "bytes", {"pre_tokenizer": sequence(split({"Regex": "^ |^a|d$"}, "Removed"), whole)}
     yield "byte level normalizer", "bytes", {"normalizer": {"type": "ByteLevel"}, "pre_tokenizer": None}
     yield "added", "bytes", {
         "normalizer": {"type": "Lowercase"},
@@ -201,10 +204,11 @@ def main():
     cases = []
     for name, of, patch in variants(base):
         tokenizer = Tokenizer.from_str(json.dumps(merged(base[of], patch)))
-        ids = [tokenizer.encode(text, add_special_tokens=False).ids for text in TEXTS]
-        case = {"name": name, "base": of, "patch": patch, "ids": ids}
+        texts = next((about for start, about in ABOUT.items() if name.startswith(start)), range(len(TEXTS)))
+        ids = {i: tokenizer.encode(TEXTS[i], add_special_tokens=False).ids for i in texts}
+        case = {"name": name, "base": of, "patch": patch, "texts": list(ids), "ids": list(ids.values())}
         if name in ("gpt2", "bert") or "decoder" in patch:
-            case["decoded"] = [tokenizer.decode(i, skip_special_tokens=False) for i in ids]
+            case["decoded"] = [tokenizer.decode(i, skip_special_tokens=False) for i in ids.values()]
         if name in ("gpt2", "bert") or "post_processor" in patch:
             case["pairs"] = [pair(tokenizer, *p) for p in PAIRS]
         cases.append(case)

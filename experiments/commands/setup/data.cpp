@@ -147,6 +147,10 @@ void add_tokenizer(CLI::App& data, Action& action) {
   command->add_option("--vocabulary", o->options.vocabulary, "pieces of the vocabulary")
       ->check(CLI::Range(8, 1 << 24).description(""))
       ->capture_default_str();
+  command
+      ->add_option("--coverage", o->options.coverage, "share of the characters that have a piece, 0.98 to 1")
+      ->check(CLI::Range(0.98, 1.0).description(""))
+      ->capture_default_str();
   command->add_option("--output", o->output, "file to write; its name ends in .model")->required();
   command->add_flag("--json", o->json, "print one JSON object: output, type, vocabulary");
   command->footer(R"(Example:

@@ -18,11 +18,22 @@ std::size_t find_cut(std::string_view text, std::size_t from, std::size_t until,
     if (at == std::string_view::npos || ++at >= text.size()) break;
     const std::size_t begin = within(std::max(from + kAround, at) - kAround), end = within(at + kAround);
     std::vector<std::int32_t> apart = encode(text.substr(begin, at - begin));
-    const std::vector<std::int32_t> after = encode(text.substr(at, end - at));
+    const std::vector<std::int32_t> after = encode_stretch(text, at, end, encode);
     apart.insert(apart.end(), after.begin(), after.end());
     if (apart == encode(text.substr(begin, end - begin))) return at;
   }
   return text.size();
+}
+
+std::vector<std::int32_t> encode_stretch(std::string_view text, std::size_t first, std::size_t end,
+                                         const EncodeStretch& encode) {
+  if (first == 0) return encode(text.substr(0, end));
+  std::vector<std::int32_t> ids = encode(text.substr(first - 1, end - first + 1));
+  const std::vector<std::int32_t> lead = encode(text.substr(first - 1, 1));
+  if (lead.size() <= ids.size() && std::equal(lead.begin(), lead.end(), ids.begin())) {
+    ids.erase(ids.begin(), ids.begin() + std::ssize(lead));
+  }
+  return ids;
 }
 
 }  // namespace lpmm

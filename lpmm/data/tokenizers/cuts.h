@@ -12,7 +12,12 @@ using EncodeStretch = std::function<std::vector<std::int32_t>(std::string_view)>
 
 // The first line end at or after `until` where the lines before and after it, encoded apart, give what they
 // give together; the end of the text where a few have been tried in vain, as with tokenizers whose words go
-// on over line ends. `from` is where the stretch began.
+// on over line ends. `from` is where the stretch began. `encode` gets parts of `text`.
 std::size_t find_cut(std::string_view text, std::size_t from, std::size_t until, const EncodeStretch& encode);
+
+// Of text[first, end), where `first` is 0 or a cut. What goes on is encoded with the line end before it,
+// whose own ids are taken off: some tokenizers put a space before every text.
+std::vector<std::int32_t> encode_stretch(std::string_view text, std::size_t first, std::size_t end,
+                                         const EncodeStretch& encode);
 
 }  // namespace lpmm

@@ -44,7 +44,7 @@ std::string unicode_form(std::string text, int options) {
 }
 
 template <int kOptions>
-Normalizer form(const Part&) {
+Normalizer form_normalizer(const Part&) {
   return [](std::string text) { return unicode_form(std::move(text), kOptions); };
 }
 
@@ -60,7 +60,7 @@ std::string lowered(const std::string& text) {
   return map_characters(text, write_lower);
 }
 
-Normalizer strip_accents(const Part&) {
+Normalizer strip_accents_normalizer(const Part&) {
   return [](const std::string& text) {
     return map_characters(text, [](char32_t code, std::string& out) {
       if (!is_mark(code)) out += utf8(code);
@@ -68,24 +68,25 @@ Normalizer strip_accents(const Part&) {
   };
 }
 
-Normalizer bert(const Part& part) {
+Normalizer bert_part_normalizer(const Part& part) {
   const bool lowercase = part.flag("lowercase", true);
   return bert_normalizer(part.flag("clean_text", true), part.flag("handle_chinese_chars", true),
                          part.flag("strip_accents", lowercase), lowercase);
 }
 
-Normalizer prepend(const Part& part) {
-  return [what = part.text("prepend")](std::string text) { return text.empty() ? text : what + text; };
+Normalizer prepend_normalizer(const Part& part) {
+  return [what = part.text("prepend")](const std::string& text) { return text.empty() ? text : what + text; };
 }
 
-Normalizer replace(const Part& part) {
+Normalizer replace_normalizer(const Part& part) {
   return [find = make_finder(part, "pattern"), what = part.text("content")](const std::string& text) {
     return replaced(text, find, what);
   };
 }
 
-Normalizer strip(const Part& part) {
-  return [left = part.flag("strip_left", true), right = part.flag("strip_right", true)](std::string text) {
+Normalizer strip_normalizer(const Part& part) {
+  return [left = part.flag("strip_left", true),
+          right = part.flag("strip_right", true)](const std::string& text) {
     std::size_t begin = 0, end = 0;  // of what is kept
     bool within = !left;
     for (std::size_t at = 0; at < text.size();) {
@@ -100,15 +101,15 @@ Normalizer strip(const Part& part) {
 }
 
 // As ByteLevel splits, but on the whole text.
-Normalizer byte_level(const Part&) {
+Normalizer byte_level_normalizer(const Part&) {
   return [](const std::string& text) { return spelled_bytes(text); };
 }
 
-Normalizer make_one(const Part& part);
+Normalizer make_one_normalizer(const Part& part);
 
-Normalizer sequence(const Part& part) {
+Normalizer sequence_normalizer(const Part& part) {
   std::vector<Normalizer> all;
-  for (const Part& one : part.list("normalizers")) all.push_back(make_one(one));
+  for (const Part& one : part.list("normalizers")) all.push_back(make_one_normalizer(one));
   return [all](std::string text) {
     for (const Normalizer& one : all) text = one(std::move(text));
     return text;
@@ -120,21 +121,21 @@ struct NormalizerRow {
   Normalizer (*make)(const Part&);
 };
 constexpr NormalizerRow kNormalizers[] = {
-    {"BertNormalizer", bert},
-    {"NFC", form<UTF8PROC_COMPOSE>},
-    {"NFD", form<UTF8PROC_DECOMPOSE>},
-    {"NFKC", form<UTF8PROC_COMPOSE | UTF8PROC_COMPAT>},
-    {"NFKD", form<UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT>},
+    {"BertNormalizer", bert_part_normalizer},
+    {"NFC", form_normalizer<UTF8PROC_COMPOSE>},
+    {"NFD", form_normalizer<UTF8PROC_DECOMPOSE>},
+    {"NFKC", form_normalizer<UTF8PROC_COMPOSE | UTF8PROC_COMPAT>},
+    {"NFKD", form_normalizer<UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT>},
     {"Lowercase", [](const Part&) -> Normalizer { return lowered; }},
-    {"StripAccents", strip_accents},
-    {"Prepend", prepend},
-    {"Replace", replace},
-    {"Strip", strip},
-    {"ByteLevel", byte_level},
-    {"Sequence", sequence},
+    {"StripAccents", strip_accents_normalizer},
+    {"Prepend", prepend_normalizer},
+    {"Replace", replace_normalizer},
+    {"Strip", strip_normalizer},
+    {"ByteLevel", byte_level_normalizer},
+    {"Sequence", sequence_normalizer},
 };
 
-Normalizer make_one(const Part& part) {
+Normalizer make_one_normalizer(const Part& part) {
   return make_by_type(part, "normalizer", kNormalizers);
 }
 
@@ -142,7 +143,7 @@ Normalizer make_one(const Part& part) {
 
 Normalizer make_normalizer(const Part& file) {
   if (!file.has("normalizer")) return [](std::string text) { return text; };
-  return make_one(file.at("normalizer"));
+  return make_one_normalizer(file.at("normalizer"));
 }
 
 Normalizer bert_normalizer(bool clean_text, bool chinese, bool strip_accents, bool lowercase) {

@@ -112,13 +112,12 @@ std::size_t PipelineTokenizer::encode_from(std::string_view text, std::size_t fi
     const auto at = static_cast<std::size_t>(part.data() - text.data());
     check_utf8(text, at, at + part.size());
     std::vector<std::int32_t> out;
-    encode_whole(part, false, known, out);
+    encode_whole(part, at == 0, known, out);
     return out;
   };
-  check_utf8(text, first, std::min(until, text.size()));
   const std::size_t end = until < text.size() ? find_cut(text, first, until, stretch) : text.size();
-  check_utf8(text, first, end);
-  encode_whole(text.substr(first, end - first), first == 0, known, ids);
+  const std::vector<std::int32_t> found = encode_stretch(text, first, end, stretch);
+  ids.insert(ids.end(), found.begin(), found.end());
   return end;
 }
 

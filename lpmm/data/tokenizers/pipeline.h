@@ -28,7 +28,9 @@ struct Pipeline {
   std::optional<std::int32_t> end_of_text = {};
 };
 
-// Unlike GPT-2's, finds special tokens by their names in a text, as the `tokenizers` library does.
+// Never cuts a text but at a line end where that changes nothing, so that a tokenizer whose words go on over
+// line ends takes the whole text at once. Unlike GPT-2's, finds special tokens by their names in a text, as
+// the `tokenizers` library does.
 class PipelineTokenizer : public Tokenizer {
  public:
   // Throws RunError where ids are not 0 and up, each once.

@@ -87,7 +87,7 @@ std::vector<Word> split_words(const std::vector<Word>& words, const Finder& find
   return out;
 }
 
-PreTokenizer splitter(Finder find, Behavior behavior, bool invert = false) {
+PreTokenizer splitter(const Finder& find, Behavior behavior, bool invert = false) {
   return [=](const std::vector<Word>& words) { return split_words(words, find, behavior, invert); };
 }
 
@@ -121,7 +121,7 @@ std::vector<Span> gpt2_words(std::string_view text) {
   return spans;
 }
 
-PreTokenizer byte_level(const Part& part) {
+PreTokenizer byte_level_splitter(const Part& part) {
   const bool space = part.flag("add_prefix_space", true), split = part.flag("use_regex", true);
   return [=](std::vector<Word> words) {
     for (Word& word : words) {
@@ -151,25 +151,25 @@ std::vector<Span> words_and_signs(std::string_view text) {
   return spans;
 }
 
-PreTokenizer digits(const Part& part) {
+PreTokenizer digits_splitter(const Part& part) {
   return splitter(characters(is_number),
                   part.flag("individual_digits", false) ? Behavior::kIsolated : Behavior::kContiguous);
 }
 
-PreTokenizer punctuation(const Part& part) {
+PreTokenizer punctuation_splitter(const Part& part) {
   return splitter(characters(is_punctuation), behavior_of(part, "Isolated"));
 }
 
-PreTokenizer split(const Part& part) {
+PreTokenizer split_splitter(const Part& part) {
   return splitter(make_finder(part, "pattern"), behavior_of(part, "Isolated"), part.flag("invert", false));
 }
 
-PreTokenizer delimiter(const Part& part) {
+PreTokenizer delimiter_splitter(const Part& part) {
   return splitter(make_finder(part, "delimiter"), Behavior::kRemoved);
 }
 
 // Spaces become a character of their own, each at the start of a word.
-PreTokenizer metaspace(const Part& part) {
+PreTokenizer metaspace_splitter(const Part& part) {
   constexpr std::string_view kSchemes[] = {"always", "first", "never"};
   const std::string mark = part.text("replacement", "\u2581");
   const std::string scheme =
@@ -192,7 +192,7 @@ PreTokenizer metaspace(const Part& part) {
 
 PreTokenizer make_one_pre_tokenizer(const Part& part);
 
-PreTokenizer pre_tokenizers(const Part& part) {
+PreTokenizer sequence_splitter(const Part& part) {
   std::vector<PreTokenizer> all;
   for (const Part& one : part.list("pretokenizers")) all.push_back(make_one_pre_tokenizer(one));
   return [all](std::vector<Word> words) {
@@ -206,16 +206,16 @@ struct PreTokenizerRow {
   PreTokenizer (*make)(const Part&);
 };
 constexpr PreTokenizerRow kPreTokenizers[] = {
-    {"ByteLevel", byte_level},
-    {"Digits", digits},
+    {"ByteLevel", byte_level_splitter},
+    {"Digits", digits_splitter},
     {"BertPreTokenizer", [](const Part&) { return bert_pre_tokenizer(); }},
-    {"Split", split},
-    {"CharDelimiterSplit", delimiter},
-    {"Metaspace", metaspace},
+    {"Split", split_splitter},
+    {"CharDelimiterSplit", delimiter_splitter},
+    {"Metaspace", metaspace_splitter},
     {"Whitespace", [](const Part&) { return splitter(words_and_signs, Behavior::kRemoved, true); }},
     {"WhitespaceSplit", [](const Part&) { return splitter(characters(is_white_space), Behavior::kRemoved); }},
-    {"Punctuation", punctuation},
-    {"Sequence", pre_tokenizers},
+    {"Punctuation", punctuation_splitter},
+    {"Sequence", sequence_splitter},
 };
 
 PreTokenizer make_one_pre_tokenizer(const Part& part) {

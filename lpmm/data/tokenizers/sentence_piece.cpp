@@ -46,8 +46,12 @@ class SentencePieceTokenizer : public Tokenizer {
   SentencePieceTokenizer(std::unique_ptr<SentencePieceProcessor> model, std::uint32_t checksum)
       : Tokenizer(pieces_of(*model)), model_(std::move(model)), checksum_(checksum) {
     // Most models put a space before a text, which they take away again.
-    std::vector<int> ids;
-    spaced_ = model_->Encode("a", &ids).ok() && !ids.empty() && model_->IdToPiece(ids[0]).starts_with(kSpace);
+    std::vector<int> a, b, both;
+    const bool ok =
+        model_->Encode("a", &a).ok() && model_->Encode("b", &b).ok() && model_->Encode("a\nb", &both).ok();
+    spaced_ = ok && !a.empty() && model_->IdToPiece(a[0]).starts_with(kSpace);
+    a.insert(a.end(), b.begin(), b.end());
+    lines_apart_ = ok && a == both;
   }
 
   std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
@@ -60,10 +64,18 @@ class SentencePieceTokenizer : public Tokenizer {
         throw UsageError("SentencePiece refuses the text");
       return std::vector<std::int32_t>(out.begin(), out.end());
     };
-    if (first >= text.size()) return first;
+    const auto append = [&](const std::vector<std::int32_t>& found) {
+      ids.insert(ids.end(), found.begin(), found.end());
+    };
+    std::size_t at = first;
+    while (lines_apart_ && at < std::min(until, text.size())) {
+      const std::size_t end = std::min(text.find('\n', at), text.size() - 1) + 1;
+      append(stretch(text.substr(at, end - at)));
+      at = end;
+    }
+    if (lines_apart_ || first >= text.size()) return at;
     const std::size_t end = until < text.size() ? find_cut(text, first, until, stretch) : text.size();
-    const std::vector<std::int32_t> found = stretch(text.substr(first, end - first));
-    ids.insert(ids.end(), found.begin(), found.end());
+    append(encode_stretch(text, first, end, stretch));
     return end;
   }
   nlohmann::ordered_json describe() const override {
@@ -84,6 +96,9 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<SentencePieceProcessor> model_;
   std::uint32_t checksum_;
   bool spaced_ = false;
+  // Line ends are spaces to it. Lines one by one then: its sums over a long text are too coarse to find the
+  // best pieces.
+  bool lines_apart_ = false;
 };
 
 }  // namespace
@@ -113,7 +128,7 @@ std::string train_sentence_piece(const SentencePieceOptions& options, const std:
       {"input", input},
       {"model_type", options.type},
       {"vocab_size", std::to_string(options.vocabulary)},
-      {"character_coverage", "1"},
+      {"character_coverage", fmt::format("{}", options.coverage)},
       {"max_sentence_length", "1000000"},
       {"num_threads", "4"},  // sums depend on how many there are
       {"minloglevel", "2"}};

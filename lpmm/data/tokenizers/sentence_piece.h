@@ -15,6 +15,7 @@ std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path);
 struct SentencePieceOptions {
   std::string type = "unigram";  // or bpe
   int vocabulary = 8000;         // pieces, <unk>, <s> and </s> among them
+  double coverage = 1;           // share of the texts' characters that have a piece
 };
 // The model, as its file holds it, of texts with a sentence a line; the same for the same texts. Throws
 // UsageError where the library refuses them, as it does a vocabulary that is too large for them.

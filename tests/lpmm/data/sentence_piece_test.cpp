@@ -68,7 +68,9 @@ TEST(SentencePiece, EncodesAndDecodesAsStored) {
 TEST(SentencePiece, RefusesWhatIsNoModel) {
   if (!missing_library().empty()) GTEST_SKIP() << missing_library();
   const Scratch scratch;
-  for (const char* text : {"", "no model at all", "\x0A\x05\x0A\x03" "abc\x80"}) {
+  for (const char* text : {"", "no model at all",
+                           "\x0A\x05\x0A\x03"
+                           "abc\x80"}) {
     write_text(scratch / "a.model", text);
     try {
       load_tokenizer(scratch / "a.model");
@@ -97,6 +99,11 @@ TEST(SentencePiece, TrainsTheSameModelAgain) {
     const auto ids = t->encode("the lazy fox");
     EXPECT_LE(ids.size(), 12U) << type;
     EXPECT_EQ(t->decode(ids), "the lazy fox") << type;
+    // Lines are read apart: the first ends a piece, and a whole text is its lines.
+    std::vector<std::int32_t> line, all;
+    EXPECT_EQ(t->encode_from(text, 0, 1, line), text.find('\n') + 1) << type;
+    for (int i = 0; i < 40; ++i) all.insert(all.end(), line.begin(), line.end());
+    EXPECT_EQ(t->encode(text), all) << type;
   }
   EXPECT_THROW(train_sentence_piece({"bpe", 5000}, {scratch / "text"}), UsageError);
   EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "none"}), RunError);

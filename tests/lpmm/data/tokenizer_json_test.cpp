@@ -61,8 +61,8 @@ TEST(TokenizerJson, EncodesAndDecodesAsStored) {
   ASSERT_GE(stored()["cases"].size(), 28U);
   for (const PlainJson& c : stored()["cases"]) {
     const auto t = loaded(scratch, patched(stored()["bases"][c["base"]], c["patch"]));
-    for (std::size_t i = 0; i < stored()["texts"].size(); ++i) {
-      const auto text = stored()["texts"][i].get<std::string>();
+    for (std::size_t i = 0; i < c["texts"].size(); ++i) {
+      const auto text = stored()["texts"][c["texts"][i].get<std::size_t>()].get<std::string>();
       const auto ids = c["ids"][i].get<TokenList>();
       EXPECT_EQ(t->encode(text), ids) << c["name"] << ": " << text;
       if (c.contains("decoded")) {
@@ -105,8 +105,8 @@ TEST(TokenizerJson, PiecesGiveTheIdsOfTheWhole) {
   std::string text;
   for (const PlainJson& one : stored()["texts"]) text += one.get<std::string>() + "\n";
   text += text + "the\n\n\nend\n" + text;
-  int pieces = 0;
   for (const PlainJson& c : stored()["cases"]) {
+    int pieces = 0;
     const auto t = loaded(scratch, patched(stored()["bases"][c["base"]], c["patch"]));
     const TokenList whole = t->encode(text);
     for (const std::size_t piece : {std::size_t{1}, std::size_t{100}, std::size_t{700}}) {
@@ -119,8 +119,8 @@ TEST(TokenizerJson, PiecesGiveTheIdsOfTheWhole) {
       }
       EXPECT_EQ(ids, whole) << c["name"] << " in pieces of " << piece;
     }
+    EXPECT_GT(pieces, 20) << c["name"] << " finds no place to cut";
   }
-  EXPECT_GT(pieces, 500);
 }
 
 TEST(TokenizerJson, IsDescribedByWhatItSaysNotHowItIsSpelled) {
@@ -234,6 +234,16 @@ TEST(TokenizerJson, GivesUpOnPatternsThatTakeForever) {
   EXPECT_THROW(t->encode(std::string(5000, 'x') + "zy"), UsageError);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_THROW(t->encode("a\xFF"), UsageError);
+}
+
+TEST(TokenizerJson, MergesByRankThenFromTheLeft) {
+  const Scratch scratch;
+  const PlainJson model = {
+      {"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"aa", 2}, {"ab", 3}}}, {"merges", {"a a", "a b"}}};
+  const auto t = loaded(scratch, {{"model", model}});
+  EXPECT_EQ(t->encode("aaa"), (TokenList{2, 0}));
+  EXPECT_EQ(t->encode("aab"), (TokenList{2, 1}));
+  EXPECT_EQ(t->encode("bab?"), (TokenList{1, 3}));
 }
 
 TEST(TokenizerJson, LongWordsTakeNoQuadraticTime) {

@@ -228,6 +228,65 @@ TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   EXPECT_TRUE(weights("text", "00000040") == weights("file", "00000040"));
 }
 
+// A run is told the file of its tokenizer; its checkpoints and its files of tokens know which one that was.
+TEST_F(TextProgram, TokenizersOfFilesAndWords) {
+  const json stored = json::parse(read_file(LPMM_SOURCE_DIR "/tests/golden/tokenizer_encodings.json"));
+  fs::create_directory(path("published"));
+  const std::string file = write("published/tokenizer.json", stored["bases"]["bytes"].dump());
+  const Outcome made =
+      run_lpmm({"data", "tokenize", "--tokenizer", file, text(), path("t.tokens"), "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(made.json()["vocabulary"], 320);
+  const std::string tokens = "data.path=" + path("t.tokens"), two = "train.steps=2";
+  expect_failure(train_gpt("lost", {"--set", tokens}), 1, {"data.tokenizer names the file (tokenizer.json)"});
+  struct Case {
+    std::string name;
+    std::vector<std::string> set;
+  };
+  const std::vector<Case> cases = {{"text", {"data.tokenizer=" + file}},
+                                   {"tokens", {"data.tokenizer=" + path("published"), tokens}},
+                                   {"words", {"data.tokenizer=words", "data.words=7"}}};
+  for (const Case& c : cases) {
+    std::vector<std::string> more = {"--set", two};
+    for (const std::string& one : c.set) more.insert(more.end(), {"--set", one});
+    const Outcome run = train_gpt(c.name, more);
+    ASSERT_EQ(run.code, 0) << run.err;
+    const Outcome sample =
+        run_lpmm({"sample", path(c.name), "--prompt", "the code", "--tokens", "5", "--temperature", "0"});
+    EXPECT_EQ(sample.code, 0) << sample.err;
+    EXPECT_EQ(sample.out.substr(0, 8), "the code");
+    const Outcome eval =
+        run_lpmm({"eval", path(c.name), "--data",
+                  write("other.txt",
+                        "the code is of a step\n the block "
+                        "and the code of the step is packed and a block is a step of the code and\n")});
+    EXPECT_EQ(eval.code, 0) << eval.err;
+  }
+  EXPECT_TRUE(weights("text", "00000002") == weights("tokens", "00000002"));
+  json other = stored["bases"]["bytes"];
+  other["model"]["merges"].erase(5);
+  write("published/tokenizer.json", other.dump());
+  expect_failure(run_lpmm({"sample", path("text")}), 1, {"state.json", "checksum", file});
+  expect_failure(train_gpt("none", {"--set", "data.tokenizer=" + path("none.json")}), 2,
+                 {"none.json", "words"});
+}
+
+TEST_F(TextProgram, TrainsATokenizer) {
+  const Outcome made = run_lpmm({"data", "tokenizer", "--train", "bpe", "--vocabulary", "40", text(),
+                                 "--output", path("t.model"), "--json"});
+  if (made.code == 1 && made.err.find("built without SentencePiece") != std::string::npos)
+    GTEST_SKIP() << made.err;
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_EQ(made.json()["vocabulary"], 40);
+  ASSERT_EQ(train_gpt("run", {"--set", "data.tokenizer=" + path("t.model"), "--set", "train.steps=2"}).code,
+            0);
+  EXPECT_EQ(run_lpmm({"sample", path("run"), "--prompt", "the code", "--tokens", "5"}).code, 0);
+  expect_failure(run_lpmm({"data", "tokenizer", text(), "--output", path("t.txt")}), 2, {"ends in .model"});
+  expect_failure(run_lpmm({"data", "tokenizer", text(), "--output", path("u.model")}), 2,
+                 {"Vocabulary size too high"});
+  EXPECT_FALSE(fs::exists(path("u.model")));
+}
+
 // A model that goes out and comes back brings its tokenizer, wherever GPT-2's lies.
 TEST_F(TextProgram, ImportOfOnesOwnExportKnowsItsTokenizer) {
   for (const std::string tokenizer : {"characters", "bytes"}) {
