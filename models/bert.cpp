@@ -31,7 +31,7 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   Value x =
       embedding(b, name + "word_embeddings",
                 {.vocabulary = c.integer(kVocabulary), .length = c.length, .width = c.integer("embedding")});
-  x = add_positions(b, name + "position_embeddings", x, c.integer(kContext));
+  x = add_positions(b, name + "position_embeddings.weight", x, {c.integer(kContext), c.integer("embedding")});
   x = add_types(b, name + "token_type_embeddings", x, c.integer("types"));
   return dropout(b, layer_norm(b, name + "LayerNorm", x, c.number("epsilon")), c.number("dropout"));
 }

@@ -74,6 +74,10 @@ std::string gpt2_folder(const TextOptions& options) {
   return options.folder.empty() ? (fs::path(data_folder()) / "gpt2-bpe").string() : options.folder;
 }
 
+bool names_tokenizer_files(const TextOptions& options) {
+  return !is_named(options.tokenizer) && !find_data(options.tokenizer).empty();
+}
+
 std::string tokenizer_files(const TextOptions& options) {
   const std::string found = is_named(options.tokenizer) ? "" : find_data(options.tokenizer);
   return found.empty() ? gpt2_folder(options) : found;

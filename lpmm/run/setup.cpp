@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
@@ -62,10 +63,20 @@ RunConfig without_data(RunConfig config) {
   return config;
 }
 
-// Of the checkpoint that the parameters come from; null where the configuration decides.
-std::unique_ptr<Tokenizer> initial_tokenizer(const RunConfig& config) {
+// Of the checkpoint that the parameters come from; null where the configuration decides. The files of a
+// tokenizer that lies in files are where that checkpoint's run had them, unless the configuration names some.
+std::unique_ptr<Tokenizer> initial_tokenizer(RunConfig& config) {
+  namespace fs = std::filesystem;
   if (config.train.init.empty()) return nullptr;
-  return saved_tokenizer(find_checkpoint(config.train.init), config);
+  const std::string checkpoint = find_checkpoint(config.train.init);
+  const fs::path own =
+      fs::absolute(checkpoint).lexically_normal().parent_path().parent_path() / "config.toml";
+  std::error_code error;
+  if (!names_tokenizer_files(config.data.text) && fs::exists(own, error)) {
+    const TextOptions text = load_config(own.string(), {}).data.text;
+    if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
+  }
+  return saved_tokenizer(checkpoint, config);
 }
 
 // The model reads what the data has.
@@ -134,7 +145,14 @@ void Setup::open_sentences(std::unique_ptr<Tokenizer> given) {
   const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
   model.classes = set.is_number ? 1 : static_cast<int>(set.labels.size());
   if (config.data.cosine) model.classes = 0;
-  tokenizer = given != nullptr ? std::move(given) : make_text_tokenizer(config.data.text, "");
+  if (given == nullptr && !names_tokenizer_files(config.data.text)) {
+    throw UsageError(
+        fmt::format("data.tokenizer = \"{}\": models of sentences read what a tokenizer.json or BERT's "
+                    "vocab.txt puts together; "
+                    "name one, or with train.init an imported model that has one",
+                    config.data.text.tokenizer));
+  }
+  tokenizer = given != nullptr ? std::move(given) : load_tokenizer(tokenizer_files(config.data.text));
   const std::int64_t vocabulary = tokenizer->vocabulary();
   if (model.integer(kVocabulary) == 0) model.set(kVocabulary, vocabulary);
   if (model.integer(kVocabulary) < vocabulary) {

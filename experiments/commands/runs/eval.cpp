@@ -1,6 +1,7 @@
 // `lpmm eval`: the test set through a checkpoint.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,7 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
 #include "lpmm/run/setup.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 namespace {
@@ -25,6 +27,14 @@ struct EvalArguments {
   int threads = 0;
   bool json = false;
 };
+
+// A model that was trained for no task has none: it embeds.
+bool has_head(const std::string& checkpoint, const ModelConfig& model) {
+  const std::string_view head = family_of(model.name).head;
+  const StoredWeights weights(checkpoint);
+  return std::ranges::any_of(weights.tensors(),
+                             [&](const CheckpointTensor& t) { return t.name.starts_with(head); });
+}
 
 int run_eval(const EvalArguments& o) {
   const std::string checkpoint = find_checkpoint(o.path);
@@ -44,9 +54,7 @@ int run_eval(const EvalArguments& o) {
     if (!reads_sentences(config.model)) {
       throw UsageError(fmt::format("--task is for models of sentences; {} is none", config.model.name));
     }
-    // A model that was trained for no task has no head for one: it embeds.
-    config.data.cosine =
-        config.data.cosine || (config.data.set == kSentencesByPath && config.data.text.path.empty());
+    config.data.cosine = !has_head(checkpoint, config.model);
     config.data.set = o.task;
     config.data.text.path = o.text;
   }

@@ -1,6 +1,7 @@
 // `lpmm import`: a published model becomes a run.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -123,7 +124,9 @@ RunConfig imported_config(const ImportArguments& o) {
     return config;
   }
   config.data.set = is_text ? "text" : kSentencesByPath;
-  config.data.text.length = config.model.integer(kContext);
+  // A long context is for those who ask for it: activations grow with it.
+  constexpr int kUsualLength = 1024;
+  config.data.text.length = std::min(config.model.integer(kContext), kUsualLength);
   return config;
 }
 
@@ -141,7 +144,8 @@ int run_import(const ImportArguments& o) {
   published.load(o.path, memory);
   if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
   ordered_json state = {{kSource, o.path}};
-  const ordered_json tokenizer = reads_tokens(config.model) ? tokenizer_of(o, config) : ordered_json();
+  const bool has_tokenizer = reads_tokens(config.model) || reads_sentences(config.model);
+  const ordered_json tokenizer = has_tokenizer ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) state["tokenizer"] = tokenizer;
   const std::string checkpoint =
       save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory, buffers, state, 0);

@@ -1,0 +1,133 @@
+// Published models of text and of sentences as a user takes them in, tunes them, asks them and gives them
+// out.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/experiments/program.h"
+#include "tests/lpmm/scratch.h"
+
+namespace lpmm {
+namespace {
+namespace fs = std::filesystem;
+
+class Zoo : public testing::Test {
+ protected:
+  // A fixture with a WordPiece tokenizer of letters beside it.
+  std::string model(const std::string& name) const {
+    const std::string folder = scratch_ / name;
+    fs::copy(LPMM_SOURCE_DIR "/tests/golden/" + name, folder);
+    std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+    for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n##" + c + "\n";
+    write(name + "/vocab.txt", vocabulary);
+    return folder;
+  }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(scratch_ / name, std::ios::binary) << text;
+    return scratch_ / name;
+  }
+  std::string path(const std::string& name) const { return scratch_ / name; }
+  // Pairs that are alike, or not.
+  void write_sentences() const {
+    fs::create_directories(path("set"));
+    std::string lines = "sentence1\tsentence2\tlabel\n", scores = "sentence1\tsentence2\tscore\n";
+    for (int i = 0; i < 24; ++i) {
+      const std::string first(1, static_cast<char>('a' + i % 13)), second = i % 2 == 0 ? first : "z";
+      lines += first + " b\t" + second + " b\t" + (i % 2 == 0 ? "same" : "other") + "\n";
+      scores += first + " b\t" + second + " b\t" + (i % 2 == 0 ? "5" : "0") + "\n";
+    }
+    write("set/train.tsv", lines);
+    write("set/dev.tsv", lines);
+    fs::create_directories(path("scores"));
+    write("scores/train.tsv", scores);
+    write("scores/dev.tsv", scores);
+  }
+  Scratch scratch_;
+};
+
+constexpr const char* kTune =
+    "[train]\nsteps = 2\nbatch = 4\ncompute = 'fp32'\n[memory]\npreset = 'lpmm-min'\n";
+
+TEST_F(Zoo, ALlamaIsTunedSampledAndGivenBack) {
+  ASSERT_EQ(run_lpmm({"import", model("llama_tiny"), "--preset", "fp32", "--out", path("run")}).code, 0);
+  const std::string config =
+      write("tune.toml",
+            std::string("[model]\nname = 'llama'\nlayers = 2\nheads = 4\nkv_heads = 2\nembedding = 16\n"
+                        "mlp_width = 20\ncontext = 64\nvocabulary = 61\nepsilon = 1e-6\nrope_factor = 4.0\n"
+                        "rope_context = 16\n[data]\nset = 'text'\nlength = 8\npath = '") +
+                write("text.txt",
+                      [] {
+                        std::string text;
+                        for (int i = 0; i < 300; ++i)
+                          text += std::string(1, static_cast<char>('a' + i % 7)) + " ";
+                        return text;
+                      }()) +
+                "'\n" + kTune);
+  // The tokenizer is that of the weights, wherever its file lies.
+  const Outcome tuned = run_lpmm({"train", config, "--init", path("run"), "--out", path("tuned"), "--json"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const Outcome sampled = run_lpmm({"sample", path("tuned"), "--prompt", "a b", "--tokens", "4"});
+  EXPECT_EQ(sampled.code, 0) << sampled.err;
+  const Outcome given = run_lpmm({"export", path("tuned"), "--hf", "--out", path("hf")});
+  ASSERT_EQ(given.code, 0) << given.err;
+  EXPECT_TRUE(fs::exists(path("hf/vocab.txt")));
+  const Outcome again =
+      run_lpmm({"import", path("hf"), "--preset", "fp32", "--out", path("again"), "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.json()["tokenizer"], "vocab.txt");
+  // The same but for the rounding of bf16, in which an import computes.
+  const auto logits = [&](const char* run) {
+    const Outcome outcome = run_lpmm({"logits", path(run), "--ids", "5,6", "--json"});
+    return outcome.json()["logits"][1].get<std::vector<double>>();
+  };
+  const std::vector<double> was = logits("tuned"), is = logits("again");
+  ASSERT_EQ(is.size(), 61U);
+  for (std::size_t i = 0; i < is.size(); ++i) EXPECT_NEAR(is[i], was[i], 0.05) << i;
+}
+
+TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
+  write_sentences();
+  // Without its head it only embeds.
+  const std::string published = model("bert_tiny");
+  ASSERT_EQ(run_lpmm({"import", published, "--preset", "fp32", "--out", path("run")}).code, 0);
+  const Outcome embeds =
+      run_lpmm({"eval", path("run"), "--task", "sentences", "--data", path("scores"), "--json"});
+  expect_failure(embeds, 1, {"classifier"});  // it was saved with a head of three classes
+  const std::string config =
+      write("tune.toml", std::string("[model]\nname = 'bert'\nlayers = 2\nheads = 4\n"
+                                     "embedding = 16\nmlp_width = 20\ncontext = 24\n"
+                                     "vocabulary = 61\n[data]\nset = 'sentences'\nlength = 16\n"
+                                     "path = '") +
+                             path("set") + "'\n" + kTune);
+  const Outcome tuned = run_lpmm({"train", config, "--init", path("run"), "--out", path("tuned"), "--json"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_TRUE(tuned.json()["scores"].contains("accuracy"));
+  EXPECT_NE(tuned.err.find("drawn anew: classifier.weight, classifier.bias"), std::string::npos) << tuned.err;
+  const Outcome scored = run_lpmm({"eval", path("tuned"), "--json"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(scored.json()["accuracy"], tuned.json()["scores"]["accuracy"]);
+  ASSERT_EQ(run_lpmm({"export", path("tuned"), "--hf", "--out", path("hf")}).code, 0);
+  EXPECT_EQ(run_lpmm({"import", path("hf"), "--preset", "fp32", "--out", path("again")}).code, 0);
+  // A number to tell, and the cosine of two embeddings.
+  const std::vector<std::string> scores = {"train",     config,  "--init",
+                                           path("run"), "--set", "data.path=" + path("scores")};
+  std::vector<std::string> number = scores, cosine = scores;
+  number.insert(number.end(), {"--out", path("number"), "--json"});
+  cosine.insert(cosine.end(), {"--set", "data.cosine=true", "--out", path("cosine")});
+  const Outcome told = run_lpmm(number);
+  ASSERT_EQ(told.code, 0) << told.err;
+  EXPECT_TRUE(told.json()["scores"].contains("spearman"));
+  expect_failure(run_lpmm(cosine), 2, {"only embeds"});
+  // Wrong ways in.
+  expect_failure(run_lpmm({"train", config, "--set", "data.set=text", "--out", path("x")}), 2,
+                 {"reads sentences"});
+  expect_failure(run_lpmm({"train", config, "--set", "data.set=sst2", "--set", "data.test_file=test", "--out",
+                           path("x")}),
+                 2, {"not public"});
+  expect_failure(run_lpmm({"train", config, "--out", path("x")}), 2, {"data.tokenizer"});
+}
+
+}  // namespace
+}  // namespace lpmm
