@@ -40,8 +40,8 @@ void fail_jpeg(j_common_ptr info) {
 void ignore_message(j_common_ptr /*info*/) {}
 
 // False, with errors.text, where the library gave up. Memory of `picture` is the caller's, made by `grow`.
-bool read_jpeg(std::span<const std::uint8_t> file, Picture& picture, JpegErrors& errors,
-               void (*grow)(Picture&, const jpeg_decompress_struct&, JpegErrors&)) {
+bool read_jpeg(std::span<const std::uint8_t> file, DecodedPicture& picture, JpegErrors& errors,
+               void (*grow)(DecodedPicture&, const jpeg_decompress_struct&, JpegErrors&)) {
   jpeg_decompress_struct info;
   std::memset(&info, 0, sizeof info);
   info.err = jpeg_std_error(&errors.manager);
@@ -73,10 +73,10 @@ bool read_jpeg(std::span<const std::uint8_t> file, Picture& picture, JpegErrors&
   return warnings == 0;
 }
 
-Picture decode_jpeg(std::span<const std::uint8_t> file, const std::string& name) {
-  Picture picture;
+DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string& name) {
+  DecodedPicture picture;
   JpegErrors errors{};
-  const auto grow = [](Picture& p, const jpeg_decompress_struct& info, JpegErrors& e) {
+  const auto grow = [](DecodedPicture& p, const jpeg_decompress_struct& info, JpegErrors& e) {
     p.height = static_cast<int>(info.image_height);
     p.width = static_cast<int>(info.image_width);
     if (std::int64_t{p.height} * p.width > kMostPixels || std::max(p.height, p.width) > kMostSide) {
@@ -92,7 +92,7 @@ Picture decode_jpeg(std::span<const std::uint8_t> file, const std::string& name)
   return picture;
 }
 
-Picture decode_png(std::span<const std::uint8_t> file, const std::string& name) {
+DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string& name) {
   struct Image {
     png_image image{};
     ~Image() { png_image_free(&image); }
@@ -106,7 +106,7 @@ Picture decode_png(std::span<const std::uint8_t> file, const std::string& name) 
   check(png_image_begin_read_from_memory(&of.image, file.data(), file.size()));
   check_size(of.image.height, of.image.width, name);
   of.image.format = PNG_FORMAT_RGB;
-  Picture picture{static_cast<int>(of.image.height), static_cast<int>(of.image.width), {}};
+  DecodedPicture picture{static_cast<int>(of.image.height), static_cast<int>(of.image.width), {}};
   picture.pixels.resize(PNG_IMAGE_SIZE(of.image));
   const png_color black{0, 0, 0};
   check(png_image_finish_read(&of.image, &black, picture.pixels.data(), 0, nullptr));
@@ -140,7 +140,7 @@ std::vector<Share> shares_of(int size, int scaled, int first, int out) {
 
 }  // namespace
 
-Picture decode_picture(std::span<const std::uint8_t> file, const std::string& name) {
+DecodedPicture decode_picture(std::span<const std::uint8_t> file, const std::string& name) {
   constexpr std::uint8_t kJpeg[] = {0xFF, 0xD8, 0xFF}, kPng[] = {0x89, 'P', 'N', 'G'};
   const auto begins_with = [&](std::span<const std::uint8_t> magic) {
     return file.size() >= magic.size() && std::equal(magic.begin(), magic.end(), file.begin());
@@ -150,7 +150,7 @@ Picture decode_picture(std::span<const std::uint8_t> file, const std::string& na
   throw RunError(fmt::format("{}: is neither a JPEG nor a PNG", name));
 }
 
-std::vector<std::uint8_t> scaled_square(const Picture& p, int scale_to, int side) {
+std::vector<std::uint8_t> scaled_square(const DecodedPicture& p, int scale_to, int side) {
   const double factor = static_cast<double>(scale_to) / std::min(p.height, p.width);
   const auto scaled = [&](int size) { return std::max(side, static_cast<int>(std::lround(size * factor))); };
   const int height = scaled(p.height), width = scaled(p.width);

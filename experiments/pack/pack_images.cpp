@@ -95,7 +95,7 @@ class Decoder {
     pool_.for_each(n, [&](std::int64_t i, int) {
       const std::string& path = paths_[static_cast<std::size_t>(at_ + i)];
       const std::string bytes = read_text(path, kLargestPicture);
-      const Picture picture =
+      const DecodedPicture picture =
           decode_picture({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, path);
       decoded_[static_cast<std::size_t>(i)] = scaled_square(picture, options_.scale_to, options_.side);
     });

@@ -264,6 +264,14 @@ std::string_view to_string(Metric metric) {
   return "";
 }
 
+std::int64_t SentenceSet::bytes() const {
+  std::size_t all = 0;
+  for (const auto* examples : {&train, &test}) {
+    for (const SentenceExample& e : *examples) all += sizeof(e) + e.first.capacity() + e.second.capacity();
+  }
+  return static_cast<std::int64_t>(all);
+}
+
 const std::vector<NamedSentences>& named_sentence_sets() {
   static const std::vector<NamedSentences> kSets = [] {
     std::vector<NamedSentences> sets;

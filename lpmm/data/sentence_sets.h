@@ -25,6 +25,7 @@ struct SentenceSet {
   std::vector<std::string> labels = {};  // of classes, in their order
   std::vector<Metric> metrics = {};      // the first is what the task is scored by
   std::vector<SentenceExample> train = {}, test = {};
+  std::int64_t bytes() const;  // of all examples
 };
 
 // A public set. Its files lie in `folder` below data_folder(), each as it is or as .gz.

@@ -162,8 +162,8 @@ void Setup::open_sentences(std::unique_ptr<Tokenizer> given) {
   sentences =
       std::make_shared<const SentenceData>(set, tokenizer, filled_lengths(model.length), config.data.cosine);
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
-  size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(), sentences->bytes(),
-          kNumbers * model.length * std::int64_t{sizeof(std::int32_t)}};
+  size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(),
+          sentences->bytes() + set.bytes(), kNumbers * model.length * std::int64_t{sizeof(std::int32_t)}};
 }
 
 std::int64_t steps_of(const Setup& setup) {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cpu.h"
+#include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/program/family.h"
@@ -29,11 +29,20 @@ std::vector<T> values_of(const SafetensorsFile& file, const std::string& name) {
 // A published model in memory.
 struct Imported {
   Imported(const Published& published, const ModelConfig& config, const std::string& path,
-           const char* preset = "fp32")
-      : device(2),
+           std::string_view on = "cpu")
+      : held(make_device(on, 2)),
+        device(*held),
         model(make_model(config)),
-        memory(model->tensors(), make_policy(preset), {}, 1, 1, device) {
+        memory(model->tensors(), make_policy("fp32"), {}, 1, 1, device) {
     published.load(path, memory);
+  }
+  std::vector<float> gradient(int tensor) const {
+    std::vector<float> v(static_cast<std::size_t>(memory.info(tensor).elements()));
+    const kernels::RoleView view = memory.view(tensor, Role::kAccumulator);
+    const DeviceMemory decoded = device.allocate(4 * std::ssize(v));
+    device.decode(view, 0, std::ssize(v), reinterpret_cast<float*>(decoded.get()));
+    device.download(v.data(), decoded.get(), 4 * std::ssize(v));
+    return v;
   }
   std::vector<float> parameter(int tensor) const {
     std::vector<float> v(static_cast<std::size_t>(memory.info(tensor).elements()));
@@ -48,7 +57,8 @@ struct Imported {
         ->infer(memory, tokens, state);
     return state.logits;
   }
-  CpuDevice device;
+  std::unique_ptr<Device> held;
+  Device& device;
   std::unique_ptr<Model> model;
   ModelMemory memory;
 };

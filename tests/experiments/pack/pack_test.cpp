@@ -18,7 +18,7 @@ const std::string kPictures = LPMM_SOURCE_DIR "/tests/golden/pictures/";
 std::string picture_bytes(const std::string& name) {
   return read_text(kPictures + name, 1 << 20);
 }
-Picture decoded_picture(const std::string& bytes, const std::string& name = "picture") {
+DecodedPicture decoded_picture(const std::string& bytes, const std::string& name = "picture") {
   return decode_picture({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()}, name);
 }
 void expect_picture_refused(const std::string& bytes, const std::string& part) {
@@ -34,9 +34,9 @@ void expect_picture_refused(const std::string& bytes, const std::string& part) {
 
 // 24 x 16: a third of it red (200), green (160), blue (240). A JPEG rounds.
 TEST(Pictures, JpegAndPngAreDecoded) {
-  const Picture exact = decoded_picture(picture_bytes("stripes.png")),
-                rough = decoded_picture(picture_bytes("stripes.jpg"));
-  for (const Picture* p : {&exact, &rough}) {
+  const DecodedPicture exact = decoded_picture(picture_bytes("stripes.png")),
+                       rough = decoded_picture(picture_bytes("stripes.jpg"));
+  for (const DecodedPicture* p : {&exact, &rough}) {
     ASSERT_EQ(p->height, 16);
     ASSERT_EQ(p->width, 24);
     ASSERT_EQ(p->pixels.size(), 16U * 24 * 3);
@@ -50,7 +50,7 @@ TEST(Pictures, JpegAndPngAreDecoded) {
 
 // 4 x 6 of grey 20 row + 5 column, of which the right half is clear.
 TEST(Pictures, GreyBecomesColourAndClearBlack) {
-  const Picture p = decoded_picture(picture_bytes("grey_alpha.png"));
+  const DecodedPicture p = decoded_picture(picture_bytes("grey_alpha.png"));
   ASSERT_EQ(p.height, 6);
   for (std::size_t i = 0; i < p.pixels.size(); ++i) {
     const std::size_t x = i / 3 % 4, y = i / 12;
@@ -78,7 +78,7 @@ TEST(Pictures, WhatIsNotOneIsNamed) {
 
 // Twice as small: every pixel is a mean of its neighbourhood. Twice as large: the colours stay.
 TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
-  const Picture stripes = decoded_picture(picture_bytes("stripes.png"));
+  const DecodedPicture stripes = decoded_picture(picture_bytes("stripes.png"));
   const std::vector<std::uint8_t> same = scaled_square(stripes, 16, 16);
   for (std::size_t i = 0; i < same.size(); ++i) {
     EXPECT_EQ(same[i], stripes.pixels[i / 48 * 72 + i % 48 + 12]) << i;  // four columns are cut off
@@ -89,7 +89,7 @@ TEST(Pictures, SquaresAreScaledAndCutFromTheMiddle) {
   const std::vector<std::uint8_t> large = scaled_square(stripes, 32, 8);
   EXPECT_EQ(std::vector<std::uint8_t>(large.begin(), large.begin() + 3),
             (std::vector<std::uint8_t>{0, 160, 0}));
-  Picture flat{3, 7, std::vector<std::uint8_t>(63, 77)};
+  DecodedPicture flat{3, 7, std::vector<std::uint8_t>(63, 77)};
   EXPECT_EQ(scaled_square(flat, 100, 90), std::vector<std::uint8_t>(90 * 90 * 3, 77));
   EXPECT_EQ(scaled_square(flat, 1, 1), std::vector<std::uint8_t>(3, 77));
 }
