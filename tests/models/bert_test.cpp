@@ -13,10 +13,10 @@
 namespace lpmm {
 namespace {
 
-const std::string kTiny = LPMM_SOURCE_DIR "/tests/golden/bert_tiny";
+const std::string kTinyBert = LPMM_SOURCE_DIR "/tests/golden/bert_tiny";
 
 struct Expected {
-  SafetensorsFile file{kTiny + "/expected.safetensors"};
+  SafetensorsFile file{kTinyBert + "/expected.safetensors"};
   Batch batch;
   Expected() {
     batch.count = 3;
@@ -28,8 +28,8 @@ struct Expected {
   }
 };
 
-ModelConfig tiny(int classes = 3) {
-  ModelConfig config = bert_hugging_face().read(kTiny);
+ModelConfig tiny_bert(int classes = 3) {
+  ModelConfig config = bert_hugging_face().read(kTinyBert);
   config.classes = classes;
   return config;
 }
@@ -56,8 +56,8 @@ void expect_close(const std::vector<float>& got, const std::vector<float>& want,
 }
 
 TEST_F(BertTest, LogitsAreThoseOfTransformers) {
-  EXPECT_EQ(bert_hugging_face().read(kTiny).classes, 3);
-  Imported model(bert_hugging_face(), tiny(), kTiny);
+  EXPECT_EQ(bert_hugging_face().read(kTinyBert).classes, 3);
+  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
   expect_close(outputs(model, expected_.batch), values_of<float>(expected_.file, "logits"), 1e-5, "logits");
   // What lies behind a sentence does not matter, nor how far it is filled up.
   Batch longer;
@@ -77,8 +77,8 @@ TEST_F(BertTest, LogitsAreThoseOfTransformers) {
 
 TEST_F(BertTest, EmbeddingsAreTheMeansOfPositions) {
   // Saved with a head that an embedding has no use for.
-  ModelConfig config = tiny(0);
-  Imported model(bert_hugging_face(), tiny(), kTiny);
+  ModelConfig config = tiny_bert(0);
+  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
   const StoredWeights stored(
       save_checkpoint(path("c"), 0, "bert", model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
   CpuDevice device(2);
@@ -93,9 +93,9 @@ TEST_F(BertTest, EmbeddingsAreTheMeansOfPositions) {
 
 TEST_F(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
   for (const auto& [device, recompute] : {std::pair{"cpu", false}, {"cpu", true}, {"cuda-emulated", false}}) {
-    ModelConfig config = tiny();
+    ModelConfig config = tiny_bert();
     config.set("recompute", recompute);
-    Imported model(bert_hugging_face(), config, kTiny, device);
+    Imported model(bert_hugging_face(), config, kTinyBert, device);
     Buffers none({}, model.device);
     model.memory.begin_step(1);
     model.model->build(3, Compute::kFp32, model.device)->train(model.memory, none, expected_.batch, 0);
@@ -108,12 +108,12 @@ TEST_F(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
 }
 
 TEST_F(BertTest, TheWayThereAndBackGivesTheSameFile) {
-  const ModelConfig config = tiny();
-  Imported model(bert_hugging_face(), config, kTiny);
+  const ModelConfig config = tiny_bert();
+  Imported model(bert_hugging_face(), config, kTinyBert);
   const StoredWeights stored(
       save_checkpoint(path("c"), 0, "bert", model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
   bert_hugging_face().save(stored, config, path("hf"), model.device);
-  const SafetensorsFile first(kTiny + "/model.safetensors"), second(path("hf/model.safetensors"));
+  const SafetensorsFile first(kTinyBert + "/model.safetensors"), second(path("hf/model.safetensors"));
   ASSERT_EQ(first.entries().size(), second.entries().size());
   for (const SafetensorsEntry& entry : first.entries()) {
     EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
@@ -125,11 +125,11 @@ TEST_F(BertTest, TheWayThereAndBackGivesTheSameFile) {
 
 // Fine-tuning for another task: the encoder is taken over, the head drawn.
 TEST_F(BertTest, AHeadForOtherClassesIsDrawn) {
-  Imported model(bert_hugging_face(), tiny(), kTiny);
+  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
   const std::string checkpoint =
       save_checkpoint(path("c"), 0, "bert", model.memory, Buffers({}, model.device), {{"x", 1}}, 0);
   RunConfig config;
-  config.model = tiny(2);
+  config.model = tiny_bert(2);
   config.train.init = checkpoint;
   const auto other = make_model(config.model);
   ModelMemory memory(other->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
@@ -144,7 +144,7 @@ TEST_F(BertTest, AHeadForOtherClassesIsDrawn) {
 }
 
 TEST_F(BertTest, WhatItCannotReadIsSaid) {
-  Imported model(bert_hugging_face(), tiny(), kTiny);
+  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
   Batch batch = expected_.batch;
   batch.lengths[1] = 17;
   EXPECT_THROW(outputs(model, batch), RunError);
@@ -157,7 +157,7 @@ TEST_F(BertTest, WhatItCannotReadIsSaid) {
   batch = expected_.batch;
   batch.length = 20;  // no program is for it
   EXPECT_THROW(outputs(model, batch), std::logic_error);
-  const auto embeds = make_model(tiny(0));
+  const auto embeds = make_model(tiny_bert(0));
   ModelMemory memory(embeds->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
   Buffers none({}, model.device);
   memory.begin_step(1);

@@ -20,16 +20,16 @@ namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
 
-const std::string kTiny = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors";
+const std::string kTinyGpt2 = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors";
 const std::string kExpected = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny_expected.safetensors";
 
-ModelConfig tiny_model() {
-  ModelConfig config = gpt_hugging_face().read(kTiny);
+ModelConfig tiny_gpt2() {
+  ModelConfig config = gpt_hugging_face().read(kTinyGpt2);
   config.set("heads", 2);  // 16 channels: not to be seen from the tensors
   return config;
 }
 
-Imported import(const ModelConfig& config, const std::string& path = kTiny) {
+Imported import(const ModelConfig& config, const std::string& path = kTinyGpt2) {
   return {gpt_hugging_face(), config, path};
 }
 
@@ -46,7 +46,7 @@ bool is_projection(const std::string& name) {
 }
 
 TEST_F(HuggingFaceTest, LogitsAreThoseOfPyTorch) {
-  Imported imported = import(tiny_model());
+  Imported imported = import(tiny_gpt2());
   const SafetensorsFile expected(kExpected);
   std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
   text.pop_back();
@@ -56,7 +56,7 @@ TEST_F(HuggingFaceTest, LogitsAreThoseOfPyTorch) {
 }
 
 TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
-  Imported imported = import(tiny_model());
+  Imported imported = import(tiny_gpt2());
   const SafetensorsFile expected(kExpected);
   const std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
   Batch batch;
@@ -81,12 +81,12 @@ TEST_F(HuggingFaceTest, GradientsOfEveryTensorAreThoseOfPyTorch) {
 }
 
 TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
-  const ModelConfig config = tiny_model();
+  const ModelConfig config = tiny_gpt2();
   Imported imported = import(config);
   const std::string checkpoint =
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0);
   gpt_hugging_face().save(StoredWeights(checkpoint), config, path("hf"), imported.device);
-  const SafetensorsFile first(kTiny), second(path("hf/model.safetensors"));
+  const SafetensorsFile first(kTinyGpt2), second(path("hf/model.safetensors"));
   ASSERT_EQ(first.entries().size(), second.entries().size());
   for (const SafetensorsEntry& entry : first.entries()) {
     EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
@@ -106,7 +106,7 @@ TEST_F(HuggingFaceTest, TheWayThereAndBackGivesTheSameFile) {
 
 // With the prefix of a model saved with its head, with masks and the tied head, in half precision.
 TEST_F(HuggingFaceTest, OtherSpellingsAreRead) {
-  const SafetensorsFile file(kTiny);
+  const SafetensorsFile file(kTinyGpt2);
   std::vector<SafetensorsSource> sources;
   for (const SafetensorsEntry& entry : file.entries()) {
     const std::vector<float> values = values_of<float>(file, entry.name);
@@ -131,12 +131,12 @@ TEST_F(HuggingFaceTest, OtherSpellingsAreRead) {
   sources.back().shape = sources[1].shape;
   write_safetensors(path("untied.safetensors"), {}, sources);
   try {
-    import(tiny_model(), path("untied.safetensors"));
+    import(tiny_gpt2(), path("untied.safetensors"));
     FAIL();
   } catch (const RunError& e) {
     EXPECT_NE(std::string(e.what()).find("lm_head.weight is not wte.weight"), std::string::npos) << e.what();
   }
-  const Imported exact = import(tiny_model()), half = import(tiny_model(), path("b.safetensors"));
+  const Imported exact = import(tiny_gpt2()), half = import(tiny_gpt2(), path("b.safetensors"));
   for (int t = 0; t < exact.memory.tensors(); ++t) {
     const std::vector<float> a = exact.parameter(t), b = half.parameter(t);
     for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(b[i], bf16_to_float(float_to_bf16(a[i])));
@@ -152,20 +152,20 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
     }
     return "";
   };
-  ModelConfig config = tiny_model();
+  ModelConfig config = tiny_gpt2();
   config.set("layers", 3);
   std::string said = message([&] { import(config); });
   EXPECT_NE(said.find("h.2.ln_1.weight"), std::string::npos) << said;
-  config = tiny_model();
+  config = tiny_gpt2();
   config.set("layers", 1);
   said = message([&] { import(config); });
   EXPECT_NE(said.find("h.1."), std::string::npos) << said;
-  config = tiny_model();
+  config = tiny_gpt2();
   config.set(kContext, 17);
   said = message([&] { import(config); });
   EXPECT_NE(said.find("wpe.weight is 18 x 16, expected 17 x 16"), std::string::npos) << said;
   // A truncated file.
-  fs::copy_file(kTiny, path("short.safetensors"));
+  fs::copy_file(kTinyGpt2, path("short.safetensors"));
   fs::resize_file(path("short.safetensors"), 20000);
   said = message([&] { gpt_hugging_face().read(path("short.safetensors")); });
   EXPECT_NE(said.find("short.safetensors"), std::string::npos) << said;
@@ -174,7 +174,7 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
   said = message([&] { gpt_hugging_face().read(path("other.safetensors")); });
   EXPECT_NE(said.find("wte.weight"), std::string::npos) << said;
   // A config.json that says nothing.
-  fs::copy_file(kTiny, path("model.safetensors"));
+  fs::copy_file(kTinyGpt2, path("model.safetensors"));
   write_text(path("config.json"), "[1]");
   said = message([&] { gpt_hugging_face().read(folder_.string()); });
   EXPECT_NE(said.find("no object of a model's settings"), std::string::npos) << said;
@@ -189,9 +189,9 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
 // Fine-tuning: a checkpoint's parameters in other specs; a model of another shape is refused.
 // Neither way: their GPT-2 has no place for the norm, and one that was trained without must not get it.
 TEST_F(HuggingFaceTest, AStableEmbeddingIsNotForPublishedWeights) {
-  ModelConfig stable = tiny_model();
+  ModelConfig stable = tiny_gpt2();
   stable.set("stable_embedding", true);
-  Imported imported = import(tiny_model());
+  Imported imported = import(tiny_gpt2());
   const StoredWeights published(
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0));
   const auto said = [](const auto& act) -> std::string {
@@ -203,7 +203,7 @@ TEST_F(HuggingFaceTest, AStableEmbeddingIsNotForPublishedWeights) {
     return "no error";
   };
   const auto check = family_of("gpt").check_start;
-  EXPECT_EQ(said([&] { check(tiny_model(), published); }), "no error");
+  EXPECT_EQ(said([&] { check(tiny_gpt2(), published); }), "no error");
   EXPECT_NE(said([&] { check(stable, published); }).find("trained without"), std::string::npos);
   CpuDevice device(1);
   const auto model = make_model(stable);
@@ -216,7 +216,7 @@ TEST_F(HuggingFaceTest, AStableEmbeddingIsNotForPublishedWeights) {
 }
 
 TEST_F(HuggingFaceTest, ParametersAreTakenOver) {
-  const ModelConfig config = tiny_model();
+  const ModelConfig config = tiny_gpt2();
   Imported imported = import(config);
   const std::string checkpoint =
       save_checkpoint(path("c"), 0, "gpt", imported.memory, Buffers({}, imported.device), {{"x", 1}}, 0);
