@@ -42,6 +42,11 @@ ModelConfig read_bert(const std::string& path) {
   const PublishedTensors tensors(path);
   model.set("pooler", tensors.find("pooler.dense.weight", kPrefix).entry != nullptr);
   const SafetensorsEntry* head = tensors.find(kClassifier).entry;
+  if (head != nullptr && !model.flag("pooler")) {
+    throw RunError(fmt::format(
+        "{}: has a head but no pooler: it tells something of every token, not of sentences", tensors.path()));
+  }
+  config.expect("problem_type", {nullptr, "single_label_classification", "regression"});
   model.classes = head == nullptr || head->shape.empty() ? 0 : static_cast<int>(head->shape[0]);
   return model;
 }
@@ -52,7 +57,18 @@ void load_bert(const std::string& path, ModelMemory& memory) {
 
 void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Device& device) {
-  const ModelConfig m = complete(config);
+  ModelConfig m = complete(config);
+  // A configuration does not say how many classes there are: its data does.
+  m.classes = 0;
+  for (const TensorInfo& t : weights.infos()) {
+    if (t.name == kClassifier) m.classes = static_cast<int>(t.shape.at(0));
+  }
+  if (m.classes > 0 && !m.flag("pooler")) {
+    throw UsageError(
+        fmt::format("{}: has a head without a pooler (model.pooler), for which Hugging Face's BERT has no "
+                    "place; export without --hf",
+                    weights.path()));
+  }
   PublishedLayout layout = kLayout;
   Json written = {{"architectures", {m.classes > 0 ? "BertForSequenceClassification" : "BertModel"}},
                   {"model_type", "bert"},

@@ -40,6 +40,7 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
     throw RunError(
         fmt::format("{}: type \"{}\" is not known; there are default, linear and llama3", rope.path(), type));
   }
+  if (!rope.has("factor")) throw RunError(fmt::format("{}: has no factor", rope.path()));
   model.set("rope_factor", rope.number("factor", 1));
   if (type == "linear") return;
   model.set("rope_context", rope.size("original_max_position_embeddings"));
@@ -63,8 +64,9 @@ ModelConfig read_llama(const std::string& path) {
   model.set("tied", config.flag("tie_word_embeddings", false));
   model.set("qkv_bias", config.text("model_type") == kQwen2);
   config.expect("hidden_act", {"silu", "swish"});
-  config.expect("attention_bias", {false});
-  config.expect("mlp_bias", {false});
+  config.expect("attention_bias", {false, nullptr});
+  config.expect("mlp_bias", {false, nullptr});
+  config.expect("partial_rotary_factor", {1.0});
   config.expect("use_sliding_window", {false});
   config.expect("quantization_config", {nullptr});
   read_rotary(config, model);

@@ -20,15 +20,15 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kSingle = "model.safetensors";
+constexpr const char* kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kLongestText = 1 << 26;
 constexpr std::int64_t kShardBytes = 5'000'000'000;
 
 Json read_json(const std::string& path) {
+  const std::string text = read_text(path, kLongestText);
   try {
-    return parse_json(read_text(path, kLongestText));
-  } catch (const RunError&) {
-    throw;
+    return parse_json(text);
   } catch (const std::exception& e) {
     throw RunError(fmt::format("{}: {}", path, error_text(e)));
   }
@@ -168,7 +168,10 @@ SafetensorsSource source_of(const WeightSource& weights, const TensorInfo& t, st
 // ---- tensors ---------------------------------------------------------------------------------------------
 PublishedTensors::PublishedTensors(const std::string& path) : path_(path) {
   std::error_code error;
-  if (const fs::path folder = path; fs::is_directory(folder, error)) {
+  // config.json stands for the weights beside it.
+  const bool is_config = fs::path(path).filename() == kConfig;
+  if (const fs::path folder = is_config ? fs::path(path).parent_path() : fs::path(path);
+      fs::is_directory(folder, error)) {
     const bool has_shards = !is_there(folder / kSingle) && is_there(folder / kIndex);
     path_ = (folder / (has_shards ? kIndex : kSingle)).string();
   }
@@ -258,7 +261,7 @@ PublishedConfig::PublishedConfig(std::string name, Json json)
 std::string PublishedConfig::beside(const std::string& path) {
   std::error_code error;
   const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
-  return (folder / "config.json").string();
+  return (folder / kConfig).string();
 }
 
 bool PublishedConfig::is_beside(const std::string& path) {
@@ -378,11 +381,13 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
     weights.write((fs::path(folder) / name).string(), metadata, shards[i]);
     for (const SafetensorsSource& source : shards[i]) map[source.name] = name;
   }
+  // What an earlier model left there would be read in place of this one.
+  fs::remove(fs::path(folder) / (shards.size() > 1 ? kSingle : kIndex));
   if (shards.size() > 1) {
     const Json index = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
     write_text((fs::path(folder) / kIndex).string(), index.dump(2) + "\n");
   }
-  write_text((fs::path(folder) / "config.json").string(), config.dump(2) + "\n");
+  write_text((fs::path(folder) / kConfig).string(), config.dump(2) + "\n");
 }
 
 }  // namespace lpmm

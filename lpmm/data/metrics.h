@@ -6,7 +6,7 @@
 
 namespace lpmm {
 
-// Of what was told and what is true, one class each; not empty and of one size, as below.
+// Of what was told and what is true, one class each; not empty, of one size and finite, as below.
 double accuracy(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
 // Matthews 1975, of two classes: 0 where one of the four counts makes it 0 / 0.
 double matthews(std::span<const std::int32_t> told, std::span<const std::int32_t> is);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/metrics.h"
 #include "lpmm/data/tokenizers/pipeline.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 
@@ -153,7 +155,19 @@ double cosine(std::span<const float> a, std::span<const float> b) {
 
 }  // namespace
 
+std::uint32_t SentenceData::checksum() const {
+  std::uint32_t sum = 0;
+  for (const Example& e : train_) {
+    sum = crc32(std::as_bytes(std::span(e.ids)), sum);
+    sum = crc32(std::as_bytes(std::span(&e.label, 1)), sum);
+    sum = crc32(std::as_bytes(std::span(&e.score, 1)), sum);
+  }
+  return sum;
+}
+
 DataSource::Scores SentenceData::score(std::span<const float> outputs) const {
+  // Of outputs that are no numbers no ranks can be told.
+  const bool are_numbers = std::ranges::all_of(outputs, [](float x) { return std::isfinite(x); });
   const std::size_t channels = outputs.size() / test_.size();
   const auto output = [&](std::size_t i) { return outputs.subspan(i * channels, channels); };
   std::vector<std::int32_t> classes, labels;
@@ -167,6 +181,7 @@ DataSource::Scores SentenceData::score(std::span<const float> outputs) const {
   Scores out;
   for (const Metric metric : metrics_) {
     const auto value = [&] {
+      if (!are_numbers) return std::numeric_limits<double>::quiet_NaN();
       switch (metric) {
         case Metric::kAccuracy:
           return accuracy(classes, labels);

@@ -39,6 +39,7 @@ class SentenceData : public DataSource {
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 
   std::int64_t bytes() const { return bytes_; }
+  std::uint32_t checksum() const;  // of the training examples and their answers
 
  private:
   struct Example {

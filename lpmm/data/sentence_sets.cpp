@@ -217,11 +217,11 @@ fs::path folder_at(const std::string& path) {
 }
 
 // A set that says what it holds.
-SentenceSet load_own(const std::string& path) {
+SentenceSet load_own(const std::string& path, std::string_view test_file) {
   SentenceSet set;
   set.name = path;
   const fs::path folder = folder_at(path);
-  const TsvFile train(folder, "train"), dev(folder, kDevelopmentFile);
+  const TsvFile train(folder, "train"), test(folder, test_file);
   const std::vector<std::string_view> names = train.names();
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   set.has_pairs = has("sentence2");
@@ -242,7 +242,7 @@ SentenceSet load_own(const std::string& path) {
   if (!set.is_number && set.labels.size() < 2) {
     throw RunError(fmt::format("{}: its lines have one label, there must be two", path));
   }
-  set.test = dev.read(layout, set, false);
+  set.test = test.read(layout, set, false);
   return set;
 }
 
@@ -281,10 +281,19 @@ const std::vector<NamedSentences>& named_sentence_sets() {
   return kSets;
 }
 
+bool is_sentence_set(std::string_view set) {
+  return set == kSentencesByPath ||
+         std::ranges::any_of(tasks(), [&](const Task& t) { return t.set.name == set; });
+}
+
 SentenceSet load_sentences(const std::string& set, const std::string& path, std::string_view test_file) {
-  if (set == kSentencesByPath) return path.empty() ? SentenceSet{.name = set} : load_own(path);
+  if (set == kSentencesByPath) return path.empty() ? SentenceSet{.name = set} : load_own(path, test_file);
   const auto task = std::ranges::find_if(tasks(), [&](const Task& t) { return t.set.name == set; });
-  if (task == tasks().end()) throw UsageError(fmt::format("no set of sentences is called {}", set));
+  if (task == tasks().end()) {
+    std::string known(kSentencesByPath);
+    for (const Task& t : tasks()) known += fmt::format(", {}", t.set.name);
+    throw UsageError(fmt::format("no set of sentences is called {}: there are {}", set, known));
+  }
   const bool is_test = test_file == kTestFile;
   if (is_test && !task->test) {
     throw UsageError(fmt::format("data.test_file = test: the answers of {}'s test set are not public", set));

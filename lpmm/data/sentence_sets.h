@@ -33,12 +33,14 @@ struct NamedSentences {
   std::string_view name, folder;
 };
 const std::vector<NamedSentences>& named_sentence_sets();
+// Whether a set of that name is one of sentences: named, or kSentencesByPath.
+bool is_sentence_set(std::string_view set);
 
 // The set that data.path names, in files that say what they hold: train.tsv and dev.tsv begin with a line of
 // names, `sentence` or `sentence1` and `sentence2`, and `label` or `score`.
 inline constexpr std::string_view kSentencesByPath = "sentences";
 
-// Which file a run is tested on: dev.tsv, or where there is one with answers test.tsv.
+// Which file a run is tested on: dev.tsv, or test.tsv where it has answers.
 inline constexpr std::string_view kDevelopmentFile = "dev", kTestFile = "test";
 
 // `path` leads to the folder of the set, from here or from data_folder(); empty: the named set's own. Without

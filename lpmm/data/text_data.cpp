@@ -75,12 +75,13 @@ std::string gpt2_folder(const TextOptions& options) {
 }
 
 bool names_tokenizer_files(const TextOptions& options) {
-  return !is_named(options.tokenizer) && !find_data(options.tokenizer).empty();
+  return !is_named(options.tokenizer);
 }
 
 std::string tokenizer_files(const TextOptions& options) {
-  const std::string found = is_named(options.tokenizer) ? "" : find_data(options.tokenizer);
-  return found.empty() ? gpt2_folder(options) : found;
+  if (is_named(options.tokenizer)) return gpt2_folder(options);
+  const std::string found = find_data(options.tokenizer);
+  return found.empty() ? options.tokenizer : found;
 }
 
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text) {

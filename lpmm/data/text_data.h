@@ -32,7 +32,7 @@ std::string gpt2_folder(const TextOptions& options);
 // Where make_tokenizer looks for the files of a tokenizer that lies in files: what options.tokenizer names,
 // found as options.path is, else gpt2's folder.
 std::string tokenizer_files(const TextOptions& options);
-// Whether options.tokenizer names files that are there.
+// Whether options.tokenizer names files, be they there or not.
 bool names_tokenizer_files(const TextOptions& options);
 // The tokenizer that options ask for, for `text`. Throws UsageError for one that is not known.
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text);

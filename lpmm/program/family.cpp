@@ -84,6 +84,10 @@ bool reads_sentences(const ModelConfig& config) {
   return family_of(config.name).reads == Reads::kSentences;
 }
 
+std::string_view what_is_read(const ModelConfig& config) {
+  return reads_tokens(config) ? "text" : reads_sentences(config) ? "sentences" : "images";
+}
+
 std::vector<int> filled_lengths(int longest) {
   std::vector<int> lengths;
   for (int length = 8; length < longest; length += length < 32 ? 8 : length / 2 / 8 * 8) {

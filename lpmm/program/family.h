@@ -83,6 +83,7 @@ const Family& family_of(std::string_view model);
 ModelConfig model_config(const std::string& model);
 bool reads_tokens(const ModelConfig& config);
 bool reads_sentences(const ModelConfig& config);
+std::string_view what_is_read(const ModelConfig& config);  // in a word, for messages
 // With the sizes that the name decides, and sequences as long as the context.
 ModelConfig complete(const ModelConfig& config);
 // Throws UsageError for sizes that the model cannot have.

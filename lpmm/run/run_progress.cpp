@@ -120,6 +120,10 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
   }
 }
 
+Json sentences_json(const SentenceData& sentences) {
+  return {{"sentences", sentences.train_examples()}, {"crc32", sentences.checksum()}};
+}
+
 Json text_json(const TextData& text) {
   return {{"tokens", text.size()}, {"crc32", text.checksum()}};
 }

@@ -20,15 +20,10 @@ bool is_text(const RunConfig& config) {
 }
 
 bool is_sentences(const RunConfig& config) {
-  const auto& sets = named_sentence_sets();
-  return config.data.set == kSentencesByPath ||
-         std::ranges::any_of(sets, [&](const NamedSentences& s) { return s.name == config.data.set; });
+  return is_sentence_set(config.data.set);
 }
 
-// What a model reads and a set holds, in words.
-std::string_view read_by(const ModelConfig& model) {
-  return reads_tokens(model) ? "text" : reads_sentences(model) ? "sentences" : "images";
-}
+// What a set holds, in a word.
 std::string_view held_by(const RunConfig& config) {
   return is_text(config) ? "text" : is_sentences(config) ? "sentences" : "images";
 }
@@ -47,9 +42,9 @@ ImageData describe(const RunConfig& config) {
 // With all that can be told without the data; throws where the model cannot read it.
 RunConfig without_data(RunConfig config) {
   if (config.data.set == "auto") config.data.set = has_cifar10(data_folder()) ? "cifar10" : kDrawnSet;
-  if (read_by(config.model) != held_by(config)) {
+  if (what_is_read(config.model) != held_by(config)) {
     throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
-                                 read_by(config.model), config.data.set, held_by(config)));
+                                 what_is_read(config.model), config.data.set, held_by(config)));
   }
   if (!is_text(config) && !is_sentences(config)) return config;
   config.model = complete(config.model);
@@ -63,19 +58,11 @@ RunConfig without_data(RunConfig config) {
   return config;
 }
 
-// Of the checkpoint that the parameters come from; null where the configuration decides. The files of a
-// tokenizer that lies in files are where that checkpoint's run had them, unless the configuration names some.
+// Of the checkpoint that the parameters come from; null where the configuration decides.
 std::unique_ptr<Tokenizer> initial_tokenizer(RunConfig& config) {
-  namespace fs = std::filesystem;
   if (config.train.init.empty()) return nullptr;
   const std::string checkpoint = find_checkpoint(config.train.init);
-  const fs::path own =
-      fs::absolute(checkpoint).lexically_normal().parent_path().parent_path() / "config.toml";
-  std::error_code error;
-  if (!names_tokenizer_files(config.data.text) && fs::exists(own, error)) {
-    const TextOptions text = load_config(own.string(), {}).data.text;
-    if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
-  }
+  take_tokenizer_files(config, checkpoint);
   return saved_tokenizer(checkpoint, config);
 }
 
@@ -111,7 +98,17 @@ Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const
 }
 
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
-  if (is_sentences(config)) {
+  const auto& data = config.data;
+  const auto& known = other.config.data;
+  const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
+                       data.test_file == known.test_file && config.train.init == other.config.train.init;
+  if (is_sentences(config) && other.sentences != nullptr && is_same) {
+    config.model.classes = other.config.model.classes;
+    config.model.set(kVocabulary, std::int64_t{other.config.model.integer(kVocabulary)});
+    sentences = other.sentences;
+    tokenizer = other.tokenizer;
+    size = other.size;
+  } else if (is_sentences(config)) {
     open_sentences(initial_tokenizer(config));
   } else if (!is_text(config)) {
     size = use_images(describe(config), config.model);
@@ -169,6 +166,16 @@ void Setup::open_sentences(std::unique_ptr<Tokenizer> given) {
 std::int64_t steps_of(const Setup& setup) {
   const auto& train = setup.config.train;
   return train.steps > 0 ? train.steps : train.epochs * (setup.size.train_examples / train.batch);
+}
+
+void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
+  namespace fs = std::filesystem;
+  const fs::path own =
+      fs::absolute(checkpoint).lexically_normal().parent_path().parent_path() / "config.toml";
+  std::error_code error;
+  if (names_tokenizer_files(config.data.text) || !fs::exists(own, error)) return;
+  const TextOptions text = load_config(own.string(), {}).data.text;
+  if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
 }
 
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config) {

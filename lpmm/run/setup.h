@@ -49,6 +49,10 @@ struct Setup {
 // Steps of the whole run; 0 where a batch is more than the examples and the configuration gives epochs.
 std::int64_t steps_of(const Setup& setup);
 
+// The files of a tokenizer, for a configuration that names none, are where the run of that checkpoint had
+// them.
+void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
+
 // The tokenizer that a text run saved with a checkpoint; null where there is none. `config` says where
 // GPT-2's files are. Throws RunError naming the checkpoint.
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config);

@@ -53,7 +53,9 @@ class Run {
   Run(const Setup& setup, const Model& model, const RunFolder& folder, const Plan& plan,
       const TrainOptions& options, Device& device)
       : setup_(setup),
-        text_(setup.text == nullptr ? Json() : text_json(*setup.text)),
+        text_(setup.text != nullptr        ? text_json(*setup.text)
+              : setup.sentences != nullptr ? sentences_json(*setup.sentences)
+                                           : Json()),
         config_(setup.config),
         folder_(folder),
         plan_(plan),
@@ -90,7 +92,7 @@ class Run {
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
   const Setup& setup_;
-  const Json text_;  // which one it is; null for images
+  const Json text_;  // which one it is, or which sentences; null for images
   const RunConfig& config_;
   const RunFolder& folder_;
   const Plan& plan_;
@@ -323,7 +325,7 @@ void Run::save() {
   state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
   if (setup_.tokenizer != nullptr) saved["tokenizer"] = setup_.tokenizer->describe();
-  if (setup_.text != nullptr) saved["text"] = text_;
+  if (!text_.is_null()) saved["text"] = text_;
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
   if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);

@@ -44,16 +44,23 @@ int run_eval(const EvalArguments& o) {
       load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config), options);
   if (!o.text.empty() && o.task.empty()) {
     if (!reads_tokens(config.model)) {
-      throw UsageError(fmt::format("--data is for models of text; {} reads images", config.model.name));
+      throw UsageError(fmt::format("--data is for models of text, or beside --task; {} reads {}",
+                                   config.model.name, what_is_read(config.model)));
     }
     config.data.text.path = o.text;
     config.data.text.validation_share = 1;
   }
+  if (o.test && !reads_sentences(config.model)) {
+    throw UsageError(fmt::format("--test is for models of sentences; {} reads {}", config.model.name,
+                                 what_is_read(config.model)));
+  }
   if (o.test) config.data.test_file = kTestFile;
   if (!o.task.empty()) {
     if (!reads_sentences(config.model)) {
-      throw UsageError(fmt::format("--task is for models of sentences; {} is none", config.model.name));
+      throw UsageError(fmt::format("--task is for models of sentences; {} reads {}", config.model.name,
+                                   what_is_read(config.model)));
     }
+    if (!is_sentence_set(o.task)) load_sentences(o.task, "", kDevelopmentFile);  // says which there are
     config.data.cosine = !has_head(checkpoint, config.model);
     config.data.set = o.task;
     config.data.text.path = o.text;

@@ -132,7 +132,13 @@ RunConfig imported_config(const ImportArguments& o) {
 
 int run_import(const ImportArguments& o) {
   RunConfig config = imported_config(o);
-  const auto model = make_model(config.model);
+  const auto model = [&] {
+    try {
+      return make_model(config.model);
+    } catch (const UsageError& e) {  // which nobody typed
+      throw RunError(fmt::format("{}: {}", o.path, e.what()));
+    }
+  }();
   const RunFolder out(o.output);
   remove_half_import(out);
   check_run_folder(out, config, false);
@@ -165,7 +171,7 @@ int run_import(const ImportArguments& o) {
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
   CLI::App* command =
-      program.add_subcommand("import", "Take over a published model: GPT-2, Llama, Qwen2, BERT");
+      program.add_subcommand("import", "Take over a published model: GPT-2, Llama, Qwen2, BERT, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, or one of these files")

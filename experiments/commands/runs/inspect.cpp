@@ -39,9 +39,10 @@ ordered_json step_range(const SafetensorsFile& file, const SafetensorsEntry& ent
     file.read(entry, first, std::as_writable_bytes(std::span(words)));
     for (std::int64_t i = 0; i < 16 * std::ssize(words) / codec.step_bits; ++i) {
       // The word of a block with a range has that beside the step.
-      const float step = divides_first(codec)
-                             ? load_step(codec, words.data(), i)
-                             : scale_of(codec.format, {}, words[static_cast<std::size_t>(i)]).step;
+      const float step =
+          divides_first(codec)
+              ? load_step(codec, words.data(), i)
+              : scale_of(codec.format, map_table(codec.format), words[static_cast<std::size_t>(i)]).step;
       if (step == 0) {
         ++zero;
         continue;

@@ -33,8 +33,8 @@ RunConfig only_evaluated(RunConfig config) {
 RunConfig text_config(const std::string& checkpoint) {
   RunConfig config = load_config(config_beside(checkpoint), {});
   if (!reads_tokens(config.model)) {
-    throw UsageError(fmt::format("{}: is a {}, which reads images; this needs a model of text", checkpoint,
-                                 config.model.name));
+    throw UsageError(fmt::format("{}: is a {}, which reads {}; this needs a model of text", checkpoint,
+                                 config.model.name, what_is_read(config.model)));
   }
   return config;
 }

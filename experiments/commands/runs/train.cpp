@@ -85,6 +85,7 @@ int run_train(const TrainArguments& o) {
   // A run that goes on has a tokenizer of its own; what it started from may be gone.
   const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
+  if (!own.empty()) take_tokenizer_files(config, own);
   const Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
   const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
   if (o.json) {

@@ -78,9 +78,14 @@ Normalizer prepend_normalizer(const Part& part) {
   return [what = part.text("prepend")](const std::string& text) { return text.empty() ? text : what + text; };
 }
 
+constexpr std::size_t kLongest = std::size_t{1} << 28;  // of what is normalized at once
+
 Normalizer replace_normalizer(const Part& part) {
   return [find = make_finder(part, "pattern"), what = part.text("content")](const std::string& text) {
-    return replaced(text, find, what);
+    std::string out = replaced(text, find, what);
+    if (out.size() > kLongest)
+      throw UsageError("the tokenizer's normalizer makes far more of a text than it was");
+    return out;
   };
 }
 

@@ -11,6 +11,7 @@
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/rules.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::string_view kByTiles[] = {"bnb8",   "bnb8-2048", "thu4",  "thu4-f
                                          "ao-fp8", "solo2",     "muon8", "adam-mini8",  "flash"};
 
 TEST(FusedPresets, EachHasItsLoops) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers see fewer loops";
   if (!std::string(kernels::simd_level()).starts_with("avx")) GTEST_SKIP() << "no AVX2 here";
   alignas(64) std::uint8_t codes[64] = {};
   std::uint16_t steps[4] = {};

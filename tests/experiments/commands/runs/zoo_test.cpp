@@ -109,7 +109,21 @@ TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["accuracy"], tuned.json()["scores"]["accuracy"]);
   ASSERT_EQ(run_lpmm({"export", path("tuned"), "--hf", "--out", path("hf")}).code, 0);
+  std::ifstream file(path("hf") + "/config.json");
+  const auto exported = nlohmann::json::parse(file);
+  EXPECT_EQ(exported["architectures"][0], "BertForSequenceClassification");
+  EXPECT_EQ(exported["num_labels"], 2);
   EXPECT_EQ(run_lpmm({"import", path("hf"), "--preset", "fp32", "--out", path("again")}).code, 0);
+  // The same command goes on, while the sentences are the same.
+  const std::vector<std::string> longer = {"train",       config,  "--init",        path("run"), "--out",
+                                           path("tuned"), "--set", "train.steps=4", "--resume"};
+  const Outcome resumed = run_lpmm(longer);
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+  std::vector<std::string> other = longer;
+  other[7] = "train.steps=6";
+  std::string lines = read_file(path("set/train.tsv"));
+  write("set/train.tsv", lines.replace(lines.find("same"), 4, "other"));
+  expect_failure(run_lpmm(other), 2, {"was trained on another text"});
   // A number to tell, and the cosine of two embeddings.
   const std::vector<std::string> scores = {"train",     config,  "--init",
                                            path("run"), "--set", "data.path=" + path("scores")};
@@ -120,6 +134,12 @@ TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
   ASSERT_EQ(told.code, 0) << told.err;
   EXPECT_TRUE(told.json()["scores"].contains("spearman"));
   expect_failure(run_lpmm(cosine), 2, {"only embeds"});
+  // Numbers that are none have no ranks.
+  std::vector<std::string> lost = scores;
+  lost.insert(lost.end(), {"--set", "optimizer.learning_rate=1e30", "--set", "memory.preset=fp32", "--out",
+                           path("lost"), "--json"});
+  const Outcome diverged = run_lpmm(lost);
+  EXPECT_EQ(diverged.code, 1) << diverged.err;
   // Wrong ways in.
   expect_failure(run_lpmm({"train", config, "--set", "data.set=text", "--out", path("x")}), 2,
                  {"reads sentences"});
@@ -127,6 +147,11 @@ TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
                            path("x")}),
                  2, {"not public"});
   expect_failure(run_lpmm({"train", config, "--out", path("x")}), 2, {"data.tokenizer"});
+  expect_failure(run_lpmm({"train", config, "--init", path("run"), "--set", "data.tokenizer=nosuch/vocab.txt",
+                           "--out", path("x")}),
+                 1, {"nosuch/vocab.txt"});
+  expect_failure(run_lpmm({"eval", path("tuned"), "--task", "sst3"}), 2, {"sst2"});
+  expect_failure(run_lpmm({"sample", path("tuned")}), 2, {"reads sentences"});
 }
 
 }  // namespace
