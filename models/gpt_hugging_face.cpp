@@ -29,18 +29,6 @@ constexpr PublishedLayout kLayout{
                  name == "lm_head.weight";
         }};
 
-const SafetensorsEntry& expect_matrix(const PublishedTensors& tensors, const std::string& name) {
-  const SafetensorsEntry* entry = tensors.find(name, kLayout.prefix).entry;
-  if (entry == nullptr) {
-    throw RunError(fmt::format("{}: has no tensor {}, which a GPT-2 has", tensors.path(), name));
-  }
-  if (entry->shape.size() != 2) {
-    throw RunError(
-        fmt::format("{}: {} has {} dimensions, expected 2", tensors.path(), name, entry->shape.size()));
-  }
-  return *entry;
-}
-
 std::int64_t size_of(std::int64_t value, const std::string& where) {
   if (value < 1 || value > 1 << 24) throw RunError(fmt::format("{}: {} is no size of a GPT-2", where, value));
   return value;
@@ -63,24 +51,20 @@ void read_config(const PublishedConfig& config, ModelConfig& model) {
 }
 
 bool is_gpt2(const std::string& path) {
-  return has_published_tensor(path, "wte.weight", kLayout.prefix);
+  return has_published_tensors(path, {"wte.weight"}, kLayout.prefix);
 }
 
 ModelConfig read_gpt2(const std::string& path) {
   const PublishedTensors tensors(path);
   ModelConfig model = model_config("gpt");
-  const SafetensorsEntry& tokens = expect_matrix(tensors, "wte.weight");
-  const SafetensorsEntry& positions = expect_matrix(tensors, "wpe.weight");
+  const SafetensorsEntry& tokens = expect_published(tensors, kLayout, "wte.weight", 2);
+  const SafetensorsEntry& positions = expect_published(tensors, kLayout, "wpe.weight", 2);
   const std::int64_t embedding = size_of(tokens.shape[1], tensors.path() + ": embedding");
   model.set(kVocabulary, size_of(tokens.shape[0], tensors.path() + ": vocabulary"));
   model.set("embedding", embedding);
   model.set(kContext, size_of(positions.shape[0], tensors.path() + ": positions"));
-  std::int64_t layers = 0;
-  const auto has_layer = [&](std::int64_t i) {
-    return tensors.find(fmt::format("h.{}.ln_1.weight", i), kLayout.prefix).entry != nullptr;
-  };
-  while (layers < kMostLayers && has_layer(layers)) ++layers;
-  model.set("layers", layers);
+  model.set("layers", count_published(tensors, kLayout, kMostLayers,
+                                      [](std::int64_t i) { return fmt::format("h.{}.ln_1.weight", i); }));
   model.set("heads", std::max<std::int64_t>(1, embedding / kHeadWidth));
   if (PublishedConfig::is_beside(path)) read_config(PublishedConfig(PublishedConfig::beside(path)), model);
   return model;

@@ -13,10 +13,6 @@ namespace {
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
-constexpr PublishedLayout kUntiedLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
-                                          return name.ends_with(".rotary_emb.inv_freq");
-                                        }};
-
 // The two model types, which differ in the biases of queries, keys and values.
 constexpr std::string_view kLlama = "llama", kQwen2 = "qwen2";
 
@@ -75,9 +71,9 @@ ModelConfig read_llama(const std::string& path) {
 
 void load_llama(const std::string& path, ModelMemory& memory) {
   const PublishedTensors tensors(path);
-  const bool is_tied = read_llama(path).flag("tied");
+  const bool is_tied = memory.find("lm_head.weight") < 0;
   if (is_tied) check_tied(tensors, "lm_head.weight", "model.embed_tokens.weight", kLayout);
-  load_published(tensors, is_tied ? kLayout : kUntiedLayout, memory);
+  load_published(tensors, kLayout, memory);
 }
 
 Json rotary_of(const ModelConfig& model) {

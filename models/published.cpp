@@ -12,6 +12,7 @@
 #include "kernels/codec.h"
 #include "kernels/compute.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
 
@@ -24,15 +25,6 @@ constexpr const char* kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kLongestText = 1 << 26;
 constexpr std::int64_t kShardBytes = 5'000'000'000;
-
-Json read_json(const std::string& path) {
-  const std::string text = read_text(path, kLongestText);
-  try {
-    return parse_json(text);
-  } catch (const std::exception& e) {
-    throw RunError(fmt::format("{}: {}", path, error_text(e)));
-  }
-}
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -116,18 +108,36 @@ void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, Mo
   }
 }
 
-// A tensor that must be there, in that shape.
+// A tensor that must be there.
 PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
-                               const std::string& name, const std::vector<std::int64_t>& shape) {
+                               const std::string& name) {
   const PublishedTensors::Place place = tensors.find(name, layout.prefix);
   if (place.entry == nullptr) {
     throw RunError(fmt::format("{}: has no tensor {}, which a {} has", tensors.path(), name, layout.model));
   }
+  return place;
+}
+
+// In that shape.
+PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
+                               const std::string& name, const std::vector<std::int64_t>& shape) {
+  const PublishedTensors::Place place = expect(tensors, layout, name);
   if (place.entry->shape != shape) {
     throw RunError(fmt::format("{}: {} is {}, expected {}", place.file->path(), place.entry->name,
                                fmt::join(place.entry->shape, " x "), fmt::join(shape, " x ")));
   }
   return place;
+}
+
+// What config.json says that published weights are, for a message; empty where it says nothing.
+std::string type_beside(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return "";
+  try {
+    const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
+    return type.empty() ? "" : fmt::format("is a {}; ", type);
+  } catch (const RunError&) {
+    return "";
+  }
 }
 
 // The counts of batches beside running statistics: whoever goes on training counts anew.
@@ -195,7 +205,7 @@ PublishedTensors::PublishedTensors(const std::string& path) : path_(path) {
 void PublishedTensors::open_shards(const std::string& index) {
   constexpr std::size_t kMostShards = 4096;
   path_ = index;
-  const Json j = read_json(index);
+  const Json j = read_json(index, kLongestText);
   const auto map = j.is_object() ? j.find("weight_map") : j.end();
   if (!j.is_object() || map == j.end() || !map->is_object() || map->empty()) {
     throw RunError(fmt::format("{}: has no weight_map of tensors and their files", index));
@@ -242,26 +252,61 @@ std::vector<PublishedTensors::Place> PublishedTensors::all() const {
   return places;
 }
 
-bool has_published_tensor(const std::string& path, const std::string& name, std::string_view prefix) {
+bool has_published_tensors(const std::string& path, std::initializer_list<const char*> names,
+                           std::string_view prefix) {
   std::error_code error;
   if (fs::is_directory(path, error) && !is_there(fs::path(path) / kSingle) &&
       !is_there(fs::path(path) / kIndex)) {
     return false;
   }
-  return PublishedTensors(path).find(name, prefix).entry != nullptr;
+  const PublishedTensors tensors(path);
+  return std::ranges::all_of(names,
+                             [&](const char* name) { return tensors.find(name, prefix).entry != nullptr; });
+}
+
+const SafetensorsEntry& expect_published(const PublishedTensors& tensors, const PublishedLayout& layout,
+                                         const std::string& name, std::size_t dimensions) {
+  const SafetensorsEntry& entry = *expect(tensors, layout, name).entry;
+  if (entry.shape.size() != dimensions) {
+    throw RunError(fmt::format("{}: {} has {} dimensions, expected {}", tensors.path(), name,
+                               entry.shape.size(), dimensions));
+  }
+  return entry;
+}
+
+std::int64_t count_published(const PublishedTensors& tensors, const PublishedLayout& layout,
+                             std::int64_t most, const std::function<std::string(std::int64_t)>& name) {
+  std::int64_t count = 0;
+  while (count < most && tensors.find(name(count), layout.prefix).entry != nullptr) ++count;
+  return count;
+}
+
+std::string published_folder(const std::string& path) {
+  std::error_code error;
+  return (fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path()).string();
+}
+
+const Family& published_family(const std::string& path) {
+  std::vector<std::string_view> known;
+  for (const Family& family : families()) {
+    if (family.published == nullptr) continue;
+    if (family.published->is_at(path)) return family;
+    known.push_back(family.name);
+  }
+  throw RunError(fmt::format("{}: {}no model that can be imported is there; known are {}", path,
+                             type_beside(path), join(known)));
 }
 
 // ---- config ----------------------------------------------------------------------------------------------
-PublishedConfig::PublishedConfig(const std::string& path) : PublishedConfig(path, read_json(path)) {}
+PublishedConfig::PublishedConfig(const std::string& path)
+    : PublishedConfig(path, read_json(path, kLongestText)) {}
 PublishedConfig::PublishedConfig(std::string name, Json json)
     : path_(std::move(name)), json_(std::move(json)) {
   if (!json_.is_object()) throw RunError(fmt::format("{}: is no object of a model's settings", path_));
 }
 
 std::string PublishedConfig::beside(const std::string& path) {
-  std::error_code error;
-  const fs::path folder = fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path();
-  return (folder / kConfig).string();
+  return (fs::path(published_folder(path)) / kConfig).string();
 }
 
 bool PublishedConfig::is_beside(const std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +16,7 @@
 #include "lpmm/files/json.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/model_config.h"
 #include "lpmm/program/program.h"
 #include "lpmm/program/weight_source.h"
@@ -43,8 +45,14 @@ class PublishedTensors {
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
 };
 
-// Whether a file or folder holds weights with a tensor of that name; false where there are none.
-bool has_published_tensor(const std::string& path, const std::string& name, std::string_view prefix = {});
+// Whether a file or folder holds weights with tensors of all those names; false where there are none.
+bool has_published_tensors(const std::string& path, std::initializer_list<const char*> names,
+                           std::string_view prefix = {});
+
+// The folder that holds published weights: the path, or that of a file.
+std::string published_folder(const std::string& path);
+// The family whose published weights are at `path`. Throws RunError where none is known.
+const Family& published_family(const std::string& path);
 
 // config.json beside published weights. Errors name file and key.
 class PublishedConfig {
@@ -83,6 +91,13 @@ struct PublishedLayout {
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   std::string_view counts = {};  // of batches, that stand beside every .running_var; 0 in what is saved
 };
+
+// A tensor that a model must have, with so many dimensions.
+const SafetensorsEntry& expect_published(const PublishedTensors& tensors, const PublishedLayout& layout,
+                                         const std::string& name, std::size_t dimensions);
+// How many of name(0), name(1), ... there are in a row; at most `most`.
+std::int64_t count_published(const PublishedTensors& tensors, const PublishedLayout& layout,
+                             std::int64_t most, const std::function<std::string(std::int64_t)>& name);
 
 // Reads all tensors of a model, panel by panel. Tensors may be fp32, fp16 or bf16; those that are missing, of
 // another shape or not known are errors.

@@ -20,37 +20,21 @@ constexpr PublishedLayout kLayout{.model = "ResNet",
                                       },
                                   .counts = kCounts};
 
-// Sizes that a kernel or a matrix of weights tells.
-const SafetensorsEntry& expect_weights(const PublishedTensors& tensors, const std::string& name,
-                                       std::size_t dimensions) {
-  const SafetensorsEntry* entry = tensors.find(name).entry;
-  if (entry == nullptr) {
-    throw RunError(fmt::format("{}: has no tensor {}, which a ResNet has", tensors.path(), name));
-  }
-  if (entry->shape.size() != dimensions) {
-    throw RunError(fmt::format("{}: {} has {} dimensions, expected {}", tensors.path(), name,
-                               entry->shape.size(), dimensions));
-  }
-  return *entry;
-}
-
 bool is_resnet(const std::string& path) {
-  return has_published_tensor(path, "layer1.0.conv1.weight") && has_published_tensor(path, "fc.weight");
+  return has_published_tensors(path, {"layer1.0.conv1.weight", "fc.weight"});
 }
 
 ModelConfig read_resnet(const std::string& path) {
   const PublishedTensors tensors(path);
-  const auto has_block = [&](int stage, std::int64_t i, const char* layer) {
-    return tensors.find(fmt::format("layer{}.{}.{}.weight", stage, i, layer)).entry != nullptr;
-  };
   constexpr std::int64_t kMostBlocks = 100;
   std::vector<std::int64_t> blocks;
   for (int stage = 1; stage <= 4; ++stage) {
-    blocks.push_back(0);
-    while (blocks.back() < kMostBlocks && has_block(stage, blocks.back(), "conv1")) ++blocks.back();
+    blocks.push_back(count_published(tensors, kLayout, kMostBlocks, [stage](std::int64_t i) {
+      return fmt::format("layer{}.{}.conv1.weight", stage, i);
+    }));
   }
-  const bool bottleneck = has_block(1, 0, "conv3");
-  const std::vector<std::int64_t>& stem = expect_weights(tensors, "conv1.weight", 4).shape;
+  const bool bottleneck = tensors.find("layer1.0.conv3.weight").entry != nullptr;
+  const std::vector<std::int64_t>& stem = expect_published(tensors, kLayout, "conv1.weight", 4).shape;
   ModelConfig model = model_config(bottleneck ? "resnet50" : "resnet18");
   for (const NamedModel& named : family_of(model.name).models) {  // by its own name, where it has one
     const ModelConfig other = complete(model_config(std::string(named.name)));
@@ -62,7 +46,7 @@ ModelConfig read_resnet(const std::string& path) {
   model.set("small_stem", stem[2] == 3);
   model.channels = static_cast<int>(std::clamp<std::int64_t>(stem[1], 0, 4096));
   model.classes = static_cast<int>(
-      std::clamp<std::int64_t>(expect_weights(tensors, "fc.weight", 2).shape[0], 0, 1 << 30));
+      std::clamp<std::int64_t>(expect_published(tensors, kLayout, "fc.weight", 2).shape[0], 0, 1 << 30));
   model.height = model.width = model.flag("small_stem") ? kImageSide : 224;
   return model;
 }

@@ -17,19 +17,14 @@ constexpr std::int64_t kHeadWidth = 64, kMostLayers = 1000;
 
 const std::vector<std::int64_t>& shape_of(const PublishedTensors& tensors, const std::string& name,
                                           std::size_t dimensions) {
-  const SafetensorsEntry* entry = tensors.find(name).entry;
-  if (entry == nullptr) {
-    throw RunError(fmt::format("{}: has no tensor {}, which a ViT has", tensors.path(), name));
-  }
-  const bool sizes =
-      entry->shape.size() == dimensions && std::all_of(entry->shape.begin(), entry->shape.end(),
-                                                       [](std::int64_t n) { return n >= 1 && n <= 1 << 16; });
+  const std::vector<std::int64_t>& shape = expect_published(tensors, kLayout, name, dimensions).shape;
+  const bool sizes = std::ranges::all_of(shape, [](std::int64_t n) { return n >= 1 && n <= 1 << 16; });
   if (!sizes) throw RunError(fmt::format("{}: {} has no shape of a ViT's", tensors.path(), name));
-  return entry->shape;
+  return shape;
 }
 
 bool is_vit(const std::string& path) {
-  return has_published_tensor(path, "patch_embed.proj.weight") && has_published_tensor(path, "cls_token");
+  return has_published_tensors(path, {"patch_embed.proj.weight", "cls_token"});
 }
 
 ModelConfig read_vit(const std::string& path) {
@@ -42,12 +37,9 @@ ModelConfig read_vit(const std::string& path) {
                                tensors.path(), patches));
   }
   ModelConfig model = model_config("vit");
-  std::int64_t layers = 0;
-  const auto has_layer = [&](std::int64_t i) {
-    return tensors.find(fmt::format("blocks.{}.norm1.weight", i)).entry != nullptr;
-  };
-  while (layers < kMostLayers && has_layer(layers)) ++layers;
-  model.set("layers", layers);
+  model.set("layers", count_published(tensors, kLayout, kMostLayers, [](std::int64_t i) {
+              return fmt::format("blocks.{}.norm1.weight", i);
+            }));
   model.set("embedding", patch[0]);
   model.set("patch", patch[2]);
   model.set("heads", std::max<std::int64_t>(1, patch[0] / kHeadWidth));

@@ -3,15 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "kernels/noise.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {
+
+std::int64_t drawn_order(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position) {
+  const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
+  const int half = std::max(4, (bits + 1) / 2);
+  const std::uint32_t mask = (1U << half) - 1;
+  const Noise noise{seed, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(Stream::kShuffle)};
+  auto at = static_cast<std::uint64_t>(position);
+  do {
+    auto left = static_cast<std::uint32_t>(at >> half), right = static_cast<std::uint32_t>(at) & mask;
+    for (std::uint32_t round = 0; round < 6; ++round) {
+      const std::uint32_t mixed = left ^ (noise_words(noise, round << 16 | right).x[0] & mask);
+      left = right;
+      right = mixed;
+    }
+    at = static_cast<std::uint64_t>(left) << half | right;
+  } while (at >= static_cast<std::uint64_t>(count));
+  return static_cast<std::int64_t>(at);
+}
 
 std::int64_t steps_per_epoch(const DataSource& data, int batch) {
   const std::int64_t steps = data.train_examples() / batch;

@@ -37,7 +37,7 @@ class DataSource {
  public:
   virtual ~DataSource() = default;
   virtual const std::string& name() const = 0;
-  virtual const char* unit() const = 0;             // of labels: "images" or "tokens"
+  virtual const char* unit() const = 0;             // of labels: "images", "tokens" or "sentences"
   virtual std::int64_t train_examples() const = 0;  // of an epoch
   virtual std::int64_t test_examples() const = 0;
   virtual std::int64_t labels() const = 0;  // of one example
@@ -52,6 +52,11 @@ class DataSource {
   // Test examples [first, first+count), in order, not augmented.
   virtual void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const = 0;
 };
+
+// Which of `count` examples comes at this place of an epoch's drawn order: a Feistel bijection of 0..count-1
+// (Luby & Rackoff 1988) with Philox as round function, walking on from places at or above `count`. No state
+// is kept.
+std::int64_t drawn_order(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position);
 
 // Steps in an epoch: full batches only. Throws RunError where the set is smaller than a batch.
 std::int64_t steps_per_epoch(const DataSource& data, int batch);

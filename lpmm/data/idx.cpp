@@ -1,14 +1,13 @@
 #include "lpmm/data/idx.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
+#include <span>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/gz_file.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -18,32 +17,14 @@ constexpr std::uint32_t kImagesMagic = 0x803, kLabelsMagic = 0x801;  // unsigned
 constexpr std::int64_t kMostIdxBytes = std::int64_t{1} << 36;
 constexpr const char* kTrainImages = "train-images-idx3-ubyte";
 
-// The path of a file of that name or of its .gz; empty where neither is there.
 std::string find_idx(const std::string& folder, const std::string& name) {
-  std::error_code error;
-  for (const char* ending : {"", ".gz"}) {
-    const fs::path path = fs::path(folder) / (name + ending);
-    if (fs::is_regular_file(path, error)) return path.string();
-  }
-  return "";
+  return find_plain_or_gz((fs::path(folder) / name).string());
 }
 
-// A file of this format; zlib reads what is not compressed as it is.
+// A file of this format, which may be compressed.
 class IdxFile {
  public:
-  IdxFile(const std::string& folder, const std::string& name)
-      : path_(find_idx(folder, name)), file_(path_.empty() ? nullptr : gzopen(path_.c_str(), "rb")) {
-    if (path_.empty()) {
-      throw RunError(fmt::format(
-          "{}: has no {}, nor {}.gz; `lpmm data get` downloads mnist and fashion-mnist", folder, name, name));
-    }
-    if (file_ == nullptr) refuse(fmt::format("cannot be opened: {}", std::strerror(errno)));
-  }
-  ~IdxFile() {
-    if (file_ != nullptr) gzclose(file_);
-  }
-  IdxFile(const IdxFile&) = delete;
-  IdxFile& operator=(const IdxFile&) = delete;
+  IdxFile(const std::string& folder, const std::string& name) : file_(expect(folder, name)) {}
 
   std::uint32_t number() {
     std::uint8_t bytes[4];
@@ -65,30 +46,27 @@ class IdxFile {
       all.resize(static_cast<std::size_t>(at + n));
       read(all.data() + at, n);
     }
-    std::uint8_t more = 0;
-    if (gzread(file_, &more, 1) > 0) refuse("is longer than its header says");
-    check();
+    std::byte more{};
+    if (file_.read({&more, 1}) > 0) refuse("is longer than its header says");
     return all;
   }
   [[noreturn]] void refuse(const std::string& what) const {
-    throw RunError(fmt::format("{}: {}", path_, what));
+    throw RunError(fmt::format("{}: {}", file_.path(), what));
   }
 
  private:
-  void read(std::uint8_t* out, std::int64_t count) {
-    if (gzread(file_, out, static_cast<unsigned>(count)) == count) return;
-    check();
-    refuse("is cut off");
+  static std::string expect(const std::string& folder, const std::string& name) {
+    std::string path = find_idx(folder, name);
+    if (!path.empty()) return path;
+    throw RunError(fmt::format("{}: has no {}, nor {}.gz; `lpmm data get` downloads mnist and fashion-mnist",
+                               folder, name, name));
   }
-  void check() const {
-    int error = Z_OK;
-    const std::string why = gzerror(file_, &error);
-    if (error == Z_BUF_ERROR) refuse("is cut off");
-    if (error != Z_OK) refuse("cannot be read: " + why);
+  void read(std::uint8_t* out, std::int64_t count) {
+    const auto n = static_cast<std::size_t>(count);
+    if (file_.read(std::as_writable_bytes(std::span(out, n))) != n) refuse("is cut off");
   }
 
-  std::string path_;
-  gzFile file_;
+  GzFile file_;
 };
 
 ImageSet load_split(const std::string& folder, const std::string& name, const std::string& split) {

@@ -32,14 +32,12 @@ constexpr ImageFiles kFiles[] = {
 };
 
 std::string found_path(const std::string& path) {
-  std::error_code error;
   if (path.empty()) {
     throw UsageError(
         fmt::format("data.set = {} needs data.path, of an image file or a folder", kImagesByPath));
   }
-  if (fs::exists(path, error) || data_folder().empty()) return path;
-  const fs::path below = fs::path(data_folder()) / path;
-  return fs::exists(below, error) ? below.string() : path;
+  const std::string found = find_data(path);
+  return found.empty() ? path : found;
 }
 
 ImageData load_images_at(const std::string& given) {

@@ -61,26 +61,6 @@ void append_cifar_file(const fs::path& path, ImageSet& set) {
   }
 }
 
-// Where place `position` of the epoch's order takes its image from: a Feistel bijection of 0..count-1 (Luby &
-// Rackoff 1988) with Philox as round function, walking on from places at or above `count`. No state is kept.
-std::int64_t permuted(std::uint64_t seed, std::int64_t epoch, std::int64_t count, std::int64_t position) {
-  const auto bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
-  const int half = std::max(4, (bits + 1) / 2);
-  const std::uint32_t mask = (1U << half) - 1;
-  const Noise noise{seed, 0, static_cast<std::uint32_t>(epoch), static_cast<std::uint32_t>(Stream::kShuffle)};
-  auto at = static_cast<std::uint64_t>(position);
-  do {
-    auto left = static_cast<std::uint32_t>(at >> half), right = static_cast<std::uint32_t>(at) & mask;
-    for (std::uint32_t round = 0; round < 6; ++round) {
-      const std::uint32_t mixed = left ^ (noise_words(noise, round << 16 | right).x[0] & mask);
-      left = right;
-      right = mixed;
-    }
-    at = static_cast<std::uint64_t>(left) << half | right;
-  } while (at >= static_cast<std::uint64_t>(count));
-  return static_cast<std::int64_t>(at);
-}
-
 // Factor and offset of every value of a row, so that one plain loop normalises it.
 struct Normaliser {
   std::vector<float> factor, offset;
@@ -220,6 +200,16 @@ std::string data_folder() {
   return home == nullptr || *home == '\0' ? "" : (fs::path(home) / ".cache" / "lpmm").string();
 }
 
+std::string find_data(const std::string& path) {
+  std::error_code error;
+  if (path.empty() || fs::exists(path, error)) return path;
+  if (fs::path(path).is_relative() && !data_folder().empty()) {
+    const fs::path below = fs::path(data_folder()) / path;
+    if (fs::exists(below, error)) return below.string();
+  }
+  return "";
+}
+
 bool has_cifar10(const std::string& folder) {
   std::error_code error;
   return !folder.empty() && fs::is_directory(fs::path(folder) / kCifarFolder, error);
@@ -290,7 +280,7 @@ void ImageData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64
                     static_cast<std::uint32_t>(Stream::kAugment)};
   resize_batch(out, train, count);
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t image = permuted(plan.seed, epoch, train.count, first + i);
+    const std::int64_t image = drawn_order(plan.seed, epoch, train.count, first + i);
     const std::uint8_t* pixels = train.image(image);
     float* to = out.images.data() + i * train.values();
     out.labels[static_cast<std::size_t>(i)] = train.labels[static_cast<std::size_t>(image)];

@@ -50,6 +50,8 @@ struct ImageData : DataSource {
 
 // The folder of data sets, there or not: LPMM_DATA where it is set, else ~/.cache/lpmm; empty without HOME.
 std::string data_folder();
+// A path as it is, else below data_folder(); empty where it is in neither place.
+std::string find_data(const std::string& path);
 // cifar-10-batches-bin/{data_batch_1..5,test_batch}.bin below `folder`. Throws RunError naming the file, what
 // was expected and what to do: missing, wrong size, label out of range.
 ImageData load_cifar10(const std::string& folder);

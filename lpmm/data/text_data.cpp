@@ -37,17 +37,6 @@ std::string licence_texts() {
   return text;
 }
 
-// As it is, else below data_folder(); empty where it is in neither place.
-std::string find_data(const std::string& path) {
-  std::error_code error;
-  if (path.empty() || fs::exists(path, error)) return path;
-  if (fs::path(path).is_relative() && !data_folder().empty()) {
-    const fs::path below = fs::path(data_folder()) / path;
-    if (fs::exists(below, error)) return below.string();
-  }
-  return "";
-}
-
 std::string find_text(const std::string& path) {
   if (std::string found = find_data(path); !found.empty()) return found;
   throw RunError(fmt::format(

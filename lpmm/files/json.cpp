@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 
@@ -14,6 +15,15 @@ Json parse_json(const std::string& text) {
     if (depth > kDeepest) throw RunError("nested too deeply");
     return true;
   });
+}
+
+Json read_json(const std::string& path, std::uint64_t limit) {
+  const std::string text = read_text(path, limit);
+  try {
+    return parse_json(text);
+  } catch (const std::exception& e) {
+    throw RunError(fmt::format("{}: {}", path, error_text(e)));
+  }
 }
 
 std::int64_t to_count(const Json& value, const std::string& what) {

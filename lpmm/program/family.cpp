@@ -3,13 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
-#include "lpmm/files/files.h"
-#include "lpmm/files/json.h"
 #include "lpmm/program/forward_model.h"
 
 namespace lpmm {
@@ -39,19 +35,6 @@ const NamedModel* find_model(const Family& family, std::string_view name) {
   const auto at = std::find_if(family.models.begin(), family.models.end(),
                                [&](const NamedModel& m) { return m.name == name; });
   return at == family.models.end() ? nullptr : &*at;
-}
-
-// What config.json beside published weights says that they are, for a message; empty where it says nothing.
-std::string type_beside(const std::string& path) {
-  namespace fs = std::filesystem;
-  constexpr std::uint64_t kLongest = 1 << 20;
-  try {
-    const fs::path folder = fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
-    const Json config = parse_json(read_text((folder / "config.json").string(), kLongest));
-    return fmt::format("is a {}; ", config.at("model_type").get<std::string>());
-  } catch (const std::exception&) {
-    return "";
-  }
 }
 
 }  // namespace
@@ -134,17 +117,6 @@ std::unique_ptr<Model> make_model(const ModelConfig& given) {
         {length, [forward = family.forward, of_length](ProgramBuilder& b) { forward(b, of_length); }});
   }
   return make_forward_model(std::move(forwards), family.reads == Reads::kTokens);
-}
-
-const Family& published_family(const std::string& path) {
-  std::vector<std::string_view> known;
-  for (const Family& family : families()) {
-    if (family.published == nullptr) continue;
-    if (family.published->is_at(path)) return family;
-    known.push_back(family.name);
-  }
-  throw RunError(fmt::format("{}: {}no model that can be imported is there; known are {}", path,
-                             type_beside(path), join(known)));
 }
 
 double lowest(const ModelSetting& setting) {

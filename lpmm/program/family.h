@@ -90,8 +90,6 @@ ModelConfig complete(const ModelConfig& config);
 std::unique_ptr<Model> make_model(const ModelConfig& config);
 // The lengths that sentences of at most `longest` tokens are filled up to, ascending.
 std::vector<int> filled_lengths(int longest);
-// The family whose published weights are at `path`. Throws RunError where none is known.
-const Family& published_family(const std::string& path);
 
 // The least that a configuration may say: the default may lie below what the model takes.
 double lowest(const ModelSetting& setting);

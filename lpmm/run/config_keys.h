@@ -11,7 +11,7 @@
 
 #include "kernels/device.h"
 #include "lpmm/data/image_sets.h"
-#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/run/config.h"

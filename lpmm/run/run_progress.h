@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "lpmm/data/sentence_data.h"
+#include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/files/json.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/run/config.h"

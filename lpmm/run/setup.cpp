@@ -86,81 +86,67 @@ DataSize use_images(const ImageData& data, ModelConfig& model) {
 
 Setup::Setup(const RunConfig& given) : Setup(given, nullptr, {}) {}
 
-Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress)
+Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> own, const ProgressCall& progress)
     : config(without_data(given)) {
-  if (is_sentences(config)) {
-    open_sentences(tokenizer != nullptr ? std::move(tokenizer) : initial_tokenizer(config));
-  } else if (is_text(config)) {
-    open_text(tokenizer != nullptr ? std::move(tokenizer) : initial_tokenizer(config), progress);
-  } else {
-    size = use_images(describe(config), config.model);
-  }
+  open(std::move(own), progress);
 }
 
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
-  const auto& data = config.data;
-  const auto& known = other.config.data;
+  const auto &data = config.data, &known = other.config.data;
   const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
                        data.test_file == known.test_file && config.train.init == other.config.train.init;
-  if (is_sentences(config) && other.sentences != nullptr && is_same) {
-    config.model.classes = other.config.model.classes;
-    config.model.set(kVocabulary, std::int64_t{other.config.model.integer(kVocabulary)});
-    sentences = other.sentences;
-    tokenizer = other.tokenizer;
-    size = other.size;
-  } else if (is_sentences(config)) {
-    open_sentences(initial_tokenizer(config));
-  } else if (!is_text(config)) {
-    size = use_images(describe(config), config.model);
-  } else if (other.text != nullptr && other.text->options() == config.data.text &&
-             other.config.train.init == config.train.init) {
+  if (other.text != nullptr && is_same) {
     use(other.text);
+  } else if (other.sentences != nullptr && is_same) {
+    use(other.sentences, other.tokenizer);
   } else {
-    open_text(initial_tokenizer(config), {});
+    open(nullptr, {});
   }
 }
 
-void Setup::open_text(std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress) {
-  use(std::make_shared<const TextData>(config.data.text, std::move(tokenizer), progress));
+void Setup::open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
+  if (!is_text(config) && !is_sentences(config)) {
+    size = use_images(describe(config), config.model);
+    return;
+  }
+  if (own == nullptr) own = initial_tokenizer(config);
+  if (is_text(config))
+    return use(std::make_shared<const TextData>(config.data.text, std::move(own), progress));
+  const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
+  if (own == nullptr && names_tokenizer_files(config.data.text)) {
+    own = load_tokenizer(tokenizer_files(config.data.text));
+  }
+  const std::shared_ptr<const Tokenizer> reads(std::move(own));
+  use(std::make_shared<const SentenceData>(set, reads, filled_lengths(config.model.length),
+                                           config.data.cosine),
+      reads);
 }
 
 void Setup::use(std::shared_ptr<const TextData> opened) {
   text = std::move(opened);
-  tokenizer = std::shared_ptr<const Tokenizer>(text, text->tokenizer());
-  const std::int64_t vocabulary = tokenizer->vocabulary();
-  if (config.model.integer(kVocabulary) == 0) config.model.set(kVocabulary, vocabulary);
-  if (config.model.integer(kVocabulary) < vocabulary) {
-    throw UsageError(fmt::format("model.vocabulary = {}, but the tokens of {} go up to {}",
-                                 config.model.integer(kVocabulary), text->name(), vocabulary - 1));
-  }
+  fit_vocabulary(std::shared_ptr<const Tokenizer>(text, text->tokenizer()), text->name());
   size = {text->train_examples(), text->test_examples(), text->bytes(), text->loading_bytes(),
           text->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
 }
 
-void Setup::open_sentences(std::unique_ptr<Tokenizer> given) {
-  ModelConfig& model = config.model;
-  const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
-  model.classes = set.is_number ? 1 : static_cast<int>(set.labels.size());
-  if (config.data.cosine) model.classes = 0;
-  if (given == nullptr && !names_tokenizer_files(config.data.text)) {
-    throw UsageError(
-        fmt::format("data.tokenizer = \"{}\": models of sentences read what a tokenizer.json or BERT's "
-                    "vocab.txt puts together; "
-                    "name one, or with train.init an imported model that has one",
-                    config.data.text.tokenizer));
-  }
-  tokenizer = given != nullptr ? std::move(given) : load_tokenizer(tokenizer_files(config.data.text));
-  const std::int64_t vocabulary = tokenizer->vocabulary();
-  if (model.integer(kVocabulary) == 0) model.set(kVocabulary, vocabulary);
-  if (model.integer(kVocabulary) < vocabulary) {
-    throw UsageError(fmt::format("model.vocabulary = {}, but the tokenizer has {} tokens",
-                                 model.integer(kVocabulary), vocabulary));
-  }
-  sentences =
-      std::make_shared<const SentenceData>(set, tokenizer, filled_lengths(model.length), config.data.cosine);
+void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads) {
+  sentences = std::move(opened);
+  config.model.classes = sentences->classes();
+  fit_vocabulary(std::move(reads), sentences->name());
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
   size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(),
-          sentences->bytes() + set.bytes(), kNumbers * model.length * std::int64_t{sizeof(std::int32_t)}};
+          sentences->loading_bytes(), kNumbers * config.model.length * std::int64_t{sizeof(std::int32_t)}};
+}
+
+// The model knows all tokens.
+void Setup::fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::string& name) {
+  tokenizer = std::move(of);
+  const std::int64_t vocabulary = tokenizer->vocabulary();
+  if (config.model.integer(kVocabulary) == 0) config.model.set(kVocabulary, vocabulary);
+  if (config.model.integer(kVocabulary) < vocabulary) {
+    throw UsageError(fmt::format("model.vocabulary = {}, but the tokens of {} go up to {}",
+                                 config.model.integer(kVocabulary), name, vocabulary - 1));
+  }
 }
 
 std::int64_t steps_of(const Setup& setup) {

@@ -7,7 +7,7 @@
 
 #include "kernels/pool.h"
 #include "lpmm/base/host.h"
-#include "lpmm/data/sentence_data.h"
+#include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/run/config.h"
 
 namespace lpmm {
@@ -27,11 +27,11 @@ struct Setup {
   // model and data do not go together, and what TextData throws. A configuration is taken wherever a Setup is
   // expected.
   Setup(const RunConfig& given);  // NOLINT(google-explicit-constructor)
-  // The text of `other` serves again where both mean the same one.
+  // The text or the sentences of `other` serve again where both mean the same.
   Setup(const RunConfig& given, const Setup& other);
-  // A text is read by `tokenizer`, whatever the configuration says; null: as it says. `progress` counts bytes
-  // of text encoded.
-  Setup(const RunConfig& given, std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress);
+  // A text or sentences are read by `own`, whatever the configuration says; null: as it says. `progress`
+  // counts bytes of text encoded.
+  Setup(const RunConfig& given, std::unique_ptr<Tokenizer> own, const ProgressCall& progress);
 
   std::int64_t rss_at_start = rss_bytes();  // before any data was read
   RunConfig config;
@@ -41,9 +41,10 @@ struct Setup {
   DataSize size;
 
  private:
-  void open_text(std::unique_ptr<Tokenizer> tokenizer, const ProgressCall& progress);
+  void open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress);
   void use(std::shared_ptr<const TextData> opened);
-  void open_sentences(std::unique_ptr<Tokenizer> given);
+  void use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads);
+  void fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::string& name);
 };
 
 // Steps of the whole run; 0 where a batch is more than the examples and the configuration gives epochs.
@@ -53,11 +54,11 @@ std::int64_t steps_of(const Setup& setup);
 // them.
 void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
 
-// The tokenizer that a text run saved with a checkpoint; null where there is none. `config` says where
-// GPT-2's files are. Throws RunError naming the checkpoint.
+// The tokenizer that a run of text or sentences saved with a checkpoint; null where there is none. `config`
+// says where its files are. Throws RunError naming the checkpoint.
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config);
 
-// The text, or images loaded or drawn.
+// The text, the sentences, or images loaded or drawn.
 std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool);
 
 }  // namespace lpmm

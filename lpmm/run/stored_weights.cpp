@@ -132,23 +132,40 @@ void StoredWeights::write(const std::string& output, const Metadata& metadata,
   }
 }
 
-std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
-                                         std::string_view head) {
-  const std::string& path = weights.path();
-  const auto is_of_head = [&](std::string_view name) { return !head.empty() && name.starts_with(head); };
-  for (const CheckpointTensor& t : weights.tensors()) {
-    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0 && !is_of_head(t.name)) {
-      throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
-    }
-  }
-  std::vector<std::string> left;
+namespace {
+
+bool is_of_head(std::string_view name, std::string_view head) {
+  return !head.empty() && name.starts_with(head);
+}
+
+// The tensors of a head that the weights lack, or have in another shape.
+std::vector<std::string> other_head(const StoredWeights& weights, const ModelMemory& memory,
+                                    std::string_view head) {
+  std::vector<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     const CheckpointTensor* stored = weights.find(info.name);
-    if (is_of_head(info.name) && (stored == nullptr || stored->shape != info.shape)) {
-      left.push_back(info.name);
-      continue;
+    const bool is_other = stored == nullptr || stored->shape != info.shape;
+    if (is_other && is_of_head(info.name, head)) names.push_back(info.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
+                                         std::string_view head) {
+  const std::string& path = weights.path();
+  for (const CheckpointTensor& t : weights.tensors()) {
+    if (t.specs.front().first != "buffer" && memory.find(t.name) < 0 && !is_of_head(t.name, head)) {
+      throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
     }
+  }
+  std::vector<std::string> left = other_head(weights, memory, head);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const TensorInfo& info = memory.info(i);
+    if (std::ranges::find(left, info.name) != left.end()) continue;
+    const CheckpointTensor* stored = weights.find(info.name);
     if (stored == nullptr) throw RunError(fmt::format("{}: has no tensor {}", path, info.name));
     if (stored->shape != info.shape) {
       throw RunError(fmt::format("{}: {} is {}, but this model's is {}", path, info.name,
@@ -171,11 +188,10 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   const StoredWeights weights(checkpoint);
   const Family& family = family_of(config.model.name);
   if (family.check_start != nullptr) family.check_start(config.model, weights);
-  std::vector<std::string> drawn = load_parameters(weights, memory, family.head);
-  if (!drawn.empty()) {
+  if (!other_head(weights, memory, family.head).empty()) {
     model.initialize(memory, config.train.seed, progress);
-    load_parameters(weights, memory, family.head);
   }
+  std::vector<std::string> drawn = load_parameters(weights, memory, family.head);
   load_buffers(weights, buffers);
   return {checkpoint, std::move(drawn)};
 }

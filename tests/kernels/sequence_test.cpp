@@ -32,6 +32,13 @@ double tolerance_of(Compute type) {
   return type == Compute::kFp32 ? 2e-6 : 8e-3;
 }
 
+// What adding the same once more gives.
+Doubles doubled(const Floats& once) {
+  Doubles twice;
+  for (const float v : once) twice.push_back(2.0 * v);
+  return twice;
+}
+
 // ---- norms of rows ---------------------------------------------------------------------------------------
 struct RowNormReference {
   Doubles y, dx, dweight, dbias;
@@ -100,9 +107,7 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
     const Floats once = cdx.floats();
     args.accumulate = true;
     device().row_norm_backward(shape, args, room.data());
-    Doubles twice;
-    for (const float v : once) twice.push_back(2.0 * v);
-    if (has_gradient) expect_near(cdx.floats(), twice, 4 * tolerance_of(type));
+    if (has_gradient) expect_near(cdx.floats(), doubled(once), 4 * tolerance_of(type));
   };
   for (const Compute type : kTypes) {
     for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}}) {
@@ -178,9 +183,7 @@ TEST_P(SwigluTest, ForwardAndBackwardAreThoseOfPlainLoops) {
       const Floats once = cdx.floats();
       expect_near(once, dx, 2 * tolerance_of(type));
       device().swiglu_backward(type, rows, width, cx.data(), cdy.data(), cdx.data(), true);
-      Doubles twice;
-      for (const float v : once) twice.push_back(2.0 * v);
-      expect_near(cdx.floats(), twice, 2 * tolerance_of(type));
+      expect_near(cdx.floats(), doubled(once), 2 * tolerance_of(type));
     }
   }
 }
@@ -440,9 +443,7 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
         if (shape.length > 100) continue;
         device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(), cd.data(),
                                     true, room.data());
-        Doubles twice;
-        for (const float v : once) twice.push_back(2.0 * v);
-        expect_near(cd.floats(), twice, 2 * tolerance_of(type));
+        expect_near(cd.floats(), doubled(once), 2 * tolerance_of(type));
       }
     }
   }

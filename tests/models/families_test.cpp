@@ -6,6 +6,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "models/published.h"
 
 namespace lpmm {
 namespace {

@@ -176,7 +176,7 @@ TEST_F(HuggingFaceTest, WhatDoesNotFitIsNamed) {
   // A config.json that says nothing.
   fs::copy_file(kTinyGpt2, path("model.safetensors"));
   write_text(path("config.json"), "[1]");
-  said = message([&] { gpt_hugging_face().read(folder_.string()); });
+  said = message([&] { gpt_hugging_face().read(folder_.path()); });
   EXPECT_NE(said.find("no object of a model's settings"), std::string::npos) << said;
   for (const char* wrong : {"{}", R"({"n_head": 3})", R"({"n_head": 2, "activation_function": "relu"})",
                             R"({"n_head": 2, "n_inner": 7})", "{"}) {

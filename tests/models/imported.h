@@ -2,9 +2,9 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,6 +14,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/program/family.h"
+#include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 
@@ -65,16 +66,19 @@ struct Imported {
 
 class TemporaryFolderTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const testing::TestInfo& test = *testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string(test.test_suite_name()) + "_" + test.name();
-    for (char& c : name) c = c == '/' ? '_' : c;
-    folder_ = std::filesystem::temp_directory_path() / ("lpmm_" + std::to_string(getpid()) + "_" + name);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  std::filesystem::path folder_;
+  std::string path(const std::string& name) const { return folder_ / name; }
+  Scratch folder_;
 };
+
+// Within `tolerance` of the largest value that is wanted, and `floor` where all are 0 but for rounding.
+inline void expect_near_largest(const std::vector<float>& got, const std::vector<float>& want,
+                                double tolerance, const std::string& name, double floor = 0) {
+  ASSERT_EQ(got.size(), want.size()) << name;
+  double largest = 0;
+  for (const float w : want) largest = std::max<double>(largest, std::abs(w));
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    ASSERT_NEAR(got[i], want[i], tolerance * largest + floor) << name << ", element " << i;
+  }
+}
 
 }  // namespace lpmm

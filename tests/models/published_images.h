@@ -19,7 +19,9 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
+#include "models/published.h"
 #include "tests/lpmm/scratch.h"
+#include "tests/models/imported.h"
 
 namespace lpmm {
 
@@ -33,29 +35,13 @@ inline ModelConfig of_imagenet(const std::string& name) {
   return config;
 }
 
+// Of any type.
 inline Floats published_values(const SafetensorsFile& file, const std::string& name) {
   const SafetensorsEntry* entry = file.find(name);
-  if (entry == nullptr) throw RunError("no tensor " + name);
-  if (entry->dtype == "F32") {
-    Floats values(entry->bytes / 4);
-    file.read(*entry, 0, std::as_writable_bytes(std::span(values)));
-    return values;
-  }
-  std::vector<std::uint16_t> narrow(entry->bytes / 2);
-  file.read(*entry, 0, std::as_writable_bytes(std::span(narrow)));
+  if (entry != nullptr && entry->dtype != "F16") return values_of<float>(file, name);
   Floats values;
-  for (const std::uint16_t x : narrow) values.push_back(half_to_float(x));
+  for (const std::uint16_t x : values_of<std::uint16_t>(file, name)) values.push_back(half_to_float(x));
   return values;
-}
-
-inline void expect_near_largest(const Floats& got, const Floats& want, double tolerance,
-                                const std::string& name) {
-  ASSERT_EQ(got.size(), want.size()) << name;
-  double largest = 0;
-  for (const float w : want) largest = std::max<double>(largest, std::abs(w));
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    ASSERT_NEAR(got[i], want[i], tolerance * largest) << name << ", element " << i;
-  }
 }
 
 // The images of tests/golden/make_resnet_fixtures.py, NHWC, with labels 0, 1, 2.

@@ -60,10 +60,7 @@ TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
   std::vector<std::int32_t> text = values_of<std::int32_t>(expected, "text");
   text.pop_back();
   const std::vector<float> want = values_of<float>(expected, "logits"), got = model.logits(text);
-  ASSERT_EQ(got.size(), want.size());
-  double largest = 0;
-  for (const float w : want) largest = std::max<double>(largest, std::abs(w));
-  for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5 * largest) << i;
+  expect_near_largest(got, want, 1e-5, "logits");
 }
 
 // Keys and values of what came before are kept, and positions go on.
@@ -105,11 +102,7 @@ TEST_P(Fixture, GradientsOfEveryTensorAreThoseOfTheirLibrary) {
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
       const std::vector<float> want = values_of<float>(expected, name), got = model.gradient(t);
-      double largest = 0;
-      for (const float w : want) largest = std::max<double>(largest, std::abs(w));
-      for (std::size_t i = 0; i < want.size(); ++i) {
-        ASSERT_NEAR(got[i], want[i], 2e-5 * largest + 1e-6) << device << " " << name << " " << i;
-      }
+      expect_near_largest(got, want, 2e-5, device + (" " + name), 1e-6);
     }
   }
 }

@@ -11,7 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
@@ -66,7 +66,6 @@ int run_eval(const EvalArguments& o) {
     config.data.text.path = o.text;
   }
   auto tokenizer = saved_tokenizer(checkpoint, config);
-  if (!(reads_tokens(config.model) || reads_sentences(config.model))) tokenizer = nullptr;
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
   Progress progress(o.json);

@@ -12,13 +12,15 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/image_sets.h"
-#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/json.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
+#include "models/published.h"
 
 namespace lpmm {
 namespace {
@@ -44,11 +46,6 @@ void remove_half_import(const RunFolder& out) {
   if (checkpoint_run(checkpoint).contains(kSource)) fs::remove_all(checkpoint, error);
 }
 
-std::filesystem::path folder_of(const std::string& path) {
-  namespace fs = std::filesystem;
-  return fs::is_directory(path) ? fs::path(path) : fs::path(path).parent_path();
-}
-
 // Whether a folder holds the publisher's tokenizer, under either name.
 bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::path& folder) {
   if (tokenizer.name.empty()) return false;
@@ -60,7 +57,7 @@ bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::p
 // data. Whether one was found.
 bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& published, TextOptions& text) {
   namespace fs = std::filesystem;
-  const std::string folder = o.folder.empty() ? folder_of(o.path).string() : o.folder;
+  const std::string folder = o.folder.empty() ? published_folder(o.path) : o.folder;
   const bool is_theirs = has_tokenizer(published, folder);
   const std::string file = fs::is_directory(folder) ? find_tokenizer_file(folder) : folder;
   if (!is_theirs && !file.empty() && fs::exists(file)) {
@@ -75,8 +72,8 @@ bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& publishe
 // What `export --hf` wrote beside the model; null where there is none.
 ordered_json exported_tokenizer(const std::string& path) {
   namespace fs = std::filesystem;
-  const fs::path file = folder_of(path) / kOwnTokenizer;
-  return fs::exists(file) ? parse_json(read_text(file.string(), std::uint64_t{1} << 26)) : ordered_json();
+  const fs::path file = fs::path(published_folder(path)) / kOwnTokenizer;
+  return fs::exists(file) ? read_json(file.string(), std::uint64_t{1} << 26) : ordered_json();
 }
 
 // The model's own tokenizer, else that of --vocab, else its publisher's where it fits; null where there is
@@ -150,8 +147,8 @@ int run_import(const ImportArguments& o) {
   published.load(o.path, memory);
   if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
   ordered_json state = {{kSource, o.path}};
-  const bool has_tokenizer = reads_tokens(config.model) || reads_sentences(config.model);
-  const ordered_json tokenizer = has_tokenizer ? tokenizer_of(o, config) : ordered_json();
+  const bool reads_words = reads_tokens(config.model) || reads_sentences(config.model);
+  const ordered_json tokenizer = reads_words ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) state["tokenizer"] = tokenizer;
   const std::string checkpoint =
       save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory, buffers, state, 0);

@@ -99,7 +99,7 @@ int run_inspect(const InspectArguments& o) {
     answer["tensors"].push_back(std::move(row));
   }
   answer["bytes"] = total;
-  answer["state"] = parse_json(read_text(path + "/" + kStateFile, std::uint64_t{1} << 26));
+  answer["state"] = read_json(path + "/" + kStateFile, std::uint64_t{1} << 26);
   if (o.json) {
     print_answer(answer, true);
     return kDone;

@@ -48,6 +48,14 @@ void for_shards(Pool& pool, std::int64_t total, std::int64_t shard, const Body& 
   });
 }
 
+// The same of `count` activations: body(n, at) for n of them, where at(p) is their place in p.
+template <class Body>
+void for_values(Pool& pool, Compute type, std::int64_t count, const Body& body) {
+  for_shards(pool, count, kShard, [&](std::int64_t first, std::int64_t n) {
+    body(n, [&](auto* p) { return bytes_at(p, first * value_bytes(type)); });
+  });
+}
+
 // partials[0] += all others, pairwise in a fixed tree; element ranges in parallel.
 inline void sum_tree(Pool& pool, std::int64_t partials, std::int64_t count, float* values) {
   for_shards(pool, count, 1024, [&](std::int64_t first, std::int64_t n) {

@@ -25,30 +25,23 @@ void CpuDevice::from_float(Compute type, std::int64_t count, const float* in, vo
   });
 }
 void CpuDevice::relu_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::relu_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
-  });
+  for_values(pool(), type, count,
+             [&](std::int64_t n, const auto& at) { loops::relu_forward(type, n, at(x), at(y)); });
 }
 void CpuDevice::relu_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
                               bool accumulate) {
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::relu_backward(type, n, bytes_at(y, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
-                         accumulate);
+  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
+    loops::relu_backward(type, n, at(y), at(dy), at(dx), accumulate);
   });
 }
 void CpuDevice::add(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
-  const std::int64_t w = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::add(type, n, bytes_at(a, first * w), bytes_at(b, first * w), bytes_at(y, first * w));
-  });
+  for_values(pool(), type, count,
+             [&](std::int64_t n, const auto& at) { loops::add(type, n, at(a), at(b), at(y)); });
 }
 void CpuDevice::copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) {
   if (accumulate) return add(type, count, src, dst, dst);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    std::memcpy(bytes_at(dst, first * value_bytes(type)), bytes_at(src, first * value_bytes(type)),
-                static_cast<std::size_t>(n * value_bytes(type)));
+  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
+    std::memcpy(at(dst), at(src), static_cast<std::size_t>(n * value_bytes(type)));
   });
 }
 

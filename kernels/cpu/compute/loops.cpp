@@ -111,14 +111,10 @@ void FromFloatAny(Compute type, const Rows& rows, const float* in, void* out, bo
 void ReluForwardAny(Compute type, std::int64_t count, const void* x, void* y) {
   type == Compute::kFp32 ? ReluForward<Fp32>(count, x, y) : ReluForward<Bf16>(count, x, y);
 }
-template <class T>
-void ReluBackwardType(std::int64_t count, const void* y, const void* dy, void* dx, bool accumulate) {
-  accumulate ? ReluBackward<T, true>(count, y, dy, dx) : ReluBackward<T, false>(count, y, dy, dx);
-}
 void ReluBackwardAny(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
                      bool accumulate) {
-  type == Compute::kFp32 ? ReluBackwardType<Fp32>(count, y, dy, dx, accumulate)
-                         : ReluBackwardType<Bf16>(count, y, dy, dx, accumulate);
+  with_type(type, accumulate,
+            [&]<class T, bool kAccumulate>() HWY_ATTR { ReluBackward<T, kAccumulate>(count, y, dy, dx); });
 }
 void AddAny(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
   type == Compute::kFp32 ? Add<Fp32>(count, a, b, y) : Add<Bf16>(count, a, b, y);

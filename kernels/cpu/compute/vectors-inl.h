@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "kernels/codec.h"
+#include "kernels/compute.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels::loops::HWY_NAMESPACE {
@@ -81,6 +82,16 @@ struct Sums {
     for (int i = 0; i < kVectors; ++i) v[i] = hn::Zero(d32);
   }
 };
+
+// Calls body.operator()<T, kAccumulate>() with the type that holds an activation, and whether it is added to.
+template <class Body>
+HWY_INLINE void with_type(Compute type, bool accumulate, const Body& body) {
+  if (type == Compute::kFp32) {
+    accumulate ? body.template operator()<Fp32, true>() : body.template operator()<Fp32, false>();
+  } else {
+    accumulate ? body.template operator()<Bf16, true>() : body.template operator()<Bf16, false>();
+  }
+}
 
 // Runs a vector at a time, then one by one.
 template <class Wide, class Narrow>

@@ -228,16 +228,6 @@ void Rotary(const RotaryShape& s, std::int64_t first, const float* angles, bool 
 }
 
 // ---- by type ---------------------------------------------------------------------------------------------
-// Calls body with the type that holds an activation, and whether it is added to.
-template <class Body>
-HWY_INLINE void with_type(Compute type, bool accumulate, const Body& body) {
-  if (type == Compute::kFp32) {
-    accumulate ? body.template operator()<Fp32, true>() : body.template operator()<Fp32, false>();
-  } else {
-    accumulate ? body.template operator()<Bf16, true>() : body.template operator()<Bf16, false>();
-  }
-}
-
 void GeluForwardAny(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
   with_type(type, false, [&]<class T, bool>() HWY_ATTR {
     (form == GeluForm::kTanh ? GeluForward<T, TanhGelu> : GeluForward<T, ExactGelu>)(count, x, y);

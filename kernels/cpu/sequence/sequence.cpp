@@ -70,17 +70,13 @@ void CpuDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward& 
 
 // ---- activations -----------------------------------------------------------------------------------------
 void CpuDevice::gelu_forward(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::gelu_forward(type, form, n, bytes_at(x, first * b), bytes_at(y, first * b));
-  });
+  for_values(pool(), type, count,
+             [&](std::int64_t n, const auto& at) { loops::gelu_forward(type, form, n, at(x), at(y)); });
 }
 void CpuDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
                               void* dx, bool accumulate) {
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::gelu_backward(type, form, n, bytes_at(x, first * b), bytes_at(dy, first * b),
-                         bytes_at(dx, first * b), accumulate);
+  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
+    loops::gelu_backward(type, form, n, at(x), at(dy), at(dx), accumulate);
   });
 }
 void CpuDevice::swiglu_forward(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) {
@@ -99,17 +95,13 @@ void CpuDevice::swiglu_backward(Compute type, std::int64_t rows, std::int64_t wi
 }
 
 void CpuDevice::tanh_forward(Compute type, std::int64_t count, const void* x, void* y) {
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::tanh_forward(type, n, bytes_at(x, first * b), bytes_at(y, first * b));
-  });
+  for_values(pool(), type, count,
+             [&](std::int64_t n, const auto& at) { loops::tanh_forward(type, n, at(x), at(y)); });
 }
 void CpuDevice::tanh_backward(Compute type, std::int64_t count, const void* y, const void* dy, void* dx,
                               bool accumulate) {
-  const std::int64_t b = value_bytes(type);
-  for_shards(pool(), count, kShard, [&](std::int64_t first, std::int64_t n) {
-    loops::tanh_backward(type, n, bytes_at(y, first * b), bytes_at(dy, first * b), bytes_at(dx, first * b),
-                         accumulate);
+  for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
+    loops::tanh_backward(type, n, at(y), at(dy), at(dx), accumulate);
   });
 }
 

@@ -261,29 +261,18 @@ void SoftmaxGradient(std::int64_t columns, float scale, float log_sum, float* lo
 }
 
 // ---- by type ---------------------------------------------------------------------------------------------
-template <class T>
-void RowNormForwardType(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
-                        void* y, float* mean, float* inverse_deviation) {
-  (shape.is_centred ? RowNormForward<T, true> : RowNormForward<T, false>)(shape, x, weight, bias, y, mean,
-                                                                          inverse_deviation);
-}
 void RowNormForwardAny(const RowNormShape& shape, const void* x, const float* weight, const float* bias,
                        void* y, float* mean, float* inverse_deviation) {
-  (shape.type == Compute::kFp32 ? RowNormForwardType<Fp32> : RowNormForwardType<Bf16>)(shape, x, weight, bias,
-                                                                                       y, mean,
-                                                                                       inverse_deviation);
-}
-template <class T>
-void RowNormBackwardType(const RowNormShape& shape, const RowNormBackward& args) {
-  if (shape.is_centred) {
-    (args.accumulate ? RowNormBackwardPass<T, true, true> : RowNormBackwardPass<T, true, false>)(shape, args);
-  } else {
-    (args.accumulate ? RowNormBackwardPass<T, false, true> : RowNormBackwardPass<T, false, false>)(shape,
-                                                                                                   args);
-  }
+  with_type(shape.type, false, [&]<class T, bool>() HWY_ATTR {
+    (shape.is_centred ? RowNormForward<T, true> : RowNormForward<T, false>)(shape, x, weight, bias, y, mean,
+                                                                            inverse_deviation);
+  });
 }
 void RowNormBackwardAny(const RowNormShape& shape, const RowNormBackward& args) {
-  (shape.type == Compute::kFp32 ? RowNormBackwardType<Fp32> : RowNormBackwardType<Bf16>)(shape, args);
+  with_type(shape.type, args.accumulate, [&]<class T, bool kAccumulate>() HWY_ATTR {
+    (shape.is_centred ? RowNormBackwardPass<T, true, kAccumulate>
+                      : RowNormBackwardPass<T, false, kAccumulate>)(shape, args);
+  });
 }
 
 }  // namespace

@@ -8,9 +8,9 @@
 #include <set>
 
 #include "lpmm/base/error.h"
-#include "lpmm/data/metrics.h"
-#include "lpmm/data/sentence_data.h"
-#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/sentences/metrics.h"
+#include "lpmm/data/sentences/sentence_data.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {

@@ -3,32 +3,25 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/experiments/program.h"
-#include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
 namespace fs = std::filesystem;
 
-class Zoo : public testing::Test {
+class Zoo : public ProgramTest {
  protected:
   // A fixture with a WordPiece tokenizer of letters beside it.
   std::string model(const std::string& name) const {
-    const std::string folder = scratch_ / name;
+    const std::string folder = path(name);
     fs::copy(LPMM_SOURCE_DIR "/tests/golden/" + name, folder);
     std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
     for (char c = 'a'; c <= 'z'; ++c) vocabulary += std::string(1, c) + "\n##" + c + "\n";
     write(name + "/vocab.txt", vocabulary);
     return folder;
   }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(scratch_ / name, std::ios::binary) << text;
-    return scratch_ / name;
-  }
-  std::string path(const std::string& name) const { return scratch_ / name; }
   // Pairs that are alike, or not.
   void write_sentences() const {
     fs::create_directories(path("set"));
@@ -44,7 +37,6 @@ class Zoo : public testing::Test {
     write("scores/train.tsv", scores);
     write("scores/dev.tsv", scores);
   }
-  Scratch scratch_;
 };
 
 constexpr const char* kTune =
@@ -109,8 +101,7 @@ TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["accuracy"], tuned.json()["scores"]["accuracy"]);
   ASSERT_EQ(run_lpmm({"export", path("tuned"), "--hf", "--out", path("hf")}).code, 0);
-  std::ifstream file(path("hf") + "/config.json");
-  const auto exported = nlohmann::json::parse(file);
+  const auto exported = nlohmann::json::parse(read_file(path("hf/config.json")));
   EXPECT_EQ(exported["architectures"][0], "BertForSequenceClassification");
   EXPECT_EQ(exported["num_labels"], 2);
   EXPECT_EQ(run_lpmm({"import", path("hf"), "--preset", "fp32", "--out", path("again")}).code, 0);

@@ -12,7 +12,7 @@ namespace lpmm {
 enum class Metric : std::uint8_t { kAccuracy, kMatthews, kF1, kPearson, kSpearman };
 std::string_view to_string(Metric metric);
 
-// One line: a second sentence may be empty. The answer is a class, or a number.
+// One line. Where the set has no pairs, there is no second sentence. The answer is a class, or a number.
 struct SentenceExample {
   std::string first, second;
   std::int32_t label = 0;

@@ -1,4 +1,4 @@
-#include "lpmm/data/sentence_data.h"
+#include "lpmm/data/sentences/sentence_data.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,8 @@
 #include <optional>
 #include <utility>
 
-#include "kernels/noise.h"
 #include "lpmm/base/error.h"
-#include "lpmm/data/metrics.h"
+#include "lpmm/data/sentences/metrics.h"
 #include "lpmm/data/tokenizers/pipeline.h"
 #include "lpmm/files/files.h"
 
@@ -22,6 +21,9 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
       lengths_(std::move(lengths)),
       is_number_(set.is_number),
       is_apart_(apart),
+      classes_(apart           ? 0
+               : set.is_number ? 1
+                               : static_cast<int>(set.labels.size())),
       metrics_(set.metrics) {
   if (apart && !(set.has_pairs && set.is_number)) {
     throw UsageError(fmt::format("{}: only pairs with a score can be compared by their cosines", set.name));
@@ -29,7 +31,9 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
   const auto* pieces = dynamic_cast<const PipelineTokenizer*>(tokenizer.get());
   if (pieces == nullptr) {
     throw UsageError(
-        "data.tokenizer: models of sentences read what a tokenizer.json or BERT's vocab.txt puts together");
+        "data.tokenizer: models of sentences read what a tokenizer.json or BERT's vocab.txt puts together; "
+        "name one, "
+        "or with train.init an imported model that has one");
   }
   const auto longest = static_cast<std::size_t>(lengths_.back());
   const auto read = [&](const std::vector<SentenceExample>& from, std::vector<Example>& to) {
@@ -52,6 +56,7 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
   };
   read(set.train, train_);
   read(set.test, test_);
+  loading_bytes_ = bytes_ + set.bytes();
 }
 
 std::size_t SentenceData::place_of(const Example& example) const {
@@ -87,15 +92,6 @@ std::shared_ptr<const SentenceData::Epoch> SentenceData::epoch_of(const BatchPla
   if (epoch_ != nullptr && epoch_number_ == epoch && epoch_seed_ == plan.seed && epoch_batch_ == plan.batch) {
     return epoch_;
   }
-  // A drawn order: by the draws of the examples.
-  const Noise noise{plan.seed, 0, static_cast<std::uint32_t>(epoch),
-                    static_cast<std::uint32_t>(Stream::kShuffle)};
-  std::vector<std::pair<std::uint64_t, std::int32_t>> order;
-  for (std::int32_t i = 0; i < std::ssize(train_); ++i) {
-    const PhiloxWords words = noise_words(noise, static_cast<std::uint32_t>(i));
-    order.emplace_back(std::uint64_t{words.x[0]} << 32 | words.x[1], i);
-  }
-  std::ranges::sort(order);
   auto made = std::make_shared<Epoch>();
   std::vector<std::vector<std::int32_t>> waiting(lengths_.size());
   const auto full = static_cast<std::size_t>(plan.batch);
@@ -105,7 +101,10 @@ std::shared_ptr<const SentenceData::Epoch> SentenceData::epoch_of(const BatchPla
     made->push_back(std::move(waiting[place]));
     waiting[place].clear();
   };
-  for (const auto& [draw, i] : order) add(place_of(train_[static_cast<std::size_t>(i)]), i);
+  for (std::int64_t position = 0; position < train_examples(); ++position) {
+    const auto i = static_cast<std::int32_t>(drawn_order(plan.seed, epoch, train_examples(), position));
+    add(place_of(train_[static_cast<std::size_t>(i)]), i);
+  }
   for (std::size_t place = 0; place + 1 < waiting.size(); ++place) {
     for (const std::int32_t i : std::exchange(waiting[place], {})) add(place + 1, i);
   }

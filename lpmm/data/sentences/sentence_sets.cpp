@@ -1,19 +1,18 @@
-#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <memory>
 #include <optional>
 #include <span>
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
+#include "lpmm/files/gz_file.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -82,32 +81,20 @@ const std::vector<Task>& tasks() {
   return kTasks;
 }
 
-// A file of that name or its .gz, unpacked. Throws where neither is there.
+// All of NAME.tsv in a folder, which may be compressed. Throws where it is not there.
 std::string read_tsv(const fs::path& folder, std::string_view name, std::string& path) {
-  std::error_code error;
-  for (const char* ending : {".tsv", ".tsv.gz"}) {
-    path = (folder / (std::string(name) + ending)).string();
-    if (fs::exists(path, error)) break;
-  }
-  if (!fs::exists(path, error)) {
+  path = find_plain_or_gz((folder / name).string() + ".tsv");
+  if (path.empty()) {
     throw RunError(fmt::format("{}: has no {}.tsv, nor {}.tsv.gz", folder.string(), name, name));
   }
-  struct Close {
-    void operator()(gzFile file) const { gzclose(file); }
-  };
-  const std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
-  if (file == nullptr) throw RunError(fmt::format("{}: cannot be opened", path));
+  GzFile file(path);
   std::string text;
   for (std::string piece(1 << 20, '\0');;) {
-    const int got = gzread(file.get(), piece.data(), static_cast<unsigned>(piece.size()));
-    if (got < 0) throw RunError(fmt::format("{}: cannot be unpacked", path));
-    if (got == 0) break;
-    text.append(piece, 0, static_cast<std::size_t>(got));
+    const std::size_t got = file.read(std::as_writable_bytes(std::span(piece)));
+    text.append(piece, 0, got);
     if (text.size() > kLongestFile) throw RunError(fmt::format("{}: is over 1 GB", path));
+    if (got < piece.size()) break;
   }
-  int why = 0;
-  gzerror(file.get(), &why);
-  if (why != Z_OK && why != Z_STREAM_END) throw RunError(fmt::format("{}: is cut off", path));
   if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
   return text;
 }
@@ -209,9 +196,7 @@ class TsvFile {
 
 fs::path folder_at(const std::string& path) {
   std::error_code error;
-  if (fs::is_directory(path, error)) return path;
-  const fs::path below = fs::path(data_folder()) / path;
-  if (fs::path(path).is_relative() && fs::is_directory(below, error)) return below;
+  if (const std::string found = find_data(path); fs::is_directory(found, error)) return found;
   throw RunError(fmt::format(
       "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names", path));
 }

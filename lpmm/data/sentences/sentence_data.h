@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lpmm/data/batch.h"
-#include "lpmm/data/sentence_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/tokenizer.h"
 
 namespace lpmm {
@@ -38,8 +38,10 @@ class SentenceData : public DataSource {
                   Batch& out) const override;
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 
+  int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
   std::int64_t bytes() const { return bytes_; }
-  std::uint32_t checksum() const;  // of the training examples and their answers
+  std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
+  std::uint32_t checksum() const;                                // of the training examples and their answers
 
  private:
   struct Example {
@@ -55,9 +57,10 @@ class SentenceData : public DataSource {
   std::string name_;
   std::vector<int> lengths_;
   bool is_number_, is_apart_;
+  int classes_;
   std::vector<Metric> metrics_;
   std::vector<Example> train_, test_;
-  std::int64_t bytes_ = 0;
+  std::int64_t bytes_ = 0, loading_bytes_ = 0;
   // The last epoch that was asked for.
   mutable std::mutex mutex_;
   mutable std::shared_ptr<const Epoch> epoch_;

@@ -1,4 +1,4 @@
-#include "lpmm/data/metrics.h"
+#include "lpmm/data/sentences/metrics.h"
 
 #include <algorithm>
 #include <cmath>

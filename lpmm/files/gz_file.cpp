@@ -1,0 +1,35 @@
+#include "lpmm/files/gz_file.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "lpmm/base/error.h"
+
+namespace lpmm {
+
+std::string find_plain_or_gz(const std::string& path) {
+  std::error_code error;
+  for (const char* ending : {"", ".gz"}) {
+    if (std::filesystem::is_regular_file(path + ending, error)) return path + ending;
+  }
+  return "";
+}
+
+GzFile::GzFile(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
+  if (file_ == nullptr) throw RunError(fmt::format("{}: cannot be opened: {}", path_, std::strerror(errno)));
+}
+
+std::size_t GzFile::read(std::span<std::byte> out) {
+  const int got = gzread(file_.get(), out.data(), static_cast<unsigned>(out.size()));
+  if (got == static_cast<int>(out.size())) return out.size();
+  int error = Z_OK;
+  const std::string why = gzerror(file_.get(), &error);
+  if (error == Z_BUF_ERROR) throw RunError(fmt::format("{}: is cut off", path_));
+  if (got < 0 || error != Z_OK) throw RunError(fmt::format("{}: cannot be read: {}", path_, why));
+  return static_cast<std::size_t>(got);
+}
+
+}  // namespace lpmm

@@ -1,0 +1,34 @@
+// Files that may be compressed by gzip.
+#pragma once
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace lpmm {
+
+// A file of that name, or that name with .gz; empty where neither is there.
+std::string find_plain_or_gz(const std::string& path);
+
+// Reads either, from the beginning on. Throws RunError naming the file where it cannot be read, is cut off,
+// or is damaged.
+class GzFile {
+ public:
+  explicit GzFile(std::string path);
+  const std::string& path() const { return path_; }
+  // The next bytes; how many there were: fewer at the end.
+  std::size_t read(std::span<std::byte> out);
+
+ private:
+  struct Close {
+    void operator()(gzFile file) const { gzclose(file); }
+  };
+  std::string path_;
+  std::unique_ptr<gzFile_s, Close> file_;
+};
+
+}  // namespace lpmm
