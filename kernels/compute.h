@@ -90,6 +90,7 @@ struct NormBackward {
   const void* y = nullptr;  // its output, after ReLU; used where relu
   const void* dy = nullptr;
   bool relu = false;
+  bool frozen = false;  // the statistics are constants, not those of x
   const float *mean = nullptr, *inverse_deviation = nullptr, *weight = nullptr;
   float *weight_gradient = nullptr, *bias_gradient = nullptr;
   void* dx = nullptr;         // may be dy; null where the input needs none (and nothing is residual)

@@ -18,6 +18,11 @@ namespace {
 
 constexpr int kStages = 4, kExpansion = 4;
 
+Value norm(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Value x, bool relu,
+           Value residual = {}, double initial_weight = 1) {
+  return batch_norm(b, name, x, relu, residual, {initial_weight, c.flag("frozen_statistics")});
+}
+
 Value block(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Value x, int width,
             int stride) {
   const bool bottleneck = c.flag("bottleneck");
@@ -25,24 +30,24 @@ Value block(ProgramBuilder& b, const ModelConfig& c, const std::string& name, Va
   Value shortcut = x;
   if (stride > 1 || x.channels != channels) {
     shortcut = convolution(b, name + "downsample.0", x, channels, 1, stride);
-    shortcut = batch_norm(b, name + "downsample.1", shortcut, false);
+    shortcut = norm(b, c, name + "downsample.1", shortcut, false);
   }
   Value y = convolution(b, name + "conv1", x, width, bottleneck ? 1 : 3, bottleneck ? 1 : stride);
-  y = batch_norm(b, name + "bn1", y, true);
+  y = norm(b, c, name + "bn1", y, true);
   y = convolution(b, name + "conv2", y, width, 3, bottleneck ? stride : 1);
   if (bottleneck) {
-    y = batch_norm(b, name + "bn2", y, true);
+    y = norm(b, c, name + "bn2", y, true);
     y = convolution(b, name + "conv3", y, channels, 1, 1);
   }
   const double weight = c.flag("zero_last_norm") ? 0 : 1;
-  return batch_norm(b, name + (bottleneck ? "bn3" : "bn2"), y, true, shortcut, weight);
+  return norm(b, c, name + (bottleneck ? "bn3" : "bn2"), y, true, shortcut, weight);
 }
 
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const bool small = c.flag("small_stem");
   const int width = c.integer("width");
   Value x = input(b, c.height, c.width, c.channels);
-  x = batch_norm(b, "bn1", convolution(b, "conv1", x, width, small ? 3 : 7, small ? 1 : 2), true);
+  x = norm(b, c, "bn1", convolution(b, "conv1", x, width, small ? 3 : 7, small ? 1 : 2), true);
   if (!small) x = max_pool(b, x, 3, 2, 1);
   const std::vector<std::int64_t>& blocks = c.integers("blocks");
   for (int stage = 0; stage < kStages; ++stage) {
@@ -80,6 +85,8 @@ Family imagenet_resnet() {
                    {"width", 64, 1, 1024, "channels of the first stage, before a bottleneck's factor of 4"},
                    {"small_stem", false, 0, 0, "begin with 3x3 and no pooling, for images of 32 x 32"},
                    {"zero_last_norm", false, 0, 0, "the last norm of a block starts at 0"},
+                   {"frozen_statistics", false, 0, 0,
+                    "norm by the statistics that the weights came with, and keep them"},
                    label_smoothing()},
       .check = check,
       .forward = forward,

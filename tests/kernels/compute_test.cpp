@@ -431,7 +431,8 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
 }
 
 TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
-  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+  for (const auto& [type, frozen] : {std::pair(Compute::kFp32, false), std::pair(Compute::kBf16, false),
+                                     std::pair(Compute::kFp32, true), std::pair(Compute::kBf16, true)}) {
     const NormShape shape{1300, 20, type};
     const Floats x = rounded(type, random_floats(shape.rows * 20, 1)),
                  y = rounded(type, random_floats(shape.rows * 20, 2)),
@@ -447,6 +448,7 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
     args.y = cy.data();
     args.dy = args.dx = cdy.data();  // in place
     args.relu = true;
+    args.frozen = frozen;
     args.mean = mean.data();
     args.inverse_deviation = inverse.data();
     args.weight = w.data();
@@ -463,7 +465,7 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const std::size_t c = i % 20;
       const double normal = (1.0 * x[i] - m[c]) * r[c];
-      dx.push_back(weight[c] * r[c] * (g(i) - sum[c] / 1300 - normal * sum_x[c] / 1300));
+      dx.push_back(weight[c] * r[c] * (frozen ? g(i) : g(i) - sum[c] / 1300 - normal * sum_x[c] / 1300));
     }
     expect_near(cdy.floats(), dx, type == Compute::kFp32 ? 2e-6 : 5e-3);
     expect_near(dw.values(), sum_x, 1e-5);

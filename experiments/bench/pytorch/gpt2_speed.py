@@ -16,9 +16,9 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 class Size:
-    def __init__(self, name, vocabulary, context, width, heads, layers):
+    def __init__(self, name, vocabulary, context, width, heads, layers, dropout=0.0):
         self.name, self.vocabulary, self.context = name, vocabulary, context
-        self.width, self.heads, self.layers = width, heads, layers
+        self.width, self.heads, self.layers, self.dropout = width, heads, layers, dropout
 
 
 GPT2_124M = Size("GPT-2 124M", 50257, 1024, 768, 12, 12)
@@ -29,6 +29,7 @@ class Block(nn.Module):
     def __init__(self, size):
         super().__init__()
         width, self.heads = size.width, size.heads
+        self.drop = nn.Dropout(size.dropout)
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
@@ -37,16 +38,16 @@ class Block(nn.Module):
         b, t, width = x.shape
         q, k, v = (y.view(b, t, self.heads, -1).transpose(1, 2) for y in self.qkv(x).split(width, 2))
         if hasattr(F, "scaled_dot_product_attention"):
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.drop.p if self.training else 0.0)
         else:  # before PyTorch 2
             scores = q @ k.transpose(2, 3) / math.sqrt(width // self.heads)
             mask = torch.ones(t, t, dtype=torch.bool).tril()
-            y = F.softmax(scores.masked_fill(~mask, float("-inf")), -1) @ v
+            y = self.drop(F.softmax(scores.masked_fill(~mask, float("-inf")), -1)) @ v
         return self.out(y.transpose(1, 2).reshape(b, t, width))
 
     def forward(self, x):
-        x = x + self.attention(self.ln_1(x))
-        return x + self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh"))
+        x = x + self.drop(self.attention(self.ln_1(x)))
+        return x + self.drop(self.down(F.gelu(self.up(self.ln_2(x)), approximate="tanh")))
 
 
 class GPT(nn.Module):
@@ -54,13 +55,13 @@ class GPT(nn.Module):
         super().__init__()
         self.wte, self.wpe = nn.Embedding(size.vocabulary, size.width), nn.Embedding(size.context, size.width)
         self.blocks = nn.Sequential(*(Block(size) for _ in range(size.layers)))
-        self.last = nn.LayerNorm(size.width)
+        self.last, self.drop = nn.LayerNorm(size.width), nn.Dropout(size.dropout)
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, std=0.02)
 
     def forward(self, tokens, labels):
-        x = self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device))
+        x = self.drop(self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1], device=tokens.device)))
         logits = F.linear(self.last(self.blocks(x)), self.wte.weight)
         return F.cross_entropy(logits.flatten(0, 1).float(), labels.view(-1))
 

@@ -28,8 +28,8 @@ class Block(nn.Module):
         return F.relu(y + x)
 
 
-def resnet(depth):
-    layers = [nn.Conv2d(3, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
+def resnet(depth, channels=3):
+    layers = [nn.Conv2d(channels, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU()]
     inputs = 16
     for outputs in (16, 32, 64):
         for i in range((depth - 2) // 6):

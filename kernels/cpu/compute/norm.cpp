@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
@@ -79,7 +80,7 @@ void CpuDevice::norm_apply(const NormShape& s, const void* x, const float* scale
 }
 
 // With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
-// M).
+// M). Frozen statistics are as those of infinitely many rows.
 void CpuDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][sum g, sum gx][channel]
   const std::int64_t rows = norm_rows(s), shards = norm_shards(s);
@@ -96,7 +97,8 @@ void CpuDevice::norm_backward(const NormShape& s, const NormBackward& args, void
       sum += partials[i * 2 * s.channels + c];
       sum_x += partials[i * 2 * s.channels + s.channels + c];
     }
-    const double r = args.inverse_deviation[c], count = static_cast<double>(s.rows);
+    const double r = args.inverse_deviation[c];
+    const double count = args.frozen ? std::numeric_limits<double>::infinity() : static_cast<double>(s.rows);
     const double slope = args.weight[c] * r * r * r * sum_x / count;
     a[c] = static_cast<float>(args.weight[c] * r);
     b[c] = static_cast<float>(-slope);

@@ -1,6 +1,7 @@
 // Batch norm: sums of shards of rows, merged in double in an order that shapes alone decide.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cuda/compute/columns.h"
 #include "kernels/cuda/compute/map.h"
@@ -122,14 +123,14 @@ struct GradientTerms {
   }
 };
 // With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
-// M), which is g * a[c] + x * b[c] + d[c].
+// M), which is g * a[c] + x * b[c] + d[c]. Frozen statistics are as those of infinitely many rows.
 struct StoreCoefficients {
   NormShape shape;
   NormBackward args;
+  double count;         // M
   float* coefficients;  // [a, b, d][channel]
   LPMM_HD void operator()(std::int64_t, std::int64_t c, const double (&sums)[2]) const {
     const double r = args.inverse_deviation[c], weight = args.weight[c];
-    const auto count = static_cast<double>(shape.rows);
     const double slope = weight * r * r * r * sums[1] / count;
     coefficients[c] = static_cast<float>(weight * r);
     coefficients[shape.channels + c] = static_cast<float>(-slope);
@@ -218,6 +219,7 @@ void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, voi
   const std::int64_t shards = norm_shards(s), count = s.rows * s.channels;
   auto* const coefficients =
       reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(8 * 2 * shards * s.channels));
+  const double rows = args.frozen ? std::numeric_limits<double>::infinity() : static_cast<double>(s.rows);
   with_type(s.type, [&]<class Cell>(Cell*) {
     const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
     const auto* y = static_cast<const Cell*>(args.relu ? args.y : nullptr);
@@ -225,7 +227,7 @@ void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, voi
                           GradientTerms<Cell>{s.channels, x, y, dy, args.mean},
                           StoreSums<2, double>{s.channels, partials});
     sum_columns<2, double>(stream(), shards, s.channels, shards, ShardTerms<2, double>{s.channels, partials},
-                           StoreCoefficients{s, args, coefficients});
+                           StoreCoefficients{s, args, rows, coefficients});
     if (args.dx == nullptr) return;
     const GradientArgs<Cell> of{x,
                                 y,

@@ -15,8 +15,14 @@ namespace {
 class NormOp : public Op {
  public:
   bool is_pure() const override { return false; }
-  NormOp(kernels::NormShape shape, bool relu, int weight, int bias, int mean, int variance)
-      : shape_(shape), relu_(relu), weight_(weight), bias_(bias), mean_(mean), variance_(variance) {}
+  NormOp(kernels::NormShape shape, bool relu, bool frozen, int weight, int bias, int mean, int variance)
+      : shape_(shape),
+        relu_(relu),
+        frozen_(frozen),
+        weight_(weight),
+        bias_(bias),
+        mean_(mean),
+        variance_(variance) {}
   std::int64_t workspace_bytes() const override {
     return 4 * aligned(4 * shape_.channels) + plan->device->norm_scratch_bytes(shape_);
   }
@@ -29,7 +35,7 @@ class NormOp : public Op {
     auto* mean = reinterpret_cast<float*>(saved_data(run));  // mean, then 1 / deviation
     float* variance = mean + n;
     Device& device = run.memory.device();
-    if (run.proposals != nullptr) {
+    if (run.proposals != nullptr && !frozen_) {
       device.norm_statistics(shape_, data(run, inputs[0]), mean, variance,
                              pieces.take(plan->device->norm_scratch_bytes(shape_)));
       Buffers& buffers = *run.proposals;
@@ -58,6 +64,7 @@ class NormOp : public Op {
     args.y = data(run, output);
     args.dy = gradient(run, output);
     args.relu = relu_;
+    args.frozen = frozen_;
     args.mean = reinterpret_cast<const float*>(saved_data(run));
     args.inverse_deviation = args.mean + n;
     args.weight = weight;
@@ -76,19 +83,20 @@ class NormOp : public Op {
 
  private:
   kernels::NormShape shape_;
-  bool relu_;
+  bool relu_, frozen_;
   int weight_, bias_, mean_, variance_;
 };
 
 }  // namespace
 
 Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu, Value residual,
-                 double initial_weight) {
+                 const BatchNormOptions& options) {
   const bool adds = residual.id >= 0;
   if (adds && (!b.has_gradient(x) || !b.has_gradient(residual) || residual.id == x.id)) {
     throw std::logic_error(name + ": a norm with a residual needs two different values that have gradients");
   }
-  const int weight = b.add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, initial_weight});
+  const int weight =
+      b.add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, options.initial_weight});
   const int bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
   const int mean = b.add_buffer(name + ".running_mean", {x.channels}, 0);
   const int variance = b.add_buffer(name + ".running_var", {x.channels}, 1);
@@ -98,8 +106,8 @@ Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu,
   const Value y = b.add_value(x.height, x.width, x.channels);
   std::vector<int> kept{x.id};
   if (relu) kept.push_back(y.id);
-  return b.add_op(std::make_unique<NormOp>(shape, relu, weight, bias, mean, variance), inputs, y,
-                  std::move(kept), std::int64_t{8} * x.channels);
+  return b.add_op(std::make_unique<NormOp>(shape, relu, options.frozen, weight, bias, mean, variance), inputs,
+                  y, std::move(kept), std::int64_t{8} * x.channels);
 }
 
 }  // namespace lpmm

@@ -7,10 +7,14 @@
 
 namespace lpmm {
 
+struct BatchNormOptions {
+  double initial_weight = 1;  // with 0, a block begins as its residual alone
+  bool frozen = false;        // norm by the running statistics in training too, and leave them as they are
+};
+
 // Batch norm, then the residual is added, then ReLU. Tensors `name`.weight and .bias, buffers
-// .running_mean and .running_var. `initial_weight` is what the weight starts with: with 0, a block begins as
-// its residual alone.
+// .running_mean and .running_var.
 Value batch_norm(ProgramBuilder& b, const std::string& name, Value x, bool relu, Value residual = {},
-                 double initial_weight = 1);
+                 const BatchNormOptions& options = {});
 
 }  // namespace lpmm

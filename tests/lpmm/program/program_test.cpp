@@ -36,6 +36,7 @@ void every_op(ProgramBuilder& b) {
   Value s = add(b, relu(b, z), y);
   s = add(b, add(b, max_pool(b, s, 2, 2), average_pool(b, s, 2, 2)), max_pool(b, s, 3, 2, 1));
   s = batch_norm(b, "bn3", convolution(b, "conv3", s, 16, 1, 1), false);
+  s = batch_norm(b, "bn4", s, false, {}, {.frozen = true});
   s = linear(b, "hidden", s, 20, true);
   loss(b, linear(b, "head", s, 5, false), 0.1);
 }
@@ -236,6 +237,32 @@ TEST(Program, RunningStatisticsInClosedForm) {
   EXPECT_NEAR(net.buffers->value(0)[1], 0.9 * 0.1 + 0.5, 1e-6);
   EXPECT_NEAR(net.buffers->value(1)[0], 0.9 * (0.9 + 0.1 * 14 / 3), 1e-6);
   EXPECT_NEAR(net.buffers->value(1)[1], 0.9 * (0.9 + 0.1 * 4), 1e-6);
+}
+
+// A frozen norm is of the statistics it has, in training as in tests, whatever the images are.
+TEST(Program, FrozenStatisticsStayAndAreUsedInTraining) {
+  const auto norm_of_input = [](bool frozen) {
+    return [frozen](ProgramBuilder& b) {
+      loss(b, batch_norm(b, "bn", input(b, 1, 1, 2), false, {}, {.frozen = frozen}), 0);
+    };
+  };
+  Batch batch;
+  batch.count = 4;
+  batch.labels = {0, 1, 0, 1};
+  batch.images = {1, 0, 2, 0, 3, 0, 6, 4};
+  for (const bool frozen : {true, false}) {
+    Net net(norm_of_input(frozen), 4, Compute::kFp32, 1, 1);
+    net.buffers->value(0)[0] = 2;
+    net.buffers->value(1)[0] = 9;
+    const double tested = net.program->evaluate(*net.memory, *net.buffers, batch).loss_sum;
+    net.buffers->begin();
+    net.memory->begin_step(1);
+    const double trained = net.program->train(*net.memory, *net.buffers, batch, 0).read().loss_sum;
+    net.buffers->commit();
+    EXPECT_EQ(trained == tested, frozen);
+    EXPECT_EQ(net.buffers->value(0)[0] == 2, frozen);
+    EXPECT_EQ(net.buffers->value(1)[0] == 9, frozen);
+  }
 }
 
 TEST(Program, NanLossFailsTheStepAndChangesNothing) {
