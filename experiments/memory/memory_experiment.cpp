@@ -93,7 +93,7 @@ class Planner {
 struct MemoryRow {
   std::string subject, preset;
   Plan plan;
-  std::optional<std::int64_t> measured;  // bytes that a run of two steps added to its resident memory
+  std::optional<std::int64_t> measured;  // peak of the resident memory of a run of two steps
 };
 
 // Trains two steps in a process of its own, where that was not done before.
@@ -119,9 +119,9 @@ std::int64_t measure(Planner& planner, const Subject& subject, const std::string
           fmt::format("{} with {} ended with exit code {}: see {}", subject.name, preset, code, output));
     }
   }
-  const auto peak = number_in(*summary, "peak_rss_bytes"), start = number_in(*summary, "rss_at_start_bytes");
-  if (!peak || !start) throw RunError(folder.string() + ": its summary lacks peak_rss_bytes");
-  return static_cast<std::int64_t>(*peak - *start);
+  const auto peak = number_in(*summary, "peak_rss_bytes");
+  if (!peak) throw RunError(folder.string() + ": its summary lacks peak_rss_bytes");
+  return static_cast<std::int64_t>(*peak);
 }
 
 // The largest size for which `fits`, which holds for all smaller ones; 0 where it holds for none.

@@ -14,9 +14,6 @@
 namespace lpmm {
 namespace {
 
-// Measured as planned: what the run added to the memory the process started with.
-constexpr const char* kAddedMemory = "/added";
-
 struct TableRow {
   std::string title;
   std::vector<std::string> cells;
@@ -77,15 +74,11 @@ std::vector<Figure> figures() {
   all.push_back({"images per second", "/images_per_second", whole});
   all.push_back({"tokens per second", "/tokens_per_second", whole});
   all.push_back({"peak memory, planned", "/plan_peak_bytes", mebibytes, false, true});
-  all.push_back({"peak memory, measured", kAddedMemory, mebibytes, false, true});
+  all.push_back({"peak memory, measured", "/peak_rss_bytes", mebibytes, false, true});
   return all;
 }
 
 std::optional<double> value_of(const Figure& figure, const Json& summary) {
-  if (figure.path == kAddedMemory) {
-    const auto peak = number_in(summary, "peak_rss_bytes"), start = number_in(summary, "rss_at_start_bytes");
-    return peak && start ? std::optional(*peak - *start) : std::nullopt;
-  }
   const std::size_t cut = figure.path.rfind('/');
   const std::string key = figure.path.substr(cut + 1);
   return number_in(cut == 0 ? summary : object_in(summary, figure.path.substr(1, cut - 1)), key);

@@ -1,5 +1,6 @@
 #include "lpmm/base/host.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -65,6 +66,15 @@ std::int64_t rss_bytes() {
 
 std::int64_t peak_rss_bytes() {
   return status_bytes("VmHWM:");
+}
+
+std::int64_t heap_bytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return static_cast<std::int64_t>(info.uordblks + info.hblkhd);
+}
+
+void return_freed_memory() {
+  malloc_trim(0);
 }
 
 std::int64_t available_memory(const std::string& root) {

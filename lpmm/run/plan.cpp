@@ -16,9 +16,9 @@ namespace lpmm {
 namespace {
 
 constexpr std::int64_t kBatches = 5;  // the prefetcher's slots and one test batch
-// As seen on one machine, rounded up: pages of the program and its libraries that a run touches, and what a
-// thread's stack and the heap keep besides what is counted.
-constexpr std::int64_t kOverhead = 12'000'000, kThreadOverhead = 500'000;
+// As seen on one machine with AVX-512, rounded up: pages of the program and its libraries that a run touches,
+// code that oneDNN makes, and what a thread's stack and the heap keep besides what is counted.
+constexpr std::int64_t kOverhead = 29'000'000, kThreadOverhead = 500'000;
 // On the host, of CUDA's runtime and cuBLASLt. Not measured yet: what others report.
 constexpr std::int64_t kGpuOverhead = 500'000'000;
 
@@ -63,8 +63,8 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.watch_bytes = watch_bytes(config, std::ssize(model.tensors()));
   const std::int64_t running = (own ? histories : computing) + plan.data_bytes + plan.watch_bytes;
   plan.peak_bytes = std::max(running, setup.size.loading_bytes) + plan.overhead_bytes;
-  const bool has_text = setup.text != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
-  plan.needed_bytes = running + plan.overhead_bytes - (has_text ? setup.size.bytes : 0);
+  const bool is_read = setup.tokenizer != nullptr && setup.size.loading_bytes > 0;  // a token file is mapped
+  plan.needed_bytes = running + plan.overhead_bytes - (is_read ? setup.size.bytes : 0);
   return plan;
 }
 

@@ -97,8 +97,10 @@ Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(g
                        data.test_file == known.test_file && config.train.init == other.config.train.init;
   if (other.text != nullptr && is_same) {
     use(other.text);
+    size.bytes = other.size.bytes;
   } else if (other.sentences != nullptr && is_same) {
     use(other.sentences, other.tokenizer);
+    size.bytes = other.size.bytes;
   } else {
     open(nullptr, {});
   }
@@ -109,6 +111,13 @@ void Setup::open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
     size = use_images(describe(config), config.model);
     return;
   }
+  const std::int64_t before = heap_bytes();
+  read(std::move(own), progress);
+  return_freed_memory();
+  size.bytes = std::max(size.bytes, heap_bytes() - before);  // with the tokenizer
+}
+
+void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   if (own == nullptr) own = initial_tokenizer(config);
   if (is_text(config))
     return use(std::make_shared<const TextData>(config.data.text, std::move(own), progress));

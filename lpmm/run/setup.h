@@ -42,6 +42,7 @@ struct Setup {
 
  private:
   void open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress);
+  void read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress);
   void use(std::shared_ptr<const TextData> opened);
   void use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads);
   void fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::string& name);

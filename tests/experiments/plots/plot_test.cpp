@@ -46,8 +46,7 @@ class PlotTest : public ProgramTest {
                   {"buffers", 10},
                   {"total", 1235297}}},
                 {"interrupted", false},
-                {"peak_rss_bytes", 30 << 20},
-                {"rss_at_start_bytes", 10 << 20},
+                {"peak_rss_bytes", 20 << 20},
                 {"plan_peak_bytes", 21 << 20},
                 {"images_per_second", 512.4},
                 {"underflow", {{"parameter", share}, {"momentum", share / 2}}}}

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <vector>
 
 #include "lpmm/files/files.h"
 #include "tests/lpmm/scratch.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -71,6 +73,21 @@ TEST(Host, ThisProcess) {
   EXPECT_GT(rss_bytes(), 1 << 20);
   EXPECT_GE(peak_rss_bytes(), rss_bytes() / 2);
   EXPECT_GT(available_memory(), 1 << 20);
+}
+
+TEST(Host, TheHeapIsWhatIsAllocated) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have a heap of their own";
+  const std::int64_t before = heap_bytes();
+  std::vector<std::vector<char>> pieces(1000, std::vector<char>(10000, 'x'));
+  const std::int64_t full = heap_bytes();
+  EXPECT_GE(full - before, 10'000'000);
+  EXPECT_LE(full - before, 10'200'000);
+  const std::int64_t resident = rss_bytes();
+  // The last keeps the heap's end in use.
+  for (std::size_t i = 0; i + 1 < pieces.size(); ++i) std::vector<char>().swap(pieces[i]);
+  EXPECT_LE(heap_bytes() - before, 200'000);
+  return_freed_memory();
+  EXPECT_LE(rss_bytes(), resident - 9'000'000);
 }
 
 }  // namespace

@@ -12,7 +12,10 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/files/files.h"
 #include "tests/lpmm/run/tiny_model.h"
+#include "tests/lpmm/scratch.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -56,6 +59,24 @@ TEST(Plan, CountsTheWorkspaceOfUpdates) {
   EXPECT_EQ(none, 0);
   EXPECT_GE(made, 4 * 2 * kTinyFeatures * kTinyClasses);
   EXPECT_EQ(muon - adamw, made);
+}
+
+// Words and what finds them take more than the text that they were found in.
+TEST(Plan, CountsTheTokenizer) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers have a heap of their own";
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 20000; ++i) text += "word" + std::to_string(i) + " ";
+  write_text(scratch / "text", text);
+  const lpmm::Setup setup(
+      parse_config("[model]\nname='gpt'\nlayers=1\nheads=1\nembedding=8\ncontext=16\n"
+                   "[data]\nset='text'\ntokenizer='words'\npath='" +
+                       (scratch / "text") + "'\n[train]\nsteps=1\n",
+                   "words.toml", {}));
+  EXPECT_EQ(setup.text->bytes(), 80000);
+  EXPECT_GE(setup.size.bytes, 80000 + 20000 * 64);
+  EXPECT_LE(setup.size.bytes, 80000 + 20000 * 512);
+  EXPECT_EQ(lpmm::Setup(setup.config, setup).size.bytes, setup.size.bytes);
 }
 
 TEST(Plan, HasTheKeysProgramsRelyOn) {
