@@ -275,10 +275,10 @@ TEST_P(SquareLossTest, IsTheSumOfSquaresAndItsMeansSlope) {
 // ---- rotary positions ------------------------------------------------------------------------------------
 TEST_P(RotaryTest, TurnsPairsByTheirPositionAndBack) {
   for (const Compute type : kTypes) {
-    // Widths of a head below, at and past a vector; all heads turned, some, none.
-    for (const auto& [heads, turned, width] :
-         {std::tuple{1, 1, 2}, {3, 2, 6}, {4, 3, 16}, {5, 0, 8}, {6, 5, 64}}) {
-      const RotaryShape s{2 * 9, 9, heads, turned, width, type};
+    // Widths of a head below, at and past a vector; all heads turned, some, none; rows of several shards.
+    for (const auto& [batch, heads, turned, width] :
+         {std::tuple{2, 1, 1, 2}, {2, 3, 2, 6}, {2, 4, 3, 16}, {2, 5, 0, 8}, {2, 6, 5, 64}, {40, 6, 5, 64}}) {
+      const RotaryShape s{batch * 9, 9, heads, turned, width, type};
       const std::int64_t count = s.rows * s.width(), half = width / 2;
       const Floats x = rounded(type, random_floats(count, 1));
       Floats angles;

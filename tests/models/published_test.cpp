@@ -129,6 +129,42 @@ TEST_P(Fixture, TheWayThereAndBackGivesTheSameFile) {
   EXPECT_EQ(import(path("hf")).logits({1, 2, 3}), model.logits({1, 2, 3}));
 }
 
+// Both spellings are read, as transformers wrote them before and since version 5; what is saved reads the
+// same.
+TEST_F(PublishedTest, ScaledFrequenciesComeAndGo) {
+  for (const bool is_new : {true, false}) {
+    const std::string key = is_new ? "rope_parameters" : "rope_scaling";
+    const std::string folder = changed("llama_tiny", key,
+                                       {{"rope_type", "llama3"},
+                                        {"rope_theta", 5e5},
+                                        {"factor", 8.0},
+                                        {"low_freq_factor", 2.0},
+                                        {"high_freq_factor", 5.0},
+                                        {"original_max_position_embeddings", 48}});
+    if (!is_new) {
+      Json config = parse_json(read_text(folder + "/config.json", 1 << 20));
+      config.erase("rope_parameters");
+      config["rope_theta"] = 5e5;
+      write_text(folder + "/config.json", config.dump());
+    }
+    const Published& published = published_at(folder);
+    const ModelConfig config = published.read(folder);
+    EXPECT_EQ(config.number("theta"), 5e5);
+    EXPECT_EQ(config.number("rope_factor"), 8);
+    EXPECT_EQ(config.integer("rope_context"), 48);
+    EXPECT_EQ(config.number("rope_low"), 2);
+    EXPECT_EQ(config.number("rope_high"), 5);
+    Imported model(published, config, folder);
+    const StoredWeights stored(save_checkpoint(path("c " + key), 0, config.name, model.memory,
+                                               Buffers({}, model.device), {{"x", 1}}, 0));
+    published.save(stored, config, path("saved " + key), model.device);
+    const ModelConfig again = published_at(path("saved " + key)).read(path("saved " + key));
+    for (const char* setting : {"theta", "rope_factor", "rope_context", "rope_low", "rope_high"}) {
+      EXPECT_TRUE(again.value(setting) == config.value(setting)) << setting;
+    }
+  }
+}
+
 // Splits a fixture into two files and an index.
 void write_shards(const std::string& folder, const std::function<void(Json& map)>& change = {}) {
   fs::create_directories(folder);
@@ -183,7 +219,11 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   };
   expect_said(changed("llama_tiny", "model_type", "mamba"), "is a mamba");
   expect_said(changed("llama_tiny", "hidden_act", "gelu"), "hidden_act");
-  expect_said(changed("llama_tiny", "attention_bias", true), "attention_bias");
+  for (const char* bias : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
+    expect_said(changed("llama_tiny", bias, true), bias);
+  }
+  expect_said(changed("llama_tiny", "partial_rotary_factor", 0.5), "partial_rotary_factor");
+  expect_said(changed("llama_tiny", "quantization_config", {{"bits", 4}}), "quantization_config");
   expect_said(changed("llama_tiny", "num_hidden_layers", 3), "model.layers.2.input_layernorm.weight");
   expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size");
   expect_said(changed("llama_tiny", "intermediate_size", 21),
