@@ -227,20 +227,20 @@ TEST_P(MeanTest, IsOfThePositionsThatAreThere) {
   const auto lengths = array(counts);
   for (const Compute type : kTypes) {
     for (const bool whole : {false, true}) {
-      const MeanShape s{3, 5, 19, type, whole ? nullptr : lengths.data()};
-      const Floats x = rounded(type, random_floats(3 * 5 * 19, 1)),
-                   dy = rounded(type, random_floats(3 * 19, 2));
-      Doubles y(3 * 19), dx(x.size(), 1.0);
+      const MeanShape s{3, 5, 131, type, whole ? nullptr : lengths.data()};
+      const Floats x = rounded(type, random_floats(3 * 5 * 131, 1)),
+                   dy = rounded(type, random_floats(3 * 131, 2));
+      Doubles y(3 * 131), dx(x.size(), 1.0);
       for (std::size_t n = 0; n < 3; ++n) {
         const auto count = whole ? std::size_t{5} : static_cast<std::size_t>(counts[n]);
         for (std::size_t t = 0; t < count; ++t) {
-          for (std::size_t c = 0; c < 19; ++c) {
-            y[n * 19 + c] += x[(n * 5 + t) * 19 + c] / static_cast<double>(count);
-            dx[(n * 5 + t) * 19 + c] += dy[n * 19 + c] / static_cast<double>(count);
+          for (std::size_t c = 0; c < 131; ++c) {
+            y[n * 131 + c] += x[(n * 5 + t) * 131 + c] / static_cast<double>(count);
+            dx[(n * 5 + t) * 131 + c] += dy[n * 131 + c] / static_cast<double>(count);
           }
         }
       }
-      const Cells cx = cells(type, x), cy = cells(type, 3 * 19), cdy = cells(type, dy),
+      const Cells cx = cells(type, x), cy = cells(type, 3 * 131), cdy = cells(type, dy),
                   cdx = cells(type, Floats(x.size(), 1.0F));
       device().mean_forward(s, cx.data(), cy.data());
       expect_near(cy.floats(), y, tolerance_of(type));
