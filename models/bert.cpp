@@ -1,6 +1,6 @@
-// BERT: Devlin et al. 2019. Attention to all positions, norms behind each part. What stands on top depends on
-// the data: classes, a number, or the mean of the positions as an embedding of the sentence. Tensors have the
-// names of the published checkpoints.
+// BERT: Devlin et al. 2019, and RoBERTa: Liu et al. 2019. Attention to all positions, norms behind each part.
+// What stands on top depends on the data: classes, a number, or the mean of the positions as an embedding of
+// the sentence. Tensors have the names of the published checkpoints.
 #include <fmt/format.h>
 
 #include <array>
@@ -31,8 +31,10 @@ Value embedded(ProgramBuilder& b, const ModelConfig& c) {
   Value x =
       embedding(b, name + "word_embeddings",
                 {.vocabulary = c.integer(kVocabulary), .length = c.length, .width = c.integer("embedding")});
-  x = add_positions(b, name + "position_embeddings.weight", x, {c.integer(kContext), c.integer("embedding")});
-  x = add_types(b, name + "token_type_embeddings", x, c.integer("types"));
+  const int first = c.integer("first_position");
+  x = add_positions(b, name + "position_embeddings.weight", x,
+                    {c.integer(kContext) + first, c.integer("embedding")}, first);
+  x = add_types(b, name + "token_type_embeddings", x, c.integer(kTypes));
   return dropout(b, layer_norm(b, name + "LayerNorm", x, c.number("epsilon")), c.number("dropout"));
 }
 
@@ -44,7 +46,14 @@ void head(ProgramBuilder& b, const ModelConfig& c, Value x) {
     first = tanh(b, projection(b, "pooler.dense", first, c.integer("embedding"), kDeviation));
   }
   if (c.classes == 0) return output(b, mean(b, x));
-  const Value told = classifier(b, "classifier", dropout(b, first, c.number("dropout")), c.classes);
+  first = dropout(b, first, c.number("dropout"));
+  std::string name = "classifier";
+  if (c.flag("dense_head")) {
+    first = tanh(b, projection(b, name + ".dense", first, c.integer("embedding"), kDeviation));
+    first = dropout(b, first, c.number("dropout"));
+    name += ".out_proj";
+  }
+  const Value told = classifier(b, name, first, c.classes);
   c.classes == 1 ? square_loss(b, told) : loss(b, told, c.number("label_smoothing"));
 }
 
@@ -78,35 +87,62 @@ void check(const ModelConfig& c) {
     throw UsageError(fmt::format("model.embedding = {} must be a multiple of model.heads = {}",
                                  c.integer("embedding"), c.integer("heads")));
   }
+  if (c.flag("pooler") && c.flag("dense_head")) {
+    throw UsageError(
+        "model.pooler and model.dense_head are two layers for one purpose: one of them must be false");
+  }
 }
 
-NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t width) {
-  constexpr std::int64_t kPieces = 30522;  // of the published uncased vocabulary
+constexpr std::int64_t kPieces = 30522;  // of the published uncased vocabulary
+
+NamedModel size(std::string_view name, std::int64_t layers, std::int64_t heads, std::int64_t width,
+                std::int64_t pieces = kPieces) {
   return {name,
           {{"layers", layers},
            {"heads", heads},
            {"embedding", width},
            {"mlp_width", 4 * width},
            {kContext, std::int64_t{512}},
-           {kVocabulary, kPieces}}};
+           {kVocabulary, pieces}}};
+}
+
+// The same with what RoBERTa does otherwise; no sizes where it has no layers.
+NamedModel roberta(std::string_view name, std::int64_t layers = 0, std::int64_t heads = 0,
+                   std::int64_t width = 0) {
+  NamedModel model = layers > 0 ? size(name, layers, heads, width, 50265) : NamedModel{name};
+  for (const auto& setting :
+       std::initializer_list<std::pair<std::string_view, SettingValue>>{{kTypes, std::int64_t{1}},
+                                                                        {"epsilon", 1e-5},
+                                                                        {"first_position", std::int64_t{2}},
+                                                                        {"pooler", false},
+                                                                        {"dense_head", true}}) {
+    model.sizes.push_back(setting);
+  }
+  return model;
 }
 
 }  // namespace
 
 Family bert() {
   return {.name = "bert",
-          .help = "BERT (Devlin et al. 2019), MiniLM",
+          .help = "BERT (Devlin et al. 2019), MiniLM, RoBERTa (Liu et al. 2019)",
           .reads = Reads::kSentences,
-          .models = {{"bert"}, size("bert-base", 12, 12, 768), size("minilm-l6", 6, 12, 384)},
+          .models = {{"bert"},
+                     size("bert-base", 12, 12, 768),
+                     size("minilm-l6", 6, 12, 384),
+                     roberta("roberta"),
+                     roberta("roberta-base", 12, 12, 768)},
           .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
                        {"heads", 0, 1, 1000, "heads of attention; 0: the name's own"},
                        {"embedding", 0, 1, 1 << 16, "channels of a position; 0: the name's own"},
                        {"mlp_width", 0, 1, 1 << 20, "channels inside an MLP; 0: the name's own"},
                        {kContext, 0, 1, 1 << 20, "positions; 0: the name's own"},
                        {kVocabulary, 0, 2, 1 << 24, "tokens; 0: the name's or the tokenizer's own"},
-                       {"types", 2, 1, 1 << 16, "kinds of sentences that a token may be of"},
+                       {kTypes, 2, 1, 1 << 16, "kinds of sentences that a token may be of"},
                        {"epsilon", 1e-12, 1e-12, 1, "of the norms"},
+                       {"first_position", 0, 0, 1 << 20, "row of a sentence's first position; RoBERTa: 2"},
                        {"pooler", true, 0, 0, "a layer between the first position and what is told of it"},
+                       {"dense_head", false, 0, 0, "RoBERTa's: that layer is a part of the head"},
                        {"dropout", 0.0, 0, 0.999, "of embeddings, attention, what layers add, and the head"},
                        label_smoothing(),
                        {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},

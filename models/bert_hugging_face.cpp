@@ -10,22 +10,70 @@
 namespace lpmm {
 namespace {
 
-constexpr std::string_view kPrefix = "bert.";  // of files saved with a head
-constexpr const char* kClassifier = "classifier.weight";
+// The two kinds, which differ in their settings and in what they call things.
+struct Kind {
+  std::string_view type;                 // in config.json
+  PublishedLayout layout;                // its prefix is that of files saved with a head
+  std::string_view classes;              // the weight that tells classes
+  std::string_view encoder, classifier;  // architectures
+};
 
 // Heads that a model for another purpose was saved with, and counted positions.
 bool is_left_out(std::string_view name) {
   return name.ends_with("embeddings.position_ids") || name.starts_with("cls.");
 }
+// RoBERTa's heads have no use for the pooler that some encoders were saved with.
+bool is_left_out_of_roberta(std::string_view name) {
+  return name.ends_with("embeddings.position_ids") || name.starts_with("lm_head.") ||
+         name.find("pooler.dense.") != std::string_view::npos;
+}
+bool is_of_encoder(std::string_view name) {
+  return !name.starts_with("classifier.");
+}
 
-constexpr PublishedLayout kLayout{.model = "BERT", .prefix = kPrefix, .is_left_out = is_left_out};
+constexpr Kind kBert{"bert",
+                     {.model = "BERT", .prefix = "bert.", .is_left_out = is_left_out},
+                     "classifier.weight",
+                     "BertModel",
+                     "BertForSequenceClassification"};
+constexpr Kind kRoberta{"roberta",
+                        {.model = "RoBERTa", .prefix = "roberta.", .is_left_out = is_left_out_of_roberta},
+                        "classifier.out_proj.weight",
+                        "RobertaModel",
+                        "RobertaForSequenceClassification"};
+
+// Of published weights; null: neither.
+const Kind* kind_at(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) return nullptr;
+  const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
+  return type == kBert.type ? &kBert : type == kRoberta.type ? &kRoberta : nullptr;
+}
 
 bool is_bert(const std::string& path) {
-  return PublishedConfig::is_beside(path) &&
-         PublishedConfig(PublishedConfig::beside(path)).text("model_type") == "bert";
+  return kind_at(path) != nullptr;
+}
+
+// RoBERTa counts positions from the one behind that of padding.
+void read_roberta(const PublishedConfig& config, ModelConfig& model) {
+  model.set("pooler", false);
+  model.set("dense_head", true);
+  const std::int64_t first =
+      1 + (config.has("pad_token_id") ? to_count(config.json()["pad_token_id"], "pad_token_id") : 1);
+  const std::int64_t rows = config.size("max_position_embeddings");
+  if (first >= rows) {
+    throw RunError(fmt::format("{}: has {} rows of positions, the first of which would be {}", config.path(),
+                               rows, first));
+  }
+  model.set("first_position", first);
+  model.set(kContext, rows - first);
+  // By its name where that says the same.
+  ModelConfig named = model;
+  named.name = kRoberta.type;
+  if (complete(named).settings == model.settings) model.name = named.name;
 }
 
 ModelConfig read_bert(const std::string& path) {
+  const Kind& kind = *kind_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
   ModelConfig model = model_config("bert");
   model.set("layers", config.size("num_hidden_layers"));
@@ -40,9 +88,10 @@ ModelConfig read_bert(const std::string& path) {
   config.expect("position_embedding_type", {"absolute"});
   config.expect("is_decoder", {false});
   const PublishedTensors tensors(path);
-  model.set("pooler", tensors.find("pooler.dense.weight", kPrefix).entry != nullptr);
-  const SafetensorsEntry* head = tensors.find(kClassifier).entry;
-  if (head != nullptr && !model.flag("pooler")) {
+  model.set("pooler", tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr);
+  if (&kind == &kRoberta) read_roberta(config, model);
+  const SafetensorsEntry* head = tensors.find(std::string(kind.classes)).entry;
+  if (head != nullptr && !model.flag("pooler") && !model.flag("dense_head")) {
     throw RunError(fmt::format(
         "{}: has a head but no pooler: it tells something of every token, not of sentences", tensors.path()));
   }
@@ -52,40 +101,48 @@ ModelConfig read_bert(const std::string& path) {
 }
 
 void load_bert(const std::string& path, ModelMemory& memory) {
-  load_published(PublishedTensors(path), kLayout, memory);
+  load_published(PublishedTensors(path), kind_at(path)->layout, memory);
 }
 
 void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Device& device) {
   ModelConfig m = complete(config);
+  const Kind& kind = m.flag("dense_head") ? kRoberta : kBert;
+  const int first = m.integer("first_position");
+  if ((&kind == &kRoberta) != (first > 0)) {
+    throw UsageError(fmt::format(
+        "{}: model.first_position = {} with model.dense_head = {}: Hugging Face's BERT has neither, "
+        "its RoBERTa both; export without --hf",
+        weights.path(), first, m.flag("dense_head")));
+  }
   // A configuration does not say how many classes there are: its data does.
   m.classes = 0;
   for (const TensorInfo& t : weights.infos()) {
-    if (t.name == kClassifier) m.classes = static_cast<int>(t.shape.at(0));
+    if (t.name == kind.classes) m.classes = static_cast<int>(t.shape.at(0));
   }
-  if (m.classes > 0 && !m.flag("pooler")) {
+  if (m.classes > 0 && !m.flag("pooler") && !m.flag("dense_head")) {
     throw UsageError(
         fmt::format("{}: has a head without a pooler (model.pooler), for which Hugging Face's BERT has no "
                     "place; export without --hf",
                     weights.path()));
   }
-  PublishedLayout layout = kLayout;
-  Json written = {{"architectures", {m.classes > 0 ? "BertForSequenceClassification" : "BertModel"}},
-                  {"model_type", "bert"},
+  PublishedLayout layout = kind.layout;
+  Json written = {{"architectures", {m.classes > 0 ? kind.classifier : kind.encoder}},
+                  {"model_type", kind.type},
                   {"num_hidden_layers", m.integer("layers")},
                   {"num_attention_heads", m.integer("heads")},
                   {"hidden_size", m.integer("embedding")},
                   {"intermediate_size", m.integer("mlp_width")},
-                  {"max_position_embeddings", m.integer(kContext)},
+                  {"max_position_embeddings", m.integer(kContext) + first},
                   {"vocab_size", m.integer(kVocabulary)},
                   {"type_vocab_size", m.integer("types")},
                   {"layer_norm_eps", m.number("epsilon")},
                   {"hidden_act", "gelu"},
-                  {"pad_token_id", 0},
+                  {"pad_token_id", first > 0 ? first - 1 : 0},
                   {"torch_dtype", "float32"}};
   if (m.classes > 0) {
     written["num_labels"] = m.classes;
-    layout.is_behind_prefix = [](std::string_view name) { return !name.starts_with("classifier."); };
+    layout.is_behind_prefix = is_of_encoder;
   }
   save_published(weights, layout, written, folder, device);
 }

@@ -24,7 +24,7 @@ constexpr const char* kSingle = "model.safetensors";
 constexpr const char* kConfig = "config.json";
 constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr std::uint64_t kLongestText = 1 << 26;
-constexpr std::int64_t kShardBytes = 5'000'000'000;
+constexpr std::string_view kVariance = ".running_var";
 
 bool is_there(const fs::path& path) {
   std::error_code error;
@@ -143,11 +143,10 @@ std::string type_beside(const std::string& path) {
 // The counts of batches beside running statistics: whoever goes on training counts anew.
 std::vector<SafetensorsSource> counts_of(const std::vector<TensorInfo>& tensors,
                                          const PublishedLayout& layout) {
-  constexpr std::string_view kBeside = ".running_var";
   std::vector<SafetensorsSource> counts;
   for (const TensorInfo& t : tensors) {
-    if (layout.counts.empty() || !t.name.ends_with(kBeside)) continue;
-    const std::string norm = t.name.substr(0, t.name.size() - kBeside.size());
+    if (layout.counts.empty() || !t.name.ends_with(kVariance)) continue;
+    const std::string norm = t.name.substr(0, t.name.size() - kVariance.size());
     counts.push_back({norm + std::string(layout.counts), "I64", {}, [](const auto& sink) {
                         const std::int64_t none = 0;
                         sink(std::as_bytes(std::span(&none, 1)));
@@ -388,6 +387,9 @@ void load_published_buffers(const PublishedTensors& tensors, const PublishedLayo
     if (!std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); })) {
       throw RunError(fmt::format("{}: {} holds what is not finite", place.file->path(), info.name));
     }
+    if (info.name.ends_with(kVariance) && *std::min_element(values.begin(), values.end()) < 0) {
+      throw RunError(fmt::format("{}: {} holds a negative variance", place.file->path(), info.name));
+    }
     buffers.device().upload(to.data(), values.data(), 4 * std::ssize(values));
   }
 }
@@ -401,13 +403,13 @@ void check_tied(const PublishedTensors& tensors, const std::string& output, cons
 }
 
 void save_published(const WeightSource& weights, const PublishedLayout& layout, const Json& config,
-                    const std::string& folder, Device& device) {
+                    const std::string& folder, Device& device, std::int64_t shard_bytes) {
   std::vector<std::vector<SafetensorsSource>> shards(1);
   std::int64_t bytes = 0, all = 0;
   const std::vector<TensorInfo> tensors = weights.infos();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::int64_t more = 4 * tensors[i].elements();
-    if (bytes > 0 && bytes + more > kShardBytes) {
+    if (bytes > 0 && bytes + more > shard_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
@@ -420,19 +422,19 @@ void save_published(const WeightSource& weights, const PublishedLayout& layout, 
   make_folder(folder);
   const Metadata metadata = {{"format", "pt"}};
   Json map = Json::object();
+  // Without an index no shards are a model: it goes first and comes last, so that none is of two exports.
+  fs::remove(fs::path(folder) / kIndex);
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const std::string name =
         shards.size() == 1 ? kSingle : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     weights.write((fs::path(folder) / name).string(), metadata, shards[i]);
     for (const SafetensorsSource& source : shards[i]) map[source.name] = name;
   }
-  // What an earlier model left there would be read in place of this one.
-  fs::remove(fs::path(folder) / (shards.size() > 1 ? kSingle : kIndex));
-  if (shards.size() > 1) {
-    const Json index = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
-    write_text((fs::path(folder) / kIndex).string(), index.dump(2) + "\n");
-  }
   write_text((fs::path(folder) / kConfig).string(), config.dump(2) + "\n");
+  if (shards.size() == 1) return;
+  const Json index = {{"metadata", {{"total_size", all}}}, {"weight_map", map}};
+  write_text((fs::path(folder) / kIndex).string(), index.dump(2) + "\n");
+  fs::remove(fs::path(folder) / kSingle);  // of an earlier model, which would be read in place of this one
 }
 
 }  // namespace lpmm

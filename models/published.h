@@ -107,8 +107,9 @@ void load_published_buffers(const PublishedTensors& tensors, const PublishedLayo
 // Throws RunError where there is an output matrix that is not the embedding.
 void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
                 const PublishedLayout& layout);
-// Writes model.safetensors (fp32), or shards of about 5 GB with their index, and config.json into `folder`.
+// Writes model.safetensors (fp32), or shards of at most so many bytes (or a tensor) with their index, and
+// config.json into `folder`. Files appear as a whole, the index after all that it names.
 void save_published(const WeightSource& weights, const PublishedLayout& layout, const Json& config,
-                    const std::string& folder, Device& device);
+                    const std::string& folder, Device& device, std::int64_t shard_bytes = 5'000'000'000);
 
 }  // namespace lpmm

@@ -27,6 +27,23 @@ bool is_vit(const std::string& path) {
   return has_published_tensors(path, {"patch_embed.proj.weight", "cls_token"});
 }
 
+// That config.json says; 0: it does not.
+std::int64_t heads_beside(const std::string& path) {
+  const std::string beside = PublishedConfig::beside(path);
+  if (!PublishedConfig::is_beside(path)) return 0;
+  const PublishedConfig config(beside);
+  if (!config.has("model_args")) return 0;
+  const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
+  return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
+}
+
+std::string assumed_heads(const std::string& path, const ModelConfig& model) {
+  if (heads_beside(path) > 0) return "";
+  return fmt::format(
+      "no file says how many heads it has: {} of {} channels are assumed (--set model.heads=N)",
+      model.integer("heads"), model.integer("embedding") / model.integer("heads"));
+}
+
 ModelConfig read_vit(const std::string& path) {
   const PublishedTensors tensors(path);
   const std::vector<std::int64_t> patch = shape_of(tensors, "patch_embed.proj.weight", 4);
@@ -42,14 +59,8 @@ ModelConfig read_vit(const std::string& path) {
             }));
   model.set("embedding", patch[0]);
   model.set("patch", patch[2]);
-  model.set("heads", std::max<std::int64_t>(1, patch[0] / kHeadWidth));
-  if (const std::string beside = PublishedConfig::beside(path); PublishedConfig::is_beside(path)) {
-    const PublishedConfig config(beside);
-    if (config.has("model_args")) {
-      const PublishedConfig sizes(beside + ": model_args", config.json()["model_args"]);
-      if (sizes.has("num_heads")) model.set("heads", sizes.size("num_heads"));
-    }
-  }
+  const std::int64_t heads = heads_beside(path);
+  model.set("heads", heads > 0 ? heads : std::max<std::int64_t>(1, patch[0] / kHeadWidth));
   model.channels = static_cast<int>(patch[1]);
   model.height = model.width = static_cast<int>(across * patch[2]);
   model.classes = static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);
@@ -85,8 +96,13 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
 }  // namespace
 
 const Published& vit_timm() {
-  static constexpr Published kPublished{
-      .by = "timm", .tokenizer = {}, .is_at = is_vit, .read = read_vit, .load = load_vit, .save = save_vit};
+  static constexpr Published kPublished{.by = "timm",
+                                        .tokenizer = {},
+                                        .is_at = is_vit,
+                                        .read = read_vit,
+                                        .assumed = assumed_heads,
+                                        .load = load_vit,
+                                        .save = save_vit};
   return kPublished;
 }
 

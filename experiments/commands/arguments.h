@@ -21,6 +21,8 @@ void add_watch_command(CLI::App& program, Action& action);
 void add_eval_command(CLI::App& program, Action& action);
 void add_sample_command(CLI::App& program, Action& action);
 void add_logits_command(CLI::App& program, Action& action);
+void add_classify_command(CLI::App& program, Action& action);
+void add_embed_command(CLI::App& program, Action& action);
 void add_import_command(CLI::App& program, Action& action);
 void add_data_command(CLI::App& program, Action& action);
 void add_pack_images_command(CLI::App& data, Action& action);

@@ -6,53 +6,22 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "experiments/plots/markdown.h"
 #include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/plan.h"
 
 namespace lpmm {
 namespace {
 
-struct TableRow {
-  std::string title;
-  std::vector<std::string> cells;
-};
-
-std::size_t shown_width(const std::string& text) {  // UTF-8 continuation bytes take no place
-  return static_cast<std::size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
-std::string markdown(const std::vector<TableRow>& rows) {
-  std::vector<std::size_t> widths(rows[0].cells.size() + 1);
-  const auto cell = [](const TableRow& row, std::size_t c) -> const std::string& {
-    return c == 0 ? row.title : row.cells[c - 1];
-  };
-  for (const TableRow& row : rows) {
-    for (std::size_t c = 0; c < widths.size(); ++c)
-      widths[c] = std::max(widths[c], shown_width(cell(row, c)));
-  }
-  std::string out;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      const std::string& text = cell(rows[r], c);
-      const std::string space(widths[c] - shown_width(text), ' ');
-      out += "| " + (c == 0 ? text + space : space + text) + ' ';
-    }
-    out += "|\n";
-    if (r > 0) continue;
-    for (std::size_t c = 0; c < widths.size(); ++c) {
-      out += '|' + std::string(widths[c] + 1, '-') + (c == 0 ? '-' : ':');
-    }
-    out += "|\n";
-  }
-  return out;
-}
+// Behind it the name of a score.
+const std::string kScored = "/scores/";
 
 }  // namespace
 
-std::vector<Figure> figures() {
+std::vector<Figure> figures(std::span<const Json> summaries) {
   constexpr auto mebibytes = [](double v) { return fmt::format("{:.1f} MiB", v / (1 << 20)); };
   constexpr auto percent = [](double v) { return fmt::format("{:.2f} %", 100 * v); };
   constexpr auto nats = [](double v) { return fmt::format("{:.4f}", v); };
@@ -66,7 +35,11 @@ std::vector<Figure> figures() {
   add_memory("total");
   all.push_back({"final training loss", "/final_loss", nats});
   all.push_back({"test loss", "/test_loss", nats});
-  all.push_back({"test accuracy", "/test_accuracy", percent});
+  for (const std::string& name : score_names(summaries)) {
+    all.push_back({fmt::format("test {}", score_kind(name).title), kScored + name, [name](double v) {
+                     return fmt::format("{:.2f}{}", score_kind(name).scale * v, score_kind(name).unit);
+                   }});
+  }
   for (const Role r : kEveryElementRole) {
     const std::string role(to_string(r));
     all.push_back({"underflow, " + role, "/underflow/" + role, percent});
@@ -79,6 +52,7 @@ std::vector<Figure> figures() {
 }
 
 std::optional<double> value_of(const Figure& figure, const Json& summary) {
+  if (figure.path.starts_with(kScored)) return score_in(summary, figure.path.substr(kScored.size()));
   const std::size_t cut = figure.path.rfind('/');
   const std::string key = figure.path.substr(cut + 1);
   return number_in(cut == 0 ? summary : object_in(summary, figure.path.substr(1, cut - 1)), key);
@@ -94,7 +68,7 @@ std::string with_commas(double number) {
 }
 
 std::string results_table(std::span<const PlotRun> runs) {
-  std::vector<TableRow> rows = {{"", {}}};
+  std::vector<std::vector<std::string>> rows = {{""}};
   std::vector<Json> summaries;
   for (const PlotRun& run : runs) {
     if (run.summary.empty()) {
@@ -103,7 +77,7 @@ std::string results_table(std::span<const PlotRun> runs) {
     std::string label = run.label;
     std::replace_if(
         label.begin(), label.end(), [](char c) { return c == '|' || c == '\n'; }, ' ');
-    rows[0].cells.push_back(label);
+    rows[0].push_back(label);
     summaries.push_back(Json::parse(run.summary));
     const Json& last = summaries.back();
     if (last.value("interrupted", Json()) == true) {
@@ -111,17 +85,17 @@ std::string results_table(std::span<const PlotRun> runs) {
                                  run.label, last.contains("error") ? last["error"].dump() : "interrupted"));
     }
   }
-  for (const Figure& figure : figures()) {
-    TableRow row{figure.title, {}};
+  for (const Figure& figure : figures(summaries)) {
+    std::vector<std::string> row = {figure.title};
     bool any = false;
     for (const Json& summary : summaries) {
       const auto value = value_of(figure, summary);
-      row.cells.push_back(value ? figure.text(*value) : "-");
+      row.push_back(value ? figure.text(*value) : "-");
       any = any || (value && *value != 0);
     }
     if (any) rows.push_back(std::move(row));
   }
-  return markdown(rows);
+  return markdown_table(rows);
 }
 
 }  // namespace lpmm

@@ -1,6 +1,7 @@
 // What a run reached, as tables show it.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -10,15 +11,15 @@
 
 namespace lpmm {
 
-// What a summary says of a run, as tables show it. Rows that no run has are left out.
+// What a summary says of a run, as tables show it.
 struct Figure {
   std::string title;
   std::string path;  // JSON pointer into the summary
-  std::string (*text)(double value);
+  std::function<std::string(double value)> text;
   bool of_memory = false;  // a part of model memory
   bool of_bytes = false;
 };
-std::vector<Figure> figures();
+std::vector<Figure> figures(std::span<const Json> summaries);
 // The figure's value; also of derived ones, such as what the run added to the memory it started with.
 std::optional<double> value_of(const Figure& figure, const Json& summary);
 

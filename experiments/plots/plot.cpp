@@ -10,6 +10,7 @@
 #include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/run_folder.h"
 
@@ -19,6 +20,30 @@ namespace {
 
 void add_point(Curve& curve, double step, const std::optional<double>& value, double scale = 1) {
   if (value) curve.emplace_back(step, scale * *value);
+}
+
+Curve& curve_of(PlotRun& run, const std::string& score) {
+  for (auto& [name, curve] : run.scores) {
+    if (name == score) return curve;
+  }
+  return run.scores.emplace_back(score, Curve()).second;
+}
+Curve curve_of(const PlotRun& run, const std::string& score) {
+  for (const auto& [name, curve] : run.scores) {
+    if (name == score) return curve;
+  }
+  return {};
+}
+
+// All that some run is scored by, in the order in which they come.
+std::vector<std::string> score_names(std::span<const PlotRun> runs) {
+  std::vector<std::string> names;
+  for (const PlotRun& run : runs) {
+    for (const auto& [name, curve] : run.scores) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  return names;
 }
 
 constexpr std::size_t kMostPoints = 250;
@@ -78,7 +103,9 @@ PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
     if (type == "step") add_point(run.loss, *step, number_in(record, "loss"));
     if (type == "eval") {
       add_point(run.test_loss, *step, number_in(record, "loss"));
-      add_point(run.accuracy, *step, number_in(record, "accuracy"), 100);
+      for (const NamedScore& score : scores_in(record)) {
+        add_point(curve_of(run, score.name), *step, score.value, score_kind(score.name).scale);
+      }
     }
     if (type != "underflow") continue;
     for (const Role role : kEveryElementRole) {
@@ -91,10 +118,10 @@ PlotRun plot_run(const NamedRun& named, std::span<const Json> records) {
 
 std::vector<Chart> charts_of_runs(std::span<const PlotRun> runs) {
   std::vector<Chart> charts;
-  const auto add = [&](const std::string& title, const char* axis, bool percent, auto curve_of) {
+  const auto add = [&](const std::string& title, const std::string& axis, bool percent, auto shown) {
     Chart chart{title, "step", axis, "", {}, percent};
     for (const PlotRun& run : runs) {
-      Curve curve = thinned(curve_of(run));
+      Curve curve = thinned(shown(run));
       chart.series.push_back({"", style_of(curve, chart.series.size()), std::move(curve)});
     }
     const auto is_empty = [](const ChartSeries& s) { return s.points.empty(); };
@@ -103,7 +130,11 @@ std::vector<Chart> charts_of_runs(std::span<const PlotRun> runs) {
   const char* nats = "cross entropy (nats)";
   add("training loss", nats, false, [](const PlotRun& r) { return r.loss; });
   add("test loss", nats, false, [](const PlotRun& r) { return r.test_loss; });
-  add("test accuracy", "correct (%)", false, [](const PlotRun& r) { return r.accuracy; });
+  for (const std::string& name : score_names(runs)) {
+    const ScoreKind kind = score_kind(name);
+    add(fmt::format("test {}", kind.title), kind.name == "accuracy" ? "correct (%)" : std::string(kind.title),
+        false, [&](const PlotRun& r) { return curve_of(r, name); });
+  }
   for (const Role role : kEveryElementRole) {
     add(fmt::format("underflow, {}", to_string(role)), "increments lost (%)", true,
         [&](const PlotRun& r) { return r.underflow[role]; });
@@ -124,7 +155,7 @@ void draw_runs(std::span<const PlotRun> runs, const std::string& prefix, bool sv
     for (const ChartSeries& s : chart.series)
       last = std::max(last, s.points.empty() ? 0 : s.points.back().first);
   }
-  // Loss and accuracy in a first row, the roles' shares in a last one.
+  // Losses and scores in a first row, the roles' shares in a last one.
   std::size_t shares = 0;
   for (const Chart& chart : picture.charts) shares += chart.percent ? 1 : 0;
   for (Chart& chart : picture.charts) {

@@ -17,9 +17,10 @@ using Curve = std::vector<std::pair<double, double>>;  // step, value
 // What plots and tables show of one run.
 struct PlotRun {
   std::string label;
-  Curve loss, test_loss, accuracy;  // training and test loss in nats; test accuracy in percent
-  RoleArray<Curve> underflow;       // percent of the increments that changed no code
-  std::string summary;              // the last record, JSON; empty where the run did not end
+  Curve loss, test_loss;                              // training and test loss in nats
+  std::vector<std::pair<std::string, Curve>> scores;  // by name, as they are printed
+  RoleArray<Curve> underflow;                         // percent of the increments that changed no code
+  std::string summary;  // the last record, JSON; empty where the run did not end
 };
 
 struct NamedRun {
@@ -30,7 +31,7 @@ std::string log_path(const std::string& run);
 // From the records of its log.
 PlotRun plot_run(const NamedRun& run, std::span<const Json> records);
 
-// Losses, accuracy and underflow shares by role over steps: those that some run has. Each chart has a series
+// Losses, scores and underflow shares by role over steps: those that some run has. Each chart has a series
 // for every run, some of them empty; long curves are thinned.
 std::vector<Chart> charts_of_runs(std::span<const PlotRun> runs);
 

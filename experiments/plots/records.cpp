@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "kernels/roles.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -27,6 +29,37 @@ const Json& object_in(const Json& record, std::string_view key) {
   static const Json none = Json::object();
   const auto at = record.find(key);
   return at != record.end() && at->is_object() ? *at : none;
+}
+
+std::vector<NamedScore> scores_in(const Json& record) {
+  std::vector<NamedScore> out;
+  const Json& scores = object_in(record, "scores");
+  for (const auto& [name, value] : scores.items()) out.push_back({name, number_in(scores, name)});
+  if (!out.empty()) return out;
+  // Of a run that was never tested there is none.
+  for (const char* key : {"test_accuracy", "accuracy"}) {
+    if (record.contains(key)) out.push_back({"accuracy", number_in(record, key)});
+  }
+  return out;
+}
+
+std::vector<std::string> score_names(std::span<const Json> records) {
+  std::vector<std::string> names;
+  for (const Json& record : records) {
+    for (NamedScore& score : scores_in(record)) {
+      if (std::find(names.begin(), names.end(), score.name) == names.end()) {
+        names.push_back(std::move(score.name));
+      }
+    }
+  }
+  return names;
+}
+
+std::optional<double> score_in(const Json& record, std::string_view name) {
+  for (const NamedScore& score : scores_in(record)) {
+    if (score.name == name) return score.value;
+  }
+  return {};
 }
 
 namespace {
@@ -57,8 +90,10 @@ std::vector<Scalar> scalars_of(std::span<const Json> records) {
       }
     };
     if (type == "step" || type == "eval") {
+      const Json& scores = object_in(record, "scores");
+      for (const auto& [name, value] : scores.items()) put("test/" + name, scores, name);
       for (const auto& [key, value] : record.items()) {
-        if (key == "step" || key == "seconds") continue;
+        if (key == "step" || key == "seconds" || (key == "accuracy" && !scores.empty())) continue;
         put((type == "step" ? "train/" : "test/") + key, record, key);
       }
     } else if (type == "underflow") {
@@ -77,8 +112,9 @@ std::vector<std::string> known_tags() {
                           "clipped_tensors", "images_per_second", "tokens_per_second", "rss_bytes"}) {
     out.push_back(fmt::format("train/{}", key));
   }
-  for (const char* key : {"epoch", "train_loss", "train_accuracy", "loss", "accuracy"})
+  for (const char* key : {"epoch", "train_loss", "train_accuracy", "loss"})
     out.push_back(fmt::format("test/{}", key));
+  for (const ScoreKind& kind : kScores) out.push_back(fmt::format("test/{}", kind.name));
   for (const Role role : kEveryElementRole) {
     for (const auto& [first, key] : kRoleTags) out.push_back(tag_of(first, role));
   }

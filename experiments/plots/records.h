@@ -18,6 +18,18 @@ std::optional<double> number_in(const Json& record, std::string_view key);
 std::string text_in(const Json& record, std::string_view key);    // empty where there is none
 const Json& object_in(const Json& record, std::string_view key);  // an empty one where there is none
 
+// What an eval or summary record says its test was scored by, what the task is judged by first: the scores of
+// the task, else the accuracy. A score without a value was no number.
+struct NamedScore {
+  std::string name;
+  std::optional<double> value;
+};
+std::vector<NamedScore> scores_in(const Json& record);
+// The names of all that some record has, in the order in which they come.
+std::vector<std::string> score_names(std::span<const Json> records);
+// The one of that name.
+std::optional<double> score_in(const Json& record, std::string_view name);
+
 // A number that a log says at a step.
 struct Scalar {
   // train/KEY of step records, test/KEY of eval records; underflow/ROLE and saturated/ROLE (shares, 0...1),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -69,20 +70,22 @@ std::string in_units(double bytes) {
   return format_bytes(static_cast<std::int64_t>(bytes));
 }
 
-HtmlCell cell_of(std::optional<double> value, std::string (*text)(double)) {
+HtmlCell cell_of(std::optional<double> value, const std::function<std::string(double)>& text) {
   return value ? HtmlCell{text(*value), value} : HtmlCell{};
 }
 
 // Model memory has a table of its own.
 void add_figures(std::vector<HtmlColumn>& columns, const std::vector<ReportedRun>& runs, bool of_memory) {
-  for (const Figure& figure : figures()) {
+  std::vector<Json> known;
+  for (const ReportedRun& run : runs) known.push_back(run.known);
+  for (const Figure& figure : figures(known)) {
     if (figure.of_memory != of_memory) continue;
     HtmlColumn column{figure.title.substr(0, figure.title.find(", bytes"))};
     bool has_any = false;
     for (const ReportedRun& run : runs) {
       const auto value = value_of(figure, run.known);
       has_any = has_any || value.value_or(0) != 0;
-      column.cells.push_back(cell_of(value, figure.of_bytes ? in_units : figure.text));
+      column.cells.push_back(cell_of(value, figure.of_bytes ? std::function(in_units) : figure.text));
     }
     if (has_any) columns.push_back(std::move(column));
   }

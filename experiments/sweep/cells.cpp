@@ -120,7 +120,8 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
     const Choice own = is_baseline ? without_memory(choice) : choice;
     SweepCell cell = cell_of(grid, config, preset, choice, own);
     if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
-    const RunConfig loaded = load_config(config, cell.options);
+    RunConfig loaded = load_config(config, cell.options);
+    make_init_absolute(loaded);  // as `train` keeps it
     setup.emplace(setup ? Setup(loaded, *setup) : loaded);
     cell.config = setup->config;
     cell.steps = std::max<std::int64_t>(1, steps_of(*setup));

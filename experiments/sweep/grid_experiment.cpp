@@ -18,6 +18,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/spec.h"
 
@@ -30,8 +31,15 @@ class KnownNames {
  public:
   KnownNames(const GridPart& part, std::span<const GridRow> rows) : part_(part) {
     for (const auto& [key, value] : rows[0].fields) fields_.insert(key);
-    values_ = {"bits_per_parameter", "final_loss", "test_loss", "accuracy"};
-    if (!part.grid.baseline.empty()) values_.insert({"loss_gap", "test_loss_gap", "accuracy_gap"});
+    values_ = {"bits_per_parameter", "final_loss", "test_loss"};
+    std::vector<std::string> scores = {kScore};
+    for (const ScoreKind& kind : kScores) scores.emplace_back(kind.name);
+    const bool has_gaps = !part.grid.baseline.empty();
+    if (has_gaps) values_.insert({"loss_gap", "test_loss_gap"});
+    for (const std::string& score : scores) {
+      values_.insert(score);
+      if (has_gaps) values_.insert(score + "_gap");
+    }
     for (const Role r : kEveryElementRole) {
       const std::string role(to_string(r));
       values_.insert({"underflow." + role, "relative_error." + role, "update_to_step." + role});
@@ -201,6 +209,7 @@ int run_grid_experiment(const GridExperiment& o) {
     if (!matches_pattern(o.parts, names.back())) continue;
     GridPart part = load_part(file, o.quick);
     part.grid.settings.insert(part.grid.settings.end(), o.settings.begin(), o.settings.end());
+    if (!o.seeds.empty()) part.grid.seeds = o.seeds;
     prepared.push_back(prepare(std::move(part), file, o.quick));
   }
   if (prepared.empty()) {

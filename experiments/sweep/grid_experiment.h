@@ -17,10 +17,13 @@
 //
 // Fields: preset, the axes, and of every run optimizer.learning_rate, train.batch, train.microbatches,
 // memory.error_feedback, memory.ROLE and memory.ROLE.bits, .format, .block, .rounding, .steps. Values:
-// bits_per_parameter, final_loss, test_loss, accuracy (percent), and loss_gap, test_loss_gap, accuracy_gap
-// (points) to the baseline, underflow.ROLE, relative_error.ROLE and update_to_step.ROLE (means over the run).
+// bits_per_parameter, final_loss, test_loss, what the run is scored by (accuracy, f1, ...;
+// lpmm/data/scores.h) and `score` for the first of these, in points, loss_gap, test_loss_gap and SCORE_gap to
+// the baseline, more is worse, underflow.ROLE, relative_error.ROLE and update_to_step.ROLE (means over the
+// run).
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -30,8 +33,9 @@ struct GridExperiment {
   std::string name;
   std::string folder;  // of the TOML files
   std::string out;
-  std::string parts = "*";            // pattern of the files' names, without .toml
-  std::vector<std::string> settings;  // "a.b=c", for every cell
+  std::string parts = "*";                // pattern of the files' names, without .toml
+  std::vector<std::string> settings;      // "a.b=c", for every cell
+  std::vector<std::uint64_t> seeds = {};  // in place of the parts' own; empty: those
   bool quick = false;
   bool svg = false;           // draws its charts as SVG too
   int jobs = 1, threads = 0;  // as in SweepOptions

@@ -10,6 +10,7 @@
 #include "experiments/plots/csv.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/run_folder.h"
 
@@ -113,7 +114,10 @@ void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const
     };
     for (const char* key : {"bits_per_parameter", "final_loss", "test_loss"})
       add(key, number_in(summary, key));
-    add("accuracy", number_in(summary, "test_accuracy"), 100);
+    for (const NamedScore& score : scores_in(summary)) {
+      add(score.name, score.value, score_kind(score.name).scale);
+      if (score.name == scores_in(summary)[0].name) add(kScore, score.value, score_kind(score.name).scale);
+    }
     for (const Role r : kEveryElementRole) {
       const std::string role(to_string(r));
       add("underflow." + role, number_in(object_in(summary, "underflow"), role));
@@ -131,16 +135,15 @@ void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const
   for (const Json& group : answer["groups"]) {
     const auto place = places.find(group["group"].get<std::string>());
     if (place == places.end()) continue;
-    const std::pair<const char*, const char*> gaps[] = {{"loss_gap", "loss_gap"},
-                                                        {"test_loss_gap", "test_loss_gap"},
-                                                        {"accuracy_gap", "accuracy_gap_points"}};
-    for (const auto& [key, named] : gaps) {
-      const Json& gap = object_in(group, named);
+    const auto add_gap = [&](const std::string& key, const Json& gap) {
       const auto mean = number_in(gap, "mean");
-      if (!mean) continue;
+      if (!mean) return;
       rows[place->second].values[key] = {*mean, number_in(gap, "low_95").value_or(*mean),
                                          number_in(gap, "high_95").value_or(*mean)};
-    }
+    };
+    for (const char* key : {"loss_gap", "test_loss_gap"}) add_gap(key, object_in(group, key));
+    for (const auto& [name, score] : group["scores"].items()) add_gap(name + "_gap", object_in(score, "gap"));
+    add_gap(kScore + "_gap", object_in(object_in(group, kScore), "gap"));
   }
 }
 std::string csv_of(std::span<const GridRow> rows) {
@@ -167,7 +170,9 @@ std::string csv_of(std::span<const GridRow> rows) {
   return out + "\n";
 }
 bool more_is_better(const std::string& value) {
-  return value == "accuracy";
+  if (value == kScore) return true;
+  const auto has_name = [&](const ScoreKind& kind) { return kind.name == value && kind.more_is_better; };
+  return std::any_of(std::begin(kScores), std::end(kScores), has_name);
 }
 
 GridRows with_fields(std::span<const GridRow> rows, const Fields& only) {

@@ -25,6 +25,8 @@ struct GridRow {
   std::map<std::string, Interval> values;
   std::vector<std::filesystem::path> folders;
 };
+// The value of a row that its task is judged by, whatever it is.
+inline const std::string kScore = "score";
 using GridRows = std::vector<const GridRow*>;
 
 // One row per group, without values yet. All have the same fields.

@@ -18,6 +18,7 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/records.h"
 #include "lpmm/run/run_folder.h"
@@ -155,9 +156,10 @@ class Runner {
     if (summaries_[r.cell]) {
       ++done_;
       const Json& summary = *summaries_[r.cell];
-      const auto accuracy = number_in(summary, "test_accuracy");
+      const std::vector<NamedScore> scores = scores_in(summary);
+      const bool has_score = !scores.empty() && scores[0].value;
       const std::string result = diverged(summary) ? "diverged"
-                                 : accuracy        ? fmt::format("{:.2f} %", 100 * *accuracy)
+                                 : has_score       ? score_text(scores[0].name, *scores[0].value)
                                                    : "done";
       progress_.say(fmt::format("[{}/{}] {}: {} in {}", done_, cells_.size(), name, result, time));
     } else if (!InterruptGuard::asked()) {

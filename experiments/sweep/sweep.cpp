@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -13,6 +14,7 @@
 #include "experiments/sweep/statistics.h"
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/locked_file.h"
 #include "lpmm/program/family.h"
@@ -40,11 +42,17 @@ Json gap_json(const std::vector<double>& gaps) {
 // Finished cells of each group by seed.
 using BySeed = std::map<std::uint64_t, const Json*>;
 
+// A number of a summary.
+using Number = std::function<std::optional<double>(const Json& summary)>;
+Number named(const char* key) {
+  return [key](const Json& summary) { return number_in(summary, key); };
+}
+
 // Empty where one of them has no number: a mean without the seed that diverged would flatter.
-std::vector<double> values_of(const BySeed& cells, const char* key) {
+std::vector<double> values_of(const BySeed& cells, const Number& number) {
   std::vector<double> out;
   for (const auto& [seed, summary] : cells) {
-    const auto value = number_in(*summary, key);
+    const auto value = number(*summary);
     if (!value) return {};
     out.push_back(*value);
   }
@@ -52,14 +60,29 @@ std::vector<double> values_of(const BySeed& cells, const char* key) {
 }
 
 // scale * (value - baseline value) of the seeds that both have; empty as above.
-std::vector<double> paired(const BySeed& cells, const BySeed& baseline, const char* key, double scale) {
+std::vector<double> paired(const BySeed& cells, const BySeed& baseline, const Number& number, double scale) {
   std::vector<double> out;
   for (const auto& [seed, summary] : cells) {
     const auto other = baseline.find(seed);
     if (other == baseline.end()) continue;
-    const auto a = number_in(*summary, key), b = number_in(*other->second, key);
+    const auto a = number(*summary), b = number(*other->second);
     if (!a || !b) return {};
     out.push_back(scale * (*a - *b));
+  }
+  return out;
+}
+
+// What the cells of a group are scored by, as it is printed; `baseline` is null where there is none.
+Json scores_json(const BySeed& group, const BySeed* baseline) {
+  Json out = Json::object();
+  if (group.empty()) return out;
+  for (const NamedScore& score : scores_in(*group.begin()->second)) {
+    const ScoreKind kind = score_kind(score.name);
+    const Number number = [&](const Json& summary) { return score_in(summary, score.name); };
+    const std::vector<double> values = values_of(group, number);
+    Json& row = out[score.name] = values.empty() ? Json::object() : mean_json(mean_of(values), kind.scale);
+    if (baseline == nullptr) continue;
+    row["gap"] = gap_json(paired(group, *baseline, number, kind.scale * (kind.more_is_better ? -1 : 1)));
   }
   return out;
 }
@@ -85,64 +108,96 @@ Json answer_json(const std::vector<SweepCell>& cells, const CellResults& results
     Json row = {{"group", cell->group},
                 {"preset", cell->config.policy.preset},
                 {"seeds", group.size()},
-                {"accuracy_percent", mean_json(mean_of(values_of(group, "test_accuracy")), 100)},
-                {"final_loss", mean_json(mean_of(values_of(group, "final_loss")))},
-                {"test_loss", mean_json(mean_of(values_of(group, "test_loss")))}};
+                {"accuracy_percent", mean_json(mean_of(values_of(group, named("test_accuracy"))), 100)},
+                {"final_loss", mean_json(mean_of(values_of(group, named("final_loss"))))},
+                {"test_loss", mean_json(mean_of(values_of(group, named("test_loss"))))}};
     row["reads_text"] = reads_tokens(cell->config.model);
-    const std::vector<double> bits = values_of(group, "bits_per_parameter");
+    const std::vector<double> bits = values_of(group, named("bits_per_parameter"));
     row["bits_per_parameter"] = bits.empty() ? Json() : Json(bits.front());
-    if (!cell->baseline.empty() && cell->baseline != cell->group) {
+    const bool has_baseline = !cell->baseline.empty() && cell->baseline != cell->group;
+    if (has_baseline) {
       const BySeed& baseline = groups[cell->baseline];
       row["baseline"] = cell->baseline;
-      row["accuracy_gap_points"] = gap_json(paired(group, baseline, "test_accuracy", -100));
-      row["loss_gap"] = gap_json(paired(group, baseline, "final_loss", 1));
-      row["test_loss_gap"] = gap_json(paired(group, baseline, "test_loss", 1));
+      row["accuracy_gap_points"] = gap_json(paired(group, baseline, named("test_accuracy"), -100));
+      row["loss_gap"] = gap_json(paired(group, baseline, named("final_loss"), 1));
+      row["test_loss_gap"] = gap_json(paired(group, baseline, named("test_loss"), 1));
+    }
+    row["scores"] = scores_json(group, has_baseline ? &groups[cell->baseline] : nullptr);
+    if (!row["scores"].empty()) {
+      row["scored_by"] = row["scores"].begin().key();
+      row["score"] = *row["scores"].begin();
     }
     answer["groups"].push_back(std::move(row));
   }
   return answer;
 }
 
-std::string number(const Json& parent, const char* key, const char* inner, int digits) {
-  const auto it = parent.find(key);
-  if (it == parent.end() || it->is_null()) return "";
-  const Json& v = inner == nullptr ? *it : it->value(inner, Json());
+// Where `path` leads in a group, as text; empty where nothing is there.
+std::string cell_text(const Json& group, const std::string& path, int digits) {
+  const Json::json_pointer at(path);
+  if (!group.contains(at)) return "";
+  const Json& v = group[at];
+  if (v.is_string()) return v.get<std::string>();
   return v.is_number() ? fmt::format("{:.{}f}", v.get<double>(), digits) : "";
 }
 
 struct Column {
-  const char *title, *csv, *key, *inner;
-  int digits;
+  std::string title, csv, path;
+  int digits = 2;
 };
-constexpr Column kImageColumns[] = {
-    {"accuracy %", "accuracy_percent", "accuracy_percent", "mean", 2},
-    {"+-", "accuracy_deviation", "accuracy_percent", "deviation", 2},
-    {"loss", "final_loss", "final_loss", "mean", 4},
-    {"bits", "bits_per_parameter", "bits_per_parameter", nullptr, 2},
-    {"gap", "gap_points", "accuracy_gap_points", "mean", 2},
-    {"upper 95%", "gap_upper_95", "accuracy_gap_points", "upper_95", 2},
-    {"low", "gap_low_95", "accuracy_gap_points", "low_95", 2},
-    {"high", "gap_high_95", "accuracy_gap_points", "high_95", 2},
-    {"loss gap", "loss_gap", "loss_gap", "mean", 4},
-    {"upper 95%", "loss_gap_upper_95", "loss_gap", "upper_95", 4},
-};
-constexpr Column kTextColumns[] = {
-    {"valid. loss", "validation_loss", "test_loss", "mean", 4},
-    {"+-", "validation_loss_deviation", "test_loss", "deviation", 4},
-    {"loss", "final_loss", "final_loss", "mean", 4},
-    {"bits", "bits_per_parameter", "bits_per_parameter", nullptr, 2},
-    {"gap", "gap", "test_loss_gap", "mean", 4},
-    {"upper 95%", "gap_upper_95", "test_loss_gap", "upper_95", 4},
-    {"low", "gap_low_95", "test_loss_gap", "low_95", 4},
-    {"high", "gap_high_95", "test_loss_gap", "high_95", 4},
+const std::vector<Column> kTextColumns = {
+    {"valid. loss", "validation_loss", "/test_loss/mean", 4},
+    {"+-", "validation_loss_deviation", "/test_loss/deviation", 4},
+    {"loss", "final_loss", "/final_loss/mean", 4},
+    {"bits", "bits_per_parameter", "/bits_per_parameter"},
+    {"gap", "gap", "/test_loss_gap/mean", 4},
+    {"upper 95%", "gap_upper_95", "/test_loss_gap/upper_95", 4},
+    {"low", "gap_low_95", "/test_loss_gap/low_95", 4},
+    {"high", "gap_high_95", "/test_loss_gap/high_95", 4},
 };
 
-// Language models are compared by their validation loss, others by their accuracy.
-std::span<const Column> columns_of(const Json& answer) {
-  const Json& groups = answer["groups"];
-  const bool text = !groups.empty() && std::all_of(groups.begin(), groups.end(),
-                                                   [](const Json& g) { return g["reads_text"] == true; });
-  return text ? std::span<const Column>(kTextColumns) : kImageColumns;
+// Of groups that are judged by one score, and may have others.
+std::vector<Column> score_columns(const std::vector<std::string>& names) {
+  std::vector<Column> columns;
+  if (names.empty()) {  // each by its own
+    columns = {{"scored by", "scored_by", "/scored_by"},
+               {"score", "score", "/score/mean"},
+               {"+-", "score_deviation", "/score/deviation"}};
+  }
+  for (const std::string& name : names) {
+    const ScoreKind kind = score_kind(name);
+    const std::string csv = name + (kind.unit == " %" ? "_percent" : ""), path = "/scores/" + name;
+    columns.push_back({fmt::format("{}{}", kind.title, kind.unit), csv, path + "/mean"});
+    if (columns.size() == 1) columns.push_back({"+-", name + "_deviation", path + "/deviation"});
+  }
+  for (Column& column : std::vector<Column>{{"loss", "final_loss", "/final_loss/mean", 4},
+                                            {"bits", "bits_per_parameter", "/bits_per_parameter"},
+                                            {"gap", "gap_points", "/score/gap/mean"},
+                                            {"upper 95%", "gap_upper_95", "/score/gap/upper_95"},
+                                            {"low", "gap_low_95", "/score/gap/low_95"},
+                                            {"high", "gap_high_95", "/score/gap/high_95"},
+                                            {"loss gap", "loss_gap", "/loss_gap/mean", 4},
+                                            {"upper 95%", "loss_gap_upper_95", "/loss_gap/upper_95", 4}}) {
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+// Language models are compared by their validation loss, others by what they are scored by.
+std::vector<Column> columns_of(const Json& answer) {
+  bool is_text = !answer["groups"].empty(), is_one = true;
+  std::optional<std::vector<std::string>> names;  // of the first group that has any
+  for (const Json& group : answer["groups"]) {
+    is_text = is_text && group["reads_text"] == true;
+    std::vector<std::string> own;
+    for (const auto& [name, value] : group["scores"].items()) own.push_back(name);
+    if (own.empty()) continue;
+    if (!names) names = own;
+    is_one = is_one && own == *names;
+  }
+  if (is_text) return kTextColumns;
+  return score_columns(!is_one ? std::vector<std::string>()
+                               : names.value_or(std::vector<std::string>{"accuracy"}));
 }
 
 std::string sweep_csv(const Json& answer) {
@@ -152,7 +207,7 @@ std::string sweep_csv(const Json& answer) {
   for (const Json& row : answer["groups"]) {
     out +=
         fmt::format("\n{},{}", csv_field(row["group"].get<std::string>()), row["seeds"].get<std::int64_t>());
-    for (const Column& c : columns) out += "," + number(row, c.key, c.inner, c.digits + 4);
+    for (const Column& c : columns) out += "," + csv_field(cell_text(row, c.path, c.digits + 4));
   }
   return out + "\n";
 }
@@ -188,7 +243,7 @@ std::string sweep_table(const Json& answer) {
   for (const Json& row : answer["groups"]) {
     out += fmt::format("\n{:<{}} {:>5}", row["group"].get<std::string>(), width,
                        row["seeds"].get<std::int64_t>());
-    for (const Column& c : columns) out += fmt::format(" {:>11}", number(row, c.key, c.inner, c.digits));
+    for (const Column& c : columns) out += fmt::format(" {:>11}", cell_text(row, c.path, c.digits));
   }
   return out + "\n";
 }

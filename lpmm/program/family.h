@@ -23,6 +23,8 @@ enum class Reads : std::uint8_t { kImages, kTokens, kSentences };
 // Integer settings that every family which reads tokens or sentences has: positions a model has, and tokens
 // it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
+// The same of families that read sentences: of how many sentences a token may be.
+inline constexpr std::string_view kTypes = "types";
 
 // A name that a configuration may give, and the settings that it decides where they are left at the default.
 struct NamedModel {
@@ -46,6 +48,8 @@ struct Published {
   PublishedTokenizer tokenizer;                  // of models of text
   bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
+  // What read() took for granted because the files do not say it, in a sentence, or empty; null: nothing.
+  std::string (*assumed)(const std::string& path, const ModelConfig& model) = nullptr;
   void (*load)(const std::string& path, ModelMemory& memory);
   // Running statistics; null: the family has none.
   void (*load_buffers)(const std::string& path, Buffers& buffers) = nullptr;

@@ -1,6 +1,7 @@
 #include "lpmm/run/evaluate.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "kernels/device.h"
@@ -39,8 +40,9 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device);
   const Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
-  return {tested.meter.loss(), tested.meter.accuracy(), tested.meter.count, data->unit(), checkpoint,
-          tested.scores};
+  // Of pairs that are compared, each sentence was an example.
+  const std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
+  return {tested.meter.loss(), tested.meter.accuracy(), items, data->unit(), checkpoint, tested.scores};
 }
 
 }  // namespace lpmm

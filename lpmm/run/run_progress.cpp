@@ -33,6 +33,20 @@ WatchState parse_watch(const Json& j) {
   return s;
 }
 
+// A score that is NaN is null in JSON.
+DataSource::Scores parse_scores(const Json& j) {
+  constexpr std::size_t kMost = 16, kLongestName = 64;
+  if (!j.is_object() || j.size() > kMost) throw RunError("scores is no list of some");
+  DataSource::Scores scores;
+  for (const auto& [name, value] : j.items()) {
+    if (name.empty() || name.size() > kLongestName || !(value.is_null() || value.is_number())) {
+      throw RunError("scores holds what is no score");
+    }
+    scores.emplace_back(name, value.is_null() ? std::nan("") : value.get<double>());
+  }
+  return scores;
+}
+
 Meter parse_meter(const Json& j) {
   Meter m;
   const Json& sum = j.at("loss_sum");
@@ -60,23 +74,25 @@ std::string change_of_machine(const Json& saved, const Device& device) {
 
 Json state_json(const RunProgress& s, const RunConfig& config, std::int64_t steps_per_epoch,
                 const Device& device) {
-  return {{"seed", config.train.seed},
-          {"computed_by", computed_by(device)},
-          {"step", s.step},
-          {"epoch", s.step / steps_per_epoch},
-          {"index", s.step % steps_per_epoch},
-          {"skipped_steps", s.skipped},
-          {"failed_in_row", s.failed_in_row},
-          {"epoch_meter", meter_json(s.epoch)},
-          {"window_meter", meter_json(s.window)},
-          {"increments", s.increments.of},
-          {"underflows", s.underflows.of},
-          {"test", s.test ? meter_json(*s.test) : Json()},
-          {"train_seconds", s.train_seconds},
-          {"items", s.items},
-          {"watch", {{"losses", s.watch.losses}, {"last", s.watch.last}}},
-          {"log_bytes", s.log_bytes},
-          {"log_crc32", s.log_crc32 ? Json(*s.log_crc32) : Json()}};
+  Json out = {{"seed", config.train.seed},
+              {"computed_by", computed_by(device)},
+              {"step", s.step},
+              {"epoch", s.step / steps_per_epoch},
+              {"index", s.step % steps_per_epoch},
+              {"skipped_steps", s.skipped},
+              {"failed_in_row", s.failed_in_row},
+              {"epoch_meter", meter_json(s.epoch)},
+              {"window_meter", meter_json(s.window)},
+              {"increments", s.increments.of},
+              {"underflows", s.underflows.of},
+              {"test", s.test ? meter_json(*s.test) : Json()},
+              {"train_seconds", s.train_seconds},
+              {"items", s.items},
+              {"watch", {{"losses", s.watch.losses}, {"last", s.watch.last}}},
+              {"log_bytes", s.log_bytes},
+              {"log_crc32", s.log_crc32 ? Json(*s.log_crc32) : Json()}};
+  for (const auto& [name, value] : s.scores) out["scores"][name] = value;
+  return out;
 }
 
 RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t steps_per_epoch,
@@ -106,6 +122,7 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
       if (s.underflows[r] > s.increments[r]) throw RunError("more underflows than increments");
     }
     if (!j.at("test").is_null()) s.test = parse_meter(j.at("test"));
+    if (const auto scores = j.find("scores"); scores != j.end()) s.scores = parse_scores(*scores);
     j.at("train_seconds").get_to(s.train_seconds);
     if (!(s.train_seconds >= 0)) throw RunError("train_seconds is not 0 or more");
     s.items = count_of(j, "items");

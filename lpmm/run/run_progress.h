@@ -51,6 +51,7 @@ struct RunProgress {
   Meter epoch, window;  // since the epoch began, since the last step record
   RoleArray<std::int64_t> increments = {}, underflows = {};
   std::optional<Meter> test;  // the last evaluation
+  DataSource::Scores scores;  // what it was scored by besides
   double train_seconds = 0;
   std::int64_t items = 0;  // images or tokens trained on
   WatchState watch;

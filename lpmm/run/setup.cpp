@@ -141,6 +141,7 @@ void Setup::use(std::shared_ptr<const TextData> opened) {
 void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads) {
   sentences = std::move(opened);
   config.model.classes = sentences->classes();
+  check_types(config.model, *sentences);
   fit_vocabulary(std::move(reads), sentences->name());
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
   size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(),
@@ -163,6 +164,11 @@ std::int64_t steps_of(const Setup& setup) {
   return train.steps > 0 ? train.steps : train.epochs * (setup.size.train_examples / train.batch);
 }
 
+void make_init_absolute(RunConfig& config) {
+  std::string& init = config.train.init;
+  if (!init.empty()) init = std::filesystem::absolute(init).lexically_normal().string();
+}
+
 void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
   namespace fs = std::filesystem;
   const fs::path own =
@@ -171,6 +177,22 @@ void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
   if (names_tokenizer_files(config.data.text) || !fs::exists(own, error)) return;
   const TextOptions text = load_config(own.string(), {}).data.text;
   if (names_tokenizer_files(text)) config.data.text.tokenizer = text.tokenizer;
+}
+
+void check_types(const ModelConfig& model, const SentenceData& sentences) {
+  const int types = sentences.types(), known = model.integer(kTypes);
+  if (types <= known) return;
+  throw UsageError(
+      fmt::format("model.types = {}, but the tokenizer tells {} kinds of sentences apart in {}: the model "
+                  "cannot read pairs that it puts together",
+                  known, types, sentences.name()));
+}
+
+void check_trained(const Setup& setup) {
+  if (setup.sentences == nullptr || setup.config.model.classes > 0) return;
+  throw UsageError(
+      "this model only embeds sentences, which is not trained: data.set names what to tell of them, without "
+      "data.cosine");
 }
 
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config) {

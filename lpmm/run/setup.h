@@ -51,9 +51,18 @@ struct Setup {
 // Steps of the whole run; 0 where a batch is more than the examples and the configuration gives epochs.
 std::int64_t steps_of(const Setup& setup);
 
+// train.init as it is found from any folder: what it says is seen from the current one.
+void make_init_absolute(RunConfig& config);
+
 // The files of a tokenizer, for a configuration that names none, are where the run of that checkpoint had
 // them.
 void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
+
+// Throws UsageError where the model knows fewer kinds of sentences than the data has.
+void check_types(const ModelConfig& model, const SentenceData& sentences);
+
+// Throws UsageError for a model that only embeds: that is not trained.
+void check_trained(const Setup& setup);
 
 // The tokenizer that a run of text or sentences saved with a checkpoint; null where there is none. `config`
 // says where its files are. Throws RunError naming the checkpoint.

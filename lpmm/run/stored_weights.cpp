@@ -153,6 +153,16 @@ std::vector<std::string> other_head(const StoredWeights& weights, const ModelMem
 
 }  // namespace
 
+int stored_classes(const StoredWeights& weights, const ModelConfig& model) {
+  int classes = 0;
+  for (const CheckpointTensor& t : weights.tensors()) {
+    if (is_of_head(t.name, family_of(model.name).head) && t.shape.size() == 2) {
+      classes = static_cast<int>(t.shape[0]);
+    }
+  }
+  return classes;
+}
+
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
                                          std::string_view head) {
   const std::string& path = weights.path();

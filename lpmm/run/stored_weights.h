@@ -40,6 +40,10 @@ class StoredWeights : public WeightSource {
   CheckpointInfo info_;
 };
 
+// Classes that the head of a model tells, 1 where that is a number, as its last matrix has them; 0: there is
+// none, it embeds.
+int stored_classes(const StoredWeights& weights, const ModelConfig& model);
+
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
 // begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
 // them in another shape, and returned. Throws RunError naming the checkpoint and the tensor where names or

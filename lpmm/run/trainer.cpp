@@ -16,6 +16,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
@@ -111,7 +112,6 @@ class Run {
   std::optional<Watch> watch_;
   std::optional<Prefetcher> batches_;
   bool stalled_ = false, loses_ = false;
-  DataSource::Scores scores_;   // of the last test
   double process_seconds_ = 0;  // of training steps in this process, for the speed that is shown
   std::int64_t process_items_ = 0;
 };
@@ -298,7 +298,7 @@ void Run::test() {
   const auto started = Clock::now();
   const Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_);
   state_.test = tested.meter;
-  scores_ = tested.scores;
+  state_.scores = tested.scores;
   Json record = {{"type", "eval"},
                  {"step", state_.step},
                  {"epoch", epoch()},
@@ -311,7 +311,7 @@ void Run::test() {
                                  state_.epoch.loss(), state_.test->loss());
   for (const auto& [name, value] : tested.scores) {
     record["scores"][name] = value;
-    said += fmt::format("  {} {:.2f}", name, 100 * value);
+    said += "  " + score_text(name, value);
   }
   if (tested.scores.empty()) said += fmt::format("  test accuracy {:.2f} %", 100 * state_.test->accuracy());
   write(record);
@@ -326,6 +326,7 @@ void Run::save() {
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
   if (setup_.tokenizer != nullptr) saved["tokenizer"] = setup_.tokenizer->describe();
   if (!text_.is_null()) saved["text"] = text_;
+  if (setup_.sentences != nullptr) saved["classes"] = setup_.sentences->class_names();
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
   if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);
@@ -348,7 +349,6 @@ void Run::show(bool last) {
 // The last record, and what is to be told.
 TrainResult Run::end(bool interrupted, const std::string& error) {
   Json last = summary_record(state_, plan_, setup_, speed_key(), interrupted, error);
-  for (const auto& [name, value] : scores_) last["scores"][name] = value;
   if (diverged(last)) {
     progress_.warn(
         "the run diverged: its loss is no number or far too high, or its last steps failed; lower the "
@@ -413,10 +413,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
     throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
                                  config.train.batch, examples, config.data.set));
   }
-  if (setup.sentences != nullptr && setup.config.model.classes == 0) {
-    throw UsageError(
-        "this model only embeds sentences, which is not trained: data.set names what to tell of them");
-  }
+  check_trained(setup);
   const std::int64_t steps = steps_of(setup);
   if (steps >= std::int64_t{1} << 32)
     throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));

@@ -1,10 +1,14 @@
-// BERT: what transformers computed with a small one (tests/golden/make_bert_tiny.py), the way there and back,
-// and heads that differ from those of the weights.
+// BERT and RoBERTa: what transformers computed with small ones (tests/golden/make_bert_tiny.py,
+// make_roberta_tiny.py), the way there and back, and heads that differ from those of the weights.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "kernels/cpu.h"
+#include "lpmm/data/tokenizers/pipeline.h"
+#include "lpmm/files/files.h"
+#include "lpmm/files/json.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/bert_hugging_face.h"
@@ -13,12 +17,20 @@
 namespace lpmm {
 namespace {
 
-const std::string kTinyBert = LPMM_SOURCE_DIR "/tests/golden/bert_tiny";
+struct Fixture {
+  const char *name, *prefix;
+  std::vector<std::string> classifier;  // whose first dimension is of classes
+  int types;
+  std::string path() const { return std::string(LPMM_SOURCE_DIR "/tests/golden/") + name + "_tiny"; }
+};
+const Fixture kBertFixture{"bert", "bert.", {"classifier.weight", "classifier.bias"}, 2};
+const Fixture kRobertaFixture{
+    "roberta", "roberta.", {"classifier.out_proj.weight", "classifier.out_proj.bias"}, 1};
 
 struct Expected {
-  SafetensorsFile file{kTinyBert + "/expected.safetensors"};
+  SafetensorsFile file;
   Batch batch;
-  Expected() {
+  explicit Expected(const Fixture& fixture) : file(fixture.path() + "/expected.safetensors") {
     batch.count = 3;
     batch.length = 16;
     batch.tokens = values_of<std::int32_t>(file, "ids");
@@ -28,28 +40,34 @@ struct Expected {
   }
 };
 
-ModelConfig tiny_bert(int classes = 3) {
-  ModelConfig config = bert_hugging_face().read(kTinyBert);
-  config.classes = classes;
-  return config;
-}
-
-class BertTest : public TemporaryFolderTest {
+class BertTest : public TemporaryFolderTest, public testing::WithParamInterface<const Fixture*> {
  protected:
+  const Fixture& fixture_ = *GetParam();
+  const std::string published_ = fixture_.path();
+  ModelConfig tiny(int classes = 3) const {
+    ModelConfig config = bert_hugging_face().read(published_);
+    config.classes = classes;
+    return config;
+  }
   std::vector<float> outputs(Imported& model, const Batch& batch) {
     const Buffers none({}, model.device);
     std::vector<float> out;
     model.model->build(3, Compute::kFp32, model.device)->evaluate(model.memory, none, batch, &out);
     return out;
   }
-  Expected expected_;
+  Expected expected_{fixture_};
 };
+INSTANTIATE_TEST_SUITE_P(Kinds, BertTest, testing::Values(&kBertFixture, &kRobertaFixture),
+                         [](const auto& of) { return of.param->name; });
 
 constexpr double kFloor = 1e-6;
 
-TEST_F(BertTest, LogitsAreThoseOfTransformers) {
-  EXPECT_EQ(bert_hugging_face().read(kTinyBert).classes, 3);
-  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
+TEST_P(BertTest, LogitsAreThoseOfTransformers) {
+  const ModelConfig config = bert_hugging_face().read(published_);
+  EXPECT_EQ(config.classes, 3);
+  EXPECT_EQ(config.name, fixture_.name);
+  EXPECT_EQ(config.integer(kContext), 24);
+  Imported model(bert_hugging_face(), tiny(), published_);
   expect_near_largest(outputs(model, expected_.batch), values_of<float>(expected_.file, "logits"), 1e-5,
                       "logits", kFloor);
   // What lies behind a sentence does not matter, nor how far it is filled up.
@@ -61,7 +79,7 @@ TEST_F(BertTest, LogitsAreThoseOfTransformers) {
     for (std::size_t t = 0; t < 24; ++t) {
       const bool is_there = t < static_cast<std::size_t>(longer.lengths[i]);
       longer.tokens.push_back(is_there ? expected_.batch.tokens[16 * i + t] : 7);
-      longer.types.push_back(is_there ? expected_.batch.types[16 * i + t] : 1);
+      longer.types.push_back(is_there ? expected_.batch.types[16 * i + t] : fixture_.types - 1);
     }
   }
   longer.labels = expected_.batch.labels;
@@ -69,12 +87,12 @@ TEST_F(BertTest, LogitsAreThoseOfTransformers) {
                       kFloor);
 }
 
-TEST_F(BertTest, EmbeddingsAreTheMeansOfPositions) {
+TEST_P(BertTest, EmbeddingsAreTheMeansOfPositions) {
   // Saved with a head that an embedding has no use for.
-  ModelConfig config = tiny_bert(0);
-  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
+  ModelConfig config = tiny(0);
+  Imported model(bert_hugging_face(), tiny(), published_);
   const StoredWeights stored(
-      save_checkpoint(path("c"), 0, "bert", model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+      save_checkpoint(path("c"), 0, fixture_.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
   CpuDevice device(2);
   const auto embeds = make_model(config);
   ModelMemory memory(embeds->tensors(), make_policy("fp32"), {}, 1, 1, device);
@@ -85,30 +103,30 @@ TEST_F(BertTest, EmbeddingsAreTheMeansOfPositions) {
   expect_near_largest(out, values_of<float>(expected_.file, "means"), 1e-5, "means", kFloor);
 }
 
-TEST_F(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
+TEST_P(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
   for (const auto& [device, recompute] : {std::pair{"cpu", false}, {"cpu", true}, {"cuda-emulated", false}}) {
-    ModelConfig config = tiny_bert();
+    ModelConfig config = tiny();
     config.set("recompute", recompute);
-    Imported model(bert_hugging_face(), config, kTinyBert, device);
+    Imported model(bert_hugging_face(), config, published_, device);
     Buffers none({}, model.device);
     model.memory.begin_step(1);
     model.model->build(3, Compute::kFp32, model.device)->train(model.memory, none, expected_.batch, 0);
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
-      const std::string theirs = (name.starts_with("classifier.") ? "" : "bert.") + name;
+      const std::string theirs = (name.starts_with("classifier.") ? "" : fixture_.prefix) + name;
       expect_near_largest(model.gradient(t), values_of<float>(expected_.file, theirs), 3e-5,
                           device + (" " + name), kFloor);
     }
   }
 }
 
-TEST_F(BertTest, TheWayThereAndBackGivesTheSameFile) {
-  const ModelConfig config = tiny_bert();
-  Imported model(bert_hugging_face(), config, kTinyBert);
+TEST_P(BertTest, TheWayThereAndBackGivesTheSameFile) {
+  const ModelConfig config = tiny();
+  Imported model(bert_hugging_face(), config, published_);
   const StoredWeights stored(
-      save_checkpoint(path("c"), 0, "bert", model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+      save_checkpoint(path("c"), 0, fixture_.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
   bert_hugging_face().save(stored, config, path("hf"), model.device);
-  const SafetensorsFile first(kTinyBert + "/model.safetensors"), second(path("hf/model.safetensors"));
+  const SafetensorsFile first(published_ + "/model.safetensors"), second(path("hf/model.safetensors"));
   ASSERT_EQ(first.entries().size(), second.entries().size());
   for (const SafetensorsEntry& entry : first.entries()) {
     EXPECT_EQ(values_of<float>(first, entry.name), values_of<float>(second, entry.name)) << entry.name;
@@ -116,30 +134,32 @@ TEST_F(BertTest, TheWayThereAndBackGivesTheSameFile) {
   const ModelConfig again = bert_hugging_face().read(path("hf"));
   EXPECT_EQ(again.classes, 3);
   EXPECT_EQ(again.settings, config.settings);
+  EXPECT_EQ(again.name, config.name);
 }
 
 // Fine-tuning for another task: the encoder is taken over, the head drawn.
-TEST_F(BertTest, AHeadForOtherClassesIsDrawn) {
-  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
+TEST_P(BertTest, AHeadForOtherClassesIsDrawn) {
+  Imported model(bert_hugging_face(), tiny(), published_);
   const std::string checkpoint =
-      save_checkpoint(path("c"), 0, "bert", model.memory, Buffers({}, model.device), {{"x", 1}}, 0);
+      save_checkpoint(path("c"), 0, fixture_.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0);
   RunConfig config;
-  config.model = tiny_bert(2);
+  config.model = tiny(2);
   config.train.init = checkpoint;
   const auto other = make_model(config.model);
   ModelMemory memory(other->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
   Buffers none({}, model.device);
   const InitialParameters initial = set_initial_parameters(config, *other, memory, none);
-  EXPECT_EQ(initial.drawn, (std::vector<std::string>{"classifier.weight", "classifier.bias"}));
+  EXPECT_EQ(initial.drawn, fixture_.classifier);
   std::vector<float> drawn(2 * 16), kept(16 * 16);
-  memory.decode(memory.find("classifier.weight"), 0, drawn);
-  memory.decode(memory.find("pooler.dense.weight"), 0, kept);
+  const std::string dense = fixture_.types == 1 ? "classifier.dense.weight" : "pooler.dense.weight";
+  memory.decode(memory.find(fixture_.classifier[0]), 0, drawn);
+  memory.decode(memory.find(dense), 0, kept);
   EXPECT_NE(drawn, std::vector<float>(2 * 16));
-  EXPECT_EQ(kept, model.parameter(model.memory.find("pooler.dense.weight")));
+  EXPECT_EQ(kept, model.parameter(model.memory.find(dense)));
 }
 
-TEST_F(BertTest, WhatItCannotReadIsSaid) {
-  Imported model(bert_hugging_face(), tiny_bert(), kTinyBert);
+TEST_P(BertTest, WhatItCannotReadIsSaid) {
+  Imported model(bert_hugging_face(), tiny(), published_);
   Batch batch = expected_.batch;
   batch.lengths[1] = 17;
   EXPECT_THROW(outputs(model, batch), RunError);
@@ -147,18 +167,58 @@ TEST_F(BertTest, WhatItCannotReadIsSaid) {
   batch.lengths[1] = 0;
   EXPECT_THROW(outputs(model, batch), RunError);
   batch = expected_.batch;
-  batch.types[3] = 2;
+  batch.types[3] = fixture_.types;
   EXPECT_THROW(outputs(model, batch), RunError);
   batch = expected_.batch;
   batch.length = 20;  // no program is for it
   EXPECT_THROW(outputs(model, batch), std::logic_error);
-  const auto embeds = make_model(tiny_bert(0));
+  const auto embeds = make_model(tiny(0));
   ModelMemory memory(embeds->tensors(), make_policy("fp32"), {}, 1, 1, model.device);
   Buffers none({}, model.device);
   memory.begin_step(1);
   EXPECT_THROW(embeds->build(3, Compute::kFp32, model.device)->train(memory, none, expected_.batch, 0),
                UsageError);
   EXPECT_THROW(embeds->build_inference(1, Compute::kFp32, model.device), UsageError);
+}
+
+TEST(Roberta, HasThePublishedNumberOfParameters) {
+  ModelConfig config = model_config("roberta-base");
+  config.classes = 2;
+  config.length = 512;
+  std::int64_t parameters = 0;
+  const auto model = make_model(config);
+  for (const TensorInfo& t : model->tensors()) parameters += t.elements();
+  // The encoder, and a head of 768 x 768 + 768 and 2 x 768 + 2.
+  EXPECT_EQ(parameters, 124'055'040 + 768 * 769 + 2 * 769);
+  ModelConfig both = model_config("bert-base");
+  both.set("dense_head", true);
+  EXPECT_THROW(make_model(both), UsageError);
+}
+
+TEST(Roberta, PairsAreReadAsTransformersReadsThem) {
+  const Expected expected(kRobertaFixture);
+  const auto tokenizer = load_tokenizer(kRobertaFixture.path() + "/tokenizer.json");
+  const auto& pieces = dynamic_cast<const PipelineTokenizer&>(*tokenizer);
+  EXPECT_EQ(pieces.encode_sentences("a dog sat").ids, values_of<std::int32_t>(expected.file, "sentence"));
+  const Sentences pair = pieces.encode_sentences("a dog sat", "the cat, at last");
+  EXPECT_EQ(pair.ids, values_of<std::int32_t>(expected.file, "pair"));
+  EXPECT_EQ(pair.types, std::vector<std::int32_t>(pair.ids.size()));
+}
+
+// With other sizes of what its name decides it is a BERT with RoBERTa's settings.
+TEST(Roberta, AnotherOneIsABertBySettings) {
+  const Scratch scratch;
+  Json config = Json::parse(read_text(kRobertaFixture.path() + "/config.json", 1 << 20));
+  config["type_vocab_size"] = 2;
+  std::filesystem::copy(kRobertaFixture.path() + "/model.safetensors", scratch / "model.safetensors");
+  write_text(scratch / "config.json", config.dump());
+  const ModelConfig read = bert_hugging_face().read(scratch / "config.json");
+  EXPECT_EQ(read.name, "bert");
+  EXPECT_EQ(read.integer("first_position"), 2);
+  EXPECT_EQ(complete(read).settings, read.settings);
+  config["pad_token_id"] = 25;
+  write_text(scratch / "config.json", config.dump());
+  EXPECT_THROW(bert_hugging_face().read(scratch / "config.json"), RunError);
 }
 
 }  // namespace

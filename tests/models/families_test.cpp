@@ -64,6 +64,7 @@ TEST(Families, EveryRowIsWhole) {
     }
     const bool has_both = keys.contains(kContext) && keys.contains(kVocabulary);
     EXPECT_TRUE(has_both || family.reads != Reads::kTokens);
+    EXPECT_TRUE((has_both && keys.contains(kTypes)) || family.reads != Reads::kSentences);
     if (const Published* p = family.published; p != nullptr) {
       EXPECT_FALSE(p->by.empty());
       EXPECT_TRUE(p->is_at && p->read && p->load && p->save);

@@ -159,6 +159,24 @@ TEST(ImagenetResNet, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(&published_family(path), &family_of("resnet18"));
 }
 
+TEST(ImagenetResNet, VariancesAreNotNegative) {
+  const SafetensorsFile whole(kBasic.path());
+  for (const auto& [value, words] : {std::pair(-0.5F, "layer1.0.bn1.running_var holds a negative variance"),
+                                     {std::nanf(""), "layer1.0.bn1.running_var holds what is not finite"}}) {
+    std::vector<SafetensorsSource> sources;
+    for (const SafetensorsEntry& entry : whole.entries()) {
+      if (entry.dtype == "I64") continue;
+      Floats values = published_values(whole, entry.name);
+      if (entry.name == "layer1.0.bn1.running_var") values.back() = value;
+      sources.push_back({entry.name, "F32", entry.shape,
+                         [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+    }
+    const Scratch scratch;
+    write_safetensors(scratch / "wrong.safetensors", {}, sources);
+    expect_load_refused(resnet_torchvision(), scratch / "wrong.safetensors", config_of_resnet(kBasic), words);
+  }
+}
+
 // A run that begins with published weights begins with their statistics.
 TEST(ImagenetResNet, StatisticsAreTakenOver) {
   const ModelConfig config = config_of_resnet(kBasic);

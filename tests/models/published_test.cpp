@@ -193,6 +193,48 @@ TEST_F(PublishedTest, ShardsAreOneModel) {
             import(golden("llama_tiny")).logits({7}));
 }
 
+// Of an export that is stopped between two shards there is no index, also where one of another model was.
+TEST_F(PublishedTest, ShardsOfTwoExportsAreNeverOneModel) {
+  class Stopped : public WeightSource {
+   public:
+    Stopped(const StoredWeights& whole, int files) : whole_(whole), left_(files) {}
+    const std::string& path() const override { return whole_.path(); }
+    std::vector<TensorInfo> infos() const override { return whole_.infos(); }
+    void read(std::size_t tensor, Device& device, const PanelBody& body) const override {
+      whole_.read(tensor, device, body);
+    }
+    void write(const std::string& output, const Metadata& metadata,
+               std::span<const SafetensorsSource> sources) const override {
+      if (left_-- == 0) throw RunError("stopped");
+      whole_.write(output, metadata, sources);
+    }
+
+   private:
+    const StoredWeights& whole_;
+    mutable int left_;
+  };
+  const std::string fixture = golden("llama_tiny");
+  Imported model = import(fixture);
+  const ModelConfig config = published_at(fixture).read(fixture);
+  const StoredWeights stored(
+      save_checkpoint(path("c"), 0, config.name, model.memory, Buffers({}, model.device), {{"x", 1}}, 0));
+  const PublishedLayout layout{.model = "Llama"};
+  const Json described = Json::parse(read_text(fixture + "/config.json", 1 << 20));
+  constexpr std::int64_t kShard = 4096;
+  const auto save = [&](int files) {
+    save_published(Stopped(stored, files), layout, described, path("hf"), model.device, kShard);
+  };
+  save(1000);
+  EXPECT_TRUE(fs::exists(path("hf/model.safetensors.index.json")));
+  EXPECT_EQ(import(path("hf")).logits({1, 2, 3}), model.logits({1, 2, 3}));
+  for (const int files : {0, 1, 2}) {
+    EXPECT_THROW(save(files), RunError);
+    EXPECT_FALSE(fs::exists(path("hf/model.safetensors.index.json"))) << files;
+    EXPECT_THROW(import(path("hf")), RunError);
+    save(1000);
+  }
+}
+
 TEST_F(PublishedTest, AnIndexThatLiesIsRefused) {
   static constexpr const char* kTensor = "model.norm.weight";
   const auto told = [&](const char* name, const std::function<void(Json&)>& change) {

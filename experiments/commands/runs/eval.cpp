@@ -11,6 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/data/image_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
@@ -22,18 +23,45 @@ namespace lpmm {
 namespace {
 
 struct EvalArguments {
-  std::string path, config, text, task;
+  std::string path, config, data, task;
   bool test = false;
   int threads = 0;
   bool json = false;
 };
 
-// A model that was trained for no task has none: it embeds.
-bool has_head(const std::string& checkpoint, const ModelConfig& model) {
-  const std::string_view head = family_of(model.name).head;
-  const StoredWeights weights(checkpoint);
-  return std::ranges::any_of(weights.tensors(),
-                             [&](const CheckpointTensor& t) { return t.name.starts_with(head); });
+// A set by its name, or one that lies at a path.
+void name_images(const std::string& given, RunConfig& config) {
+  const auto& named = named_image_sets();
+  const bool has_name =
+      given == kDrawnSet || std::ranges::any_of(named, [&](const NamedImages& s) { return s.name == given; });
+  config.data.set = has_name ? given : kImagesByPath;
+  config.data.text.path = has_name ? "" : given;
+}
+
+// In place of the run's own data.
+void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig& config) {
+  const bool is_sentences = reads_sentences(config.model);
+  const auto refuse = [&](const char* option) {
+    return UsageError(fmt::format("{} is for models of sentences; {} reads {}", option, config.model.name,
+                                  what_is_read(config.model)));
+  };
+  if (!o.data.empty() && o.task.empty()) {
+    if (is_sentences) throw UsageError("--data beside models of sentences names where those of --task lie");
+    if (reads_tokens(config.model)) {
+      config.data.text.path = o.data;
+      config.data.text.validation_share = 1;
+    } else {
+      name_images(o.data, config);
+    }
+  }
+  if (o.test && !is_sentences) throw refuse("--test");
+  if (o.test) config.data.test_file = kTestFile;
+  if (o.task.empty()) return;
+  if (!is_sentences) throw refuse("--task");
+  if (!is_sentence_set(o.task)) load_sentences(o.task, "", kDevelopmentFile);  // says which there are
+  config.data.cosine = stored_classes(StoredWeights(checkpoint), config.model) == 0;
+  config.data.set = o.task;
+  config.data.text.path = o.data;
 }
 
 int run_eval(const EvalArguments& o) {
@@ -42,29 +70,7 @@ int run_eval(const EvalArguments& o) {
   options.settings = {fmt::format("train.threads={}", o.threads)};
   RunConfig config =
       load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config), options);
-  if (!o.text.empty() && o.task.empty()) {
-    if (!reads_tokens(config.model)) {
-      throw UsageError(fmt::format("--data is for models of text, or beside --task; {} reads {}",
-                                   config.model.name, what_is_read(config.model)));
-    }
-    config.data.text.path = o.text;
-    config.data.text.validation_share = 1;
-  }
-  if (o.test && !reads_sentences(config.model)) {
-    throw UsageError(fmt::format("--test is for models of sentences; {} reads {}", config.model.name,
-                                 what_is_read(config.model)));
-  }
-  if (o.test) config.data.test_file = kTestFile;
-  if (!o.task.empty()) {
-    if (!reads_sentences(config.model)) {
-      throw UsageError(fmt::format("--task is for models of sentences; {} reads {}", config.model.name,
-                                   what_is_read(config.model)));
-    }
-    if (!is_sentence_set(o.task)) load_sentences(o.task, "", kDevelopmentFile);  // says which there are
-    config.data.cosine = !has_head(checkpoint, config.model);
-    config.data.set = o.task;
-    config.data.text.path = o.text;
-  }
+  name_data(o, checkpoint, config);
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
@@ -103,8 +109,11 @@ void add_eval_command(CLI::App& program, Action& action) {
                    "config of the run (default: the config.toml beside the checkpoints)")
       ->type_name("TOML");
   command
-      ->add_option("--data", o->text, "a text, or a file of tokens, in place of the run's (models of text)")
-      ->type_name("FILE");
+      ->add_option(
+          "--data", o->data,
+          "in place of the run's: a text or a file of tokens; images, as data.path has them, or the name "
+          "of a set of images")
+      ->type_name("PATH");
   command
       ->add_option(
           "--task", o->task,
@@ -121,6 +130,7 @@ void add_eval_command(CLI::App& program, Action& action) {
   lpmm eval runs/r20
   lpmm eval runs/r20/checkpoints/step_00003900 --json
   lpmm eval runs/gpt --data other.txt
+  lpmm eval runs/resnet50 --data photos.images
   lpmm eval runs/minilm --task stsb --test)");
   on_selected(*command, action, o, run_eval);
 }

@@ -31,6 +31,7 @@ constexpr const char* kSource = "source";  // in the state of a checkpoint that 
 
 struct ImportArguments {
   std::string path, output, preset = "lpmm", folder;
+  std::vector<std::string> settings;
   int threads = 0;
   bool json = false;
 };
@@ -109,12 +110,32 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   return described;
 }
 
+// What the files say, or do not say, as --set has it.
+ModelConfig changed_model(const RunConfig& config, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    if (setting.starts_with("model.") && !setting.starts_with("model.name")) continue;
+    throw UsageError(
+        fmt::format("--set {}: an import has only settings of its model, model.heads for one", setting));
+  }
+  ModelConfig changed = config.model;  // with what no configuration says: classes, sides
+  ConfigOptions options;
+  options.settings = settings;
+  changed.settings = parse_config(to_toml(config), "the import", options).model.settings;
+  return changed;
+}
+
 RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
-  config.model = published_family(o.path).published->read(o.path);
+  const Published& published = *published_family(o.path).published;
+  config.model = published.read(o.path);
+  const std::string assumed = published.assumed == nullptr ? "" : published.assumed(o.path, config.model);
+  const bool says_heads = std::ranges::any_of(
+      o.settings, [](const std::string& setting) { return setting.starts_with("model.heads="); });
+  if (!assumed.empty() && !says_heads) tell(fmt::format("{}: {}\n", o.path, assumed));
   config.policy = make_policy(o.preset);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
+  config.model = changed_model(config, o.settings);
   const bool is_text = reads_tokens(config.model), is_sentences = reads_sentences(config.model);
   if (!is_text && !is_sentences) {
     config.data.set = kImagesByPath;  // of which there are none yet
@@ -167,8 +188,8 @@ int run_import(const ImportArguments& o) {
 
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
-  CLI::App* command =
-      program.add_subcommand("import", "Take over a published model: GPT-2, Llama, Qwen2, BERT, ResNet, ViT");
+  CLI::App* command = program.add_subcommand(
+      "import", "Take over a published model: GPT-2, Llama, Qwen2, BERT, RoBERTa, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, or one of these files")
@@ -182,6 +203,7 @@ void add_import_command(CLI::App& program, Action& action) {
       "its tokenizer: tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one of them or "
       "with "
       "GPT-2's files (default: that of the model, else for a GPT-2 gpt2-bpe in the data folder)");
+  add_settings_option(*command, o->settings);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(R"(Examples:

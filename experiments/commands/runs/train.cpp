@@ -1,7 +1,7 @@
 // `lpmm train`: a run that is kept in a folder.
 #include <fmt/format.h>
 
-#include <filesystem>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "experiments/commands/arguments.h"
@@ -11,6 +11,7 @@
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
@@ -39,7 +40,7 @@ void print_for_people(const TrainResult& result, const RunConfig& config, const 
   std::string scores;
   if (const auto found = s.find("scores"); found != s.end()) {
     for (const auto& [name, value] : found->items()) {
-      scores += fmt::format("{} {}, ", name, number_or_dash(value, "{:.1f}", 100));
+      scores += score_text(name, value.is_number() ? value.get<double>() : std::nan("")) + ", ";
     }
   }
   const std::string quality =
@@ -80,8 +81,8 @@ struct TrainArguments {
 int run_train(const TrainArguments& o) {
   RunConfig config = o.config.load();
   if (!o.init.empty()) config.train.init = o.init;
-  std::string& init = config.train.init;
-  if (!init.empty()) init = std::filesystem::absolute(init).lexically_normal().string();
+  make_init_absolute(config);
+  const std::string& init = config.train.init;
   // A run that goes on has a tokenizer of its own; what it started from may be gone.
   const std::string own = o.run.resume ? newest_checkpoint(o.run.out + "/checkpoints") : "";
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded

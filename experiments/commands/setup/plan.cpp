@@ -77,6 +77,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
 
 int run_plan(const PlanArguments& o) {
   const Setup setup = setup_without_tokenizer(o.config.load());
+  check_trained(setup);
   const auto model = make_model(setup.config.model);
   const Plan plan = make_plan(setup, *model);
   if (o.json) {

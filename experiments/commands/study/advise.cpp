@@ -43,6 +43,7 @@ std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o
   RunConfig plain = config;
   plain.policy = make_policy(kPlainPreset);
   const Setup setup(plain);
+  check_trained(setup);
   const auto model = make_model(setup.config.model);
   check_policy(config.policy, model->tensors());
   check_packed(config, model->tensors());

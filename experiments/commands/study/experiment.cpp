@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "experiments/commands/arguments.h"
+#include "experiments/glue/glue.h"
 #include "experiments/memory/memory_experiment.h"
 #include "experiments/sweep/grid_experiment.h"
 
@@ -44,8 +45,9 @@ void add_memory(CLI::App& experiments, Action& action) {
   on_selected(*command, action, o, run_memory_experiment);
 }
 
-void add_grid(CLI::App& experiments, Action& action, const char* name, const char* summary) {
-  auto o = std::make_shared<GridExperiment>();
+// The options that all experiments of grids have.
+CLI::App* add_grid_options(CLI::App& experiments, const std::shared_ptr<GridExperiment>& o, const char* name,
+                           const char* summary) {
   o->name = name;
   o->folder = fmt::format("experiments/{}", name);
   o->out = fmt::format("runs/{}", name);
@@ -59,6 +61,9 @@ void add_grid(CLI::App& experiments, Action& action, const char* name, const cha
       ->check(CLI::ExistingDirectory.description(""))
       ->capture_default_str();
   command->add_option("--parts", o->parts, "pattern of the parts that are run")->capture_default_str();
+  command->add_option("--seeds", o->seeds, "seeds in place of the parts' own, separated by commas")
+      ->delimiter(',')
+      ->check(kUnsigned);
   add_settings_option(*command, o->settings);
   command->add_flag("--quick", o->quick, "a corner of each grid, at most 5 minutes on 2 cores");
   add_svg_option(*command, o->svg);
@@ -67,11 +72,39 @@ void add_grid(CLI::App& experiments, Action& action, const char* name, const cha
       ->capture_default_str();
   command->add_option("--threads", o->threads, "threads of a training (default: processors / jobs)")
       ->check(CLI::Range(1, 1024).description(""));
+  return command;
+}
+
+void add_grid(CLI::App& experiments, Action& action, const char* name, const char* summary) {
+  auto o = std::make_shared<GridExperiment>();
+  CLI::App* command = add_grid_options(experiments, o, name, summary);
   command->footer(fmt::format(
       "Stopped, it goes on with the same command. What was expected and found: experiments/{0}/README.md.\n"
       "Example:\n  lpmm experiment {0} --quick --out runs/{0}_quick",
       name));
   on_selected(*command, action, o, run_grid_experiment);
+}
+
+void add_glue(CLI::App& experiments, Action& action) {
+  auto o = std::make_shared<GlueExperiment>();
+  const std::shared_ptr<GridExperiment> grid(o, &o->grid);
+  CLI::App* command =
+      add_grid_options(experiments, grid, "glue", "Fine-tune an imported model for five tasks of sentences");
+  command->add_option("--init", o->init, "run or checkpoint that every training starts from")
+      ->required()
+      ->type_name("CHECKPOINT");
+  command
+      ->add_option("--pytorch", o->pytorch,
+                   "what experiments/zoo/glue.py printed (default: DIR/pytorch.jsonl, where it is)")
+      ->type_name("FILE");
+  command->footer(
+      R"(A part for each task: sst2, cola, mrpc, rte, stsb. DIR/glue.md, .csv and .png have every task that
+is done, also by an earlier command. Stopped, it goes on with the same command. What came out:
+experiments/glue/README.md.
+Example:
+  lpmm import all-MiniLM-L6-v2/ --out runs/minilm --preset fp32
+  lpmm experiment glue --init runs/minilm --parts rte --seeds 1,2,3 --out runs/glue)");
+  on_selected(*command, action, o, run_glue_experiment);
 }
 
 }  // namespace
@@ -88,6 +121,7 @@ void add_experiment_command(CLI::App& program, Action& action) {
   add_memory(*command, action);
   add_grid(*command, action, "frontier", "Quality against bits per parameter over a search of policies");
   add_grid(*command, action, "optimizers", "Every rule under every preset, each at its best learning rate");
+  add_glue(*command, action);
 }
 
 }  // namespace lpmm

@@ -138,9 +138,10 @@ void add_plot_command(CLI::App& program, Action& action) {
   command->add_flag("--table", o->table, "prints a Markdown table, one column per run");
   command->add_flag("--json", o->json, "print one JSON object: png, svg, gnuplot, csv, tensorboard, table");
   command->footer(
-      R"(Pictures: training loss, test loss, test accuracy and the underflow shares by role over steps.
-Table: bits per parameter, model memory by role, loss, accuracy, underflow, planned and measured
-memory. `tensorboard --logdir DIR` shows event files. A script PREFIX.gp in place of runs is drawn again.
+      R"(Pictures: training loss, test loss, what the task is scored by (accuracy, F1, ...) and the underflow
+shares by role over steps. Table: bits per parameter, model memory by role, loss, scores, underflow,
+planned and measured memory. `tensorboard --logdir DIR` shows event files. A script PREFIX.gp in place
+of runs is drawn again.
 Examples:
   lpmm plot runs/fp32 runs/sr --label fp32 --label "lpmm, sr" --out plots/both --table
   lpmm plot runs/fp32 runs/sr --tensorboard events

@@ -88,7 +88,8 @@ void add_sweep_command(CLI::App& program, Action& action) {
 ["train.epochs=2"], baseline = "fp32", [axes] "memory.rounding" = ["sr", "rn"]. The baseline is
 not crossed with axes of memory. Stopped or failed sweeps go on with the same command: finished
 cells are kept, others resume. Results are also in DIR/sweep.csv and DIR/sweep.json. A gap is
-baseline minus cell in points of accuracy, cell minus baseline in loss: more is worse; its
+baseline minus cell in points of what the task is scored by (accuracy, F1, ...), cell minus
+baseline in loss: more is worse; its
 bounds are Student's t over paired seeds (one-sided upper, two-sided low and high, 95 %).
 Example:
   lpmm sweep --config resnet8_drawn --presets fp32,lpmm --seeds 1,2,3 --baseline fp32 --out runs/sweep)");

@@ -62,6 +62,16 @@ double pearson(std::span<const double> told, std::span<const double> is) {
   return aa == 0 || bb == 0 ? 0 : ab / std::sqrt(aa * bb);
 }
 
+double cosine(std::span<const float> a, std::span<const float> b) {
+  double ab = 0, aa = 0, bb = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ab += 1.0 * a[i] * b[i];
+    aa += 1.0 * a[i] * a[i];
+    bb += 1.0 * b[i] * b[i];
+  }
+  return ab / std::max(1e-30, std::sqrt(aa * bb));
+}
+
 double spearman(std::span<const double> told, std::span<const double> is) {
   return pearson(ranks(told), ranks(is));
 }

@@ -17,4 +17,7 @@ double f1(std::span<const std::int32_t> told, std::span<const std::int32_t> is);
 double pearson(std::span<const double> told, std::span<const double> is);
 double spearman(std::span<const double> told, std::span<const double> is);
 
+// Of two embeddings; 0 where one is all zeros.
+double cosine(std::span<const float> a, std::span<const float> b);
+
 }  // namespace lpmm

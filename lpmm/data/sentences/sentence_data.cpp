@@ -21,6 +21,7 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
       lengths_(std::move(lengths)),
       is_number_(set.is_number),
       is_apart_(apart),
+      class_names_(set.labels),
       classes_(apart           ? 0
                : set.is_number ? 1
                                : static_cast<int>(set.labels.size())),
@@ -36,6 +37,14 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
         "or with train.init an imported model that has one");
   }
   const auto longest = static_cast<std::size_t>(lengths_.back());
+  const bool as_pairs = set.has_pairs && !apart;
+  const std::size_t around =
+      pieces->encode_sentences("", as_pairs ? std::optional<std::string_view>("") : std::nullopt).ids.size();
+  if (longest <= around) {
+    throw UsageError(
+        fmt::format("data.length = {}: the tokenizer puts {} tokens around {}, so it must be more", longest,
+                    around, as_pairs ? "a pair of sentences" : "a sentence"));
+  }
   const auto read = [&](const std::vector<SentenceExample>& from, std::vector<Example>& to) {
     const auto add = [&](const SentenceExample& e, std::string_view first,
                          const std::optional<std::string_view>& second) {
@@ -57,6 +66,14 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
   read(set.train, train_);
   read(set.test, test_);
   loading_bytes_ = bytes_ + set.bytes();
+}
+
+int SentenceData::types() const {
+  std::int32_t most = 0;
+  for (const auto* examples : {&train_, &test_}) {
+    for (const Example& e : *examples) most = std::max(most, *std::ranges::max_element(e.types));
+  }
+  return most + 1;
 }
 
 std::size_t SentenceData::place_of(const Example& example) const {
@@ -139,20 +156,6 @@ void SentenceData::make_test_batch(std::int64_t first, std::int64_t count, Batch
   }
   fill(examples, place, out);
 }
-
-namespace {
-
-double cosine(std::span<const float> a, std::span<const float> b) {
-  double ab = 0, aa = 0, bb = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    ab += 1.0 * a[i] * b[i];
-    aa += 1.0 * a[i] * a[i];
-    bb += 1.0 * b[i] * b[i];
-  }
-  return ab / std::max(1e-30, std::sqrt(aa * bb));
-}
-
-}  // namespace
 
 std::uint32_t SentenceData::checksum() const {
   std::uint32_t sum = 0;

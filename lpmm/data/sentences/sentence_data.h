@@ -26,7 +26,7 @@ class SentenceData : public DataSource {
                bool apart = false);
 
   const std::string& name() const override { return name_; }
-  const char* unit() const override { return "sentences"; }
+  const char* unit() const override { return is_apart_ ? "pairs" : "sentences"; }
   std::int64_t train_examples() const override { return std::ssize(train_); }
   std::int64_t test_examples() const override { return std::ssize(test_); }
   std::int64_t labels() const override { return 1; }
@@ -38,6 +38,8 @@ class SentenceData : public DataSource {
                   Batch& out) const override;
   void make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const override;
 
+  const std::vector<std::string>& class_names() const { return class_names_; }
+  int types() const;                        // that its tokens are of: 2 where a tokenizer tells pairs apart
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
@@ -57,6 +59,7 @@ class SentenceData : public DataSource {
   std::string name_;
   std::vector<int> lengths_;
   bool is_number_, is_apart_;
+  std::vector<std::string> class_names_;
   int classes_;
   std::vector<Metric> metrics_;
   std::vector<Example> train_, test_;

@@ -12,6 +12,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/files/gz_file.h"
 
 namespace lpmm {
@@ -234,19 +235,7 @@ SentenceSet load_own(const std::string& path, std::string_view test_file) {
 }  // namespace
 
 std::string_view to_string(Metric metric) {
-  switch (metric) {
-    case Metric::kAccuracy:
-      return "accuracy";
-    case Metric::kMatthews:
-      return "matthews";
-    case Metric::kF1:
-      return "f1";
-    case Metric::kPearson:
-      return "pearson";
-    case Metric::kSpearman:
-      return "spearman";
-  }
-  return "";
+  return kScores[static_cast<std::size_t>(metric)].name;
 }
 
 std::int64_t SentenceSet::bytes() const {
@@ -264,6 +253,11 @@ const std::vector<NamedSentences>& named_sentence_sets() {
     return sets;
   }();
   return kSets;
+}
+
+std::vector<std::string> class_names_of(std::string_view set) {
+  const auto task = std::ranges::find_if(tasks(), [&](const Task& t) { return t.set.name == set; });
+  return task == tasks().end() ? std::vector<std::string>() : task->labels;
 }
 
 bool is_sentence_set(std::string_view set) {

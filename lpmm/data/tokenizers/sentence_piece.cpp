@@ -101,6 +101,21 @@ class SentencePieceTokenizer : public Tokenizer {
   bool lines_apart_ = false;
 };
 
+// What SentencePiece says behind the line of its source, in this program's words.
+std::string why_not_trained(const SentencePieceOptions& options, std::string told) {
+  if (const std::size_t end = told.rfind("] "); end != std::string::npos) told.erase(0, end + 2);
+  const std::pair<std::string_view, std::string_view> words[] = {{"vocab_size", "--vocabulary"},
+                                                                 {"character_coverage", "--coverage"}};
+  for (const auto& [theirs, ours] : words) {
+    for (std::size_t at; (at = told.find(theirs)) != std::string::npos;)
+      told.replace(at, theirs.size(), ours);
+  }
+  const bool is_code = told.empty() || told.find(".cc(") != std::string::npos || told.ends_with(']');
+  return fmt::format("no {} tokenizer of {} pieces can be made of these texts{}", options.type,
+                     options.vocabulary,
+                     is_code ? "; more text, or a smaller --vocabulary, may help" : ": " + told);
+}
+
 }  // namespace
 
 std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
@@ -134,7 +149,7 @@ std::string train_sentence_piece(const SentencePieceOptions& options, const std:
       {"minloglevel", "2"}};
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, nullptr, &model);
-  if (!status.ok()) throw UsageError(fmt::format("SentencePiece: {}", printable(status.message())));
+  if (!status.ok()) throw UsageError(why_not_trained(options, printable(status.message())));
   return model;
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "experiments/plots/records.h"
+#include "lpmm/data/scores.h"
 #include "tests/experiments/program.h"
 #include "tests/sanitized.h"
 
@@ -209,6 +210,8 @@ TEST_F(ExperimentTest, TagsOfATrainingAreKnown) {
     for (const std::string& tag : tags) EXPECT_EQ(std::count(known.begin(), known.end(), tag), 1) << tag;
     logged.merge(tags);
   }
+  // Scores of sentences: AreComparedByTheirOwnScores draws one.
+  for (const ScoreKind& kind : kScores) logged.insert(fmt::format("test/{}", kind.name));
   for (const std::string& tag : known) EXPECT_TRUE(logged.contains(tag)) << tag;
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "lpmm/base/error.h"
+#include "lpmm/data/scores.h"
 #include "lpmm/data/sentences/metrics.h"
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/data/sentences/sentence_sets.h"
@@ -44,6 +45,28 @@ class SentencesTest : public testing::Test {
   }
   Scratch folder_;
 };
+
+TEST(Scores, AreARowEach) {
+  constexpr Metric kAll[] = {Metric::kAccuracy, Metric::kMatthews, Metric::kF1, Metric::kPearson,
+                             Metric::kSpearman};
+  const std::vector<std::string_view> names = {"accuracy", "matthews", "f1", "pearson", "spearman"};
+  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(to_string(kAll[i]), names[i]);
+  std::set<std::string_view> known;
+  for (const ScoreKind& kind : kScores) EXPECT_TRUE(known.insert(kind.name).second) << kind.name;
+  EXPECT_EQ(score_text("accuracy", 0.9123), "accuracy 91.23 %");
+  EXPECT_EQ(score_text("matthews", -0.5), "MCC -50.00");
+  EXPECT_EQ(score_text("of another version", 3), "of another version 3.00");
+}
+
+TEST_F(SentencesTest, ALengthWithoutRoomForASentenceIsRefused) {
+  write("train.tsv", "label\tsentence1\tsentence2\nyes\ta b\tc\nno\td\te\n");
+  write("dev.tsv", "sentence1\tsentence2\tlabel\na\tb\tno\n");
+  const SentenceSet set = load();
+  expect_said([&] { SentenceData(set, letters(), {3}); },
+              "data.length = 3: the tokenizer puts 3 tokens around a pair");
+  EXPECT_EQ(SentenceData(set, letters(), {4}).types(), 2);
+  EXPECT_EQ(SentenceData(set, letters(), {4}).class_names(), (std::vector<std::string>{"no", "yes"}));
+}
 
 TEST_F(SentencesTest, AFolderSaysWhatItHolds) {
   write("train.tsv", "label\tsentence1\tsentence2\nyes\ta b\tc\nno\td \te f\r\nyes\tg\th\n");

@@ -369,6 +369,25 @@ TEST(Trainer, AStateSavedBeforeARoleWasKnownIsRead) {
   EXPECT_THROW(parsed(), RunError);
 }
 
+TEST(Trainer, AStateKeepsTheScoresOfTheLastTest) {
+  RunProgress progress;
+  progress.step = 3;
+  progress.scores = {{"f1", 0.25}, {"accuracy", std::nan("")}};
+  Json saved = Json::parse(state_json(progress, tiny_config(), 6, CpuDevice(1)).dump());
+  const auto parsed = [&] { return parse_state(saved, tiny_config(), 6, "checkpoints/step_00000003"); };
+  const DataSource::Scores scores = parsed().scores;
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores[0], progress.scores[0]);  // the first stays first
+  EXPECT_EQ(scores[1].first, "accuracy");
+  EXPECT_TRUE(std::isnan(scores[1].second));
+  for (const Json& wrong : {Json(3), Json{{"", 1}}, Json{{"f1", "much"}}, Json{{std::string(65, 'x'), 1}}}) {
+    saved["scores"] = wrong;
+    EXPECT_THROW(parsed(), RunError) << wrong;
+  }
+  saved.erase("scores");
+  EXPECT_TRUE(parsed().scores.empty());
+}
+
 TEST(Trainer, OneProcessWritesAFolder) {
   const Scratch scratch;
   fs::create_directories(scratch / "run/checkpoints/.step_00000001.tmp");

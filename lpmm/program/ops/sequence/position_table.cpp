@@ -29,17 +29,17 @@ kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t 
 }
 
 std::int64_t PositionTable::gradient_floats() const {
-  const std::int64_t tiles = (row_floats() + kernels::kTile - 1) / kernels::kTile;
+  const std::int64_t tiles = (first_ * width_ + row_floats() + kernels::kTile - 1) / kernels::kTile;
   return std::min(tiles * kernels::kTile, context_ * width_);
 }
 
 void PositionTable::decode(const RunState& run, std::int32_t* ids, std::byte* room, float* out) const {
   const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
-  if (past + length_ > context_) {
-    throw RunError(
-        fmt::format("{} tokens after {} others: the model has {} positions", length_, past, context_));
+  if (past + length_ > context_ - first_) {
+    throw RunError(fmt::format("{} tokens after {} others: the model has {} positions", length_, past,
+                               context_ - first_));
   }
-  std::iota(ids, ids + length_, static_cast<std::int32_t>(past));
+  std::iota(ids, ids + length_, static_cast<std::int32_t>(first_ + past));
   Device& device = run.memory.device();
   device.decode_rows(run.memory.view(tensor_, Role::kParameter), width_,
                      on_device(device, ids, length_, room), length_, out);
@@ -51,7 +51,7 @@ void PositionTable::fold(RunState& run, Compute compute, const std::byte* gradie
   const std::int64_t sequences = rows / length_;
   for (std::int64_t t = 0; t < length_; ++t) {
     host.first[t] = t * sequences;
-    host.targets[t] = static_cast<std::int32_t>(t);
+    host.targets[t] = static_cast<std::int32_t>(first_ + t);
     for (std::int64_t s = 0; s < sequences; ++s) {
       host.rows[t * sequences + s] = static_cast<std::int32_t>(s * length_ + t);
     }

@@ -25,14 +25,15 @@ struct RowCopies {
 kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
                              const RowCopies& copies);
 
-// A tensor (context, width) whose row t is added to position t of sequences of `length`.
+// A tensor (context, width) whose row first + t is added to position t of sequences of `length`.
 class PositionTable {
  public:
-  PositionTable(int tensor, std::int64_t context, std::int64_t length, std::int64_t width)
-      : tensor_(tensor), context_(context), length_(length), width_(width) {}
+  PositionTable(int tensor, std::int64_t context, std::int64_t length, std::int64_t width,
+                std::int64_t first = 0)
+      : tensor_(tensor), context_(context), length_(length), width_(width), first_(first) {}
 
   std::int64_t row_floats() const { return length_ * width_; }
-  // Rows of the positions in use, to the end of a tile.
+  // Rows up to the last position in use, to the end of a tile.
   std::int64_t gradient_floats() const;
   // The rows of this call: `ids` and `room` take `length` integers of the host and, apart from it, of the
   // device. Throws RunError where a text is longer than the context.
@@ -43,7 +44,7 @@ class PositionTable {
 
  private:
   int tensor_;
-  std::int64_t context_, length_, width_;
+  std::int64_t context_, length_, width_, first_;
 };
 
 }  // namespace lpmm

@@ -79,13 +79,14 @@ class AddPositionsOp : public Op {
 
 }  // namespace
 
-Value add_positions(ProgramBuilder& b, const std::string& name, Value x, std::vector<std::int64_t> shape) {
+Value add_positions(ProgramBuilder& b, const std::string& name, Value x, std::vector<std::int64_t> shape,
+                    std::int64_t first) {
   std::int64_t context = 1;
   for (const std::int64_t n : shape) context *= n;
   context /= x.channels;
   const int table =
       b.add_tensor(name, std::move(shape), {InitialKind::kNormal, 0.02}, TensorKind::kEmbedding);
-  return b.add_op(std::make_unique<AddPositionsOp>(PositionTable(table, context, x.width, x.channels),
+  return b.add_op(std::make_unique<AddPositionsOp>(PositionTable(table, context, x.width, x.channels, first),
                                                    b.rows(x), x.width, x.channels, b.panel_sizes().weights),
                   {x}, b.add_value(x.height, x.width, x.channels), {});
 }

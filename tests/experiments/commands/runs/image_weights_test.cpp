@@ -33,6 +33,21 @@ TEST_F(ImageWeights, GoInAndOut) {
   }
 }
 
+TEST_F(ImageWeights, HeadsThatNoFileSaysAreToldAndGiven) {
+  const std::string given = LPMM_SOURCE_DIR "/tests/golden/vit_tiny.safetensors";
+  const Outcome assumed = run_lpmm({"import", given, "--out", path("one"), "--json"});
+  ASSERT_EQ(assumed.code, 0) << assumed.err;
+  EXPECT_NE(assumed.err.find("1 of 8 channels are assumed"), std::string::npos) << assumed.err;
+  EXPECT_EQ(assumed.json()["heads"], 1);
+  const Outcome said = run_lpmm({"import", given, "--set", "model.heads=2", "--out", path("two"), "--json"});
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_EQ(said.err.find("assumed"), std::string::npos) << said.err;
+  EXPECT_EQ(said.json()["heads"], 2);
+  expect_failure(run_lpmm({"import", given, "--set", "train.steps=2", "--out", path("x")}), 2,
+                 {"train.steps=2"});
+  expect_failure(run_lpmm({"import", given, "--set", "model.heads=3", "--out", path("x")}), 1, {"heads"});
+}
+
 // Imported weights on pictures of five classes; on ten classes they are refused by name.
 TEST_F(ImageWeights, AreTrainedFurther) {
   const std::string golden = LPMM_SOURCE_DIR "/tests/golden/";
@@ -46,6 +61,12 @@ TEST_F(ImageWeights, AreTrainedFurther) {
   }
   const std::string images = path("five.images");
   ASSERT_EQ(run_lpmm({"data", "pack-images", path("set"), images, "--size", "16"}).code, 0);
+  // As they came in, and by the name of a set, which has other classes.
+  const Outcome tested = run_lpmm({"eval", path("published"), "--data", images, "--json"});
+  ASSERT_EQ(tested.code, 0) << tested.err;
+  EXPECT_EQ(tested.json()["images"], 5);
+  expect_failure(run_lpmm({"eval", path("published"), "--data", "drawn"}), 1, {"fc"});
+  expect_failure(run_lpmm({"eval", path("published"), "--data", path("nosuch")}), 1, {"nosuch"});
   const std::string config = write("tune.toml", R"(
 [model]
 name = "resnet18"

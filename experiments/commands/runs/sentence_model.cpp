@@ -1,0 +1,159 @@
+#include "experiments/commands/runs/sentence_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "experiments/commands/runs/loaded_model.h"
+#include "lpmm/base/error.h"
+#include "lpmm/data/sentences/sentence_data.h"
+#include "lpmm/program/family.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/setup.h"
+#include "lpmm/run/stored_weights.h"
+
+namespace lpmm {
+namespace {
+
+constexpr int kBatch = 32;
+
+RunConfig sentences_config(const std::string& checkpoint, const std::string& compute) {
+  ConfigOptions options;
+  if (!compute.empty()) options.settings = {"train.compute=" + compute};
+  RunConfig config = load_config(config_beside(checkpoint), options);
+  if (!reads_sentences(config.model)) {
+    throw UsageError(fmt::format("{}: is a {}, which reads {}; this needs a model of sentences", checkpoint,
+                                 config.model.name, what_is_read(config.model)));
+  }
+  config.optimizer.frozen = true;
+  config.model = complete(config.model);
+  const int context = config.model.integer(kContext), asked = config.data.text.length;
+  config.model.length = asked == 0 ? context : std::min(asked, context);
+  return config;
+}
+
+std::vector<std::string> saved_names(const std::string& checkpoint, const RunConfig& config) {
+  const auto run = checkpoint_run(checkpoint);
+  const auto classes = static_cast<std::size_t>(config.model.classes);
+  std::vector<std::string> names;
+  if (const auto saved = run.find("classes"); saved != run.end() && saved->is_array()) {
+    for (const auto& name : *saved) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+  } else {
+    names = class_names_of(config.data.set);
+  }
+  if (names.size() == classes) return names;
+  names.clear();
+  for (std::size_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+}  // namespace
+
+SentenceModel::SentenceModel(const std::string& path, int threads, const std::string& compute, bool embeds)
+    : checkpoint_(find_checkpoint(path)), config_(sentences_config(checkpoint_, compute)), device_(threads) {
+  tokenizer_ = saved_tokenizer(checkpoint_, config_);
+  if (tokenizer_ == nullptr) throw no_tokenizer(checkpoint_);
+  if (config_.model.integer(kVocabulary) == 0) config_.model.set(kVocabulary, tokenizer_->vocabulary());
+  const StoredWeights weights(checkpoint_);
+  const int classes = stored_classes(weights, config_.model);
+  if (classes == 0 && !embeds) {
+    throw UsageError(
+        fmt::format("{}: only embeds sentences; fine-tune it for a task (lpmm train --init), or see "
+                    "lpmm embed",
+                    checkpoint_));
+  }
+  config_.model.classes = embeds ? 0 : classes;
+  if (!embeds) names_ = saved_names(checkpoint_, config_);
+  model_ = make_model(config_.model);
+  memory_ = std::make_unique<ModelMemory>(model_->tensors(), config_.policy, config_.optimizer,
+                                          config_.train.seed, 1, device_);
+  Buffers none(model_->buffers(), device_);
+  if (embeds && classes > 0) {
+    load_parameters(weights, *memory_, family_of(config_.model.name).head);
+  } else {
+    load_checkpoint(checkpoint_, config_.model.name, *memory_, none);
+  }
+  program_ = model_->build(kBatch, config_.train.compute, device_);
+}
+
+std::vector<float> SentenceModel::outputs(std::vector<SentenceExample> examples, bool are_pairs) {
+  // Those of about one length together: they are filled up to the longest of a batch.
+  std::vector<std::size_t> order(examples.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  const auto bytes = [&](std::size_t i) { return examples[i].first.size() + examples[i].second.size(); };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return bytes(a) < bytes(b); });
+  SentenceSet set{.name = "the input", .has_pairs = are_pairs, .is_number = classes() == 1};
+  set.labels.resize(static_cast<std::size_t>(classes() > 1 ? classes() : 0));
+  for (const std::size_t i : order) set.test.push_back(examples[i]);
+  const SentenceData data(set, tokenizer_, filled_lengths(config_.model.length));
+  check_types(config_.model, data);
+  Batch batch;
+  std::vector<float> some, out;
+  const Buffers none(model_->buffers(), device_);
+  for (std::int64_t first = 0; first < std::ssize(order); first += kBatch) {
+    const std::int64_t count = std::min<std::int64_t>(kBatch, std::ssize(order) - first);
+    data.make_test_batch(first, count, batch);
+    program_->evaluate(*memory_, none, batch, &some);
+    const std::size_t width = some.size() / static_cast<std::size_t>(count);
+    out.resize(order.size() * width);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      const std::size_t place = order[static_cast<std::size_t>(first) + i];
+      std::copy_n(some.begin() + static_cast<std::ptrdiff_t>(i * width), width,
+                  out.begin() + static_cast<std::ptrdiff_t>(place * width));
+    }
+  }
+  return out;
+}
+
+void for_each_line(const std::string& file, bool pairs_only, const LinesCall& body) {
+  constexpr std::size_t kMost = 4096;  // lines at a time
+  std::ifstream opened;
+  if (!file.empty()) opened.open(file, std::ios::binary);
+  if (!file.empty() && !opened) throw RunError(fmt::format("{}: cannot be opened", file));
+  std::istream& in = file.empty() ? std::cin : opened;
+  const std::string name = file.empty() ? "standard input" : file;
+  std::vector<SentenceExample> lines;
+  bool are_pairs = false;
+  std::int64_t number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    if (line.ends_with('\r')) line.pop_back();
+    const std::size_t tab = line.find('\t');
+    const bool is_pair = tab != std::string::npos;
+    if (is_pair && line.find('\t', tab + 1) != std::string::npos) {
+      throw UsageError(
+          fmt::format("{}: line {} has more than one tab: it is one sentence, or two", name, number));
+    }
+    if (pairs_only && !is_pair) {
+      throw UsageError(
+          fmt::format("{}: line {} has no tab, which is to be between its two sentences", name, number));
+    }
+    if (!lines.empty() && (is_pair != are_pairs || lines.size() == kMost)) {
+      body(std::move(lines), are_pairs);
+      lines.clear();
+    }
+    are_pairs = is_pair;
+    lines.push_back({.first = line.substr(0, tab), .second = is_pair ? line.substr(tab + 1) : ""});
+  }
+  if (in.bad()) throw RunError(fmt::format("{}: cannot be read", name));
+  if (number == 0) throw UsageError(fmt::format("{}: holds no line", name));
+  body(std::move(lines), are_pairs);
+}
+
+void add_sentence_arguments(CLI::App& command, SentenceArguments& arguments) {
+  command.add_option("PATH", arguments.path, "a run's folder, its checkpoints folder or one checkpoint")
+      ->required();
+  command.add_option("--file", arguments.file, "a sentence a line (default: standard input)")
+      ->check(kNotEmpty)
+      ->type_name("FILE");
+  command.add_option("--compute", arguments.compute, "fp32 or bf16 (default: as the run)")
+      ->check(CLI::IsMember({"fp32", "bf16"}).description(""));
+  add_threads_option(command, arguments.threads);
+}
+
+}  // namespace lpmm

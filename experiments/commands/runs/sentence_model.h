@@ -1,0 +1,61 @@
+// A model of sentences as commands take it from a checkpoint, and the lines that they are asked about.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "experiments/commands/arguments.h"
+#include "kernels/cpu.h"
+#include "lpmm/data/sentences/sentence_sets.h"
+#include "lpmm/data/tokenizer.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/program/program.h"
+#include "lpmm/run/config.h"
+
+namespace lpmm {
+
+class SentenceModel {
+ public:
+  // find_checkpoint takes `path`. `embeds`: without the head, where it has one. Memory is taken for the
+  // parameters alone. Throws UsageError for a model that does not read sentences, and without `embeds` for
+  // one that has no head; RunError where no tokenizer was saved.
+  SentenceModel(const std::string& path, int threads, const std::string& compute, bool embeds);
+
+  const std::string& checkpoint() const { return checkpoint_; }
+  int classes() const { return config_.model.classes; }  // 1: a number, 0: an embedding
+  // Of classes in their order: as the checkpoint has them, else those of the set it was trained on, else
+  // numbers.
+  const std::vector<std::string>& class_names() const { return names_; }
+  // What the model says of each sentence or pair: (examples, classes or channels). Throws UsageError for
+  // sentences that it cannot read.
+  std::vector<float> outputs(std::vector<SentenceExample> examples, bool are_pairs);
+
+ private:
+  std::string checkpoint_;
+  RunConfig config_;
+  CpuDevice device_;
+  std::unique_ptr<Model> model_;
+  std::unique_ptr<ModelMemory> memory_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  std::unique_ptr<Program> program_;
+  std::vector<std::string> names_;
+};
+
+// Calls `body` with some lines at a time of a file, or of standard input where that is empty: a sentence
+// each, or two with a tab between. `pairs_only`: all are two. Those of one call are of one kind. Throws
+// UsageError naming a line that has more, or not what is asked for; RunError for a file that cannot be read.
+using LinesCall = std::function<void(std::vector<SentenceExample> lines, bool are_pairs)>;
+void for_each_line(const std::string& file, bool pairs_only, const LinesCall& body);
+
+// --file, --threads and --compute of such commands.
+struct SentenceArguments {
+  std::string path, file, compute;
+  int threads = 0;
+  bool json = false;
+};
+void add_sentence_arguments(CLI::App& command, SentenceArguments& arguments);
+
+}  // namespace lpmm
