@@ -50,9 +50,9 @@ int run_eval(const EvalArguments& o) {
     config.data.text.path = o.text;
     config.data.text.validation_share = 1;
   }
-  if (o.test && !reads_sentences(config.model)) {
-    throw UsageError(fmt::format("--test is for models of sentences; {} reads {}", config.model.name,
-                                 what_is_read(config.model)));
+  if (o.test && !reads_sentences(config.model) && !reads_pairs(config.model)) {
+    throw UsageError(fmt::format("--test is for models of sentences and pairs; {} reads {}",
+                                 config.model.name, what_is_read(config.model)));
   }
   if (o.test) config.data.test_file = kTestFile;
   if (!o.task.empty()) {
@@ -77,6 +77,7 @@ int run_eval(const EvalArguments& o) {
   for (const auto& [name, value] : result.scores) answer[name] = value;
   if (!result.scores.empty()) {
     if (setup.config.model.classes > 0) answer["test_loss"] = result.loss;
+    if (setup.pairs != nullptr) answer["test_accuracy"] = result.accuracy;  // of tokens
     print_answer(answer, o.json);
     return kDone;
   }
@@ -111,17 +112,19 @@ void add_eval_command(CLI::App& program, Action& action) {
           "a set of sentences in place of the run's, of the same kind: sst2, cola, mrpc, rte, stsb, or "
           "sentences with --data; models that only embed compare pairs by their cosine")
       ->type_name("SET");
-  command->add_flag("--test", o->test, "sentences: the test file, not dev, where its answers are public");
+  command->add_flag("--test", o->test,
+                    "sentences, pairs: the test file, not dev, where its answers are public");
   add_threads_option(*command, o->threads);
   command->add_flag(
       "--json", o->json,
       "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
-      "perplexity; of sentences what the set is scored by");
+      "perplexity; of sentences and pairs what the set is scored by");
   command->footer(R"(Examples:
   lpmm eval runs/r20
   lpmm eval runs/r20/checkpoints/step_00003900 --json
   lpmm eval runs/gpt --data other.txt
-  lpmm eval runs/minilm --task stsb --test)");
+  lpmm eval runs/minilm --task stsb --test
+  lpmm eval runs/translator --test)");
   on_selected(*command, action, o, run_eval);
 }
 
