@@ -205,8 +205,8 @@ class SequenceKernels {
   // gradient <- scale * (softmax - what is wanted), of scale * the sum of losses, in `type`; in fp32 it may
   // be `logits`, which are overwritten. `log_sums` are those of softmax_finish.
   virtual void softmax_gradient(Compute type, const LossShape& shape, std::int64_t first,
-                                std::int64_t columns, float scale, const float* log_sums, const std::int32_t* labels, float* logits,
-                                void* gradient) = 0;
+                                std::int64_t columns, float scale, const float* log_sums,
+                                const std::int32_t* labels, float* logits, void* gradient) = 0;
 
  protected:
   SequenceKernels() = default;

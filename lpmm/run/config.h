@@ -28,10 +28,10 @@ struct RunConfig {
     bool augment = true;          // images: pad 4, crop, flip
     std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
     std::uint64_t draw_seed = 1;
-    int side = kImageSide;          // drawn set only
-    std::string test_file = "dev";  // sentences and pairs: the file to test on
+    int side = kImageSide;                     // drawn set only
+    std::string test_file = "dev";             // sentences and pairs: the file to test on
     std::string source = "en", target = "de";  // pairs: languages, the ends of the files' names
-    bool cosine = false;            // sentences: score pairs by the cosine of their embeddings
+    bool cosine = false;                       // sentences: score pairs by the cosine of their embeddings
     TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;
   struct {

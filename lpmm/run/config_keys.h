@@ -44,8 +44,9 @@ inline Choices<std::string> data_choices() {
   for (const NamedImages& set : named_image_sets()) names.emplace_back(set.name, set.name);
   for (const NamedSentences& set : named_sentence_sets()) names.emplace_back(set.name, set.name);
   for (const NamedPairs& set : named_pair_sets()) names.emplace_back(set.name, set.name);
-  for (const std::string_view name : {kSentencesByPath, kPairsByPath, kImagesByPath, std::string_view(kDrawnSet),
-                                      std::string_view("auto"), std::string_view("text")}) {
+  for (const std::string_view name :
+       {kSentencesByPath, kPairsByPath, kImagesByPath, std::string_view(kDrawnSet), std::string_view("auto"),
+        std::string_view("text")}) {
     names.emplace_back(name, name);
   }
   return names;

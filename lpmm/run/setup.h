@@ -24,9 +24,9 @@ struct DataSize {
 struct Setup {
   // Decides data.set = auto (cifar10 where it is found, else drawn), for images the shape that the model
   // reads and its classes, for text the vocabulary and the length of its sequences, for sentences that and
-  // the classes, for pairs that and the tokens that they begin and end with. Text is read by the tokenizer of train.init, where that has one. Throws UsageError where
-  // model and data do not go together, and what TextData throws. A configuration is taken wherever a Setup is
-  // expected.
+  // the classes, for pairs that and the tokens that they begin and end with. Text is read by the tokenizer of
+  // train.init, where that has one. Throws UsageError where model and data do not go together, and what
+  // TextData throws. A configuration is taken wherever a Setup is expected.
   Setup(const RunConfig& given);  // NOLINT(google-explicit-constructor)
   // The text, the sentences or the pairs of `other` serve again where both mean the same.
   Setup(const RunConfig& given, const Setup& other);

@@ -116,8 +116,8 @@ TEST_F(TransformerTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     m.model->build(3, Compute::kFp32, m.device)->train(m.memory, none, expected_.batch, 0);
     for (int t = 0; t < m.memory.tensors(); ++t) {
       const std::string& name = m.memory.info(t).name;
-      expect_near_largest(m.gradient(t), values_of<float>(expected_.file, name), kGradients, device + (" " + name),
-                          1e-6);
+      expect_near_largest(m.gradient(t), values_of<float>(expected_.file, name), kGradients,
+                          device + (" " + name), 1e-6);
     }
   }
 }
@@ -150,8 +150,8 @@ TEST_F(TransformerTest, MicrobatchesWeighByTheirLabels) {
   for (int t = 0; t < memory.tensors(); ++t) {
     std::vector<float> got(static_cast<std::size_t>(memory.info(t).elements()));
     device->decode(memory.view(t, Role::kAccumulator), 0, std::ssize(got), got.data());
-    expect_near_largest(got, values_of<float>(expected_.file, memory.info(t).name), kGradients, memory.info(t).name,
-                        1e-6);
+    expect_near_largest(got, values_of<float>(expected_.file, memory.info(t).name), kGradients,
+                        memory.info(t).name, 1e-6);
   }
 }
 
