@@ -5,9 +5,9 @@
 
 #include "kernels/device.h"
 #include "lpmm/data/pairs/bleu.h"
+#include "lpmm/program/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
-#include "lpmm/run/translate.h"
 
 namespace lpmm {
 
@@ -43,8 +43,9 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
   std::int64_t items = tested.meter.count;
   if (setup.pairs != nullptr) {
-    const std::vector<std::string> told = translate(setup.config, model, memory, *setup.tokenizer,
-                                                    setup.pairs->test_sources(), BeamOptions{}, progress);
+    const std::vector<std::string> told =
+        translate(setup.config.model, config.train.compute, model, memory, *setup.tokenizer,
+                  setup.pairs->test_sources(), BeamOptions{}, progress);
     tested.scores.emplace_back("bleu", bleu(told, setup.pairs->test_targets()));
     items = data->test_examples();  // the loss is of their tokens
   }

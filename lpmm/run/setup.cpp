@@ -74,8 +74,8 @@ RunConfig without_data(RunConfig config) {
 void take_ends(ModelConfig& model, const Tokenizer* tokenizer) {
   if (tokenizer == nullptr) {
     throw UsageError(
-        "data.tokenizer: a translator reads both languages by one SentencePiece .model or tokenizer.json; "
-        "make one with lpmm data tokenizer, or name with train.init a model that has one");
+        "data.tokenizer: a translator reads both languages by one SentencePiece .model, tokenizer.json, gpt2 "
+        "or bytes; make one with lpmm data tokenizer, or name with train.init a model that has one");
   }
   const std::int64_t most = tokenizer->vocabulary();
   if (model.integer(kEnd) < 0) {
@@ -162,7 +162,10 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   if (own == nullptr) own = initial_tokenizer(config);
   if (is_text(config))
     return use(std::make_shared<const TextData>(config.data.text, std::move(own), progress));
-  if (own == nullptr && names_tokenizer_files(config.data.text)) {
+  const std::string& named = config.data.text.tokenizer;
+  if (own == nullptr && is_pairs(config) && (named == "bytes" || named == kGpt2Tokenizer)) {
+    own = make_text_tokenizer(config.data.text, "");
+  } else if (own == nullptr && names_tokenizer_files(config.data.text)) {
     own = load_tokenizer(tokenizer_files(config.data.text));
   }
   const std::shared_ptr<const Tokenizer> reads(std::move(own));

@@ -13,7 +13,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/files/gz_file.h"
 #include "lpmm/program/beam_search.h"
-#include "lpmm/run/translate.h"
+#include "lpmm/program/translate.h"
 
 namespace lpmm {
 namespace {
@@ -44,7 +44,8 @@ int run_translate(const TranslateArguments& o) {
   LoadedModel loaded(o.path, o.threads, Reads::kPairs);
   const std::vector<std::string> lines = given_lines(o);
   const std::vector<std::string> told =
-      translate(loaded.config, *loaded.model, loaded.memory, loaded.tokenizer(), lines, o.beams);
+      translate(loaded.config.model, loaded.config.train.compute, *loaded.model, loaded.memory,
+                loaded.tokenizer(), lines, o.beams);
   if (o.json) {
     print_answer({{"checkpoint", loaded.checkpoint}, {"source", lines}, {"target", told}}, true);
   } else {

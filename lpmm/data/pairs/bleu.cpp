@@ -48,7 +48,7 @@ std::string replaced(std::string_view text, const Matches& matches, const Write&
   return out;
 }
 
-std::vector<std::string> split(std::string_view text) {
+std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words(1);
   for (std::size_t at = 0; at < text.size();) {
     const Character c = first_character(text.substr(at));
@@ -108,7 +108,7 @@ std::vector<std::string> tokens_13a(std::string_view line) {
       [](std::string& to, char a, char b) {
         to += std::string{a, ' ', b, ' '};
       });
-  return split(out);
+  return split_words(out);
 }
 
 double bleu(std::span<const std::string> told, std::span<const std::string> is) {

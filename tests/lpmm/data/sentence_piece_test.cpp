@@ -2,6 +2,7 @@
 #include "lpmm/data/tokenizers/sentence_piece.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -107,7 +108,15 @@ TEST(SentencePiece, TrainsTheSameModelAgain) {
   }
   EXPECT_THROW(train_sentence_piece({"bpe", 5000}, {scratch / "text"}), UsageError);
   EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "none"}), RunError);
-  EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "a,b"}), UsageError);
+  // A text that lies in two files, one of them compressed.
+  const std::string text = read_text(scratch / "text", 1 << 20);
+  const std::size_t half = text.find('\n', text.size() / 2) + 1;
+  write_text(scratch / "first", text.substr(0, half));
+  gzFile second = gzopen((scratch / "second.gz").c_str(), "wb");
+  gzwrite(second, text.data() + half, static_cast<unsigned>(text.size() - half));
+  gzclose(second);
+  EXPECT_EQ(train_sentence_piece({"bpe", 35}, {scratch / "first", scratch / "second"}),
+            train_sentence_piece({"bpe", 35}, {scratch / "text"}));
 }
 
 }  // namespace

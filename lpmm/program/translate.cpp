@@ -1,4 +1,4 @@
-#include "lpmm/run/translate.h"
+#include "lpmm/program/translate.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,11 @@
 
 namespace lpmm {
 
-std::vector<std::string> translate(const RunConfig& config, const Model& model, const ModelMemory& memory,
-                                   const Tokenizer& tokenizer, std::span<const std::string> lines,
-                                   BeamOptions options, const ProgressCall& progress) {
-  const ModelConfig sizes = complete(config.model);
+std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
+                                   const ModelMemory& memory, const Tokenizer& tokenizer,
+                                   std::span<const std::string> lines, BeamOptions options,
+                                   const ProgressCall& progress) {
+  const ModelConfig sizes = complete(config);
   options.start = sizes.integer(kStart);
   options.end = sizes.integer(kEnd);
   const std::vector<int> lengths = filled_lengths(sizes.length);
@@ -36,8 +37,8 @@ std::vector<std::string> translate(const RunConfig& config, const Model& model, 
     }
   }
   std::vector<std::string> told;
-  for (const auto& ids : beam_search(model, memory, config.train.compute, lengths, sources, options,
-                                     sizes.integer(kContext), progress)) {
+  for (const auto& ids :
+       beam_search(model, memory, compute, lengths, sources, options, sizes.integer(kContext), progress)) {
     told.push_back(tokenizer.decode(ids));
   }
   return told;
