@@ -15,7 +15,7 @@ namespace lpmm {
 namespace {
 
 constexpr float kNever = -1e9F;
-constexpr std::size_t kSentences = 16;  // at a time
+constexpr std::size_t kBeams = 80;  // at a time, of all sentences
 
 // log of the sum of exp(logit).
 float log_sum(std::span<const float> logits) {
@@ -173,12 +173,12 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
   }
   std::vector<std::vector<std::int32_t>> out(sources.size());
   std::int64_t done = 0;
+  const std::size_t most = std::max<std::size_t>(1, kBeams / static_cast<std::size_t>(options.beams));
   for (const auto& [length, all] : by_length) {
     std::unique_ptr<Program> program;
     std::size_t built_for = 0;
-    for (std::size_t at = 0; at < all.size(); at += kSentences) {
-      const std::span<const std::size_t> which =
-          std::span(all).subspan(at, std::min(kSentences, all.size() - at));
+    for (std::size_t at = 0; at < all.size(); at += most) {
+      const std::span<const std::size_t> which = std::span(all).subspan(at, std::min(most, all.size() - at));
       if (which.size() != built_for) {
         program = model.build_decoder(static_cast<int>(which.size()) * options.beams, length, compute,
                                       memory.device());

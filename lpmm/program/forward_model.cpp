@@ -133,10 +133,11 @@ class ForwardModel : public Model {
 
   std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
                                          Device& device) const override {
+    if (!reads_pairs_) return Model::build_decoder(sequences, length, compute, device);
     const auto of_length =
         std::ranges::find_if(forwards_, [&](const ForwardOfLength& f) { return f.length == length; });
-    if (!reads_pairs_ || of_length == forwards_.end()) {
-      return Model::build_decoder(sequences, length, compute, device);
+    if (of_length == forwards_.end()) {
+      throw std::logic_error(fmt::format("no program for sources of {} tokens", length));
     }
     ProgramBuilder builder(sequences, compute, device, 1);
     of_length->forward(builder);

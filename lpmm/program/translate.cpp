@@ -14,6 +14,10 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   const ModelConfig sizes = complete(config);
   options.start = sizes.integer(kStart);
   options.end = sizes.integer(kEnd);
+  if (options.start < 0 || options.end < 0) {
+    throw UsageError(fmt::format(
+        "model.{} or model.{} is -1: name the tokens that translations begin and end with", kStart, kEnd));
+  }
   const std::vector<int> lengths = filled_lengths(sizes.length);
   std::vector<std::vector<std::int32_t>> sources;
   for (const std::string& line : lines) {

@@ -244,7 +244,8 @@ TEST_F(TransformerTest, WhatItCannotReadIsSaid) {
   refused([](Batch& b) { b.source.clear(); });
   refused([](Batch& b) { b.source[3] = 47; });
   refused([](Batch& b) { b.labels[3] = 47; });
-  EXPECT_THROW(m.model->build_decoder(3, 20, Compute::kFp32, m.device), UsageError);  // no such length
+  EXPECT_THROW(m.model->build_decoder(3, 20, Compute::kFp32, m.device), std::logic_error);  // no program
+  EXPECT_THROW(make_model(model_config("mlp"))->build_decoder(3, 8, Compute::kFp32, m.device), UsageError);
 }
 
 }  // namespace
