@@ -155,6 +155,37 @@ TEST_F(TransformerTest, MicrobatchesWeighByTheirLabels) {
   }
 }
 
+// Everything packed, with dropout, in bf16.
+TEST_F(TransformerTest, SameBitsForAnyThreads) {
+  ModelConfig config = tiny_marian();
+  config.set("dropout", 0.2);
+  config.set("attention_dropout", 0.1);
+  config.set("label_smoothing", 0.1);
+  const auto run = [&](int threads) {
+    const auto device = make_device("cpu", threads);
+    const auto m = make_model(config);
+    ModelMemory memory(m->tensors(), make_policy("lpmm-compact"), {}, 1, 1, *device);
+    Buffers none({}, *device);
+    m->initialize(memory, 1, {});
+    const auto program = m->build(3, Compute::kBf16, *device);
+    std::vector<float> all;
+    for (std::uint32_t step = 1; step <= 2; ++step) {
+      memory.begin_step(step);
+      all.push_back(static_cast<float>(program->train(memory, none, expected_.batch, 0).read().loss_sum));
+      memory.commit(0.01);
+    }
+    for (int t = 0; t < memory.tensors(); ++t) {
+      std::vector<float> v(static_cast<std::size_t>(memory.info(t).elements()));
+      memory.decode(t, 0, v);
+      all.insert(all.end(), v.begin(), v.end());
+    }
+    return all;
+  };
+  const std::vector<float> one = run(1);
+  EXPECT_EQ(run(3), one);
+  EXPECT_NE(one[0], one[1]);
+}
+
 TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
   const std::vector<std::int32_t> all = values_of<std::int32_t>(expected_.file, "sources"),
                                   counts = values_of<std::int32_t>(expected_.file, "counts");
