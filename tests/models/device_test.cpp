@@ -212,7 +212,7 @@ constexpr const char* kGpt =
 constexpr const char* kTranslator =
     "[model]\nname = \"transformer\"\nlayers = 1\ndecoder_layers = 1\nheads = 2\nembedding = 32\nmlp_width = "
     "32\n"
-    "context = 24\nvocabulary = 256\nend_token = 0\nlabel_smoothing = 0.1\ndropout = 0.1\n"
+    "context = 24\nvocabulary = 256\nend_token = 0\nstart_token = 0\nlabel_smoothing = 0.1\ndropout = 0.1\n"
     "attention_dropout = 0.1\n";
 
 // Of models that have what those above have not.

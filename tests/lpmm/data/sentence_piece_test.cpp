@@ -109,7 +109,6 @@ TEST(SentencePiece, TrainsTheSameModelAgain) {
   EXPECT_THROW(train_sentence_piece({"bpe", 5000}, {scratch / "text"}), UsageError);
   EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "none"}), RunError);
   // A text that lies in two files, one of them compressed.
-  const std::string text = read_text(scratch / "text", 1 << 20);
   const std::size_t half = text.find('\n', text.size() / 2) + 1;
   write_text(scratch / "first", text.substr(0, half));
   gzFile second = gzopen((scratch / "second.gz").c_str(), "wb");
