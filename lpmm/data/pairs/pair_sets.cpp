@@ -65,7 +65,7 @@ PairSet::Part read_part(const fs::path& folder, std::string_view name, const std
 std::int64_t PairSet::bytes() const {
   std::size_t all = 0;
   for (const Side* side : {&train.source, &train.target, &test.source, &test.target}) {
-    for (const std::string& line : side->lines) all += sizeof(line) + line.capacity();
+    for (const std::string& line : side->lines) all += sizeof(std::string) + line.capacity();
   }
   return static_cast<std::int64_t>(all);
 }
