@@ -36,28 +36,30 @@ Beams::Beams(const BeamOptions& options, int most)
 std::vector<Beams::Candidate> Beams::candidates(std::span<const float> logits) const {
   const std::size_t most = 2 * running_.size(), vocabulary = logits.size() / running_.size();
   const auto is_before = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
-  std::vector<Candidate> best;  // a heap whose first is the worst
-  const auto offer = [&](const Candidate& c) {
-    if (best.size() == most && !(c.score > best.front().score)) return;
+  std::vector<Candidate> best;                            // a heap whose first is the worst
+  float floor = -std::numeric_limits<float>::infinity();  // what a score must be above, to be one of them
+  const auto take = [&](const Candidate& c) {
     if (best.size() == most) {
       std::ranges::pop_heap(best, is_before);
       best.pop_back();
     }
     best.push_back(c);
     std::ranges::push_heap(best, is_before);
+    if (best.size() == most) floor = best.front().score;
   };
   for (std::size_t b = 0; b < running_.size(); ++b) {
     const auto beam = static_cast<std::int32_t>(b);
     if (length_ + 1 == most_) {  // it must end here
-      offer({running_[b].score, beam, options_.end});
+      take({running_[b].score, beam, options_.end});
       continue;
     }
     const std::span<const float> row = logits.subspan(b * vocabulary, vocabulary);
-    const float whole = log_sum(row);
+    const float whole = log_sum(row), before = running_[b].score;
     for (std::size_t t = 0; t < vocabulary; ++t) {
+      const float score = row[t] - whole + before;
+      if (!(score > floor)) continue;
       const auto token = static_cast<std::int32_t>(t);
-      if (token == options_.start && token != options_.end) continue;
-      offer({row[t] - whole + running_[b].score, beam, token});
+      if (token != options_.start || token == options_.end) take({score, beam, token});
     }
   }
   std::ranges::stable_sort(best, is_before);
@@ -93,7 +95,11 @@ void Beams::step(std::span<const float> logits, std::span<std::int32_t> parents,
     next.push_back(std::move(beam));
   }
   is_done_ = length_ == most_ || next.size() < beams || (beams == 1 && !finished_.empty());
-  if (is_done_) return;
+  if (is_done_) {
+    // Logits that are no numbers continue nothing.
+    if (finished_.empty()) finished_.push_back(running_.front());
+    return;
+  }
   running_ = std::move(next);
   const float reachable = running_.front().score /
                           static_cast<float>(std::pow(static_cast<double>(length_), options_.length_penalty));
