@@ -147,7 +147,10 @@ class ComputeKernels {
   virtual void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) = 0;
   // dst = (accumulate ? dst : 0) + src
   virtual void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) = 0;
-  // The same of rows that lie apart.
+  // dst = (accumulate ? dst : 0) + factor * src
+  virtual void scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
+                     bool accumulate) = 0;
+  // The same as copy_or_add, of rows that lie apart.
   virtual void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst,
                                 bool accumulate) = 0;
 

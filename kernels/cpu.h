@@ -56,6 +56,8 @@ class CpuDevice : public Device {
                      bool accumulate) override;
   void add(Compute type, std::int64_t count, const void* a, const void* b, void* y) override;
   void copy_or_add(Compute type, std::int64_t count, const void* src, void* dst, bool accumulate) override;
+  void scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
+             bool accumulate) override;
   void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
   void matmul(const MatrixArgs& args, void* scratch) override;
@@ -112,22 +114,21 @@ class CpuDevice : public Device {
   void dropout(Compute type, std::int64_t count, const Dropout& drop, const void* x, void* y,
                bool accumulate) override;
   std::int64_t attention_scratch_bytes(const AttentionShape& shape) const override;
-  void attention_forward(const AttentionShape& shape, const void* qkv, const Dropout& drop, void* y,
-                         float* log_sums, void* scratch) override;
-  void attention_cached(const AttentionShape& shape, std::int64_t past, const void* qkv, void* cache, void* y,
-                        void* scratch) override;
-  void attention_backward(const AttentionShape& shape, const void* qkv, const Dropout& drop, const void* y,
-                          const float* log_sums, const void* dy, void* dqkv, bool accumulate,
+  void attention_forward(const AttentionShape& shape, const void* q, const void* kv, const Dropout& drop,
+                         void* y, float* log_sums, void* scratch) override;
+  void attention_cached(const AttentionShape& shape, std::int64_t past, const void* qkv, void* cache,
+                        std::int64_t room, void* y, void* scratch) override;
+  void attention_backward(const AttentionShape& shape, const Dropout& drop, const AttentionBackward& args,
                           void* scratch) override;
   void embedding_forward(Compute type, std::int64_t width, std::int64_t length, std::int64_t first,
                          std::int64_t rows, const float* tokens, const float* positions, void* y) override;
   void sum_rows(Compute type, std::int64_t width, const void* x, const RowGroups& groups, std::int64_t begin,
                 std::int64_t end, float* out) override;
-  void softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
+  void softmax_scan(const LossShape& shape, std::int64_t first, std::int64_t columns, const float* logits,
                     const std::int32_t* labels, SoftmaxRow* state) override;
-  void softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
-                      LossResult* result) override;
-  void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+  void softmax_finish(const LossShape& shape, const SoftmaxRow* state, const std::int32_t* labels,
+                      float* log_sums, LossResult* result) override;
+  void softmax_gradient(Compute type, const LossShape& shape, std::int64_t first, std::int64_t columns,
                         float scale, const float* log_sums, const std::int32_t* labels, float* logits,
                         void* gradient) override;
   void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) override;

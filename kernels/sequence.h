@@ -45,8 +45,9 @@ struct Dropout {
 // ---- GELU
 // --------------------------------------------------------------------------------------------------
 // Hendrycks & Gimpel 2016: x times the normal distribution's share below x, or its approximation by a tanh,
-// x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)).
-enum class GeluForm : std::uint8_t { kExact, kTanh };
+// x * sigmoid(2 * sqrt(2 / pi) * (x + 0.044715 x^3)). Swish (Ramachandran et al. 2017), x * sigmoid(x), has
+// the same shape.
+enum class GeluForm : std::uint8_t { kExact, kTanh, kSwish };
 
 // ---- rotary positions
 // -------------------------------------------------------------------------------------- Su et al. 2021, in
@@ -61,9 +62,10 @@ struct RotaryShape {
 
 // ---- attention
 // ---------------------------------------------------------------------------------------------
-// Self-attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile at a
-// time, forward and backward. Each run of heads / key_heads() heads shares a head of keys and values (Ainslie
-// et al. 2023).
+// Attention with softmax(q k^T / sqrt(head_width)), after Dao et al. 2022: scores exist one tile at a time,
+// forward and backward. Each run of heads / key_heads() heads shares a head of keys and values (Ainslie et
+// al. 2023). Self-attention has queries, keys and values in one value; where `key_length` is given, keys and
+// values are those of another one.
 struct AttentionShape {
   int batch = 0, length = 0, heads = 0, head_width = 0;
   Compute type = Compute::kFp32;
@@ -72,12 +74,26 @@ struct AttentionShape {
   // Of each sequence, where it is not causal: how many of its first positions are seen, at least 1. Null:
   // all.
   const std::int32_t* lengths = nullptr;
+  int key_length = 0;  // positions of the other value; 0: self-attention. Not causal
+  LPMM_HD bool is_self() const { return key_length == 0; }
+  LPMM_HD int key_rows() const { return is_self() ? length : key_length; }  // of one sequence
   LPMM_HD int key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   LPMM_HD int shared_by() const { return heads / key_heads(); }
   LPMM_HD std::int64_t width() const { return std::int64_t{1} * heads * head_width; }
   LPMM_HD std::int64_t key_width() const { return std::int64_t{1} * key_heads() * head_width; }
   LPMM_HD std::int64_t row_width() const { return width() + 2 * key_width(); }  // of queries, keys and values
   LPMM_HD std::int64_t rows() const { return std::int64_t{1} * batch * length; }
+  // Heads in a row of queries, and in one of keys; where the keys begin there.
+  LPMM_HD int query_row_heads() const { return is_self() ? heads + 2 * key_heads() : heads; }
+  LPMM_HD int key_row_heads() const { return is_self() ? query_row_heads() : 2 * key_heads(); }
+  LPMM_HD int first_key_head() const { return is_self() ? heads : 0; }
+};
+// What its backward reads and writes. Of self-attention kv and dkv are null.
+struct AttentionBackward {
+  const void *q = nullptr, *kv = nullptr, *y = nullptr, *dy = nullptr;
+  const float* log_sums = nullptr;
+  void *dq = nullptr, *dkv = nullptr;
+  bool accumulate = false, accumulate_kv = false;  // dq += and dkv += instead of =
 };
 std::int64_t attention_probabilities(const AttentionShape& shape);  // elements of that numbering
 
@@ -107,6 +123,7 @@ struct SoftmaxRow {
   float target = 0;        // the label's logit
   double sum = 0;          // of exp(logit - maximum)
   std::int32_t best = -1;  // the first column that holds the maximum
+  double total = 0;        // of the logits, where labels are smoothed
 };
 
 // What a device (kernels/device.h) computes for transformers.
@@ -152,21 +169,20 @@ class SequenceKernels {
 
   // ---- attention -----------------------------------------------------------------------------------------
   virtual std::int64_t attention_scratch_bytes(const AttentionShape& shape) const = 0;  // of either call
-  // qkv: (batch, length, heads + 2 key_heads(), head_width), queries, keys, values. y: (batch, length, heads,
-  // head_width). log_sums: (batch, heads, length), log of the sum of exp(score). `drop` is of the
-  // probabilities: that of (sequence, head,
-  // row, column) is element ((sequence * heads + head) * length + row) * P + column, P = length rounded up to
-  // kGroup.
-  virtual void attention_forward(const AttentionShape& shape, const void* qkv, const Dropout& drop, void* y,
-                                 float* log_sums, void* scratch) = 0;
-  // The same for `shape.length` positions after `past` others of one sequence, whose keys and values are in
-  // `cache`, (past + length, 2, key_heads(), head_width); theirs are added to it. Causal; scratch as for a
-  // shape of past + length positions.
+  // q: (batch, length, heads + 2 key_heads(), head_width), queries, keys, values, and kv is null; or (batch,
+  // length, heads, head_width) and kv (batch, key_length, 2 key_heads(), head_width). y: (batch, length,
+  // heads, head_width). log_sums: (batch, heads, length), log of the sum of exp(score). `drop` is of the
+  // probabilities: that of (sequence, head, row, column) is element ((sequence * heads + head) * length +
+  // row) * P + column, P = key_rows() rounded up to kGroup.
+  virtual void attention_forward(const AttentionShape& shape, const void* q, const void* kv,
+                                 const Dropout& drop, void* y, float* log_sums, void* scratch) = 0;
+  // The same for `shape.length` positions after `past` others of each sequence, whose keys and values are in
+  // `cache`, (batch, room, 2, key_heads(), head_width); theirs are added to it, past + length <= room.
+  // Causal; scratch as for a shape of past + length positions.
   virtual void attention_cached(const AttentionShape& shape, std::int64_t past, const void* qkv, void* cache,
-                                void* y, void* scratch) = 0;
-  virtual void attention_backward(const AttentionShape& shape, const void* qkv, const Dropout& drop,
-                                  const void* y, const float* log_sums, const void* dy, void* dqkv,
-                                  bool accumulate, void* scratch) = 0;
+                                std::int64_t room, void* y, void* scratch) = 0;
+  virtual void attention_backward(const AttentionShape& shape, const Dropout& drop,
+                                  const AttentionBackward& args, void* scratch) = 0;
 
   // ---- embedding -----------------------------------------------------------------------------------------
   // y[i] = tokens[i] + positions[(first + i) % length], for `rows` rows of `width` values.
@@ -178,17 +194,19 @@ class SequenceKernels {
                         std::int64_t begin, std::int64_t end, float* out) = 0;
 
   // ---- loss ----------------------------------------------------------------------------------------------
+  // A row whose label is negative counts for nothing: no loss, no gradient.
+  //
   // Takes in the logits of columns first, ..., first + columns - 1, (rows, columns); `first` 0 starts anew.
-  virtual void softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
-                            const std::int32_t* labels, SoftmaxRow* state) = 0;
+  virtual void softmax_scan(const LossShape& shape, std::int64_t first, std::int64_t columns,
+                            const float* logits, const std::int32_t* labels, SoftmaxRow* state) = 0;
   // After all columns: log of the sum of exp(logit) of each row, and the loss of all.
-  virtual void softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+  virtual void softmax_finish(const LossShape& shape, const SoftmaxRow* state, const std::int32_t* labels,
                               float* log_sums, LossResult* result) = 0;
-  // gradient <- scale * (softmax - one-hot), of scale * the sum of losses, in `type`; in fp32 it may be
-  // `logits`, which are overwritten. `log_sums` are those of softmax_finish.
-  virtual void softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
-                                float scale, const float* log_sums, const std::int32_t* labels, float* logits,
-                                void* gradient) = 0;
+  // gradient <- scale * (softmax - what is wanted), of scale * the sum of losses, in `type`; in fp32 it may
+  // be `logits`, which are overwritten. `log_sums` are those of softmax_finish.
+  virtual void softmax_gradient(Compute type, const LossShape& shape, std::int64_t first,
+                                std::int64_t columns, float scale, const float* log_sums,
+                                const std::int32_t* labels, float* logits, void* gradient) = 0;
 
  protected:
   SequenceKernels() = default;

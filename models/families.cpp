@@ -4,8 +4,8 @@
 namespace lpmm {
 
 const std::vector<Family>& families() {
-  static const std::vector<Family> kFamilies = {resnet(), imagenet_resnet(), vit(), mlp(),
-                                                gpt(),    llama(),           bert()};
+  static const std::vector<Family> kFamilies = {resnet(), imagenet_resnet(), vit(),  mlp(),
+                                                gpt(),    llama(),           bert(), transformer()};
   return kFamilies;
 }
 

@@ -12,6 +12,7 @@ Family mlp();
 Family gpt();
 Family llama();
 Family bert();
+Family transformer();
 
 // A setting that classifiers share.
 ModelSetting label_smoothing();

@@ -84,6 +84,7 @@ bool is_transposed(const PublishedLayout& layout, const TensorInfo& t) {
 std::vector<std::int64_t> their_shape(const PublishedLayout& layout, const TensorInfo& t) {
   std::vector<std::int64_t> shape = t.shape;
   if (is_transposed(layout, t)) std::reverse(shape.begin(), shape.end());
+  if (layout.is_row != nullptr && layout.is_row(t.name)) shape.insert(shape.begin(), 1);
   return shape;
 }
 

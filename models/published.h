@@ -89,6 +89,7 @@ struct PublishedLayout {
   bool (*is_transposed)(std::string_view name) = nullptr;     // matrices that are stored (inputs, outputs)
   bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
+  bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
   std::string_view counts = {};  // of batches, that stand beside every .running_var; 0 in what is saved
 };
 

@@ -8,6 +8,24 @@
 #include "lpmm/base/text.h"
 
 namespace lpmm {
+namespace {
+
+// Task 1 of the challenge: Elliott et al. 2016.
+DataSet multi30k() {
+  return {
+      "multi30k",
+      "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw",
+      "multi30k",
+      {{"train.en.gz", 568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"},
+       {"train.de.gz", 637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"},
+       {"val.en.gz", 21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"},
+       {"val.de.gz", 24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"},
+       {"test_2016_flickr.en.gz", 21077, "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9"},
+       {"test_2016_flickr.de.gz", 22890, "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8"}},
+      {}};
+}
+
+}  // namespace
 
 const std::vector<DataSet>& data_sets() {
   static const std::vector<DataSet> table = {
@@ -58,6 +76,7 @@ const std::vector<DataSet>& data_sets() {
         {"valid.txt", 1121681, "f0737ed31fc1329026e95cb8b98e19c2a182c39c240ab909dc31abf2f8af58e8"},
         {"test.txt", 1256449, "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"}},
        {}},
+      multi30k(),
       {"gpt2-bpe",
        "https://openaipublic.blob.core.windows.net/gpt-2/models/124M",
        "gpt2-bpe",

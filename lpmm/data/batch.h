@@ -12,15 +12,19 @@
 namespace lpmm {
 
 // One microbatch, ready for the network: normalised fp32 NHWC images and their labels, or sequences of tokens
-// and the token after each.
+// and the token after each. Of pairs, tokens go on from `source`.
 struct Batch {
   std::int64_t count = 0;            // examples: images or sequences
   std::vector<float> images;         // (count, height, width, channels)
   std::vector<std::int32_t> tokens;  // (count, length)
-  std::vector<std::int32_t> labels;  // (count) or (count, length)
-  int length = 0;                    // that all sequences are filled up to, where they differ; 0: the model's
-  // (count): how many of the first positions of each sequence are there; empty: all
+  std::vector<std::int32_t> source;  // of pairs: (count, length)
+  // (count) or (count, length); a negative one counts for nothing, where the model's loss leaves that open
+  std::vector<std::int32_t> labels;
+  int length = 0;  // that all sequences are filled up to, where they differ; 0: the model's
+  // (count): how many of the first positions of each sequence, of pairs of each source, are there; empty: all
   std::vector<std::int32_t> lengths;
+  // Labels that count in all microbatches of the step together; 0: as many in each.
+  std::int64_t step_labels = 0;
   std::vector<std::int32_t> types;  // (count, length): which sentence a token is of
   std::vector<float> targets;       // (count): in place of labels, of a model that tells a number
 };

@@ -16,12 +16,13 @@ struct ScoreKind {
   std::string_view unit = "";  // behind it
   bool more_is_better = true;
 };
-// In the order of Metric (lpmm/data/sentences/sentence_sets.h).
+// First those of Metric (lpmm/data/sentences/sentence_sets.h), in its order.
 inline constexpr ScoreKind kScores[] = {{"accuracy", "accuracy", 100, " %"},
                                         {"matthews", "MCC"},
                                         {"f1", "F1"},
                                         {"pearson", "Pearson"},
-                                        {"spearman", "Spearman"}};
+                                        {"spearman", "Spearman"},
+                                        {"bleu", "BLEU", 1}};
 
 // A name that no row has, as a log of another version may hold one, stands for itself.
 inline ScoreKind score_kind(std::string_view name) {

@@ -32,4 +32,18 @@ std::size_t GzFile::read(std::span<std::byte> out) {
   return static_cast<std::size_t>(got);
 }
 
+std::string read_plain_or_gz(const std::string& path) {
+  constexpr std::size_t kLongest = std::size_t{1} << 30;
+  GzFile file(path);
+  std::string text;
+  for (std::string piece(1 << 20, '\0');;) {
+    const std::size_t got = file.read(std::as_writable_bytes(std::span(piece)));
+    text.append(piece, 0, got);
+    if (text.size() > kLongest) throw RunError(fmt::format("{}: is over 1 GB", path));
+    if (got < piece.size()) break;
+  }
+  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
+  return text;
+}
+
 }  // namespace lpmm

@@ -31,4 +31,7 @@ class GzFile {
   std::unique_ptr<gzFile_s, Close> file_;
 };
 
+// All of it, without a byte order mark. Throws RunError where it is over 1 GB too.
+std::string read_plain_or_gz(const std::string& path);
+
 }  // namespace lpmm

@@ -114,4 +114,11 @@ Value ProgramBuilder::recompute(Value x, const std::function<Value(Value)>& bloc
   return y;
 }
 
+Value ProgramBuilder::once(const std::function<Value()>& block) {
+  const std::size_t first = plan_->ops.size();
+  const Value y = block();
+  for (std::size_t i = first; i < plan_->ops.size(); ++i) plan_->ops[i]->is_once = true;
+  return y;
+}
+
 }  // namespace lpmm

@@ -67,8 +67,22 @@ bool reads_sentences(const ModelConfig& config) {
   return family_of(config.name).reads == Reads::kSentences;
 }
 
+bool reads_pairs(const ModelConfig& config) {
+  return family_of(config.name).reads == Reads::kPairs;
+}
+
 std::string_view what_is_read(const ModelConfig& config) {
-  return reads_tokens(config) ? "text" : reads_sentences(config) ? "sentences" : "images";
+  switch (family_of(config.name).reads) {
+    case Reads::kImages:
+      return "images";
+    case Reads::kTokens:
+      return "text";
+    case Reads::kSentences:
+      return "sentences";
+    case Reads::kPairs:
+      return kReadsPairs;
+  }
+  return "";
 }
 
 std::vector<int> filled_lengths(int longest) {
@@ -109,14 +123,15 @@ std::unique_ptr<Model> make_model(const ModelConfig& given) {
   }
   if (family.check != nullptr) family.check(config);
   std::vector<ForwardOfLength> forwards;
-  for (const int length :
-       family.reads == Reads::kSentences ? filled_lengths(config.length) : std::vector{config.length}) {
+  const bool has_lengths = family.reads == Reads::kSentences || family.reads == Reads::kPairs;
+  for (const int length : has_lengths ? filled_lengths(config.length) : std::vector{config.length}) {
     ModelConfig of_length = config;
     of_length.length = length;
     forwards.push_back(
         {length, [forward = family.forward, of_length](ProgramBuilder& b) { forward(b, of_length); }});
   }
-  return make_forward_model(std::move(forwards), family.reads == Reads::kTokens);
+  return make_forward_model(std::move(forwards), family.reads == Reads::kTokens,
+                            family.reads == Reads::kPairs);
 }
 
 double lowest(const ModelSetting& setting) {

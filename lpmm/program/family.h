@@ -17,14 +17,18 @@
 
 namespace lpmm {
 
-// Sentences are tokens of which a model says one thing: a class, a number, an embedding.
-enum class Reads : std::uint8_t { kImages, kTokens, kSentences };
+// Sentences are tokens of which a model says one thing: a class, a number, an embedding. Pairs are a source
+// and what a model makes of it, token by token.
+enum class Reads : std::uint8_t { kImages, kTokens, kSentences, kPairs };
 
-// Integer settings that every family which reads tokens or sentences has: positions a model has, and tokens
-// it knows (0: as many as the data's tokenizer has).
+// Integer settings that every family which reads tokens, sentences or pairs has: positions a model has, and
+// tokens it knows (0: as many as the data's tokenizer has).
 inline constexpr std::string_view kContext = "context", kVocabulary = "vocabulary";
 // The same of families that read sentences: of how many sentences a token may be.
 inline constexpr std::string_view kTypes = "types";
+// Of pairs: the token that both sides end with, and the one that the target is begun with (-1: the
+// tokenizer's).
+inline constexpr std::string_view kEnd = "end_token", kStart = "start_token";
 
 // A name that a configuration may give, and the settings that it decides where they are left at the default.
 struct NamedModel {
@@ -87,6 +91,8 @@ const Family& family_of(std::string_view model);
 ModelConfig model_config(const std::string& model);
 bool reads_tokens(const ModelConfig& config);
 bool reads_sentences(const ModelConfig& config);
+bool reads_pairs(const ModelConfig& config);
+inline constexpr std::string_view kReadsPairs = "sentences in two languages";
 std::string_view what_is_read(const ModelConfig& config);  // in a word, for messages
 // With the sizes that the name decides, and sequences as long as the context.
 ModelConfig complete(const ModelConfig& config);

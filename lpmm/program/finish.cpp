@@ -88,12 +88,16 @@ class ListProgram : public Program {
   void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state) override {
     const Buffers none({}, memory.device());
     Batch batch;
-    batch.count = 1;
+    batch.count = plan_->batch;
     batch.tokens.assign(tokens.begin(), tokens.end());
+    batch.source = state.source;
+    batch.lengths = state.source_lengths;
     RunState run = begin(memory, nullptr, none, nullptr, batch, 0);
     run.inference = &state;
-    for (const auto& op : plan_->ops) op->forward(run);
-    state.position += static_cast<std::int64_t>(tokens.size());
+    for (const auto& op : plan_->ops) {
+      if (!op->is_once || state.position == 0) op->forward(run);
+    }
+    state.position += std::ssize(tokens) / plan_->batch;
   }
 
   BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,

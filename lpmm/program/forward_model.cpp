@@ -70,8 +70,8 @@ class ProgramsByLength : public Program {
 
 class ForwardModel : public Model {
  public:
-  ForwardModel(std::vector<ForwardOfLength> forwards, bool reads_tokens)
-      : forwards_(std::move(forwards)), reads_tokens_(reads_tokens) {
+  ForwardModel(std::vector<ForwardOfLength> forwards, bool reads_tokens, bool reads_pairs)
+      : forwards_(std::move(forwards)), reads_tokens_(reads_tokens), reads_pairs_(reads_pairs) {
     ProgramBuilder declaring;
     forwards_.front().forward(declaring);
     tensors_ = declaring.tensors();
@@ -131,9 +131,22 @@ class ForwardModel : public Model {
     return builder.finish();
   }
 
+  std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
+                                         Device& device) const override {
+    if (!reads_pairs_) return Model::build_decoder(sequences, length, compute, device);
+    const auto of_length =
+        std::ranges::find_if(forwards_, [&](const ForwardOfLength& f) { return f.length == length; });
+    if (of_length == forwards_.end()) {
+      throw std::logic_error(fmt::format("no program for sources of {} tokens", length));
+    }
+    ProgramBuilder builder(sequences, compute, device, 1);
+    of_length->forward(builder);
+    return builder.finish();
+  }
+
  private:
   std::vector<ForwardOfLength> forwards_;
-  bool reads_tokens_;
+  bool reads_tokens_, reads_pairs_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;
   std::vector<BufferInfo> buffers_;
@@ -141,8 +154,9 @@ class ForwardModel : public Model {
 
 }  // namespace
 
-std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens) {
-  return std::make_unique<ForwardModel>(std::move(forwards), reads_tokens);
+std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens,
+                                          bool reads_pairs) {
+  return std::make_unique<ForwardModel>(std::move(forwards), reads_tokens, reads_pairs);
 }
 std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens) {
   return make_forward_model({{0, std::move(forward)}}, reads_tokens);

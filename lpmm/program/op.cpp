@@ -26,15 +26,18 @@ void hand_out(RunState& run, Compute compute, const std::byte* values, int chann
   device.download(run.outputs->data(), room, 4 * count);
 }
 
-void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes) {
+std::int64_t check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes, bool may_lack) {
   if (std::ssize(batch.labels) != rows) {
     throw RunError(fmt::format("a batch has {} labels, {} were expected", batch.labels.size(), rows));
   }
+  std::int64_t count = 0;
   for (const std::int32_t label : batch.labels) {
-    if (label < 0 || label >= classes) {
+    if (label >= classes || (label < 0 && !may_lack)) {
       throw RunError(fmt::format("a batch has the label {}: there are {}, from 0 on", label, classes));
     }
+    count += label >= 0 ? 1 : 0;
   }
+  return count;
 }
 
 }  // namespace lpmm

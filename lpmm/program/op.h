@@ -79,6 +79,7 @@ class Op {
   std::vector<bool> accumulate;  // per input: its gradient already holds something; set by finish()
   int saved = -1;                // slot of what forward leaves for backward
   int block = -1;                // the block it is recomputed with; -1: none
+  bool is_once = false;          // inference keeps what its first call makes of it
   int saved_again = -1;          // slot of what its second forward leaves
   const ProgramPlan* plan = nullptr;
 
@@ -92,7 +93,8 @@ class Op {
 // floats of the device.
 void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room);
 
-// Throws RunError where a batch has other than one label in 0..classes-1 for each of its `rows`.
-void check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes);
+// Throws RunError where a batch has other than one label in 0..classes-1 for each of its `rows`; with
+// `may_lack` negative ones, which count for nothing, may be among them. Returns how many count.
+std::int64_t check_labels(const Batch& batch, std::int64_t rows, std::int64_t classes, bool may_lack = false);
 
 }  // namespace lpmm

@@ -14,6 +14,30 @@ std::unique_ptr<Program> Model::build_inference(int /*length*/, Compute /*comput
   throw UsageError("this model does not go on with a text; only a language model does");
 }
 
+std::unique_ptr<Program> Model::build_decoder(int /*sequences*/, int /*length*/, Compute /*compute*/,
+                                              Device& /*device*/) const {
+  throw UsageError("this model does not translate; only one of pairs does");
+}
+
+void Inference::reorder(std::span<const std::int32_t> parents, Device& device) {
+  const auto is_same = [&](std::size_t i) { return parents[i] == static_cast<std::int32_t>(i); };
+  for (Cache& kept : cache) {
+    if (kept.position_bytes == 0) continue;
+    const std::int64_t used = position * kept.position_bytes;
+    const DeviceMemory copy = allocate(device, std::ssize(parents) * used, "keys and values", "fewer beams");
+    for (std::size_t i = 0; i < parents.size(); ++i) {
+      if (is_same(i)) continue;
+      device.copy(copy.get() + static_cast<std::int64_t>(i) * used,
+                  kept.memory.get() + parents[i] * kept.sequence_bytes, used);
+    }
+    for (std::size_t i = 0; i < parents.size(); ++i) {
+      if (is_same(i)) continue;
+      device.copy(kept.memory.get() + static_cast<std::int64_t>(i) * kept.sequence_bytes,
+                  copy.get() + static_cast<std::int64_t>(i) * used, used);
+    }
+  }
+}
+
 std::int64_t buffer_bytes(std::span<const BufferInfo> infos) {
   std::int64_t bytes = 0;
   for (const BufferInfo& info : infos) bytes += 4 * TensorInfo{info.name, info.shape}.elements();

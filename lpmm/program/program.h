@@ -62,10 +62,22 @@ struct PendingLoss {
 
 // What generating text keeps between calls: the keys and values of every position so far.
 struct Inference {
-  std::int64_t position = 0;        // of the next token
-  std::vector<DeviceMemory> cache;  // one per attention op
-  bool all = false;                 // logits of every token, not of the last one alone
-  std::vector<float> logits;        // (tokens or 1, vocabulary), of the last call
+  // Of one attention op. Those of other texts, as a source's, do not grow.
+  struct Cache {
+    DeviceMemory memory;
+    std::int64_t sequence_bytes = 0, position_bytes = 0;  // position_bytes 0: it does not grow
+  };
+  std::int64_t position = 0;  // of the next token
+  std::vector<Cache> cache;
+  bool all = false;           // logits of every token, not of the last one alone
+  std::vector<float> logits;  // (tokens or 1, vocabulary), of the last call; of several sequences (sequences,
+                              // vocabulary)
+  // Of a model of pairs, until the first call: the source of each sequence, (sequences, length), and how much
+  // of it is there.
+  std::vector<std::int32_t> source, source_lengths;
+
+  // Sequence i goes on with what sequence parents[i] has kept. Sequences of one source only.
+  void reorder(std::span<const std::int32_t> parents, Device& device);
 };
 
 class Program {
@@ -82,7 +94,8 @@ class Program {
   // gets what the last layer says of every example: logits of classes, a number, an embedding.
   virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
                                std::vector<float>* outputs = nullptr) = 0;
-  // The next tokens of one sequence, as many as the program was built for (build_inference).
+  // The next tokens of one sequence, or the next of each, as many as the program was built for
+  // (build_inference, build_decoder).
   virtual void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state);
 };
 
@@ -99,6 +112,10 @@ class Model {
   virtual std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const = 0;
   // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
   virtual std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const;
+  // Of a model of pairs: one token of each of `sequences` per call, of sources filled up to `length`. Throws
+  // UsageError for another.
+  virtual std::unique_ptr<Program> build_decoder(int sequences, int length, Compute compute,
+                                                 Device& device) const;
 };
 
 }  // namespace lpmm

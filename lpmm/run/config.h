@@ -23,14 +23,15 @@ inline constexpr const char* kDrawnSet = "drawn";  // images that the program dr
 struct RunConfig {
   ModelConfig model;  // [model] name, and the settings of its family
   struct {
-    std::string set = "cifar10";  // [data] set: kDrawnSet, text, one of image_sets.h or sentence_sets.h, auto
-                                  // (cifar10 or drawn)
+    std::string set = "cifar10";  // [data] set: kDrawnSet, text, one of image_sets.h, sentence_sets.h
+                                  // or pair_sets.h, auto (cifar10 or drawn)
     bool augment = true;          // images: pad 4, crop, flip
     std::int64_t train_images = 10000, test_images = 2000;  // drawn set only
     std::uint64_t draw_seed = 1;
-    int side = kImageSide;          // drawn set only
-    std::string test_file = "dev";  // sentences: the file to test on
-    bool cosine = false;            // sentences: score pairs by the cosine of their embeddings
+    int side = kImageSide;                     // drawn set only
+    std::string test_file = "dev";             // sentences and pairs: the file to test on
+    std::string source = "en", target = "de";  // pairs: languages, the ends of the files' names
+    bool cosine = false;                       // sentences: score pairs by the cosine of their embeddings
     TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;
   struct {

@@ -11,6 +11,7 @@
 
 #include "kernels/device.h"
 #include "lpmm/data/image_sets.h"
+#include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/toml_table.h"
 #include "lpmm/memory/roles.h"
@@ -42,8 +43,10 @@ inline Choices<std::string> data_choices() {
   Choices<std::string> names;
   for (const NamedImages& set : named_image_sets()) names.emplace_back(set.name, set.name);
   for (const NamedSentences& set : named_sentence_sets()) names.emplace_back(set.name, set.name);
-  for (const std::string_view name : {kSentencesByPath, kImagesByPath, std::string_view(kDrawnSet),
-                                      std::string_view("auto"), std::string_view("text")}) {
+  for (const NamedPairs& set : named_pair_sets()) names.emplace_back(set.name, set.name);
+  for (const std::string_view name :
+       {kSentencesByPath, kPairsByPath, kImagesByPath, std::string_view(kDrawnSet), std::string_view("auto"),
+        std::string_view("text")}) {
     names.emplace_back(name, name);
   }
   return names;
@@ -103,19 +106,22 @@ void visit_data(Visitor& v, Config& c) {
   v.integer("side", c.data.side, kImageSide, kMostImageSide, "drawn: pixels of a side, a multiple of 32");
   v.text("path", c.data.text.path,
          "text: file of text or of tokens; empty: licence texts of a Debian system. images: file or folder. "
-         "sentences: folder of train.tsv and dev.tsv");
+         "sentences: folder of train.tsv and dev.tsv. pairs: folder of train.SOURCE, train.TARGET, dev...");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
-         "without a path. sentences: tokenizer.json or vocab.txt");
+         "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");
   v.integer("length", c.data.text.length, 0, 1 << 20,
-            "text: tokens of a sequence; sentences: the most that are read of one; 0: model.context");
+            "text: tokens of a sequence; sentences: the most that are read of one; pairs: the most that one "
+            "may have; 0: model.context");
   v.choice("test_file", c.data.test_file,
            Choices<std::string>{{kDevelopmentFile, std::string(kDevelopmentFile)},
                                 {kTestFile, std::string(kTestFile)}},
-           "sentences: the file to test on, test where it has answers");
+           "sentences, pairs: the file to test on, test where it has answers");
+  v.text("source", c.data.source, "pairs: language that is translated, the end of its files' names");
+  v.text("target", c.data.target, "pairs: language that it is translated to");
   v.boolean("cosine", c.data.cosine,
             "pairs of sentences: no head; compare the cosine of their embeddings with the score");
 }

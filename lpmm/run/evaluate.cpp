@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "lpmm/data/pairs/bleu.h"
+#include "lpmm/program/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
 
@@ -39,9 +41,16 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const auto data = load_data(setup, device->host_pool());
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device);
-  const Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
+  Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
   // Of pairs that are compared, each sentence was an example.
-  const std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
+  std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
+  if (setup.pairs != nullptr) {
+    const std::vector<std::string> told =
+        translate(setup.config.model, config.train.compute, model, memory, *setup.tokenizer,
+                  setup.pairs->test_sources(), BeamOptions{}, progress);
+    tested.scores.emplace_back("bleu", bleu(told, setup.pairs->test_targets()));
+    items = data->test_examples();  // the loss is of their tokens
+  }
   return {tested.meter.loss(), tested.meter.accuracy(), items, data->unit(), checkpoint, tested.scores};
 }
 

@@ -26,7 +26,8 @@ struct EvalResult {
   std::string checkpoint;
   DataSource::Scores scores;
 };
-// The same of a checkpoint, with memory for the parameters alone. `progress` counts images or sequences.
+// The same of a checkpoint, with memory for the parameters alone; of pairs with the BLEU of translations by
+// five beams. `progress` counts images or sequences.
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress = {});
 

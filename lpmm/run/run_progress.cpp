@@ -141,6 +141,10 @@ Json sentences_json(const SentenceData& sentences) {
   return {{"sentences", sentences.train_examples()}, {"crc32", sentences.checksum()}};
 }
 
+Json pairs_json(const PairData& pairs) {
+  return {{"pairs", pairs.train_examples()}, {"crc32", pairs.checksum()}};
+}
+
 Json text_json(const TextData& text) {
   return {{"tokens", text.size()}, {"crc32", text.checksum()}};
 }

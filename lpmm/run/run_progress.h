@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/device.h"
+#include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/files/json.h"
 #include "lpmm/memory/policy.h"
@@ -74,5 +75,6 @@ RunProgress parse_state(const Json& saved, const RunConfig& config, std::int64_t
 // Which text a run goes on with, whatever its file is called.
 Json text_json(const TextData& text);
 Json sentences_json(const SentenceData& sentences);
+Json pairs_json(const PairData& pairs);
 
 }  // namespace lpmm

@@ -23,9 +23,20 @@ bool is_sentences(const RunConfig& config) {
   return is_sentence_set(config.data.set);
 }
 
-// What a set holds, in a word.
+bool is_pairs(const RunConfig& config) {
+  return is_pair_set(config.data.set);
+}
+
+bool is_images(const RunConfig& config) {
+  return !is_text(config) && !is_sentences(config) && !is_pairs(config);
+}
+
+// What a set holds, in the words of what_is_read().
 std::string_view held_by(const RunConfig& config) {
-  return is_text(config) ? "text" : is_sentences(config) ? "sentences" : "images";
+  return is_text(config)        ? "text"
+         : is_sentences(config) ? "sentences"
+         : is_pairs(config)     ? kReadsPairs
+                                : "images";
 }
 
 // Counts and shapes, without pixels.
@@ -46,7 +57,7 @@ RunConfig without_data(RunConfig config) {
     throw UsageError(fmt::format("model.name = {} reads {}, but data.set = {} holds {}", config.model.name,
                                  what_is_read(config.model), config.data.set, held_by(config)));
   }
-  if (!is_text(config) && !is_sentences(config)) return config;
+  if (is_images(config)) return config;
   config.model = complete(config.model);
   const int context = config.model.integer(kContext);
   if (context < 1) {
@@ -56,6 +67,32 @@ RunConfig without_data(RunConfig config) {
   if (config.data.text.length == 0) config.data.text.length = context;
   config.model.length = config.data.text.length;
   return config;
+}
+
+// What sentences begin and end with, where the configuration does not say it: a translation begins with what
+// the source ends with.
+void take_ends(ModelConfig& model, const Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) {
+    throw UsageError(
+        "data.tokenizer: a translator reads both languages by one SentencePiece .model, tokenizer.json, gpt2 "
+        "or bytes; make one with lpmm data tokenizer, or name with train.init a model that has one");
+  }
+  const std::int64_t most = tokenizer->vocabulary();
+  if (model.integer(kEnd) < 0) {
+    const auto end = tokenizer->end_of_text();
+    if (!end) {
+      throw UsageError(
+          fmt::format("model.{} = -1, but the tokenizer has no token that ends a text: name one", kEnd));
+    }
+    model.set(kEnd, std::int64_t{*end});
+  }
+  if (model.integer(kStart) < 0) model.set(kStart, std::int64_t{model.integer(kEnd)});
+  for (const std::string_view key : {kEnd, kStart}) {
+    if (model.integer(key) >= std::max<std::int64_t>(most, model.integer(kVocabulary))) {
+      throw UsageError(
+          fmt::format("model.{} = {}: the tokens go up to {}", key, model.integer(key), most - 1));
+    }
+  }
 }
 
 // Of the checkpoint that the parameters come from; null where the configuration decides.
@@ -94,12 +131,16 @@ Setup::Setup(const RunConfig& given, std::unique_ptr<Tokenizer> own, const Progr
 Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(given)) {
   const auto &data = config.data, &known = other.config.data;
   const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
-                       data.test_file == known.test_file && config.train.init == other.config.train.init;
+                       data.test_file == known.test_file && data.source == known.source &&
+                       data.target == known.target && config.train.init == other.config.train.init;
   if (other.text != nullptr && is_same) {
     use(other.text);
     size.bytes = other.size.bytes;
   } else if (other.sentences != nullptr && is_same) {
     use(other.sentences, other.tokenizer);
+    size.bytes = other.size.bytes;
+  } else if (other.pairs != nullptr && is_same) {
+    use(other.pairs, other.tokenizer);
     size.bytes = other.size.bytes;
   } else {
     open(nullptr, {});
@@ -107,7 +148,7 @@ Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(g
 }
 
 void Setup::open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
-  if (!is_text(config) && !is_sentences(config)) {
+  if (is_images(config)) {
     size = use_images(describe(config), config.model);
     return;
   }
@@ -121,11 +162,23 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   if (own == nullptr) own = initial_tokenizer(config);
   if (is_text(config))
     return use(std::make_shared<const TextData>(config.data.text, std::move(own), progress));
-  const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
-  if (own == nullptr && names_tokenizer_files(config.data.text)) {
+  const std::string& named = config.data.text.tokenizer;
+  if (own == nullptr && is_pairs(config) && (named == "bytes" || named == kGpt2Tokenizer)) {
+    own = make_text_tokenizer(config.data.text, "");
+  } else if (own == nullptr && names_tokenizer_files(config.data.text)) {
     own = load_tokenizer(tokenizer_files(config.data.text));
   }
   const std::shared_ptr<const Tokenizer> reads(std::move(own));
+  if (is_pairs(config)) {
+    take_ends(config.model, reads.get());
+    const PairEnds ends{config.model.integer(kStart), config.model.integer(kEnd)};
+    const auto& data = config.data;
+    return use(std::make_shared<const PairData>(
+                   load_pairs(data.set, data.text.path, data.source, data.target, data.test_file), *reads,
+                   ends, filled_lengths(config.model.length)),
+               reads);
+  }
+  const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);
   use(std::make_shared<const SentenceData>(set, reads, filled_lengths(config.model.length),
                                            config.data.cosine),
       reads);
@@ -146,6 +199,15 @@ void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<cons
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
   size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(),
           sentences->loading_bytes(), kNumbers * config.model.length * std::int64_t{sizeof(std::int32_t)}};
+}
+
+void Setup::use(std::shared_ptr<const PairData> opened, std::shared_ptr<const Tokenizer> reads) {
+  pairs = std::move(opened);
+  take_ends(config.model, reads.get());
+  fit_vocabulary(std::move(reads), pairs->name());
+  constexpr std::int64_t kNumbers = 3;  // a token of each side, a label
+  size = {pairs->train_examples(), pairs->test_examples(), pairs->bytes(), pairs->loading_bytes(),
+          kNumbers * config.model.length * std::int64_t{sizeof(std::int32_t)}};
 }
 
 // The model knows all tokens.
@@ -209,6 +271,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
 std::shared_ptr<const DataSource> load_data(const Setup& setup, Pool& pool) {
   if (setup.text != nullptr) return setup.text;
   if (setup.sentences != nullptr) return setup.sentences;
+  if (setup.pairs != nullptr) return setup.pairs;
   const auto& data = setup.config.data;
   return std::make_shared<const ImageData>(
       data.set == kDrawnSet

@@ -7,6 +7,7 @@
 
 #include "kernels/pool.h"
 #include "lpmm/base/host.h"
+#include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/run/config.h"
 
@@ -23,11 +24,11 @@ struct DataSize {
 struct Setup {
   // Decides data.set = auto (cifar10 where it is found, else drawn), for images the shape that the model
   // reads and its classes, for text the vocabulary and the length of its sequences, for sentences that and
-  // the classes. Text is read by the tokenizer of train.init, where that has one. Throws UsageError where
-  // model and data do not go together, and what TextData throws. A configuration is taken wherever a Setup is
-  // expected.
+  // the classes, for pairs that and the tokens that they begin and end with. Text is read by the tokenizer of
+  // train.init, where that has one. Throws UsageError where model and data do not go together, and what
+  // TextData throws. A configuration is taken wherever a Setup is expected.
   Setup(const RunConfig& given);  // NOLINT(google-explicit-constructor)
-  // The text or the sentences of `other` serve again where both mean the same.
+  // The text, the sentences or the pairs of `other` serve again where both mean the same.
   Setup(const RunConfig& given, const Setup& other);
   // A text or sentences are read by `own`, whatever the configuration says; null: as it says. `progress`
   // counts bytes of text encoded.
@@ -37,7 +38,8 @@ struct Setup {
   RunConfig config;
   std::shared_ptr<const TextData> text;           // null for others
   std::shared_ptr<const SentenceData> sentences;  // null for others
-  std::shared_ptr<const Tokenizer> tokenizer;     // of a text or of sentences; null where there is none
+  std::shared_ptr<const PairData> pairs;          // null for others
+  std::shared_ptr<const Tokenizer> tokenizer;     // of text, sentences or pairs; null where there is none
   DataSize size;
 
  private:
@@ -45,6 +47,7 @@ struct Setup {
   void read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress);
   void use(std::shared_ptr<const TextData> opened);
   void use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads);
+  void use(std::shared_ptr<const PairData> opened, std::shared_ptr<const Tokenizer> reads);
   void fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::string& name);
 };
 

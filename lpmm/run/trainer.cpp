@@ -56,6 +56,7 @@ class Run {
       : setup_(setup),
         text_(setup.text != nullptr        ? text_json(*setup.text)
               : setup.sentences != nullptr ? sentences_json(*setup.sentences)
+              : setup.pairs != nullptr     ? pairs_json(*setup.pairs)
                                            : Json()),
         config_(setup.config),
         folder_(folder),

@@ -564,6 +564,10 @@ TEST_P(PoolingTest, GradientsByFiniteDifferences) {
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
          on.copy_or_add(kType, 50, dy, dx, add);
        }},
+      {"scale", 50, 50, [&](const float* x, float* y) { on.scale(kType, 50, -1.5F, x, y, false); },
+       [&](const float*, const float*, const float* dy, float* dx, bool add) {
+         on.scale(kType, 50, -1.5F, dy, dx, add);
+       }},
       {"add", 50, 50, [&](const float* x, float* y) { on.add(kType, 50, x, x, y); },
        [&](const float*, const float*, const float* dy, float* dx, bool add) {
          on.copy_or_add(kType, 50, dy, dx, add);
@@ -685,6 +689,9 @@ TEST_P(ElementsTest, BytesAreTheCpus) {
     for (const bool more : {false, true}) {
       same("copy_or_add", [&](Device& on, C x, C, C z, float*, float*, float*) {
         on.copy_or_add(type, kCount, x.data(), z.data(), more);
+      });
+      same("scale", [&](Device& on, C x, C, C z, float*, float*, float*) {
+        on.scale(type, kCount, 1.1F, x.data(), z.data(), more);
       });
       same("relu_backward", [&](Device& on, C x, C y, C z, float*, float*, float*) {
         on.relu_backward(type, kCount, x.data(), y.data(), z.data(), more);

@@ -121,6 +121,7 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
 // ---- GELU ------------------------------------------------------------------------------------------------
 double plain_gelu(GeluForm form, double x) {
   if (form == GeluForm::kExact) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));
+  if (form == GeluForm::kSwish) return x / (1 + std::exp(-x));
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }
 
@@ -128,7 +129,7 @@ TEST_P(GeluTest, ValuesAndSlopesOverTheWholeRange) {
   Floats x;
   for (int i = -1300; i <= 1300; ++i) x.push_back(static_cast<float>(i) * 0.01F);
   for (const float far : {-1e30F, -200.0F, 200.0F, 1e12F}) x.push_back(far);
-  for (const GeluForm form : {GeluForm::kTanh, GeluForm::kExact}) {
+  for (const GeluForm form : {GeluForm::kTanh, GeluForm::kExact, GeluForm::kSwish}) {
     for (const Compute type : kTypes) {
       const Floats values = rounded(type, x);
       const auto count = static_cast<std::int64_t>(values.size());
@@ -341,31 +342,41 @@ TEST_P(DropoutTest, DropsByTheDrawOfTheElement) {
 }
 
 // ---- attention -------------------------------------------------------------------------------------------
-// y of one sequence set, in double, and d(sum dy * y) / dqkv. `lengths` are on the host.
-Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>& lengths, const Floats& qkv,
-                        const Dropout& drop, const Floats& dy, Doubles* gradient) {
+// y of one sequence set, in double, and d(sum dy * y) / dq and dkv. `lengths` are on the host. Of
+// self-attention `kv` is empty.
+Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>& lengths, const Floats& q,
+                        const Floats& kv, const Dropout& drop, const Floats& dy, Doubles* dq, Doubles* dkv) {
   const int d = s.head_width;
   Doubles y(static_cast<std::size_t>(s.rows() * s.width()));
-  gradient->assign(qkv.size(), 0);
+  dq->assign(q.size(), 0);
+  dkv->assign(kv.size(), 0);
+  const Floats& keys = s.is_self() ? q : kv;
+  Doubles& dkeys = s.is_self() ? *dq : *dkv;
+  const std::int64_t q_width = std::int64_t{d} * (s.is_self() ? s.heads + 2 * s.key_heads() : s.heads),
+                     k_width = s.is_self() ? q_width : 2 * s.key_width();
   for (int n = 0; n < s.batch; ++n) {
     for (int h = 0; h < s.heads; ++h) {
       const int key_head = h / (s.heads / s.key_heads());
-      const int first[] = {h, s.heads + key_head, s.heads + s.key_heads() + key_head};
-      const auto at = [&](int t, int part, int c) {
-        return static_cast<std::size_t>((std::int64_t{n} * s.length + t) * s.row_width() + first[part] * d +
-                                        c);
+      const int first_key = s.is_self() ? s.heads : 0;
+      const auto query = [&](int t, int c) {
+        return static_cast<std::size_t>((std::int64_t{n} * s.length + t) * q_width + h * d + c);
       };
+      const auto key = [&](int t, int c) {
+        return static_cast<std::size_t>((std::int64_t{n} * s.key_rows() + t) * k_width +
+                                        (first_key + key_head) * d + c);
+      };
+      const auto value = [&](int t, int c) { return key(t, c + s.key_heads() * d); };
       const auto out = [&](int t, int c) {
         return static_cast<std::size_t>((std::int64_t{n} * s.length + t) * s.width() + h * d + c);
       };
       for (int t = 0; t < s.length; ++t) {
-        const int all = lengths.empty() ? s.length : lengths[static_cast<std::size_t>(n)];
+        const int all = lengths.empty() ? s.key_rows() : lengths[static_cast<std::size_t>(n)];
         const int seen = s.is_causal ? t + 1 : all;
         Doubles p(static_cast<std::size_t>(seen)), dp(p.size());
         double most = -1e300, sum = 0, mean = 0;
         for (int u = 0; u < seen; ++u) {
           double score = 0;
-          for (int c = 0; c < d; ++c) score += 1.0 * qkv[at(t, 0, c)] * qkv[at(u, 1, c)] / std::sqrt(1.0 * d);
+          for (int c = 0; c < d; ++c) score += 1.0 * q[query(t, c)] * keys[key(u, c)] / std::sqrt(1.0 * d);
           p[static_cast<std::size_t>(u)] = score;
           most = std::max(most, score);
         }
@@ -373,13 +384,13 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
         for (int u = 0; u < seen; ++u) {
           double& v = p[static_cast<std::size_t>(u)];
           v /= sum;
-          const std::int64_t padded = (s.length + 127) / 128 * 128;
+          const std::int64_t padded = (s.key_rows() + 127) / 128 * 128;
           const std::int64_t element = ((std::int64_t{n} * s.heads + h) * s.length + t) * padded + u;
           const double kept = noise_draw(drop.noise, element) >= drop.threshold ? drop.scale : 0;
           for (int c = 0; c < d; ++c) {
-            y[out(t, c)] += kept * v * qkv[at(u, 2, c)];
-            dp[static_cast<std::size_t>(u)] += kept * dy[out(t, c)] * qkv[at(u, 2, c)];
-            (*gradient)[at(u, 2, c)] += kept * v * dy[out(t, c)];
+            y[out(t, c)] += kept * v * keys[value(u, c)];
+            dp[static_cast<std::size_t>(u)] += kept * dy[out(t, c)] * keys[value(u, c)];
+            dkeys[value(u, c)] += kept * v * dy[out(t, c)];
           }
           mean += v * dp[static_cast<std::size_t>(u)];
         }
@@ -387,8 +398,8 @@ Doubles plain_attention(const AttentionShape& s, const std::vector<std::int32_t>
           const auto i = static_cast<std::size_t>(u);
           const double ds = p[i] * (dp[i] - mean) / std::sqrt(1.0 * d);
           for (int c = 0; c < d; ++c) {
-            (*gradient)[at(t, 0, c)] += ds * qkv[at(u, 1, c)];
-            (*gradient)[at(u, 1, c)] += ds * qkv[at(t, 0, c)];
+            (*dq)[query(t, c)] += ds * keys[key(u, c)];
+            dkeys[key(u, c)] += ds * q[query(t, c)];
           }
         }
       }
@@ -402,7 +413,7 @@ struct AttentionCase {
   std::vector<std::int32_t> lengths = {};
 };
 // Lengths below, at and past one and two tiles of scores, every width of a tile; heads that share keys;
-// attention to all positions, and to the first of each sequence.
+// attention to all positions, to the first of each sequence, and to those of another value.
 std::vector<AttentionCase> attention_cases(Compute type) {
   return {{{2, 1, 1, 4, type}},
           {{2, 9, 3, 5, type}},
@@ -416,7 +427,11 @@ std::vector<AttentionCase> attention_cases(Compute type) {
           {{1, 140, 3, 16, type, 1}},
           {{2, 9, 2, 5, type, 0, false}},
           {{2, 140, 4, 8, type, 2, false}},
-          {{3, 140, 2, 8, type, 0, false}, {1, 129, 140}}};
+          {{3, 140, 2, 8, type, 0, false}, {1, 129, 140}},
+          {{2, 9, 2, 5, type, 0, false, nullptr, 4}},
+          {{2, 1, 4, 8, type, 2, false, nullptr, 70}, {70, 3}},
+          {{2, 5, 4, 8, type, 4, false, nullptr, 150}, {1, 140}},
+          {{2, 150, 3, 16, type, 1, false, nullptr, 20}, {20, 7}}};
 }
 
 TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
@@ -425,25 +440,42 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
       AttentionShape shape = c.shape;
       const auto lengths = array(c.lengths);
       if (!c.lengths.empty()) shape.lengths = lengths.data();
-      const std::int64_t count = shape.rows() * shape.width(), all = shape.rows() * shape.row_width();
-      const Floats qkv = rounded(type, random_floats(all, 6)), dy = rounded(type, random_floats(count, 7));
+      const bool is_self = shape.is_self();
+      const std::int64_t count = shape.rows() * shape.width(),
+                         queries = is_self ? shape.rows() * shape.row_width() : count,
+                         others = is_self ? 0 : 2 * shape.batch * shape.key_rows() * shape.key_width();
+      const Floats q = rounded(type, random_floats(queries, 6)), kv = rounded(type, random_floats(others, 5)),
+                   dy = rounded(type, random_floats(count, 7));
       for (const Dropout& drop : {Dropout{}, Dropout{{3, 1, 4, 13}, 13107, 1.25F}}) {
-        Doubles want_gradient;
-        const Doubles want = plain_attention(shape, c.lengths, qkv, drop, dy, &want_gradient);
-        const Cells cq = cells(type, qkv), cy = cells(type, count), cdy = cells(type, dy),
-                    cd = cells(type, all);
+        Doubles want_dq, want_dkv;
+        const Doubles want = plain_attention(shape, c.lengths, q, kv, drop, dy, &want_dq, &want_dkv);
+        const Cells cq = cells(type, q), ckv = cells(type, kv), cy = cells(type, count),
+                    cdy = cells(type, dy), cdq = cells(type, queries),
+                    cdkv = cells(type, Floats(kv.size(), 1.0F));
         const auto log_sums = zeros(static_cast<std::size_t>(shape.rows() * shape.heads));
         const auto room = scratch(device().attention_scratch_bytes(shape));
-        device().attention_forward(shape, cq.data(), drop, cy.data(), log_sums.data(), room.data());
+        device().attention_forward(shape, cq.data(), is_self ? nullptr : ckv.data(), drop, cy.data(),
+                                   log_sums.data(), room.data());
         expect_near(cy.floats(), want, tolerance_of(type));
-        device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(), cd.data(),
-                                    false, room.data());
-        const Floats once = cd.floats();
-        expect_near(once, want_gradient, 2 * tolerance_of(type));
+        AttentionBackward args{cq.data(),
+                               is_self ? nullptr : ckv.data(),
+                               cy.data(),
+                               cdy.data(),
+                               log_sums.data(),
+                               cdq.data(),
+                               nullptr,
+                               false,
+                               true};
+        if (!is_self) args.dkv = cdkv.data();
+        device().attention_backward(shape, drop, args, room.data());
+        const Floats once = cdq.floats();
+        expect_near(once, want_dq, 2 * tolerance_of(type));
+        for (double& v : want_dkv) v += 1;  // what was there
+        expect_near(cdkv.floats(), want_dkv, 2 * tolerance_of(type));
         if (shape.length > 100) continue;
-        device().attention_backward(shape, cq.data(), drop, cy.data(), log_sums.data(), cdy.data(), cd.data(),
-                                    true, room.data());
-        expect_near(cd.floats(), doubled(once), 2 * tolerance_of(type));
+        args.accumulate = true;
+        device().attention_backward(shape, drop, args, room.data());
+        expect_near(cdq.floats(), doubled(once), 2 * tolerance_of(type));
       }
     }
   }
@@ -458,7 +490,7 @@ TEST_P(AttentionTest, CachedIsTheWhole) {
       const Cells all = cells(type, qkv), want = cells(type, whole.rows() * whole.width());
       const auto log_sums = zeros(300);
       const auto room = scratch(device().attention_scratch_bytes(whole));
-      device().attention_forward(whole, all.data(), {}, want.data(), log_sums.data(), room.data());
+      device().attention_forward(whole, all.data(), nullptr, {}, want.data(), log_sums.data(), room.data());
       const Cells cache = cells(type, 2 * whole.rows() * whole.key_width());
       Floats got;
       std::int64_t past = 0;
@@ -468,13 +500,47 @@ TEST_P(AttentionTest, CachedIsTheWhole) {
         const auto from = qkv.begin() + past * whole.row_width();
         const Cells rows = cells(type, Floats(from, from + length * whole.row_width())),
                     y = cells(type, length * whole.width());
-        device().attention_cached(part, past, rows.data(), cache.data(), y.data(), room.data());
+        device().attention_cached(part, past, rows.data(), cache.data(), 150, y.data(), room.data());
         const Floats more = y.floats();
         got.insert(got.end(), more.begin(), more.end());
         past += length;
       }
       const Floats expected = want.floats();
       expect_near(got, Doubles(expected.begin(), expected.end()), tolerance_of(type));
+    }
+  }
+}
+
+// Several sequences, in a cache with room for more.
+TEST_P(AttentionTest, EachSequenceHasItsPartOfTheCache) {
+  constexpr int kSequences = 3, kLength = 6;
+  constexpr std::int64_t kRoom = 9;
+  for (const Compute type : kTypes) {
+    const AttentionShape whole{kSequences, kLength, 4, 8, type, 2};
+    const std::int64_t width = whole.row_width();
+    const Floats qkv = rounded(type, random_floats(whole.rows() * width, 8));
+    const Cells all = cells(type, qkv), want = cells(type, whole.rows() * whole.width()),
+                cache = cells(type, kSequences * kRoom * 2 * whole.key_width());
+    const auto log_sums = zeros(static_cast<std::size_t>(whole.rows() * whole.heads));
+    const auto room = scratch(device().attention_scratch_bytes(whole));
+    device().attention_forward(whole, all.data(), nullptr, {}, want.data(), log_sums.data(), room.data());
+    const Floats expected = want.floats();
+    std::int64_t past = 0;
+    for (const int length : {1, 3, 1, 1}) {
+      AttentionShape part = whole;
+      part.length = length;
+      Floats rows;
+      Doubles wanted;
+      for (std::int64_t i = 0; i < kSequences; ++i) {
+        const auto from = qkv.begin() + (i * kLength + past) * width;
+        rows.insert(rows.end(), from, from + length * width);
+        const auto out = expected.begin() + (i * kLength + past) * whole.width();
+        wanted.insert(wanted.end(), out, out + length * whole.width());
+      }
+      const Cells in = cells(type, rows), y = cells(type, part.rows() * part.width());
+      device().attention_cached(part, past, in.data(), cache.data(), kRoom, y.data(), room.data());
+      expect_near(y.floats(), wanted, tolerance_of(type));
+      past += length;
     }
   }
 }
@@ -497,7 +563,7 @@ TEST_P(AttentionTest, LargeScoresStayFinite) {
   }
   const auto qkv = array(values), out = zeros(static_cast<std::size_t>(shape.rows() * 4)), sums = zeros(200);
   const auto room = scratch(device().attention_scratch_bytes(shape));
-  device().attention_forward(shape, qkv.data(), {}, out.data(), sums.data(), room.data());
+  device().attention_forward(shape, qkv.data(), nullptr, {}, out.data(), sums.data(), room.data());
   const Floats y = out.values(), log_sums = sums.values();
   for (int t = 0; t < shape.length; ++t) {
     ASSERT_EQ(y[static_cast<std::size_t>(4 * t)], static_cast<float>(t));
@@ -511,12 +577,12 @@ TEST_P(AttentionTest, TheFutureChangesNothing) {
   auto qkv = array(values);
   const auto out = zeros(static_cast<std::size_t>(shape.rows() * shape.width())), log_sums = zeros(300);
   const auto room = scratch(device().attention_scratch_bytes(shape));
-  device().attention_forward(shape, qkv.data(), {}, out.data(), log_sums.data(), room.data());
+  device().attention_forward(shape, qkv.data(), nullptr, {}, out.data(), log_sums.data(), room.data());
   const Floats y = out.values();
   const auto cut = static_cast<std::size_t>(140 * shape.width());
   for (std::size_t i = 3 * cut; i < values.size(); ++i) values[i] = -values[i];
   qkv.assign(values);
-  device().attention_forward(shape, qkv.data(), {}, out.data(), log_sums.data(), room.data());
+  device().attention_forward(shape, qkv.data(), nullptr, {}, out.data(), log_sums.data(), room.data());
   const Floats other = out.values();
   EXPECT_TRUE(std::equal(y.begin(), y.begin() + static_cast<std::ptrdiff_t>(cut), other.begin()));
   EXPECT_NE(y, other);
@@ -580,9 +646,9 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheLoss) {
     for (std::int64_t first = 0; first < v.classes; first += chunk) {
       const std::int64_t n = std::min(chunk, v.classes - first);
       const auto columns = array(v.columns(first, n));
-      device().softmax_scan(v.rows, first, n, columns.data(), labels.data(), state.data());
+      device().softmax_scan({v.rows, 101}, first, n, columns.data(), labels.data(), state.data());
     }
-    device().softmax_finish(v.rows, state.data(), labels.data(), log_sums.data(), result.data());
+    device().softmax_finish({v.rows, 101}, state.data(), labels.data(), log_sums.data(), result.data());
     const std::vector<SoftmaxRow> rows = state.values();
     const Floats sums = log_sums.values();
     double loss = 0;
@@ -623,10 +689,10 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
       const Floats logits = v.columns(first, n);
       const auto columns = array(logits), again = array(logits);
       const Cells narrow = cells(Compute::kBf16, v.rows * n);
-      device().softmax_gradient(Compute::kFp32, v.rows, first, n, 0.25F, log_sums.data(), labels.data(),
-                                columns.data(), columns.data());
-      device().softmax_gradient(Compute::kBf16, v.rows, first, n, 0.25F, log_sums.data(), labels.data(),
-                                again.data(), narrow.data());
+      device().softmax_gradient(Compute::kFp32, {v.rows, 101}, first, n, 0.25F, log_sums.data(),
+                                labels.data(), columns.data(), columns.data());
+      device().softmax_gradient(Compute::kBf16, {v.rows, 101}, first, n, 0.25F, log_sums.data(),
+                                labels.data(), again.data(), narrow.data());
       const Floats gradient = columns.values();
       ASSERT_EQ(narrow.floats(), rounded(Compute::kBf16, gradient));
       for (std::int64_t i = 0; i < v.rows * n; ++i) {
@@ -636,6 +702,57 @@ TEST_P(ChunkedSoftmaxTest, AnyChunksGiveTheGradient) {
         ASSERT_NEAR(gradient[static_cast<std::size_t>(i)], 0.25 * (p - wanted), 1e-6);
       }
     }
+  }
+}
+
+// Smoothed labels, and rows that count for nothing.
+TEST_P(ChunkedSoftmaxTest, SpreadsLabelsAndLeavesRowsOut) {
+  Vocabulary v;
+  for (const std::size_t r : {std::size_t{0}, std::size_t{7}, std::size_t{22}}) v.labels[r] = -1;
+  constexpr double kSmoothing = 0.1;
+  const LossShape shape{v.rows, static_cast<int>(v.classes), kSmoothing};
+  const auto labels = array(v.labels);
+  for (const std::int64_t chunk : {7, 50, 101}) {
+    const auto state = array(std::vector<SoftmaxRow>(static_cast<std::size_t>(v.rows)));
+    const auto result = array(std::vector<LossResult>{{-1, -1}});
+    const auto log_sums = zeros(static_cast<std::size_t>(v.rows));
+    for (std::int64_t first = 0; first < v.classes; first += chunk) {
+      const std::int64_t n = std::min(chunk, v.classes - first);
+      const auto columns = array(v.columns(first, n));
+      device().softmax_scan(shape, first, n, columns.data(), labels.data(), state.data());
+    }
+    device().softmax_finish(shape, state.data(), labels.data(), log_sums.data(), result.data());
+    double loss = 0;
+    std::int64_t correct = 0;
+    for (std::int64_t first = 0; first < v.classes; first += chunk) {
+      const std::int64_t n = std::min(chunk, v.classes - first);
+      const auto columns = array(v.columns(first, n));
+      const Cells narrow = cells(Compute::kBf16, v.rows * n);
+      device().softmax_gradient(Compute::kBf16, shape, first, n, 0.25F, log_sums.data(), labels.data(),
+                                columns.data(), narrow.data());
+      const Floats wide = v.columns(first, n), gradient = narrow.floats();
+      for (std::int64_t r = 0; r < v.rows; ++r) {
+        const float* row = v.logits.data() + r * v.classes;
+        const std::int32_t label = v.labels[static_cast<std::size_t>(r)];
+        double sum = 0;
+        for (std::int64_t c = 0; c < v.classes; ++c) sum += std::exp(static_cast<double>(row[c]));
+        for (std::int64_t c = first; c < first + n; ++c) {
+          const double q = (c == label ? 1 - kSmoothing : 0) + kSmoothing / static_cast<double>(v.classes),
+                       log_p = row[c] - std::log(sum);
+          const float got = gradient[static_cast<std::size_t>(r * n + c - first)];
+          if (label < 0) {
+            ASSERT_EQ(got, 0);
+            continue;
+          }
+          loss -= q * log_p;
+          ASSERT_NEAR(got, 0.25 * (std::exp(log_p) - q), 2e-3 * (0.1 + std::abs(got)));
+        }
+        if (first == 0 && label >= 0)
+          correct += std::max_element(row, row + v.classes) - row == label ? 1 : 0;
+      }
+    }
+    EXPECT_NEAR(result.values()[0].sum, loss, 1e-5 * loss);
+    EXPECT_EQ(result.values()[0].correct, correct);
   }
 }
 
@@ -654,7 +771,7 @@ TEST_P(ChunkedSoftmaxTest, SumsManyRows) {
   const auto labels = array(wanted);
   const auto log_sums = zeros(rows.size());
   const auto result = array(std::vector<LossResult>{{-1, -1}});
-  device().softmax_finish(2500, state.data(), labels.data(), log_sums.data(), result.data());
+  device().softmax_finish({2500, 7}, state.data(), labels.data(), log_sums.data(), result.data());
   EXPECT_NEAR(result.values()[0].sum, loss, 1e-10 * loss);
   EXPECT_EQ(result.values()[0].correct, 358);
 }
@@ -665,7 +782,7 @@ TEST_P(ChunkedSoftmaxTest, NanReachesTheSum) {
   const auto logits = array(values);
   const auto label = array(std::vector<std::int32_t>{0});
   const auto state = array(std::vector<SoftmaxRow>(1));
-  device().softmax_scan(1, 0, 40, logits.data(), label.data(), state.data());
+  device().softmax_scan({1, 40}, 0, 40, logits.data(), label.data(), state.data());
   EXPECT_TRUE(std::isnan(state.values()[0].sum));
 }
 
@@ -690,9 +807,11 @@ Floats sums_of(Device& device) {
   const Cells qkv(device, kType, random_floats(3 * 420 * 96, 14)), dqkv(device, kType, 3 * 420 * 96);
   const auto log_sums = floats(3 * 2 * 140);
   const auto more_room = scratch_on(device, device.attention_scratch_bytes(attention));
-  device.attention_forward(attention, qkv.data(), drop, y.data(), log_sums.data(), more_room.data());
-  device.attention_backward(attention, qkv.data(), drop, y.data(), log_sums.data(), dy.data(), dqkv.data(),
-                            false, more_room.data());
+  device.attention_forward(attention, qkv.data(), nullptr, drop, y.data(), log_sums.data(), more_room.data());
+  device.attention_backward(
+      attention, drop,
+      {qkv.data(), nullptr, y.data(), dy.data(), log_sums.data(), dqkv.data(), nullptr, false, false},
+      more_room.data());
   // Logits of 40 classes in two chunks.
   const DeviceArray<float> logits(device, random_floats(900 * 20, 15));
   const DeviceArray<std::int32_t> labels(device, std::vector<std::int32_t>(900, 7));
@@ -700,9 +819,9 @@ Floats sums_of(Device& device) {
   const DeviceArray<LossResult> result(device, {{}, {}});
   const auto row_sums = floats(900);
   for (const std::int64_t first : {0, 20}) {
-    device.softmax_scan(900, first, 20, logits.data(), labels.data(), state.data());
+    device.softmax_scan({900, 40, 0.1}, first, 20, logits.data(), labels.data(), state.data());
   }
-  device.softmax_finish(900, state.data(), labels.data(), row_sums.data(), result.data());
+  device.softmax_finish({900, 40, 0.1}, state.data(), labels.data(), row_sums.data(), result.data());
   device.softmax_loss({900, 20, 0.1}, Compute::kFp32, logits.data(), labels.data(), result.data() + 1);
   Floats losses = row_sums.values();
   for (const LossResult& loss : result.values()) {

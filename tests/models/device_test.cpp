@@ -45,6 +45,16 @@ constexpr const char* kText = R"(
   batch = 4
   microbatches = 2
 )";
+constexpr const char* kPairs = R"(
+  [data]
+  set = "pairs"
+  path = "{}"
+  tokenizer = "bytes"
+  [train]
+  steps = 3
+  batch = 6
+  microbatches = 2
+)";
 constexpr const char* kAdamW = "[optimizer]\nrule = \"adamw\"\nlearning_rate = 0.01\nclip_norm = 1.0\n";
 constexpr const char* kMuon = "[optimizer]\nrule = \"muon\"\nlearning_rate = 0.01\n";
 constexpr const char* kSgd = "[optimizer]\nrule = \"sgd\"\nmomentum = 0.9\nlearning_rate = 0.05\n";
@@ -167,11 +177,23 @@ class Runs : public testing::Test {
     std::string words;
     for (int i = 0; i < 400; ++i) words += fmt::format("{} lines of text, ", i * i % 97);
     write_text(scratch_ / "text.txt", words);
+    std::string source, target;  // of lengths that differ
+    for (std::size_t i = 0; i < 24; ++i) {
+      source += words.substr(i, 2 + i * 5 % 17) + ".\n";
+      target += words.substr(i + 3, 1 + i * 7 % 11) + "!\n";
+    }
+    std::filesystem::create_directories(scratch_ / "pairs");
+    for (const char* part : {"train", "dev"}) {
+      write_text(scratch_ / (std::string("pairs/") + part + ".en"), source);
+      write_text(scratch_ / (std::string("pairs/") + part + ".de"), target);
+    }
   }
   RunConfig config_of(const std::string& model, const std::string& optimizer, std::string_view preset,
                       const std::string& device, const std::vector<std::string>& more = {}) const {
-    const bool reads_text = model.find("gpt") != std::string::npos;
-    const std::string data = reads_text ? fmt::format(fmt::runtime(kText), scratch_ / "text.txt") : kImages;
+    const auto is = [&](const char* name) { return model.find(name) != std::string::npos; };
+    const std::string data = is("gpt")           ? fmt::format(fmt::runtime(kText), scratch_ / "text.txt")
+                             : is("transformer") ? fmt::format(fmt::runtime(kPairs), scratch_ / "pairs")
+                                                 : kImages;
     std::vector<std::string> settings = {"train.threads=2", "train.device=" + device};
     settings.insert(settings.end(), more.begin(), more.end());
     return parse_config(model + data + optimizer, "run.toml", {std::string(preset), "", settings});
@@ -187,10 +209,16 @@ constexpr const char* kBottlenecks =
 constexpr const char* kGpt =
     "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n";
 
+constexpr const char* kTranslator =
+    "[model]\nname = \"transformer\"\nlayers = 1\ndecoder_layers = 1\nheads = 2\nembedding = 32\nmlp_width = "
+    "32\n"
+    "context = 24\nvocabulary = 256\nend_token = 0\nstart_token = 0\nlabel_smoothing = 0.1\ndropout = 0.1\n"
+    "attention_dropout = 0.1\n";
+
 // Of models that have what those above have not.
 TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
-  for (const std::string& model :
-       {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks)}) {
+  for (const std::string& model : {std::string(kGpt) + "stable_embedding = true\n", std::string(kBottlenecks),
+                                   std::string(kTranslator)}) {
     const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
     CpuDevice cpu(2);
     Checked emulated;

@@ -54,7 +54,7 @@ void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig&
       name_images(o.data, config);
     }
   }
-  if (o.test && !is_sentences) throw refuse("--test");
+  if (o.test && !is_sentences && !reads_pairs(config.model)) throw refuse("--test");
   if (o.test) config.data.test_file = kTestFile;
   if (o.task.empty()) return;
   if (!is_sentences) throw refuse("--task");
@@ -83,6 +83,7 @@ int run_eval(const EvalArguments& o) {
   for (const auto& [name, value] : result.scores) answer[name] = value;
   if (!result.scores.empty()) {
     if (setup.config.model.classes > 0) answer["test_loss"] = result.loss;
+    if (setup.pairs != nullptr) answer["test_accuracy"] = result.accuracy;  // of tokens
     print_answer(answer, o.json);
     return kDone;
   }
@@ -120,18 +121,20 @@ void add_eval_command(CLI::App& program, Action& action) {
           "a set of sentences in place of the run's, of the same kind: sst2, cola, mrpc, rte, stsb, or "
           "sentences with --data; models that only embed compare pairs by their cosine")
       ->type_name("SET");
-  command->add_flag("--test", o->test, "sentences: the test file, not dev, where its answers are public");
+  command->add_flag("--test", o->test,
+                    "sentences, pairs: the test file, not dev, where its answers are public");
   add_threads_option(*command, o->threads);
   command->add_flag(
       "--json", o->json,
       "print one JSON object: checkpoint, images, test_loss, test_accuracy; of text: tokens, loss, "
-      "perplexity; of sentences what the set is scored by");
+      "perplexity; of sentences and pairs what the set is scored by");
   command->footer(R"(Examples:
   lpmm eval runs/r20
   lpmm eval runs/r20/checkpoints/step_00003900 --json
   lpmm eval runs/gpt --data other.txt
   lpmm eval runs/resnet50 --data photos.images
-  lpmm eval runs/minilm --task stsb --test)");
+  lpmm eval runs/minilm --task stsb --test
+  lpmm eval runs/translator --test)");
   on_selected(*command, action, o, run_eval);
 }
 

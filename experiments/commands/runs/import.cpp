@@ -12,6 +12,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/image_sets.h"
+#include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/text_data.h"
 #include "lpmm/files/files.h"
@@ -136,12 +137,14 @@ RunConfig imported_config(const ImportArguments& o) {
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
   config.model = changed_model(config, o.settings);
-  const bool is_text = reads_tokens(config.model), is_sentences = reads_sentences(config.model);
-  if (!is_text && !is_sentences) {
+  const Reads reads = family_of(config.model.name).reads;
+  if (reads == Reads::kImages) {
     config.data.set = kImagesByPath;  // of which there are none yet
     return config;
   }
-  config.data.set = is_text ? "text" : kSentencesByPath;
+  config.data.set = reads == Reads::kTokens  ? "text"
+                    : reads == Reads::kPairs ? kPairsByPath
+                                             : kSentencesByPath;
   // A long context is for those who ask for it: activations grow with it.
   constexpr int kUsualLength = 1024;
   config.data.text.length = std::min(config.model.integer(kContext), kUsualLength);
@@ -168,7 +171,7 @@ int run_import(const ImportArguments& o) {
   published.load(o.path, memory);
   if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
   ordered_json state = {{kSource, o.path}};
-  const bool reads_words = reads_tokens(config.model) || reads_sentences(config.model);
+  const bool reads_words = family_of(config.model.name).reads != Reads::kImages;
   const ordered_json tokenizer = reads_words ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) state["tokenizer"] = tokenizer;
   const std::string checkpoint =
@@ -189,7 +192,7 @@ int run_import(const ImportArguments& o) {
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
   CLI::App* command = program.add_subcommand(
-      "import", "Take over a published model: GPT-2, Llama, Qwen2, BERT, RoBERTa, ResNet, ViT");
+      "import", "Take over a published model: GPT-2, Llama, Qwen2, BERT, RoBERTa, Marian, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, or one of these files")

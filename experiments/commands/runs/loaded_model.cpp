@@ -30,11 +30,12 @@ RunConfig only_evaluated(RunConfig config) {
 
 }  // namespace
 
-RunConfig text_config(const std::string& checkpoint) {
+RunConfig text_config(const std::string& checkpoint, Reads reads) {
   RunConfig config = load_config(config_beside(checkpoint), {});
-  if (!reads_tokens(config.model)) {
-    throw UsageError(fmt::format("{}: is a {}, which reads {}; this needs a model of text", checkpoint,
-                                 config.model.name, what_is_read(config.model)));
+  if (family_of(config.model.name).reads != reads) {
+    throw UsageError(fmt::format("{}: is a {}, which reads {}; this needs a model of {}", checkpoint,
+                                 config.model.name, what_is_read(config.model),
+                                 reads == Reads::kTokens ? "text" : kReadsPairs));
   }
   return config;
 }
@@ -49,9 +50,9 @@ Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, b
   return Setup(config, std::move(tokenizer), progress.share_of("reading text"));
 }
 
-LoadedModel::LoadedModel(const std::string& path, int threads)
+LoadedModel::LoadedModel(const std::string& path, int threads, Reads reads)
     : checkpoint(find_checkpoint(path)),
-      config(only_evaluated(text_config(checkpoint))),
+      config(only_evaluated(text_config(checkpoint, reads))),
       device(threads),
       model(make_model(config.model)),
       memory(model->tensors(), config.policy, config.optimizer, config.train.seed, config.train.microbatches,

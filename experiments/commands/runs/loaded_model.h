@@ -8,6 +8,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/memory/model_memory.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/program.h"
 #include "lpmm/run/config.h"
 #include "lpmm/run/setup.h"
@@ -17,8 +18,8 @@ namespace lpmm {
 // The config that a run keeps beside its checkpoints. Throws UsageError where there is none.
 std::string config_beside(const std::string& checkpoint);
 
-// The same, of a model of text. Throws UsageError for another.
-RunConfig text_config(const std::string& checkpoint);
+// The same, of a model that reads that. Throws UsageError for another.
+RunConfig text_config(const std::string& checkpoint, Reads reads = Reads::kTokens);
 
 // Of a model of text whose checkpoint holds no tokenizer.
 RunError no_tokenizer(const std::string& checkpoint);
@@ -31,8 +32,8 @@ Setup open_data(const RunConfig& config, std::unique_ptr<Tokenizer> tokenizer, b
 
 struct LoadedModel {
   // find_checkpoint takes `path`. Memory is taken for the parameters alone. Throws UsageError for a model
-  // that does not read text.
-  LoadedModel(const std::string& path, int threads);
+  // that reads something else.
+  LoadedModel(const std::string& path, int threads, Reads reads = Reads::kTokens);
 
   std::string checkpoint;
   RunConfig config;

@@ -140,7 +140,7 @@ void add_tokenize(CLI::App& data, Action& action) {
 void add_tokenizer(CLI::App& data, Action& action) {
   auto o = std::make_shared<TokenizerArguments>();
   CLI::App* command = data.add_subcommand("tokenizer", "Train a SentencePiece tokenizer on texts");
-  command->add_option("FILES", o->files, "texts, a sentence a line")->required();
+  command->add_option("FILES", o->files, "texts, a sentence a line, as they are or as .gz")->required();
   command->add_option("--train", o->options.type, "bpe or unigram")
       ->check(CLI::IsMember({"bpe", "unigram"}))
       ->capture_default_str();

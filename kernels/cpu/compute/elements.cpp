@@ -7,6 +7,7 @@
 #include "kernels/cpu/compute/backend.h"
 #include "kernels/cpu/compute/cut.h"
 #include "kernels/cpu/compute/loops.h"
+#include "kernels/cpu/sequence/sequence_loops.h"
 
 namespace lpmm::kernels {
 
@@ -42,6 +43,18 @@ void CpuDevice::copy_or_add(Compute type, std::int64_t count, const void* src, v
   if (accumulate) return add(type, count, src, dst, dst);
   for_values(pool(), type, count, [&](std::int64_t n, const auto& at) {
     std::memcpy(at(dst), at(src), static_cast<std::size_t>(n * value_bytes(type)));
+  });
+}
+
+void CpuDevice::scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
+                      bool accumulate) {
+  constexpr std::int64_t kPiece = 4096;
+  const std::int64_t b = value_bytes(type);
+  for_shards(pool(), count, kPiece, [&](std::int64_t first, std::int64_t n) {
+    alignas(64) float values[kPiece];
+    loops::to_float(type, n, bytes_at(src, first * b), values);
+    loops::scale(n, factor, values);
+    loops::from_float(type, n, values, bytes_at(dst, first * b), accumulate);
   });
 }
 

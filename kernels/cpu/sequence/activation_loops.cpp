@@ -61,6 +61,14 @@ struct ExactGelu {
   }
 };
 
+struct Swish {
+  static HWY_INLINE V value(V x) { return hn::Mul(x, sigmoid(x)); }
+  static HWY_INLINE V slope(V x) {
+    const V one = constant(1.0F), s = sigmoid(x);
+    return hn::Mul(s, multiply_add(x, hn::Sub(one, s), one));
+  }
+};
+
 template <class T, class Form>
 void GeluForward(std::int64_t count, const void* in, void* out) {
   const auto* x = static_cast<const typename T::Cell*>(in);
@@ -230,14 +238,17 @@ void Rotary(const RotaryShape& s, std::int64_t first, const float* angles, bool 
 // ---- by type ---------------------------------------------------------------------------------------------
 void GeluForwardAny(Compute type, GeluForm form, std::int64_t count, const void* x, void* y) {
   with_type(type, false, [&]<class T, bool>() HWY_ATTR {
-    (form == GeluForm::kTanh ? GeluForward<T, TanhGelu> : GeluForward<T, ExactGelu>)(count, x, y);
+    (form == GeluForm::kTanh    ? GeluForward<T, TanhGelu>
+     : form == GeluForm::kExact ? GeluForward<T, ExactGelu>
+                                : GeluForward<T, Swish>)(count, x, y);
   });
 }
 void GeluBackwardAny(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy, void* dx,
                      bool accumulate) {
   with_type(type, accumulate, [&]<class T, bool kAccumulate>() HWY_ATTR {
-    (form == GeluForm::kTanh ? GeluBackward<T, TanhGelu, kAccumulate>
-                             : GeluBackward<T, ExactGelu, kAccumulate>)(count, x, dy, dx);
+    (form == GeluForm::kTanh    ? GeluBackward<T, TanhGelu, kAccumulate>
+     : form == GeluForm::kExact ? GeluBackward<T, ExactGelu, kAccumulate>
+                                : GeluBackward<T, Swish, kAccumulate>)(count, x, dy, dx);
   });
 }
 void SwigluForwardAny(Compute type, std::int64_t rows, std::int64_t width, const void* x, void* y) {

@@ -21,39 +21,48 @@ static_assert(kTileRows == kGroup);      // a row of a tile is one group of drop
 class Head {
  public:
   Head(const AttentionShape& s, std::int64_t item, float* base)
-      : s_(s), item_(item), d_(s.head_width), length_(s.length) {
-    float** const whole[] = {&q, &k, &v, &y, &dy, &dq, &dk, &dv};
-    for (float** p : whole) *p = take(base, length_ * d_);
+      : s_(s), item_(item), d_(s.head_width), length_(s.length), keys_(s.key_rows()) {
+    float** const of_queries[] = {&q, &y, &dy, &dq};
+    float** const of_keys[] = {&k, &v, &dk, &dv};
+    for (float** p : of_queries) *p = take(base, length_ * d_);
+    for (float** p : of_keys) *p = take(base, keys_ * d_);
     scores = take(base, kTileRows * kTileRows);
     gradients = take(base, kTileRows * kTileRows);
     maxima = take(base, length_);
     sums = take(base, length_);
   }
   static std::int64_t floats(const AttentionShape& s) {
-    return 8 * padded(std::int64_t{1} * s.length * s.head_width) + 2 * padded(kTileRows * kTileRows) +
+    const std::int64_t d = s.head_width;
+    return 4 * padded(s.length * d) + 4 * padded(s.key_rows() * d) + 2 * padded(kTileRows * kTileRows) +
            2 * padded(s.length);
   }
 
-  // This head of what lies in rows of `heads` heads, of which it is number `at`; from position `first` on.
-  void load(const void* from, int at, int heads, float* to, std::int64_t first = 0) const {
-    loops::to_float(s_.type, {length_ - first, d_, heads * d_, d_}, bytes_at(from, offset(at, heads)),
-                    to + first * d_);
+  // What lies in memory: `room` rows of each sequence, of `heads` heads each.
+  struct Lines {
+    std::int64_t room;
+    int heads;
+  };
+  // This head, number `at` of a row, of `count` rows of its sequence.
+  void load(const void* from, const Lines& lines, int at, std::int64_t count, float* to) const {
+    loops::to_float(s_.type, {count, d_, lines.heads * d_, d_}, bytes_at(from, offset(lines, at)), to);
   }
-  void store(const float* from, int at, int heads, bool accumulate, void* to, std::int64_t first = 0) const {
-    loops::from_float(s_.type, {length_ - first, d_, d_, heads * d_}, from + first * d_,
-                      bytes_at(to, offset(at, heads)), accumulate);
+  void store(const float* from, const Lines& lines, int at, std::int64_t count, bool accumulate,
+             void* to) const {
+    loops::from_float(s_.type, {count, d_, d_, lines.heads * d_}, from, bytes_at(to, offset(lines, at)),
+                      accumulate);
   }
   // Its number among the heads of queries, and that of its keys and values among theirs.
   int query() const { return static_cast<int>(item_ % s_.heads); }
   int key() const { return query() / s_.shared_by(); }
-  // Heads in a row of qkv, and where its own are.
-  int row_heads() const { return s_.heads + 2 * s_.key_heads(); }
-  void load_query(const void* qkv, std::int64_t first = 0) const {
-    load(qkv, query(), row_heads(), q, first);
-  }
-  void load_keys(const void* qkv) const {
-    load(qkv, s_.heads + key(), row_heads(), k);
-    load(qkv, s_.heads + s_.key_heads() + key(), row_heads(), v);
+  int key_place() const { return s_.first_key_head() + key(); }  // in a row of them
+  int value_place() const { return key_place() + s_.key_heads(); }
+  Lines query_lines() const { return {length_, s_.query_row_heads()}; }
+  Lines key_lines() const { return {keys_, s_.key_row_heads()}; }
+  Lines result_lines() const { return {length_, s_.heads}; }
+  void load_query(const void* from) const { load(from, query_lines(), query(), length_, q); }
+  void load_keys(const void* from) const {
+    load(from, key_lines(), key_place(), keys_, k);
+    load(from, key_lines(), value_place(), keys_, v);
   }
 
   // y of positions `first` and later, from q, k and v, with sums and maxima of their scores.
@@ -66,7 +75,7 @@ class Head {
     for (std::int64_t r = 0; r < t.rows; ++r) {
       alignas(64) std::uint32_t words[kGroup / 2];
       const std::int64_t line = item_ * length_ + row + r;
-      tile_kernels().draw(drop.noise, line * groups_of(length_) + column / kGroup, 1, words);
+      tile_kernels().draw(drop.noise, line * groups_of(keys_) + column / kGroup, 1, words);
       loops::drop(t.columns, drop, words, values + r * t.columns);
     }
   }
@@ -74,11 +83,11 @@ class Head {
   // How many of its sequence's positions rows up to `last` see.
   std::int64_t seen(std::int64_t last) const {
     if (s_.is_causal) return last + 1;
-    return s_.lengths == nullptr ? length_ : s_.lengths[item_ / s_.heads];
+    return s_.lengths == nullptr ? keys_ : s_.lengths[item_ / s_.heads];
   }
   // The tile of scores of rows `row`... and columns `column`...
   loops::ScoreTile tile(std::int64_t row, std::int64_t column) const {
-    return {std::min(kTileRows, length_ - row), std::min(kTileRows, length_ - column), seen(row) - column,
+    return {std::min(kTileRows, length_ - row), std::min(kTileRows, keys_ - column), seen(row) - column,
             s_.is_causal ? 1 : 0, scores};
   }
   // scores <- q k^T of a tile; q is scaled already.
@@ -110,7 +119,7 @@ class Head {
   }
   static void multiply(const MatrixArgs& args) { backend::matmul(args); }
 
-  float *q, *k, *v, *y, *dy, *dq, *dk, *dv;  // (length, head_width)
+  float *q, *y, *dy, *dq, *k, *v, *dk, *dv;  // (length or that of keys, head_width)
   float *scores, *gradients;                 // one tile
   float *maxima, *sums;                      // (length)
 
@@ -121,12 +130,12 @@ class Head {
     base += padded(floats);
     return p;
   }
-  std::int64_t offset(int at, int heads) const {
-    const std::int64_t row = item_ / s_.heads * length_;
-    return (row * heads + at) * d_ * value_bytes(s_.type);
+  std::int64_t offset(const Lines& lines, int at) const {
+    const std::int64_t row = item_ / s_.heads * lines.room;
+    return (row * lines.heads + at) * d_ * value_bytes(s_.type);
   }
   const AttentionShape& s_;
-  std::int64_t item_, d_, length_;
+  std::int64_t item_, d_, length_, keys_;
 };
 
 float score_scale(const AttentionShape& s) {
@@ -169,65 +178,70 @@ std::int64_t CpuDevice::attention_scratch_bytes(const AttentionShape& s) const {
 }
 
 std::int64_t attention_probabilities(const AttentionShape& s) {
-  return s.rows() * s.heads * groups_of(s.length) * kGroup;
+  return s.rows() * s.heads * groups_of(s.key_rows()) * kGroup;
 }
 
-void CpuDevice::attention_forward(const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
-                                  float* log_sums, void* scratch) {
+void CpuDevice::attention_forward(const AttentionShape& s, const void* q, const void* kv, const Dropout& drop,
+                                  void* y, float* log_sums, void* scratch) {
   for_heads(pool(), s, false, scratch, [&](std::int64_t item, const Head& h) {
-    h.load_query(qkv);
-    h.load_keys(qkv);
+    h.load_query(q);
+    h.load_keys(s.is_self() ? q : kv);
     h.attend(0, drop);
     for (std::int64_t t = 0; t < s.length; ++t) {
       log_sums[item * s.length + t] = h.maxima[t] + std::log(h.sums[t]);
     }
-    h.store(h.y, h.query(), s.heads, false, y);
+    h.store(h.y, h.result_lines(), h.query(), s.length, false, y);
   });
 }
 
 void CpuDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
-                                 void* y, void* scratch) {
+                                 std::int64_t room, void* y, void* scratch) {
   const std::int64_t b = value_bytes(s.type), both = 2 * s.key_width() * b;
-  for (std::int64_t t = 0; t < s.length; ++t) {
-    std::memcpy(bytes_at(cache, (past + t) * both), bytes_at(qkv, (t * s.row_width() + s.width()) * b),
+  for (std::int64_t row = 0; row < s.rows(); ++row) {
+    const std::int64_t to = row / s.length * room + past + row % s.length;
+    std::memcpy(bytes_at(cache, to * both), bytes_at(qkv, (row * s.row_width() + s.width()) * b),
                 static_cast<std::size_t>(both));
   }
   AttentionShape whole = s;
   whole.length += static_cast<int>(past);
+  const Head::Lines of_qkv{s.length, s.query_row_heads()}, of_cache{room, 2 * s.key_heads()},
+      of_y{s.length, s.heads};
   for_heads(pool(), whole, false, scratch, [&](std::int64_t, const Head& h) {
-    h.load_query(qkv, past);
-    h.load(cache, h.key(), 2 * s.key_heads(), h.k);
-    h.load(cache, s.key_heads() + h.key(), 2 * s.key_heads(), h.v);
+    const std::int64_t first = past * s.head_width;
+    h.load(qkv, of_qkv, h.query(), s.length, h.q + first);
+    h.load(cache, of_cache, h.key(), whole.length, h.k);
+    h.load(cache, of_cache, s.key_heads() + h.key(), whole.length, h.v);
     h.attend(past, {});
-    h.store(h.y, h.query(), s.heads, false, y, past);
+    h.store(h.y + first, of_y, h.query(), s.length, false, y);
   });
 }
 
 // With p = softmax(scores), D = sum of dy * y: dv = drop(p)^T dy, ds = p * (drop(dy v^T) - D), dq = ds k,
 // dk = ds^T q.
-void CpuDevice::attention_backward(const AttentionShape& s, const void* qkv, const Dropout& drop,
-                                   const void* y, const float* log_sums, const void* dy, void* dqkv,
-                                   bool accumulate, void* scratch) {
-  const std::int64_t d = s.head_width, length = s.length;
+void CpuDevice::attention_backward(const AttentionShape& s, const Dropout& drop,
+                                   const AttentionBackward& args, void* scratch) {
+  const std::int64_t d = s.head_width, length = s.length, keys = s.key_rows();
+  void* const dkv = s.is_self() ? args.dq : args.dkv;
+  const bool adds_keys = s.is_self() ? args.accumulate : args.accumulate_kv;
   for_heads(pool(), s, true, scratch, [&](std::int64_t item, const Head& h) {
-    h.load_query(qkv);
-    h.load_keys(qkv);
-    h.load(y, h.query(), s.heads, h.y);
-    h.load(dy, h.query(), s.heads, h.dy);
+    h.load_query(args.q);
+    h.load_keys(s.is_self() ? args.q : args.kv);
+    h.load(args.y, h.result_lines(), h.query(), length, h.y);
+    h.load(args.dy, h.result_lines(), h.query(), length, h.dy);
     loops::scale(length * d, score_scale(s), h.q);
     float* dots = h.sums;
     for (std::int64_t t = 0; t < length; ++t) dots[t] = loops::dot(d, h.dy + t * d, h.y + t * d);
     std::fill_n(h.dq, length * d, 0.0F);
     if (item % s.shared_by() == 0) {  // the first of those that share them
-      std::fill_n(h.dk, length * d, 0.0F);
-      std::fill_n(h.dv, length * d, 0.0F);
+      std::fill_n(h.dk, keys * d, 0.0F);
+      std::fill_n(h.dv, keys * d, 0.0F);
     }
     for (std::int64_t row = 0; row < length; row += kTileRows) {
       const std::int64_t end = h.seen(std::min(row + kTileRows, length) - 1);
       for (std::int64_t column = 0; column < end; column += kTileRows) {
         const loops::ScoreTile t = h.tile(row, column);
         h.multiply_scores(t, row, column);
-        loops::softmax_again(t, log_sums + item * length + row);
+        loops::softmax_again(t, args.log_sums + item * length + row);
         Head::multiply({.transpose_b = true,
                         .m = t.rows,
                         .n = t.columns,
@@ -247,10 +261,10 @@ void CpuDevice::attention_backward(const AttentionShape& s, const void* qkv, con
       }
     }
     loops::scale(length * d, score_scale(s), h.dq);
-    h.store(h.dq, h.query(), h.row_heads(), accumulate, dqkv);
+    h.store(h.dq, h.query_lines(), h.query(), length, args.accumulate, args.dq);
     if ((item + 1) % s.shared_by() != 0) return;
-    h.store(h.dk, s.heads + h.key(), h.row_heads(), accumulate, dqkv);
-    h.store(h.dv, s.heads + s.key_heads() + h.key(), h.row_heads(), accumulate, dqkv);
+    h.store(h.dk, h.key_lines(), h.key_place(), keys, adds_keys, dkv);
+    h.store(h.dv, h.key_lines(), h.value_place(), keys, adds_keys, dkv);
   });
 }
 

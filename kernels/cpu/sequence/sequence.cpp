@@ -187,35 +187,46 @@ void CpuDevice::sum_rows(Compute type, std::int64_t width, const void* x, const 
 }
 
 // ---- loss ------------------------------------------------------------------------------------------------
-void CpuDevice::softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
-                             const std::int32_t* labels, SoftmaxRow* state) {
-  for_shards(pool(), rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+void CpuDevice::softmax_scan(const LossShape& s, std::int64_t first, std::int64_t columns,
+                             const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
+  for_shards(pool(), s.rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
       if (first == 0) state[r] = {};
-      loops::softmax_scan(first, columns, logits + r * columns, labels[r], state + r);
+      const float* values = logits + r * columns;
+      loops::softmax_scan(first, columns, values, labels[r], state + r);
+      if (s.smoothing > 0) state[r].total += static_cast<double>(loops::sum(columns, values));
     }
   });
 }
 
-void CpuDevice::softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+void CpuDevice::softmax_finish(const LossShape& s, const SoftmaxRow* state, const std::int32_t* labels,
                                float* log_sums, LossResult* result) {
   *result = {};
-  for (std::int64_t r = 0; r < rows; ++r) {
+  for (std::int64_t r = 0; r < s.rows; ++r) {
     const double log_sum = state[r].maximum + std::log(state[r].sum);
     log_sums[r] = static_cast<float>(log_sum);
-    result->sum += log_sum - state[r].target;
+    if (labels[r] < 0) continue;
+    result->sum += s.smoothing > 0 ? log_sum - (1 - s.smoothing) * state[r].target -
+                                         s.smoothing * (state[r].total / s.classes)
+                                   : log_sum - state[r].target;
     result->correct += state[r].best == labels[r] ? 1 : 0;
   }
 }
 
-void CpuDevice::softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+void CpuDevice::softmax_gradient(Compute type, const LossShape& s, std::int64_t first, std::int64_t columns,
                                  float scale, const float* log_sums, const std::int32_t* labels,
                                  float* logits, void* gradient) {
-  for_shards(pool(), rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
+  const float spread = scale * static_cast<float>(s.smoothing / s.classes),
+              wanted = s.smoothing > 0 ? scale * static_cast<float>(1 - s.smoothing) : scale;
+  for_shards(pool(), s.rows, rows_a_shard(columns), [&](std::int64_t row, std::int64_t n) {
     for (std::int64_t r = row; r < row + n; ++r) {
       float* values = logits + r * columns;
-      loops::softmax_gradient(columns, scale, log_sums[r], values);
-      if (labels[r] >= first && labels[r] < first + columns) values[labels[r] - first] -= scale;
+      if (labels[r] < 0) {
+        std::fill_n(values, columns, 0.0F);
+      } else {
+        loops::softmax_gradient(columns, scale, log_sums[r], spread, values);
+        if (labels[r] >= first && labels[r] < first + columns) values[labels[r] - first] -= wanted;
+      }
       if (gradient == logits) continue;
       loops::from_float(type, columns, values, bytes_at(gradient, r * columns * value_bytes(type)), false);
     }

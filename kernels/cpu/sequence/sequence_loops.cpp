@@ -250,14 +250,22 @@ void SoftmaxScan(std::int64_t first, std::int64_t columns, const float* logits, 
   if (label >= first && label < first + columns) s.target = logits[label - first];
 }
 
-void SoftmaxGradient(std::int64_t columns, float scale, float log_sum, float* logits) {
-  const V offset = hn::Set(d32, log_sum), factor = hn::Set(d32, scale);
+float Sum(std::int64_t count, const float* values) {
+  return sum_of(
+      count, [&](std::int64_t i) HWY_ATTR { return Fp32::load(values + i); },
+      [&](std::int64_t i) HWY_ATTR { return values[i]; });
+}
+
+// Less a spread of 0 is the same value.
+void SoftmaxGradient(std::int64_t columns, float scale, float log_sum, float spread, float* logits) {
+  const V offset = hn::Set(d32, log_sum), factor = hn::Set(d32, scale), less = hn::Set(d32, spread);
   each(
       columns,
       [&](std::int64_t i) HWY_ATTR {
-        Fp32::store(logits + i, hn::Mul(factor, exp_of(hn::Sub(Fp32::load(logits + i), offset))));
+        const V p = hn::Mul(factor, exp_of(hn::Sub(Fp32::load(logits + i), offset)));
+        Fp32::store(logits + i, hn::Sub(p, less));
       },
-      [&](std::int64_t i) HWY_ATTR { logits[i] = scale * exp_of(logits[i] - log_sum); });
+      [&](std::int64_t i) HWY_ATTR { logits[i] = scale * exp_of(logits[i] - log_sum) - spread; });
 }
 
 // ---- by type ---------------------------------------------------------------------------------------------
@@ -289,6 +297,7 @@ HWY_EXPORT(SoftmaxOnline);
 HWY_EXPORT(SoftmaxAgain);
 HWY_EXPORT(SoftmaxBackward);
 HWY_EXPORT(Dot);
+HWY_EXPORT(Sum);
 HWY_EXPORT(Scale);
 HWY_EXPORT(SoftmaxScan);
 HWY_EXPORT(SoftmaxGradient);
@@ -315,6 +324,9 @@ void softmax_backward(const ScoreTile& tile, const float* dots, float* gradient)
 float dot(std::int64_t count, const float* a, const float* b) {
   return HWY_DYNAMIC_DISPATCH(Dot)(count, a, b);
 }
+float sum(std::int64_t count, const float* values) {
+  return HWY_DYNAMIC_DISPATCH(Sum)(count, values);
+}
 void scale(std::int64_t count, float factor, float* values) {
   HWY_DYNAMIC_DISPATCH(Scale)(count, factor, values);
 }
@@ -322,8 +334,8 @@ void softmax_scan(std::int64_t first, std::int64_t columns, const float* logits,
                   SoftmaxRow* state) {
   HWY_DYNAMIC_DISPATCH(SoftmaxScan)(first, columns, logits, label, state);
 }
-void softmax_gradient(std::int64_t columns, float scale, float log_sum, float* logits) {
-  HWY_DYNAMIC_DISPATCH(SoftmaxGradient)(columns, scale, log_sum, logits);
+void softmax_gradient(std::int64_t columns, float scale, float log_sum, float spread, float* logits) {
+  HWY_DYNAMIC_DISPATCH(SoftmaxGradient)(columns, scale, log_sum, spread, logits);
 }
 
 }  // namespace lpmm::kernels::loops

@@ -30,11 +30,13 @@ void softmax_again(const ScoreTile& tile, const float* log_sums);
 // gradient <- probability * (gradient - dots[row])
 void softmax_backward(const ScoreTile& tile, const float* dots, float* gradient);
 float dot(std::int64_t count, const float* a, const float* b);
+float sum(std::int64_t count, const float* values);
 void scale(std::int64_t count, float factor, float* values);
 
 // One row of kernels::softmax_scan and softmax_gradient.
 void softmax_scan(std::int64_t first, std::int64_t columns, const float* logits, std::int32_t label,
                   SoftmaxRow* state);
-void softmax_gradient(std::int64_t columns, float scale, float log_sum, float* logits);
+// Of a row of no label: scale * softmax - spread.
+void softmax_gradient(std::int64_t columns, float scale, float log_sum, float spread, float* logits);
 
 }  // namespace lpmm::kernels::loops

@@ -10,8 +10,9 @@ namespace {
 struct Attention {
   AttentionShape shape;   // of the queries
   std::int64_t past = 0;  // positions before them
-  const void* qkv;
-  const void* cache;  // keys and values of all positions; null: those of qkv
+  const void *q, *kv;     // kv: q, where that has all three
+  const void* cache;      // keys and values of all positions; null: those of kv
+  std::int64_t room;      // of a sequence there
   Dropout drop;
   float scale;
   void* y;
@@ -44,17 +45,17 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
   auto* const q = static_cast<float*>(dynamic_shared());
   float *const others = q + T::kFloats, *const probabilities = others + T::kFloats;
   const AttentionShape& s = a.shape;
-  const TileOfBlock tile = TileOfBlock::mine<T>(s);
+  const TileOfBlock tile = TileOfBlock::mine<T>(s.length);
   const HeadOf head = HeadOf::item(s, tile.item);
-  HeadRows keys = head.keys(s, a.qkv), values = head.values(s, a.qkv);
+  HeadRows keys = head.keys(s, a.kv), values = head.values(s, a.kv);
   if (a.cache != nullptr) {
     const int heads = s.key_heads();
-    keys = HeadRows::of(s, a.cache, 0, head.key, 2 * heads);
-    values = HeadRows::of(s, a.cache, 0, heads + head.key, 2 * heads);
+    keys = HeadRows::of(s, a.cache, head.sequence, a.room, head.key, 2 * heads);
+    values = HeadRows::of(s, a.cache, head.sequence, a.room, heads + head.key, 2 * heads);
     keys.rows = values.rows = a.past + s.length;
   }
-  const DropRow drop{a.drop, s.length};
-  load_tile<T>(head.queries(s, a.qkv), tile.first, a.scale, q);
+  const DropRow drop{a.drop, s.key_rows()};
+  load_tile<T>(head.queries(s, a.q), tile.first, a.scale, q);
   float maximum[T::kRows], sum[T::kRows];
   typename T::Results results = {};
   LPMM_UNROLL
@@ -100,8 +101,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
 
 void run(const Attention& a, Stream stream) {
   with_tile(a.shape.head_width, [&]<class T>(T) {
-    launch(attend<T>, tile_blocks<T>(a.shape, a.shape.heads), T::kThreads, 4 * (2 * T::kFloats + T::kScores),
-           stream, a);
+    launch(attend<T>, tile_blocks<T>(a.shape, a.shape.heads, a.shape.length), T::kThreads,
+           4 * (2 * T::kFloats + T::kScores), stream, a);
   });
 }
 
@@ -117,19 +118,23 @@ struct NewKeys {
 
 }  // namespace
 
-void CudaDevice::attention_forward(const AttentionShape& s, const void* qkv, const Dropout& drop, void* y,
-                                   float* log_sums, void*) {
-  run({s, 0, qkv, nullptr, drop, score_scale(s), y, log_sums}, stream());
+void CudaDevice::attention_forward(const AttentionShape& s, const void* q, const void* kv,
+                                   const Dropout& drop, void* y, float* log_sums, void*) {
+  run({s, 0, q, s.is_self() ? q : kv, nullptr, 0, drop, score_scale(s), y, log_sums}, stream());
 }
 
 void CudaDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
-                                  void* y, void*) {
+                                  std::int64_t room, void* y, void*) {
+  const std::int64_t both = 2 * s.key_width();
   with_type(s.type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), s.length, 2 * s.key_width(),
-               NewKeys<Cell>{static_cast<const Cell*>(qkv), s.row_width(), s.width()},
-               static_cast<Cell*>(cache) + past * 2 * s.key_width(), false);
+    for (std::int64_t i = 0; i < s.batch; ++i) {
+      map_matrix(stream(), s.length, both,
+                 NewKeys<Cell>{static_cast<const Cell*>(qkv) + i * s.length * s.row_width(), s.row_width(),
+                               s.width()},
+                 static_cast<Cell*>(cache) + (i * room + past) * both, false);
+    }
   });
-  run({s, past, qkv, cache, {}, score_scale(s), y, nullptr}, stream());
+  run({s, past, qkv, qkv, cache, room, {}, score_scale(s), y, nullptr}, stream());
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -14,12 +14,12 @@ namespace {
 
 struct AttentionGradient {
   AttentionShape shape;
-  const void *qkv, *dy;
+  const void *q, *kv, *dy;  // kv: q, where that has all three
   Dropout drop;
   float scale;
   const float *log_sums, *dots;  // (batch, heads, length)
-  void* dqkv;
-  bool accumulate;
+  void *dq, *dkv;
+  bool accumulate, accumulate_kv;
 };
 
 __global__ void dot_rows(AttentionShape s, const void* y, const void* dy, float* dots) {
@@ -48,11 +48,11 @@ struct Shared {
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(AttentionGradient a) {
   const AttentionShape& s = a.shape;
-  const TileOfBlock tile = TileOfBlock::mine<T>(s);
+  const TileOfBlock tile = TileOfBlock::mine<T>(s.length);
   const Shared<T> shared = Shared<T>::mine();
   const HeadOf head = HeadOf::item(s, tile.item);
-  const HeadRows q = head.queries(s, a.qkv), keys = head.keys(s, a.qkv), values = head.values(s, a.qkv);
-  const DropRow drop{a.drop, s.length};
+  const HeadRows q = head.queries(s, a.q), keys = head.keys(s, a.kv), values = head.values(s, a.kv);
+  const DropRow drop{a.drop, s.key_rows()};
   load_tile<T>(q, tile.first, a.scale, shared.own);
   load_tile<T>(head.results(s, a.dy), tile.first, 1.0F, shared.own_partner);
   typename T::Results dq = {};
@@ -90,26 +90,26 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
     LPMM_UNROLL
     for (int k = 0; k < T::kValues; ++k) dq[i][k] *= a.scale;
   }
-  store_results<T>(dq, q, tile.first, a.dqkv, a.accumulate);
+  store_results<T>(dq, q, tile.first, a.dq, a.accumulate);
 }
 
 // Rows of scores are keys here, columns queries, of all heads that share the keys.
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(AttentionGradient a) {
   const AttentionShape& s = a.shape;
-  const TileOfBlock tile = TileOfBlock::mine<T>(s);
+  const TileOfBlock tile = TileOfBlock::mine<T>(s.key_rows());
   const Shared<T> shared = Shared<T>::mine();
   const std::int64_t shared_by = s.shared_by();
   HeadOf head = HeadOf::item(s, tile.item * shared_by);
-  const DropRow drop{a.drop, s.length};
-  load_tile<T>(head.keys(s, a.qkv), tile.first, 1.0F, shared.own);
-  load_tile<T>(head.values(s, a.qkv), tile.first, 1.0F, shared.own_partner);
+  const DropRow drop{a.drop, s.key_rows()};
+  load_tile<T>(head.keys(s, a.kv), tile.first, 1.0F, shared.own);
+  load_tile<T>(head.values(s, a.kv), tile.first, 1.0F, shared.own_partner);
   typename T::Results dk = {}, dv = {};
   for (std::int64_t of = 0; of < shared_by; ++of, ++head.query) {
     const std::int64_t item = tile.item * shared_by + of;
     for (std::int64_t first = s.is_causal ? tile.first : 0; first < s.length; first += T::kSide) {
       __syncthreads();
-      load_tile<T>(head.queries(s, a.qkv), first, a.scale, shared.others);
+      load_tile<T>(head.queries(s, a.q), first, a.scale, shared.others);
       load_tile<T>(head.results(s, a.dy), first, 1.0F, shared.others_partner);
       __syncthreads();
       typename T::Scores scores, gradients;
@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(Attentio
       accumulate<T>(shared.scores, shared.others, dk);
     }
   }
-  store_results<T>(dk, head.keys(s, a.qkv), tile.first, a.dqkv, a.accumulate);
-  store_results<T>(dv, head.values(s, a.qkv), tile.first, a.dqkv, a.accumulate);
+  store_results<T>(dk, head.keys(s, a.kv), tile.first, a.dkv, a.accumulate_kv);
+  store_results<T>(dv, head.values(s, a.kv), tile.first, a.dkv, a.accumulate_kv);
 }
 
 }  // namespace
@@ -152,15 +152,23 @@ std::int64_t CudaDevice::attention_scratch_bytes(const AttentionShape& s) const 
   return aligned(4 * s.rows() * s.heads);
 }
 
-void CudaDevice::attention_backward(const AttentionShape& s, const void* qkv, const Dropout& drop,
-                                    const void* y, const float* log_sums, const void* dy, void* dqkv,
-                                    bool accumulate, void* scratch) {
+void CudaDevice::attention_backward(const AttentionShape& s, const Dropout& drop,
+                                    const AttentionBackward& args, void* scratch) {
   auto* const dots = static_cast<float*>(scratch);
-  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, y, dy, dots);
-  const AttentionGradient a{s, qkv, dy, drop, score_scale(s), log_sums, dots, dqkv, accumulate};
+  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, args.y, args.dy, dots);
+  AttentionGradient a{s,       args.q,         args.kv,         args.dy,
+                      drop,    score_scale(s), args.log_sums,   dots,
+                      args.dq, args.dkv,       args.accumulate, args.accumulate_kv};
+  if (s.is_self()) {
+    a.kv = args.q;
+    a.dkv = args.dq;
+    a.accumulate_kv = args.accumulate;
+  }
   with_tile(s.head_width, [&]<class T>(T) {
-    launch(query_gradient<T>, tile_blocks<T>(s, s.heads), T::kThreads, Shared<T>::bytes(), stream(), a);
-    launch(key_gradient<T>, tile_blocks<T>(s, s.key_heads()), T::kThreads, Shared<T>::bytes(), stream(), a);
+    launch(query_gradient<T>, tile_blocks<T>(s, s.heads, s.length), T::kThreads, Shared<T>::bytes(), stream(),
+           a);
+    launch(key_gradient<T>, tile_blocks<T>(s, s.key_heads(), s.key_rows()), T::kThreads, Shared<T>::bytes(),
+           stream(), a);
   });
 }
 

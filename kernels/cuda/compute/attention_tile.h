@@ -52,11 +52,11 @@ struct HeadRows {
   std::int64_t at = 0, stride = 0, rows = 0;
   int width = 0;
 
-  // Head `at` of what lies in rows of `heads` heads, of one sequence.
+  // Head `at` of what lies in rows of `heads` heads, `rows` of one sequence.
   LPMM_HD static HeadRows of(const AttentionShape& s, const void* values, std::int64_t sequence,
-                             std::int64_t at, std::int64_t heads) {
+                             std::int64_t rows, std::int64_t at, std::int64_t heads) {
     const std::int64_t stride = heads * s.head_width;
-    return {s.type, values, sequence * s.length * stride + at * s.head_width, stride, s.length, s.head_width};
+    return {s.type, values, sequence * rows * stride + at * s.head_width, stride, rows, s.head_width};
   }
   LPMM_HD float load(std::int64_t row, int c) const { return load_any(type, values, at + row * stride + c); }
   LPMM_HD void store(void* to, std::int64_t row, int c, float v, bool accumulate) const {
@@ -72,26 +72,24 @@ struct HeadOf {
     const std::int64_t query = item % s.heads;
     return {item / s.heads, query, query / s.shared_by()};
   }
-  LPMM_HD static HeadRows of_row(const AttentionShape& s, const void* qkv, std::int64_t sequence,
-                                 std::int64_t at) {
-    return HeadRows::of(s, qkv, sequence, at, s.heads + 2 * s.key_heads());
+  LPMM_HD HeadRows queries(const AttentionShape& s, const void* q) const {
+    return HeadRows::of(s, q, sequence, s.length, query, s.query_row_heads());
   }
-  LPMM_HD HeadRows queries(const AttentionShape& s, const void* qkv) const {
-    return of_row(s, qkv, sequence, query);
+  // Of self-attention `kv` is what queries are in too.
+  LPMM_HD HeadRows keys(const AttentionShape& s, const void* kv) const {
+    return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + key, s.key_row_heads());
   }
-  LPMM_HD HeadRows keys(const AttentionShape& s, const void* qkv) const {
-    return of_row(s, qkv, sequence, s.heads + key);
-  }
-  LPMM_HD HeadRows values(const AttentionShape& s, const void* qkv) const {
-    return of_row(s, qkv, sequence, s.heads + s.key_heads() + key);
+  LPMM_HD HeadRows values(const AttentionShape& s, const void* kv) const {
+    return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + s.key_heads() + key,
+                        s.key_row_heads());
   }
   // What attention gives.
   LPMM_HD HeadRows results(const AttentionShape& s, const void* y) const {
-    return HeadRows::of(s, y, sequence, query, s.heads);
+    return HeadRows::of(s, y, sequence, s.length, query, s.heads);
   }
   // Keys of a sequence that is not causal: the first so many are seen.
   LPMM_HD std::int64_t seen(const AttentionShape& s) const {
-    return s.lengths == nullptr ? s.length : s.lengths[sequence];
+    return s.lengths == nullptr ? s.key_rows() : s.lengths[sequence];
   }
 };
 
@@ -194,7 +192,7 @@ __device__ inline float row_maximum(float v) {
   return v;
 }
 
-// Dropout of probabilities: `line` counts the rows of all heads of all sequences.
+// Dropout of probabilities: `line` counts the rows of all heads of all sequences; of `length` keys.
 struct DropRow {
   Dropout drop;
   std::int64_t length;
@@ -222,16 +220,17 @@ void with_tile(int head_width, const Body& body) {
   if (head_width <= 256) return body(Tile<256>{});
   throw std::invalid_argument("CUDA: attention has heads of at most 256 values");
 }
+// For `rows` positions, queries or keys, of each sequence.
 template <class T>
-std::int64_t tile_blocks(const AttentionShape& s, int heads) {
-  return std::int64_t{1} * s.batch * heads * ((s.length + T::kSide - 1) / T::kSide);
+std::int64_t tile_blocks(const AttentionShape& s, int heads, std::int64_t rows) {
+  return s.batch * heads * ((rows + T::kSide - 1) / T::kSide);
 }
 // The head of a block, and the first row of its tile; long ones begin first.
 struct TileOfBlock {
   std::int64_t item, first;
   template <class T>
-  __device__ static TileOfBlock mine(const AttentionShape& s) {
-    const std::int64_t tiles = (s.length + T::kSide - 1) / T::kSide;
+  __device__ static TileOfBlock mine(std::int64_t rows) {
+    const std::int64_t tiles = (rows + T::kSide - 1) / T::kSide;
     return {blockIdx.x / tiles, (tiles - 1 - blockIdx.x % tiles) * T::kSide};
   }
 };

@@ -20,6 +20,10 @@ LPMM_HD float gated(float gate, float v) {
 struct Sum {
   LPMM_HD float operator()(float a, float b) const { return a + b; }
 };
+struct Times {
+  float factor;
+  LPMM_HD float operator()(float x) const { return product(factor, x); }
+};
 struct Relu {
   LPMM_HD float operator()(float x) const { return relu_of(x); }
 };
@@ -86,6 +90,16 @@ struct ExactGeluSlope {
   LPMM_HD float operator()(float far, float dy) const {
     const float x = far > 30.0F ? 30.0F : far < -30.0F ? -30.0F : far;  // the slope is 1 or 0 there
     return dy * (normal_share(x) + x * (0.39894228040143268F * std::exp(-0.5F * x * x)));
+  }
+};
+
+struct Swish {
+  LPMM_HD float operator()(float x) const { return x * sigmoid(x); }
+};
+struct SwishSlope {
+  LPMM_HD float operator()(float x, float dy) const {
+    const float s = sigmoid(x);
+    return dy * (s * (1.0F + x * (1.0F - s)));
   }
 };
 
@@ -222,6 +236,13 @@ void CudaDevice::copy_or_add(Compute type, std::int64_t count, const void* src, 
   copy(dst, src, count * value_bytes(type));
 }
 
+void CudaDevice::scale(Compute type, std::int64_t count, float factor, const void* src, void* dst,
+                       bool accumulate) {
+  with_type(type, [&]<class Cell>(Cell*) {
+    map(stream(), count, Times{factor}, static_cast<Cell*>(dst), accumulate, static_cast<const Cell*>(src));
+  });
+}
+
 void CudaDevice::bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
                               const float* bias, bool relu, void* y) {
   with_type(type, [&]<class Cell>(Cell*) {
@@ -247,8 +268,8 @@ void CudaDevice::gelu_forward(Compute type, GeluForm form, std::int64_t count, c
   with_type(type, [&]<class Cell>(Cell*) {
     const auto* in = static_cast<const Cell*>(x);
     auto* out = static_cast<Cell*>(y);
-    form == GeluForm::kTanh ? map(stream(), count, TanhGelu{}, out, false, in)
-                            : map(stream(), count, ExactGelu{}, out, false, in);
+    const auto of = [&](const auto& body) { map(stream(), count, body, out, false, in); };
+    form == GeluForm::kTanh ? of(TanhGelu{}) : form == GeluForm::kExact ? of(ExactGelu{}) : of(Swish{});
   });
 }
 void CudaDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, const void* x, const void* dy,
@@ -256,8 +277,10 @@ void CudaDevice::gelu_backward(Compute type, GeluForm form, std::int64_t count, 
   with_type(type, [&]<class Cell>(Cell*) {
     const auto *in = static_cast<const Cell*>(x), *d = static_cast<const Cell*>(dy);
     auto* out = static_cast<Cell*>(dx);
-    form == GeluForm::kTanh ? map(stream(), count, TanhGeluSlope{}, out, accumulate, in, d)
-                            : map(stream(), count, ExactGeluSlope{}, out, accumulate, in, d);
+    const auto of = [&](const auto& body) { map(stream(), count, body, out, accumulate, in, d); };
+    form == GeluForm::kTanh    ? of(TanhGeluSlope{})
+    : form == GeluForm::kExact ? of(ExactGeluSlope{})
+                               : of(SwishSlope{});
   });
 }
 

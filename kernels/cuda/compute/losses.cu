@@ -119,15 +119,16 @@ LPMM_HD float decay(float from, float to) {
   return from == to ? 1.0F : std::exp(from - to);
 }
 
-__global__ void scan_rows(std::int64_t rows, std::int64_t first, std::int64_t columns, const float* logits,
+__global__ void scan_rows(LossShape loss, std::int64_t first, std::int64_t columns, const float* logits,
                           const std::int32_t* labels, SoftmaxRow* state) {
   const std::int64_t row = row_of_warp();
-  if (row >= rows) return;
+  if (row >= loss.rows) return;
   logits += row * columns;
   Best<float> best;
-  float sum = 0;  // of exp(logit - maximum)
+  float sum = 0, total = 0;  // of exp(logit - maximum), and of the logits
   for (std::int64_t c = lane_of_warp(); c < columns; c += kWarp) {
     const float x = logits[c];
+    total += x;
     if (x > best.maximum) {
       sum = sum * std::exp(best.maximum - x) + 1.0F;
       best = {x, c};
@@ -138,6 +139,7 @@ __global__ void scan_rows(std::int64_t rows, std::int64_t first, std::int64_t co
   const float mine = best.maximum;
   best.meet();
   const auto chunk = static_cast<double>(warp_sum(sum * decay(mine, best.maximum)));
+  if (loss.smoothing > 0) total = warp_sum(total);
   if (lane_of_warp() != 0) return;
   SoftmaxRow s = first == 0 ? SoftmaxRow{} : state[row];
   if (best.maximum > s.maximum) {
@@ -149,18 +151,22 @@ __global__ void scan_rows(std::int64_t rows, std::int64_t first, std::int64_t co
   }
   const std::int64_t label = labels[row] - first;
   if (label >= 0 && label < columns) s.target = logits[label];
+  if (loss.smoothing > 0) s.total += static_cast<double>(total);
   state[row] = s;
 }
 
 __global__ void __launch_bounds__(kLossThreads)
-    finish_rows(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
+    finish_rows(LossShape s, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
                 LossResult* result) {
   double loss = 0;
   std::int64_t correct = 0;
-  for (std::int64_t r = threadIdx.x; r < rows; r += kLossThreads) {
+  for (std::int64_t r = threadIdx.x; r < s.rows; r += kLossThreads) {
     const double log_sum = state[r].maximum + std::log(state[r].sum);
     log_sums[r] = static_cast<float>(log_sum);
-    loss += log_sum - state[r].target;
+    if (labels[r] < 0) continue;
+    loss += s.smoothing > 0
+                ? log_sum - (1 - s.smoothing) * state[r].target - s.smoothing * (state[r].total / s.classes)
+                : log_sum - state[r].target;
     correct += state[r].best == labels[r] ? 1 : 0;
   }
   finish_loss(loss, correct, result);
@@ -168,12 +174,13 @@ __global__ void __launch_bounds__(kLossThreads)
 
 struct SoftmaxGradient {
   std::int64_t first;
-  float scale;
+  float scale, spread, wanted;  // of all columns, and of the label's
   const float* log_sums;
   const std::int32_t* labels;
   LPMM_HD float operator()(const Place& at, float logit) const {
-    const float p = product(scale, std::exp(logit - log_sums[at.row]));
-    return labels[at.row] == first + at.column ? p - scale : p;
+    if (labels[at.row] < 0) return 0.0F;
+    const float p = product(scale, std::exp(logit - log_sums[at.row])) - spread;
+    return labels[at.row] == first + at.column ? p - wanted : p;
   }
 };
 
@@ -209,19 +216,21 @@ void CudaDevice::square_loss_backward(std::int64_t rows, Compute type, const voi
   });
 }
 
-void CudaDevice::softmax_scan(std::int64_t rows, std::int64_t first, std::int64_t columns,
+void CudaDevice::softmax_scan(const LossShape& s, std::int64_t first, std::int64_t columns,
                               const float* logits, const std::int32_t* labels, SoftmaxRow* state) {
-  launch(scan_rows, row_blocks(rows), kRowThreads, 0, stream(), rows, first, columns, logits, labels, state);
+  launch(scan_rows, row_blocks(s.rows), kRowThreads, 0, stream(), s, first, columns, logits, labels, state);
 }
-void CudaDevice::softmax_finish(std::int64_t rows, const SoftmaxRow* state, const std::int32_t* labels,
+void CudaDevice::softmax_finish(const LossShape& s, const SoftmaxRow* state, const std::int32_t* labels,
                                 float* log_sums, LossResult* result) {
-  launch(finish_rows, 1, kLossThreads, kLossShared, stream(), rows, state, labels, log_sums, result);
+  launch(finish_rows, 1, kLossThreads, kLossShared, stream(), s, state, labels, log_sums, result);
 }
-void CudaDevice::softmax_gradient(Compute type, std::int64_t rows, std::int64_t first, std::int64_t columns,
+void CudaDevice::softmax_gradient(Compute type, const LossShape& s, std::int64_t first, std::int64_t columns,
                                   float scale, const float* log_sums, const std::int32_t* labels,
                                   float* logits, void* gradient) {
+  const float spread = scale * static_cast<float>(s.smoothing / s.classes),
+              wanted = s.smoothing > 0 ? scale * static_cast<float>(1 - s.smoothing) : scale;
   with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), rows, columns, SoftmaxGradient{first, scale, log_sums, labels},
+    map_matrix(stream(), s.rows, columns, SoftmaxGradient{first, scale, spread, wanted, log_sums, labels},
                static_cast<Cell*>(gradient), false, static_cast<const float*>(logits));
   });
 }

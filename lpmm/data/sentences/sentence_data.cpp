@@ -66,6 +66,9 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
   read(set.train, train_);
   read(set.test, test_);
   loading_bytes_ = bytes_ + set.bytes();
+  std::vector<int> examples;
+  for (const Example& e : train_) examples.push_back(static_cast<int>(e.ids.size()));
+  batches_.emplace(lengths_, std::move(examples));
 }
 
 int SentenceData::types() const {
@@ -76,14 +79,9 @@ int SentenceData::types() const {
   return most + 1;
 }
 
-std::size_t SentenceData::place_of(const Example& example) const {
-  const auto at = std::ranges::lower_bound(lengths_, static_cast<int>(example.ids.size()));
-  return static_cast<std::size_t>(at - lengths_.begin());
-}
-
-void SentenceData::fill(const std::vector<const Example*>& examples, std::size_t place, Batch& out) const {
+void SentenceData::fill(const std::vector<const Example*>& examples, int longest, Batch& out) const {
   out.count = std::ssize(examples);
-  out.length = lengths_[place];
+  out.length = longest;
   const auto length = static_cast<std::size_t>(out.length);
   out.tokens.assign(examples.size() * length, 0);
   out.types.assign(examples.size() * length, 0);
@@ -103,58 +101,26 @@ void SentenceData::fill(const std::vector<const Example*>& examples, std::size_t
   }
 }
 
-std::shared_ptr<const SentenceData::Epoch> SentenceData::epoch_of(const BatchPlan& plan,
-                                                                  std::int64_t epoch) const {
-  const std::lock_guard lock(mutex_);
-  if (epoch_ != nullptr && epoch_number_ == epoch && epoch_seed_ == plan.seed && epoch_batch_ == plan.batch) {
-    return epoch_;
-  }
-  auto made = std::make_shared<Epoch>();
-  std::vector<std::vector<std::int32_t>> waiting(lengths_.size());
-  const auto full = static_cast<std::size_t>(plan.batch);
-  const auto add = [&](std::size_t place, std::int32_t example) {
-    waiting[place].push_back(example);
-    if (waiting[place].size() < full) return;
-    made->push_back(std::move(waiting[place]));
-    waiting[place].clear();
-  };
-  for (std::int64_t position = 0; position < train_examples(); ++position) {
-    const auto i = static_cast<std::int32_t>(drawn_order(plan.seed, epoch, train_examples(), position));
-    add(place_of(train_[static_cast<std::size_t>(i)]), i);
-  }
-  for (std::size_t place = 0; place + 1 < waiting.size(); ++place) {
-    for (const std::int32_t i : std::exchange(waiting[place], {})) add(place + 1, i);
-  }
-  epoch_ = made;
-  epoch_number_ = epoch;
-  epoch_seed_ = plan.seed;
-  epoch_batch_ = plan.batch;
-  return made;
-}
-
 void SentenceData::make_batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index, int microbatch,
                               Batch& out) const {
-  const auto whole = epoch_of(plan, epoch);
-  const std::vector<std::int32_t>& batch = whole->at(static_cast<std::size_t>(index));
+  const LengthBatches::Filled whole = batches_->batch(plan, epoch, index);
   const std::size_t count = static_cast<std::size_t>(plan.batch / plan.microbatches);
-  std::size_t place = 0;  // of the whole batch, so that its microbatches are alike
+  const std::size_t first = count * static_cast<std::size_t>(microbatch);
   std::vector<const Example*> examples;
-  for (std::size_t i = 0; i < batch.size(); ++i) {
-    const Example& e = train_[static_cast<std::size_t>(batch[i])];
-    place = std::max(place, place_of(e));
-    if (i / count == static_cast<std::size_t>(microbatch)) examples.push_back(&e);
+  for (std::size_t i = first; i < first + count; ++i) {
+    examples.push_back(&train_[static_cast<std::size_t>(whole.examples[i])]);
   }
-  fill(examples, place, out);
+  fill(examples, whole.length, out);
 }
 
 void SentenceData::make_test_batch(std::int64_t first, std::int64_t count, Batch& out) const {
-  std::size_t place = 0;
+  int longest = 0;
   std::vector<const Example*> examples;
   for (std::int64_t i = first; i < first + count; ++i) {
     examples.push_back(&test_[static_cast<std::size_t>(i)]);
-    place = std::max(place, place_of(*examples.back()));
+    longest = std::max(longest, static_cast<int>(examples.back()->ids.size()));
   }
-  fill(examples, place, out);
+  fill(examples, LengthBatches::filled(lengths_, longest), out);
 }
 
 std::uint32_t SentenceData::checksum() const {

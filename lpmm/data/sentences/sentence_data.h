@@ -3,20 +3,19 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "lpmm/data/batch.h"
+#include "lpmm/data/sentences/length_batches.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/tokenizer.h"
 
 namespace lpmm {
 
 // Each sentence or pair as its tokenizer puts it together, cut to the longest of `lengths`. The examples of a
-// batch are filled up to the shortest of `lengths` that holds them all, so an epoch takes its batches from
-// examples of about the same length: drawn order, those of one filled length together; what is left over in
-// the end goes with the next longer ones. All of it is a pure function of (seed, epoch, index).
+// batch are filled up to the shortest of `lengths` that holds them all; LengthBatches says which they are.
 class SentenceData : public DataSource {
  public:
   // `apart`: the sentences of a pair are two examples one after the other, for models that embed; there are
@@ -51,10 +50,7 @@ class SentenceData : public DataSource {
     std::int32_t label = 0;
     float score = 0;
   };
-  using Epoch = std::vector<std::vector<std::int32_t>>;  // the training examples of each batch
-  std::shared_ptr<const Epoch> epoch_of(const BatchPlan& plan, std::int64_t epoch) const;
-  std::size_t place_of(const Example& example) const;  // among the lengths
-  void fill(const std::vector<const Example*>& examples, std::size_t place, Batch& out) const;
+  void fill(const std::vector<const Example*>& examples, int length, Batch& out) const;
 
   std::string name_;
   std::vector<int> lengths_;
@@ -64,12 +60,7 @@ class SentenceData : public DataSource {
   std::vector<Metric> metrics_;
   std::vector<Example> train_, test_;
   std::int64_t bytes_ = 0, loading_bytes_ = 0;
-  // The last epoch that was asked for.
-  mutable std::mutex mutex_;
-  mutable std::shared_ptr<const Epoch> epoch_;
-  mutable std::int64_t epoch_number_ = -1;
-  mutable std::uint64_t epoch_seed_ = 0;
-  mutable int epoch_batch_ = 0;
+  std::optional<LengthBatches> batches_;
 };
 
 }  // namespace lpmm

@@ -19,7 +19,7 @@ namespace lpmm {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::size_t kLongestFile = std::size_t{1} << 30, kMostClasses = 65536;
+constexpr std::size_t kMostClasses = 65536;
 
 // Where in a line something is: under a name of the first line, or at a place, from 0, of files without one.
 struct Column {
@@ -88,16 +88,7 @@ std::string read_tsv(const fs::path& folder, std::string_view name, std::string&
   if (path.empty()) {
     throw RunError(fmt::format("{}: has no {}.tsv, nor {}.tsv.gz", folder.string(), name, name));
   }
-  GzFile file(path);
-  std::string text;
-  for (std::string piece(1 << 20, '\0');;) {
-    const std::size_t got = file.read(std::as_writable_bytes(std::span(piece)));
-    text.append(piece, 0, got);
-    if (text.size() > kLongestFile) throw RunError(fmt::format("{}: is over 1 GB", path));
-    if (got < piece.size()) break;
-  }
-  if (text.starts_with("\xEF\xBB\xBF")) text.erase(0, 3);
-  return text;
+  return read_plain_or_gz(path);
 }
 
 std::vector<std::string_view> split(std::string_view text, char between) {

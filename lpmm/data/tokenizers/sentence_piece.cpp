@@ -4,7 +4,7 @@
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 
-#include <filesystem>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
@@ -13,6 +13,7 @@
 #include "lpmm/data/tokenizers/cuts.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
+#include "lpmm/files/gz_file.h"
 
 namespace lpmm {
 namespace {
@@ -129,18 +130,44 @@ std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
   return std::make_unique<SentencePieceTokenizer>(std::move(model), crc32(std::as_bytes(std::span(file))));
 }
 
-std::string train_sentence_piece(const SentencePieceOptions& options, const std::vector<std::string>& files) {
-  std::string input;
-  for (const std::string& file : files) {
-    if (file.find(',') != std::string::npos) {
-      throw UsageError(fmt::format("{}: SentencePiece takes no names with a comma", file));
+namespace {
+
+// The lines of texts, one after another.
+class Lines : public sentencepiece::SentenceIterator {
+ public:
+  explicit Lines(std::vector<std::string> texts) : texts_(std::move(texts)) { Next(); }
+  bool done() const override { return text_ == texts_.size(); }
+  const std::string& value() const override { return line_; }
+  sentencepiece::util::Status status() const override { return {}; }
+  void Next() override {
+    while (!done() && at_ >= texts_[text_].size()) {
+      ++text_;
+      at_ = 0;
     }
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(file, error)) throw RunError(fmt::format("{}: is no file", file));
-    input += (input.empty() ? "" : ",") + file;
+    if (done()) return;
+    const std::string& text = texts_[text_];
+    const std::size_t end = std::min(text.find('\n', at_), text.size());
+    line_ = text.substr(at_, end - at_);
+    at_ = end + 1;
   }
+
+ private:
+  std::vector<std::string> texts_;
+  std::size_t text_ = 0, at_ = 0;
+  std::string line_;
+};
+
+}  // namespace
+
+std::string train_sentence_piece(const SentencePieceOptions& options, const std::vector<std::string>& files) {
+  std::vector<std::string> texts;
+  for (const std::string& file : files) {
+    const std::string found = find_plain_or_gz(file);
+    if (found.empty()) throw RunError(fmt::format("{}: is no file", file));
+    texts.push_back(read_plain_or_gz(found));
+  }
+  Lines lines(std::move(texts));
   const std::unordered_map<std::string, std::string> settings = {
-      {"input", input},
       {"model_type", options.type},
       {"vocab_size", std::to_string(options.vocabulary)},
       {"character_coverage", fmt::format("{}", options.coverage)},
@@ -148,7 +175,7 @@ std::string train_sentence_piece(const SentencePieceOptions& options, const std:
       {"num_threads", "4"},  // sums depend on how many there are
       {"minloglevel", "2"}};
   std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(settings, nullptr, &model);
+  const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model);
   if (!status.ok()) throw UsageError(why_not_trained(options, printable(status.message())));
   return model;
 }

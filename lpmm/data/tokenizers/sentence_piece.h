@@ -17,8 +17,9 @@ struct SentencePieceOptions {
   int vocabulary = 8000;         // pieces, <unk>, <s> and </s> among them
   double coverage = 1;           // share of the texts' characters that have a piece
 };
-// The model, as its file holds it, of texts with a sentence a line; the same for the same texts. Throws
-// UsageError where the library refuses them, as it does a vocabulary that is too large for them.
+// The model, as its file holds it, of texts with a sentence a line, each as it is or as .gz; the same for the
+// same texts. Throws UsageError where the library refuses them, as it does a vocabulary that is too large for
+// them.
 std::string train_sentence_piece(const SentencePieceOptions& options, const std::vector<std::string>& files);
 
 }  // namespace lpmm

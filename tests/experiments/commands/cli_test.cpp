@@ -63,7 +63,7 @@ TEST(Cli, HelpOfEveryCommandExplainsItWithAnExample) {
   for (const char* command :
        {"train",    "eval",    "sample",     "logits",     "import", "data",     "plan",   "bench",
         "quantize", "inspect", "export",     "sweep",      "ablate", "plot",     "report", "info",
-        "advise",   "config",  "completion", "experiment", "watch",  "classify", "embed"}) {
+        "advise",   "config",  "completion", "experiment", "watch",  "classify", "embed",  "translate"}) {
     EXPECT_NE(all.out.find(command), std::string::npos) << command;
     const Outcome help = run_lpmm({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;

@@ -2,6 +2,7 @@
 #include "lpmm/data/tokenizers/sentence_piece.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -115,7 +116,14 @@ TEST(SentencePiece, TrainsTheSameModelAgain) {
     EXPECT_NE(what.find("no bpe tokenizer of 5000 pieces"), std::string::npos) << what;
   }
   EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "none"}), RunError);
-  EXPECT_THROW(train_sentence_piece({"bpe", 50}, {scratch / "a,b"}), UsageError);
+  // A text that lies in two files, one of them compressed.
+  const std::size_t half = text.find('\n', text.size() / 2) + 1;
+  write_text(scratch / "first", text.substr(0, half));
+  gzFile second = gzopen((scratch / "second.gz").c_str(), "wb");
+  gzwrite(second, text.data() + half, static_cast<unsigned>(text.size() - half));
+  gzclose(second);
+  EXPECT_EQ(train_sentence_piece({"bpe", 35}, {scratch / "first", scratch / "second"}),
+            train_sentence_piece({"bpe", 35}, {scratch / "text"}));
 }
 
 }  // namespace

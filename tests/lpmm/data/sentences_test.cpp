@@ -1,6 +1,8 @@
 // Sets of sentences, their batches, and what they are scored by.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <algorithm>
 #include <fstream>
 #include <functional>

@@ -19,6 +19,7 @@
 #include "lpmm/program/ops/row_norm.h"
 #include "lpmm/program/ops/sequence/attention.h"
 #include "lpmm/program/ops/sequence/embedding.h"
+#include "lpmm/program/ops/sequence/sinusoids.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "tests/lpmm/memory/net.h"
 
@@ -66,6 +67,44 @@ TEST(SequenceProgram, GradientsOfEveryTensorByFiniteDifferences) {
   constexpr Shape kShape{23, 16, 12, 20, 2, 2};
   Net net(gpt(kShape), 8, Compute::kFp32, 2);
   expect_finite_differences(net, random_tokens(8, kShape, 1));
+}
+
+// A source and what is told of it: one embedding for both sides and the output, attention to another value,
+// heads of keys that are shared, labels that are not there.
+void translator(ProgramBuilder& b) {
+  const AttentionConfig attends{.heads = 4, .kv_heads = 2, .context = 6, .is_causal = false};
+  const auto side = [&](bool is_source) {
+    return add_sinusoids(b,
+                         embedding(b, "tokens",
+                                   {.vocabulary = 23,
+                                    .length = 6,
+                                    .width = 20,
+                                    .initial = {InitialKind::kNormal, 0.3},
+                                    .is_source = is_source,
+                                    .is_shared = !is_source}),
+                         2.0, is_source);
+  };
+  const Value source = b.once([&] {
+    const Value x = side(true);
+    return layer_norm(b, "first", add(b, x, attention(b, projection(b, "self", x, 40, 0.3), attends)));
+  });
+  const Value x = side(false);
+  const Value y =
+      cross_attention(b, projection(b, "q", x, 20, 0.3), projection(b, "kv", source, 20, 0.3), attends);
+  tied_token_loss(b, "tokens", layer_norm(b, "last", add(b, x, gelu(b, y, kernels::GeluForm::kSwish))),
+                  {.smoothing = 0.1, .bias = "bias", .may_lack = true});
+}
+
+TEST(SequenceProgram, GradientsOfATranslatorByFiniteDifferences) {
+  Net net(translator, 4, Compute::kFp32, 2);
+  Batch batch = random_tokens(4, {23, 6, 6, 20, 4, 1}, 3);
+  batch.source = random_tokens(4, {23, 6, 6, 20, 4, 1}, 4).tokens;
+  batch.lengths = {6, 1, 3, 4};
+  for (const std::size_t i : {std::size_t{5}, std::size_t{8}, std::size_t{9}, std::size_t{23}})
+    batch.labels[i] = -1;
+  batch.step_labels = 20;
+  expect_finite_differences(net, batch);
+  EXPECT_EQ(net.program->evaluate(*net.memory, *net.buffers, batch).count, 20);
 }
 
 // No positions, no biases, an output of its own.

@@ -30,18 +30,27 @@ class AttentionOp : public Op {
     return shape_.is_causal ? 0 : lengths_host_room(shape_.batch);
   }
   void forward(RunState& run) const override {
-    if (run.inference != nullptr) return infer(run);
+    if (run.inference != nullptr && shape_.is_causal) return infer(run);
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
-    run.memory.device().attention_forward(shape_of(run, room), data(run, inputs[0]), dropout_.of(run),
-                                          data(run, output), log_sums(run), room.scratch);
+    run.memory.device().attention_forward(shape_of(run, room), data(run, inputs[0]), others(run),
+                                          dropout_.of(run), data(run, output), log_sums(run), room.scratch);
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
-    run.memory.device().attention_backward(shape_of(run, room), data(run, inputs[0]), dropout_.of(run),
-                                           data(run, output), log_sums(run), gradient(run, output),
-                                           gradient(run, inputs[0]), accumulate[0], room.scratch);
+    kernels::AttentionBackward args{.q = data(run, inputs[0]),
+                                    .y = data(run, output),
+                                    .dy = gradient(run, output),
+                                    .log_sums = log_sums(run),
+                                    .dq = gradient(run, inputs[0]),
+                                    .accumulate = accumulate[0]};
+    if (!shape_.is_self()) {
+      args.kv = data(run, inputs[1]);
+      args.dkv = gradient(run, inputs[1]);
+      args.accumulate_kv = accumulate[1];
+    }
+    run.memory.device().attention_backward(shape_of(run, room), dropout_.of(run), args, room.scratch);
   }
 
  private:
@@ -56,25 +65,44 @@ class AttentionOp : public Op {
   }
   kernels::AttentionShape shape_of(const RunState& run, const Room& room) const {
     kernels::AttentionShape shape = shape_;
-    if (!shape.is_causal) shape.lengths = lengths_of(run, shape.batch, shape.length, room.lengths);
+    if (!shape.is_causal) shape.lengths = lengths_of(run, shape.batch, shape.key_rows(), room.lengths);
     return shape;
+  }
+  Inference::Cache& cache_of(const RunState& run) const {
+    std::vector<Inference::Cache>& all = run.inference->cache;
+    if (all.size() <= index_) all.resize(index_ + 1);
+    return all[index_];
+  }
+  // Keys and values of another value; null where there is none.
+  const std::byte* others(const RunState& run) const {
+    if (shape_.is_self()) return nullptr;
+    if (run.inference == nullptr) return data(run, inputs[1]);
+    Inference::Cache& cache = cache_of(run);
+    if (run.inference->position == 0) {
+      const std::int64_t bytes =
+          shape_.batch * 2 * shape_.key_width() * shape_.key_rows() * value_bytes(shape_.type);
+      cache.memory = allocate(run.memory.device(), bytes, "keys and values", "fewer beams");
+      run.memory.device().copy(cache.memory.get(), data(run, inputs[1]), bytes);
+    }
+    return cache.memory.get();
   }
   void infer(RunState& run) const {
     Device& device = run.memory.device();
-    Inference* state = run.inference;
-    if (state->cache.size() <= index_) state->cache.resize(index_ + 1);
+    const Inference* state = run.inference;
     if (state->position + shape_.length > longest_) {
       throw RunError(fmt::format("{} tokens after {} others: the model has {} positions", shape_.length,
                                  state->position, longest_));
     }
-    DeviceMemory& cache = state->cache[index_];
-    if (cache == nullptr) {
-      cache = allocate(device, longest_ * 2 * shape_.key_width() * value_bytes(plan->compute),
-                       "keys and values", "a model of fewer positions");
+    Inference::Cache& cache = cache_of(run);
+    if (cache.memory == nullptr) {
+      cache.position_bytes = 2 * shape_.key_width() * value_bytes(plan->compute);
+      cache.sequence_bytes = longest_ * cache.position_bytes;
+      cache.memory = allocate(device, shape_.batch * cache.sequence_bytes, "keys and values",
+                              "a model of fewer positions");
     }
     Pieces pieces(run.workspace);
-    device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.get(), data(run, output),
-                            lay_out(pieces).scratch);
+    device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.memory.get(), longest_,
+                            data(run, output), lay_out(pieces).scratch);
   }
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;
@@ -85,21 +113,48 @@ class AttentionOp : public Op {
 
 }  // namespace
 
-Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c) {
-  const int kv_heads = c.kv_heads > 0 ? c.kv_heads : c.heads;
-  const int head_width = qkv.channels / (c.heads + 2 * kv_heads);
-  const kernels::AttentionShape shape{b.batch(),   qkv.width, c.heads,    head_width,
-                                      b.compute(), kv_heads,  c.is_causal};
+namespace {
+
+Value add_attention(ProgramBuilder& b, const std::vector<Value>& inputs, const kernels::AttentionShape& shape,
+                    const AttentionConfig& c) {
   if (c.dropout > 0 && kernels::attention_probabilities(shape) > kMostElements) {
     throw UsageError(fmt::format(
         "dropout of {} probabilities of attention: there are draws for {}; take fewer examples at a time",
         kernels::attention_probabilities(shape), kMostElements));
   }
-  const int longest = b.inference() > 0 ? c.context : qkv.width;
-  const Value y = b.add_value(1, qkv.width, c.heads * head_width);
+  const int longest = b.inference() > 0 && shape.is_causal ? c.context : shape.length;
+  const Value y = b.add_value(1, shape.length, static_cast<int>(shape.width()));
+  std::vector<int> kept{y.id};
+  for (const Value& x : inputs) kept.push_back(x.id);
   return b.add_op(
       std::make_unique<AttentionOp>(shape, OpDropout(b.next_draws(), c.dropout), b.next_cache(), longest),
-      {qkv}, y, {qkv.id, y.id}, 4 * shape.rows() * c.heads);
+      inputs, y, std::move(kept), 4 * shape.rows() * c.heads);
+}
+
+int key_heads(const AttentionConfig& c) {
+  return c.kv_heads > 0 ? c.kv_heads : c.heads;
+}
+
+}  // namespace
+
+Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& c) {
+  const int kv_heads = key_heads(c);
+  const int head_width = qkv.channels / (c.heads + 2 * kv_heads);
+  return add_attention(b, {qkv},
+                       {b.batch(), qkv.width, c.heads, head_width, b.compute(), kv_heads, c.is_causal}, c);
+}
+
+Value cross_attention(ProgramBuilder& b, Value q, Value kv, const AttentionConfig& c) {
+  return add_attention(b, {q, kv},
+                       {.batch = b.batch(),
+                        .length = q.width,
+                        .heads = c.heads,
+                        .head_width = q.channels / c.heads,
+                        .type = b.compute(),
+                        .kv_heads = key_heads(c),
+                        .is_causal = false,
+                        .key_length = kv.width},
+                       c);
 }
 
 }  // namespace lpmm

@@ -16,5 +16,9 @@ struct AttentionConfig {
 // their values. Where it is not causal, a batch may say how many positions of each sequence are seen
 // (Batch::lengths).
 Value attention(ProgramBuilder& b, Value qkv, const AttentionConfig& config);
+// Attention of queries to the keys and values of another value, whose channels are the keys of `kv_heads`
+// heads and their values; not causal. A batch may say how many positions of each sequence of those are seen
+// (Batch::lengths). Inference keeps them from its first call.
+Value cross_attention(ProgramBuilder& b, Value q, Value kv, const AttentionConfig& config);
 
 }  // namespace lpmm

@@ -34,7 +34,8 @@ class EmbeddingOp : public Op {
         panel_(std::clamp<std::int64_t>(panel / shape.width, 1, rows_)),
         window_(panel / 4),
         tokens_(tokens),
-        positions_(positions) {}
+        positions_(positions),
+        is_source_(shape.is_source) {}
 
   std::int64_t workspace_bytes() const override {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
@@ -100,11 +101,20 @@ class EmbeddingOp : public Op {
     return reinterpret_cast<std::int32_t*>(p.take(4 * count));
   }
 
+  const std::vector<std::int32_t>& tokens_of(const RunState& run) const {
+    return is_source_ ? run.batch.source : run.batch.tokens;
+  }
+
   void read_tokens(const RunState& run, std::int32_t* ids) const {
-    const auto given = static_cast<std::int64_t>(run.batch.tokens.size());
+    const std::vector<std::int32_t>& all = tokens_of(run);
+    const auto given = static_cast<std::int64_t>(all.size());
+    if (is_source_ && given < run.batch.count * length_) {
+      throw RunError(fmt::format("a batch has {} tokens of sources, {} were expected", given,
+                                 run.batch.count * length_));
+    }
     for (std::int64_t i = 0; i < rows_; ++i) {
       // Sequences that a last batch lacks are zeros; no loss looks at them.
-      const std::int32_t token = i < given ? run.batch.tokens[static_cast<std::size_t>(i)] : 0;
+      const std::int32_t token = i < given ? all[static_cast<std::size_t>(i)] : 0;
       if (token < 0 || token >= vocabulary_) {
         throw RunError(fmt::format("token {} at position {} of a batch: the model's vocabulary has {} tokens",
                                    token, i, vocabulary_));
@@ -115,7 +125,8 @@ class EmbeddingOp : public Op {
 
   // Token: its rows in order.
   void fold_tokens(RunState& run, const RowLists& host, const Backward& b) const {
-    const auto token = [&](std::int32_t row) { return run.batch.tokens[static_cast<std::size_t>(row)]; };
+    const std::vector<std::int32_t>& all = tokens_of(run);
+    const auto token = [&](std::int32_t row) { return all[static_cast<std::size_t>(row)]; };
     std::iota(host.rows, host.rows + rows_, 0);
     std::sort(host.rows, host.rows + rows_, [&](std::int32_t i, std::int32_t j) {
       return token(i) != token(j) ? token(i) < token(j) : i < j;
@@ -161,15 +172,19 @@ class EmbeddingOp : public Op {
   std::int64_t length_, width_, rows_, vocabulary_, panel_, window_;  // window_: elements
   TensorUse tokens_;
   std::optional<PositionTable> positions_;
+  bool is_source_;
 };
 
 }  // namespace
 
 Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingShape& shape) {
-  const TensorUse rows = b.use(b.add_tensor(tokens + ".weight", {shape.vocabulary, shape.width},
-                                            shape.initial, TensorKind::kEmbedding, 1, shape.fp32_states));
+  const std::string name = tokens + ".weight";
+  const TensorUse rows =
+      b.use(shape.is_shared ? b.find_tensor(name)
+                            : b.add_tensor(name, {shape.vocabulary, shape.width}, shape.initial,
+                                           TensorKind::kEmbedding, 1, shape.fp32_states));
   EmbeddingShape used = shape;
-  if (b.inference() > 0) used.length = b.inference();
+  if (b.inference() > 0 && !shape.is_source) used.length = b.inference();
   std::optional<PositionTable> positions;
   if (!shape.positions.empty()) {
     const int table = b.add_tensor(shape.positions + ".weight", {shape.context, shape.width},

@@ -16,6 +16,8 @@ struct EmbeddingShape {
   static constexpr Initial kUsual{InitialKind::kNormal, 0.02};
   Initial initial = kUsual;  // of the tokens' rows
   bool fp32_states = false;  // of them: TensorInfo::fp32_states
+  bool is_source = false;    // tokens are those of Batch::source, of which inference has the whole
+  bool is_shared = false;    // an op before has declared the tensor
 };
 
 // Tensors `tokens`.weight (vocabulary, width) and, where there are positions, `positions`.weight (context,

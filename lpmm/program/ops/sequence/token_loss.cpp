@@ -20,12 +20,17 @@ namespace {
 class TokenLossOp : public Op {
  public:
   bool is_pure() const override { return false; }
+  // `bias`: a tensor, -1: none.
   TokenLossOp(std::int64_t rows, Compute compute, std::int64_t length, std::int64_t width,
-              std::int64_t vocabulary, TensorUse weight, const PanelSizes& sizes)
+              std::int64_t vocabulary, TensorUse weight, int bias, const TokenLossConfig& config,
+              const PanelSizes& sizes)
       : rows_(rows),
         length_(length),
         width_(width),
         use_(weight),
+        bias_(bias),
+        smoothing_(config.smoothing),
+        may_lack_(config.may_lack),
         weight_(weight.tensor, compute, vocabulary, width, sizes.weights,
                 std::max<std::int64_t>(64, sizes.logits / rows), sizes.columns) {}
 
@@ -40,14 +45,15 @@ class TokenLossOp : public Op {
     const Forward f = lay_out_forward(pieces);
     Device& device = run.memory.device();
     const std::int64_t rows = run.batch.count * length_;
-    check_labels(run.batch, rows, weight_.rows());
+    run.labels = check_labels(run.batch, rows, weight_.rows(), may_lack_);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows, f.labels);
+    const kernels::LossShape shape = shape_of(rows);
+    decode_bias(run, f.logits);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, data(run, inputs[0]), rows, first, columns, f.panel, f.logits, f.matmul);
-      device.softmax_scan(rows, first, columns, f.logits, labels, f.state);
+      device.softmax_scan(shape, first, columns, f.logits.values, labels, f.state);
     });
-    device.softmax_finish(rows, f.state, labels, reinterpret_cast<float*>(saved_data(run)), run.loss);
-    run.labels = rows;
+    device.softmax_finish(shape, f.state, labels, reinterpret_cast<float*>(saved_data(run)), run.loss);
   }
 
   void backward(RunState& run) const override {
@@ -55,14 +61,19 @@ class TokenLossOp : public Op {
     const Backward b = lay_out_backward(pieces);
     Device& device = run.memory.device();
     const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
-    const float scale = 1.0F / static_cast<float>(rows_);
+    const float scale = scale_of(run);
+    decode_bias(run, b.logits);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows_, b.labels);
     PanelledWeight::Folder folder(weight_, run, b.gradient, plan->contribution(use_), use_.place == 0);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       const std::byte* x = data(run, inputs[0]);
       const std::byte* e = multiply(run, x, rows_, first, columns, b.panel, b.logits, b.matmul);
-      device.softmax_gradient(plan->compute, rows_, first, columns, scale, log_sums, labels, b.logits,
-                              b.logit_gradients);
+      device.softmax_gradient(plan->compute, shape_of(rows_), first, columns, scale, log_sums, labels,
+                              b.logits.values, b.logit_gradients);
+      if (bias_ >= 0) {
+        device.bias_backward(plan->compute, rows_, columns, nullptr, b.logit_gradients, false, nullptr,
+                             b.bias + first);
+      }
       device.matmul({.m = rows_,
                      .n = width_,
                      .k = columns,
@@ -90,42 +101,64 @@ class TokenLossOp : public Op {
                     b.matmul);
       folder.fold(first, columns);
     });
+    if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);
     device.from_float(plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
   }
 
  private:
+  // Of one panel, and what is added to those of all.
+  struct Logits {
+    float *values, *bias;
+  };
   struct Forward {
     std::byte* panel;
-    float* logits;
+    Logits logits;
     kernels::SoftmaxRow* state;
     std::byte *labels, *matmul;
   };
   struct Backward {
     std::byte* panel;
-    float* logits;
+    Logits logits;
     void* logit_gradients;
-    float *dx, *gradient;
+    float *dx, *gradient, *bias;
     std::byte *labels, *matmul;
   };
+  kernels::LossShape shape_of(std::int64_t rows) const {
+    return {rows, static_cast<int>(weight_.rows()), smoothing_};
+  }
+  // Of a label's loss in the mean of its microbatch; microbatches are averaged.
+  float scale_of(const RunState& run) const {
+    const std::int64_t counted = run.batch.step_labels;
+    if (!may_lack_ || counted == 0) return 1.0F / static_cast<float>(rows_);
+    return static_cast<float>(run.gradients->microbatches()) / static_cast<float>(counted);
+  }
+  void decode_bias(const RunState& run, const Logits& logits) const {
+    if (bias_ >= 0) run.memory.decode(bias_, 0, span_of(logits.bias, weight_.rows()));
+  }
   // Logits of all rows, or of the last one.
   void infer(RunState& run) const {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
     Inference& state = *run.inference;
-    const std::int64_t rows = state.all ? rows_ : 1, vocabulary = weight_.rows();
+    // Of several sequences each has one token, its last.
+    const std::int64_t rows = state.all || length_ == 1 ? rows_ : 1, vocabulary = weight_.rows();
     const std::byte* x = data(run, inputs[0]) + (rows_ - rows) * width_ * value_bytes(plan->compute);
     state.logits.resize(static_cast<std::size_t>(rows * vocabulary));
     std::vector<float> panel(static_cast<std::size_t>(rows * weight_.panel_rows()));
+    decode_bias(run, f.logits);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, x, rows, first, columns, f.panel, f.logits, f.matmul);
-      run.memory.device().download(panel.data(), f.logits, 4 * rows * columns);
+      run.memory.device().download(panel.data(), f.logits.values, 4 * rows * columns);
       for (std::int64_t r = 0; r < rows; ++r) {
         std::copy_n(panel.data() + r * columns, columns, state.logits.data() + r * vocabulary + first);
       }
     });
   }
 
-  float* logits_room(Pieces& p) const { return p.floats(rows_ * weight_.panel_rows()); }
+  Logits logits_room(Pieces& p) const {
+    return {p.floats(rows_ * weight_.panel_rows()), p.floats(bias_floats())};
+  }
+  std::int64_t bias_floats() const { return bias_ >= 0 ? weight_.rows() : 0; }
   Forward lay_out_forward(Pieces& p) const {
     return {p.take(weight_.panel_bytes()), logits_room(p),
             reinterpret_cast<kernels::SoftmaxRow*>(
@@ -134,19 +167,21 @@ class TokenLossOp : public Op {
   }
   Backward lay_out_backward(Pieces& p) const {
     std::byte* panel = p.take(weight_.panel_bytes());
-    float* logits = logits_room(p);
+    const Logits logits = logits_room(p);
     const bool in_place = plan->compute == Compute::kFp32;
     return {panel,
             logits,
-            in_place ? logits : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows())),
+            in_place ? logits.values : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows())),
             p.floats(rows_ * width_),
             p.floats(weight_.gradient_floats()),
+            p.floats(bias_floats()),
             p.take(room_on(*plan->device, 4 * rows_)),
             p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
   // logits <- x times rows first..first+columns-1 of the weight, which are returned.
   const std::byte* multiply(RunState& run, const std::byte* x, std::int64_t rows, std::int64_t first,
-                            std::int64_t columns, std::byte* panel, float* logits, void* matmul) const {
+                            std::int64_t columns, std::byte* panel, const Logits& logits,
+                            void* matmul) const {
     const std::byte* e = weight_.decode(run, first, columns, panel);
     run.memory.device().matmul({.transpose_b = true,
                                 .m = rows,
@@ -157,20 +192,29 @@ class TokenLossOp : public Op {
                                 .a_stride = width_,
                                 .b = e,
                                 .b_stride = width_,
-                                .c = logits,
+                                .c = logits.values,
                                 .c_stride = columns},
                                matmul);
+    if (bias_ >= 0) {
+      run.memory.device().bias_forward(Compute::kFp32, rows, columns, logits.values, logits.bias + first,
+                                       false, logits.values);
+    }
     return e;
   }
   std::int64_t rows_, length_, width_;
   TensorUse use_;
+  int bias_;
+  double smoothing_;
+  bool may_lack_;
   PanelledWeight weight_;
 };
 
-void add_loss(ProgramBuilder& b, Value x, int tensor) {
+void add_loss(ProgramBuilder& b, Value x, int tensor, const TokenLossConfig& config) {
   const std::int64_t vocabulary = b.tensors()[static_cast<std::size_t>(tensor)].shape[0];
+  const int bias =
+      config.bias.empty() ? -1 : b.add_tensor(config.bias, {vocabulary}, {InitialKind::kConstant, 0});
   b.add_op(std::make_unique<TokenLossOp>(b.rows(x), b.compute(), x.width, x.channels, vocabulary,
-                                         b.use(tensor), b.panel_sizes()),
+                                         b.use(tensor), bias, config, b.panel_sizes()),
            {x}, {}, {x.id}, 4 * b.rows(x));
 }
 
@@ -179,11 +223,13 @@ void add_loss(ProgramBuilder& b, Value x, int tensor) {
 void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation) {
   add_loss(b, x,
            b.add_tensor(name + ".weight", {vocabulary, x.channels}, {InitialKind::kNormal, deviation},
-                        TensorKind::kHead));
+                        TensorKind::kHead),
+           {});
 }
 
-void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x) {
-  add_loss(b, x, b.find_tensor(embedding + ".weight"));
+void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x,
+                     const TokenLossConfig& config) {
+  add_loss(b, x, b.find_tensor(embedding + ".weight"), config);
 }
 
 }  // namespace lpmm

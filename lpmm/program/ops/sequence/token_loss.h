@@ -7,10 +7,19 @@
 
 namespace lpmm {
 
+struct TokenLossConfig {
+  double smoothing = 0;   // share of the target spread over the vocabulary
+  std::string bias = {};  // of the logits: a tensor (vocabulary), zero; empty: none
+  // Negative labels count for nothing. The mean is over those that count in all microbatches of a step
+  // (Batch::step_labels).
+  bool may_lack = false;
+};
+
 // Mean over the tokens of the cross-entropy of their labels under logits = x times the transpose of
 // `name`.weight (vocabulary, channels), normal of that deviation.
 void token_loss(ProgramBuilder& b, const std::string& name, Value x, int vocabulary, double deviation);
 // The same with the weight of an embedding before it, which both share.
-void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x);
+void tied_token_loss(ProgramBuilder& b, const std::string& embedding, Value x,
+                     const TokenLossConfig& config = {});
 
 }  // namespace lpmm

@@ -1,5 +1,5 @@
-// Published models of text and of sentences as a user takes them in, tunes them, asks them and gives them
-// out.
+// Published models of text, of sentences and of pairs as a user takes them in, tunes them, asks them and
+// gives them out.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -143,6 +143,72 @@ TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
                  1, {"nosuch/vocab.txt"});
   expect_failure(run_lpmm({"eval", path("tuned"), "--task", "sst3"}), 2, {"sst2"});
   expect_failure(run_lpmm({"sample", path("tuned")}), 2, {"reads sentences"});
+}
+
+TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
+  fs::create_directories(path("pairs"));
+  std::string source, target;
+  for (int i = 0; i < 48; ++i) {
+    for (int k = 0; k < 2 + i % 5; ++k) {
+      const char letter = static_cast<char>('a' + (i * 5 + k * 3) % 8);
+      source += std::string(k > 0 ? " " : "") + letter;
+      target += std::string(k > 0 ? " " : "") + static_cast<char>(letter - 'a' + 'A');
+    }
+    source += '\n';
+    target += '\n';
+  }
+  write("pairs/train.en", source);
+  write("pairs/train.de", target);
+  write("pairs/dev.en", "a b c d e\nh g f e d c b a\n");
+  write("pairs/dev.de", "A B C D E\nH G F E D C B A\n");
+  const Outcome pieces = run_lpmm({"data", "tokenizer", path("pairs/train.en"), path("pairs/train.de"),
+                                   "--train", "bpe", "--vocabulary", "22", "--output", path("joint.model")});
+  if (pieces.err.find("built without SentencePiece") != std::string::npos) GTEST_SKIP() << pieces.err;
+  ASSERT_EQ(pieces.code, 0) << pieces.err;
+  const std::string config =
+      write("translate.toml",
+            "[model]\nname = 'transformer'\nlayers = 1\ndecoder_layers = 1\nheads = 2\n"
+            "embedding = 16\nmlp_width = 24\ncontext = 64\ndropout = 0.1\n"
+            "label_smoothing = 0.1\n[data]\nset = 'pairs'\nlength = 32\npath = '" +
+                path("pairs") + "'\ntokenizer = '" + path("joint.model") +
+                "'\n[train]\nsteps = 40\nbatch = 16\nmicrobatches = 2\ncompute = 'fp32'\n"
+                "[optimizer]\nrule = 'adam'\nlearning_rate = 0.02\n[memory]\npreset = "
+                "'lpmm-compact'\n");
+  const Outcome trained = run_lpmm({"train", config, "--out", path("run"), "--json"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_LT(trained.json()["test_loss"].get<double>(), 2.5) << trained.out;  // log 22 = 3.1 at first
+  const Outcome scored = run_lpmm({"eval", path("run"), "--json"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(scored.json()["sentences"], 2);
+  EXPECT_GE(scored.json()["bleu"].get<double>(), 0);
+  EXPECT_EQ(scored.json()["test_loss"], trained.json()["test_loss"]);
+  const Outcome told = run_lpmm({"translate", path("run"), "--file", path("pairs/dev.en"), "--json"});
+  ASSERT_EQ(told.code, 0) << told.err;
+  ASSERT_EQ(told.json()["target"].size(), 2U);
+  const Outcome one = run_lpmm({"translate", path("run"), "--text", "h g f e d c b a"});
+  EXPECT_EQ(one.out, told.json()["target"][1].get<std::string>() + "\n");
+  EXPECT_EQ(run_lpmm({"translate", path("run"), "--text", "a b", "--beams", "1", "--most", "4"}).code, 0);
+  // There and back, with its pieces.
+  ASSERT_EQ(run_lpmm({"export", path("run"), "--hf", "--out", path("hf")}).code, 0);
+  EXPECT_TRUE(fs::exists(path("hf/joint.model")));
+  ASSERT_EQ(run_lpmm({"import", path("hf"), "--preset", "fp32", "--vocab", path("joint.model"), "--out",
+                      path("again"), "--json"})
+                .code,
+            0);
+  EXPECT_EQ(run_lpmm({"translate", path("again"), "--text", "a b c"}).code, 0);
+  // Wrong ways in.
+  expect_failure(run_lpmm({"translate", path("run"), "--text", std::string(200, 'a')}), 2,
+                 {"the model reads 64"});
+  expect_failure(run_lpmm({"translate", path("run"), "--file", write("gap.en", "a b\n\nc\n")}), 2,
+                 {"line 2: is empty"});
+  expect_failure(run_lpmm({"translate", path("run"), "--text", "a", "--file", "b"}), 2, {"one of them"});
+  expect_failure(run_lpmm({"sample", path("run")}), 2, {"two languages"});
+  expect_failure(run_lpmm({"train", config, "--set", "data.set=text", "--out", path("x")}), 2,
+                 {"two languages"});
+  expect_failure(run_lpmm({"train", config, "--set", "data.tokenizer=characters", "--out", path("x")}), 2,
+                 {"data.tokenizer"});
+  expect_failure(run_lpmm({"train", config, "--set", "data.length=8", "--out", path("x")}), 1,
+                 {"the model reads 8"});
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// What translations are scored by.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lpmm {
+
+// A line as WMT's mteval-v13a script splits it: sacreBLEU's tokenizer "13a".
+std::vector<std::string> tokens_13a(std::string_view line);
+
+// BLEU of a corpus (Papineni et al. 2002), 0 to 100, as sacreBLEU has it by default (Post 2018): up to four
+// words, 13a, case counts, orders without a match smoothed by halving. As many lines of both; not empty.
+double bleu(std::span<const std::string> told, std::span<const std::string> is);
+
+}  // namespace lpmm

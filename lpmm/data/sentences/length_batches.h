@@ -1,0 +1,44 @@
+// Which examples are in a batch together, where their lengths differ.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "lpmm/data/batch.h"
+
+namespace lpmm {
+
+// An epoch takes its batches from examples of about the same length: drawn order, those that are filled up to
+// one of `lengths` together; what is left over in the end goes with the next longer ones. All of it is a pure
+// function of (seed, epoch, index).
+class LengthBatches {
+ public:
+  // How long each example is, at most the longest of `lengths`, which are ascending.
+  LengthBatches(std::vector<int> lengths, std::vector<int> examples);
+
+  struct Filled {
+    std::vector<std::int32_t> examples;
+    int length = 0;  // that all of them are filled up to
+  };
+  // All microbatches of a step.
+  Filled batch(const BatchPlan& plan, std::int64_t epoch, std::int64_t index) const;
+  // What a stretch of test examples is filled up to.
+  static int filled(std::span<const int> lengths, int longest);
+
+ private:
+  using Epoch = std::vector<std::vector<std::int32_t>>;  // the examples of each batch
+  std::shared_ptr<const Epoch> epoch_of(const BatchPlan& plan, std::int64_t epoch) const;
+
+  std::vector<int> lengths_, examples_;
+  // The last epoch that was asked for.
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Epoch> epoch_;
+  mutable std::int64_t epoch_number_ = -1;
+  mutable std::uint64_t epoch_seed_ = 0;
+  mutable int epoch_batch_ = 0;
+};
+
+}  // namespace lpmm

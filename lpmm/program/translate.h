@@ -1,0 +1,23 @@
+// Text through a translator.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lpmm/base/progress.h"
+#include "lpmm/data/tokenizer.h"
+#include "lpmm/memory/model_memory.h"
+#include "lpmm/program/beam_search.h"
+#include "lpmm/program/model_config.h"
+
+namespace lpmm {
+
+// Each line's translation. The tokens at both ends are the model's, whatever `options` say. Throws UsageError
+// naming the line that is empty, cannot be encoded, or is longer than the model reads.
+std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
+                                   const ModelMemory& memory, const Tokenizer& tokenizer,
+                                   std::span<const std::string> lines, BeamOptions options,
+                                   const ProgressCall& progress = {});
+
+}  // namespace lpmm
