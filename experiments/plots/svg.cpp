@@ -20,7 +20,7 @@ std::string colour(std::size_t run) {
 }
 
 // Positions in the picture of a range of values.
-struct Scale {
+struct AxisScale {
   double low = 0, high = 1, from = 0, to = 1;
   double density = 1;  // of marks: at most six times as many
   double operator()(double value) const { return from + (value - low) / (high - low) * (to - from); }
@@ -37,7 +37,7 @@ struct Scale {
 };
 
 // The range of some values, a little wider, and never empty.
-void fit(Scale& scale, double low, double high) {
+void fit(AxisScale& scale, double low, double high) {
   const double room = std::max({0.04 * (high - low), 1e-6 * std::max(std::abs(low), std::abs(high)), 1e-9});
   scale.low = low - room;
   scale.high = high + room;
@@ -59,7 +59,7 @@ std::string value_text(double value) {
 constexpr double kWidth = 460, kHeight = 280, kLeft = 52, kRight = 22, kTop = 10, kBottom = 40;
 
 struct Axes {
-  Scale x{0, 1, kLeft, kWidth - kRight}, y{0, 100, kHeight - kBottom, kTop};
+  AxisScale x{0, 1, kLeft, kWidth - kRight}, y{0, 100, kHeight - kBottom, kTop};
 };
 Axes axes_of(const Chart& chart) {
   double low = HUGE_VAL, high = -HUGE_VAL, last = 1;
