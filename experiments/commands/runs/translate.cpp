@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/progress.h"
 #include "lpmm/files/gz_file.h"
 #include "lpmm/program/beam_search.h"
 #include "lpmm/program/translate.h"
@@ -43,9 +45,10 @@ int run_translate(const TranslateArguments& o) {
   if (std::isnan(o.beams.length_penalty)) throw UsageError("--length-penalty is a number, not nan");
   LoadedModel loaded(o.path, o.threads, Reads::kPairs);
   const std::vector<std::string> lines = given_lines(o);
+  Progress progress(o.json);
   const std::vector<std::string> told =
       translate(loaded.config.model, loaded.config.train.compute, *loaded.model, loaded.memory,
-                loaded.tokenizer(), lines, o.beams);
+                loaded.tokenizer(), lines, o.beams, progress.share_of("translating"));
   if (o.json) {
     print_answer({{"checkpoint", loaded.checkpoint}, {"source", lines}, {"target", told}}, true);
   } else {
