@@ -13,7 +13,7 @@ struct ScoreKind {
   std::string_view name;       // in records and files
   std::string_view title;      // in tables and charts
   double scale = 100;          // of what is printed
-  std::string_view unit = "";  // behind it
+  std::string_view unit = {};  // behind it
   bool more_is_better = true;
 };
 // First those of Metric (lpmm/data/sentences/sentence_sets.h), in its order.
