@@ -133,18 +133,14 @@ Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(g
   const bool is_same = data.set == known.set && data.text == known.text && data.cosine == known.cosine &&
                        data.test_file == known.test_file && data.source == known.source &&
                        data.target == known.target && config.train.init == other.config.train.init;
-  if (other.text != nullptr && is_same) {
-    use(other.text);
-    size.bytes = other.size.bytes;
-  } else if (other.sentences != nullptr && is_same) {
-    use(other.sentences, other.tokenizer);
-    size.bytes = other.size.bytes;
-  } else if (other.pairs != nullptr && is_same) {
-    use(other.pairs, other.tokenizer);
-    size.bytes = other.size.bytes;
-  } else {
+  if (!is_same || other.tokenizer == nullptr) {  // images are not read yet
     open(nullptr, {});
+    return;
   }
+  if (other.text != nullptr) use(other.text);
+  if (other.sentences != nullptr) use(other.sentences, other.tokenizer);
+  if (other.pairs != nullptr) use(other.pairs, other.tokenizer);
+  size.bytes = other.size.bytes;  // with the tokenizer
 }
 
 void Setup::open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {

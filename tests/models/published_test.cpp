@@ -8,6 +8,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
+#include "tests/lpmm/said.h"
 #include "tests/models/imported.h"
 
 namespace lpmm {
@@ -29,14 +30,6 @@ Imported import(const std::string& path) {
 
 class PublishedTest : public TemporaryFolderTest {
  protected:
-  std::string said(const std::function<void()>& body) const {
-    try {
-      body();
-    } catch (const std::exception& e) {
-      return e.what();
-    }
-    return "no error";
-  }
   // A copy of a fixture whose config.json has another value.
   std::string changed(const std::string& name, const std::string& key, const Json& value) const {
     const std::string folder = path(key);

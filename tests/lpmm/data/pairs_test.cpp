@@ -13,6 +13,7 @@
 #include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/files/files.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -51,14 +52,6 @@ class PairsTest : public testing::Test {
   }
   PairSet load(const char* test_file = "dev") const {
     return load_pairs("pairs", folder_ / "set", "en", "de", test_file);
-  }
-  std::string said(const std::function<void()>& body) const {
-    try {
-      body();
-    } catch (const std::exception& e) {
-      return e.what();
-    }
-    return "no error";
   }
   Scratch folder_;
   std::unique_ptr<Tokenizer> bytes_ = make_byte_tokenizer();

@@ -14,19 +14,12 @@
 #include "lpmm/data/sentences/metrics.h"
 #include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/data/sentences/sentence_sets.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
 
-std::string said(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no error";
-}
 void expect_said(const std::function<void()>& body, const char* part) {
   const std::string what = said(body);
   EXPECT_NE(what.find(part), std::string::npos) << what;

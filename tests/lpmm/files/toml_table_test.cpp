@@ -10,7 +10,7 @@
 namespace lpmm {
 namespace {
 
-std::string said(const std::function<void()>& body) {
+std::string usage_error(const std::function<void()>& body) {
   try {
     body();
   } catch (const UsageError& e) {
@@ -19,7 +19,7 @@ std::string said(const std::function<void()>& body) {
   return "no error";
 }
 std::string said_of(const std::string& text) {
-  return said([&] { TomlTable::parse(text, "a.toml"); });
+  return usage_error([&] { TomlTable::parse(text, "a.toml"); });
 }
 void expect_in(const std::string& message, const std::vector<std::string>& parts) {
   for (const std::string& part : parts) {
@@ -56,19 +56,21 @@ TEST(TomlTable, ErrorsNamePlaceKeyAndWhatWasExpected) {
       "1.5\n[[list]]\n\nk = "
       "9\n",
       "a.toml");
-  expect_in(said([&] { (void)t.integer("i", 0, 9); }), {"a.toml:2: i is an integer, not", "string"});
-  expect_in(said([&] { (void)t.number("n"); }), {"a.toml:3: n = nan"});
-  expect_in(said([&] { (void)t.integer("big", 0, 9); }), {"a.toml:4: big = 12", "from 0 to 9"});
+  expect_in(usage_error([&] { (void)t.integer("i", 0, 9); }), {"a.toml:2: i is an integer, not", "string"});
+  expect_in(usage_error([&] { (void)t.number("n"); }), {"a.toml:3: n = nan"});
+  expect_in(usage_error([&] { (void)t.integer("big", 0, 9); }), {"a.toml:4: big = 12", "from 0 to 9"});
   const std::string_view words[] = {"linear", "cosine"};
-  expect_in(said([&] { (void)t.choice("w", words); }),
+  expect_in(usage_error([&] { (void)t.choice("w", words); }),
             {"a.toml:5", "linear, cosine", "did you mean linear?"});
-  expect_in(said([&] { (void)t.texts("l"); }), {"a.toml:6: l is an array of strings"});
-  expect_in(said([&] { (void)t.plain_values("e"); }), {"a.toml:7: e has no value"});
-  expect_in(said([&] { (void)t.table("inner").integer("k", 0, 9); }), {"a.toml:9: inner.k", "an integer"});
-  expect_in(said([&] { (void)t.tables("list")[0].integer("k", 0, 1); }), {"a.toml:12: list.k = 9"});
-  expect_in(said([&] { (void)t.table("i"); }), {"a.toml:2: i is a table, [i]"});
-  expect_in(said([&] { (void)t.tables("inner"); }), {"a.toml:8: inner is an array of tables, [[inner]]"});
-  expect_in(said([&] { t.refuse("big", "is odd"); }), {"a.toml:4: is odd"});
+  expect_in(usage_error([&] { (void)t.texts("l"); }), {"a.toml:6: l is an array of strings"});
+  expect_in(usage_error([&] { (void)t.plain_values("e"); }), {"a.toml:7: e has no value"});
+  expect_in(usage_error([&] { (void)t.table("inner").integer("k", 0, 9); }),
+            {"a.toml:9: inner.k", "an integer"});
+  expect_in(usage_error([&] { (void)t.tables("list")[0].integer("k", 0, 1); }), {"a.toml:12: list.k = 9"});
+  expect_in(usage_error([&] { (void)t.table("i"); }), {"a.toml:2: i is a table, [i]"});
+  expect_in(usage_error([&] { (void)t.tables("inner"); }),
+            {"a.toml:8: inner is an array of tables, [[inner]]"});
+  expect_in(usage_error([&] { t.refuse("big", "is odd"); }), {"a.toml:4: is odd"});
 }
 
 TEST(TomlTable, RefusesWhatNobodyAskedFor) {
@@ -77,7 +79,7 @@ TEST(TomlTable, RefusesWhatNobodyAskedFor) {
     (void)t.table("train").integer("batch", 0, 9);
     for (const TomlTable& item : t.tables("list")) (void)item.integer("k", 0, 9);
     t.skip("free");
-    return said([&] { t.refuse_unknown(); });
+    return usage_error([&] { t.refuse_unknown(); });
   };
   EXPECT_EQ(complaint("[train]\nbatch = 1\n[[list]]\nk = 1\n[free]\nx = 1\ny.z = 2\n"), "no error");
   EXPECT_EQ(complaint("[train]\n[free]\n"), "no error");
@@ -97,7 +99,7 @@ TEST(TomlTable, SettingsChangeTheFile) {
   EXPECT_EQ(t.table("memory").text("rounding"), "sr");
   EXPECT_FALSE(t.table("train").has("epochs"));
   EXPECT_EQ(t.place("train.batch"), "--set train.batch=7");
-  expect_in(said([&] { t.set("train.batch.x=1", "--set train.batch.x=1"); }), {"batch is no table"});
+  expect_in(usage_error([&] { t.set("train.batch.x=1", "--set train.batch.x=1"); }), {"batch is no table"});
 }
 
 // toml++ itself has undefined behaviour on some letters past ASCII, asserts on [=], and reads bytes that are
