@@ -2,18 +2,25 @@
 # For a machine with an NVIDIA GPU, with no network: builds for its GPU, runs the GPU's tests and the sanitizers,
 # measures, and writes one JSON object, which grows part by part. Ten minutes on 16 cores. PyTorch is measured
 # beside where PYTHON (python3) has one for CUDA.
-# usage: [LPMM_DEPS_DIR=FOLDER] [PYTHON=python3] bash tests/gpu.sh --out FILE.json [--build FOLDER]
-#   LPMM_DEPS_DIR  holds the dependencies that are not installed (fmt, CLI11, toml++, nlohmann-json, Highway,
-#                  Eigen, utf8proc, GoogleTest)
-# Parts that do not fit into ten minutes are left out, and said to be.
+# usage: [LPMM_DEPS_DIR=FOLDER] [PYTHON=python3] bash tests/gpu.sh --out FILE.json [OPTION...]
+#   LPMM_DEPS_DIR      holds the dependencies that are not installed (fmt, CLI11, toml++, nlohmann-json, Highway,
+#                      Eigen, utf8proc, GoogleTest)
+#   --build FOLDER     where to build (build-gpu)
+#   --binaries FOLDER  builds nothing: lpmm, kernels_tests and models_tests are there
+#   --seconds N        what all parts may take together (600)
+#   --parts PATTERN    only parts whose names match it, as in '@(tests|update_*)'
+# Parts that do not fit into that time are left out, and said to be.
 set -u -o pipefail
 cd "$(dirname "$0")/.."
-out='' build=build-gpu python=${PYTHON:-python3}
+out='' build=build-gpu binaries='' seconds=600 parts='*' python=${PYTHON:-python3}
 while [ $# -gt 0 ]; do
   case $1 in
     --out) out=${2:?--out wants a file} && shift 2 ;;
     --build) build=${2:?--build wants a folder} && shift 2 ;;
-    *) echo "usage: bash tests/gpu.sh --out FILE.json [--build FOLDER]" >&2 && exit 2 ;;
+    --binaries) binaries=${2:?--binaries wants a folder} && shift 2 ;;
+    --seconds) seconds=${2:?--seconds wants a number} && shift 2 ;;
+    --parts) parts=${2:?--parts wants a pattern} && shift 2 ;;
+    *) sed -n 's/^# \{0,1\}//; /^usage/,/^Parts/p' "$0" >&2 && exit 2 ;;
   esac
 done
 [ -n "$out" ] || { echo "gpu.sh: name the file to write: --out FILE.json" >&2; exit 2; }
@@ -33,11 +40,12 @@ put() {
   printf '{%s\n}\n' "${text:1}" >"$out.tmp" && mv "$out.tmp" "$out"
 }
 quoted() { printf '"%s"' "$(tr -d '\000-\037' <<<"$1" | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
-# part SECONDS NAME COMMAND...: runs it within its limit and the ten minutes; its output lies in $logs/NAME.txt.
+# part SECONDS NAME COMMAND...: runs it within its limit and what is left; its output lies in $logs/NAME.txt.
 part() {
   local limit=$1 name=$2 start=$SECONDS code=0
   shift 2
-  [ $((600 - SECONDS)) -ge "$limit" ] || limit=$((600 - SECONDS))
+  [[ $name == $parts ]] || return 1
+  [ $((seconds - SECONDS)) -ge "$limit" ] || limit=$((seconds - SECONDS))
   if [ "$limit" -lt 5 ]; then
     put "$name" '"left out: no time"'
     return 1
@@ -62,14 +70,41 @@ line() {
 
 put card "$(quoted "$card")"
 put commit "$(quoted "$(git rev-parse HEAD 2>/dev/null || echo unknown)")"
-part 60 configure cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
-  -DLPMM_ONEDNN=OFF -DLPMM_DOWNLOAD=OFF -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON \
-  ${LPMM_DEPS_DIR:+-DLPMM_DEPS_DIR="$LPMM_DEPS_DIR"} || exit 1
-part 300 build cmake --build "$build" -j "$(nproc)" --target lpmm kernels_tests models_tests || exit 1
-lpmm=$build/lpmm
+if [ -z "$binaries" ]; then
+  binaries=$build all=$parts parts='*'
+  part 60 configure cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
+    -DLPMM_ONEDNN=OFF -DLPMM_DOWNLOAD=OFF -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON \
+    ${LPMM_DEPS_DIR:+-DLPMM_DEPS_DIR="$LPMM_DEPS_DIR"} || exit 1
+  part 300 build cmake --build "$build" -j "$(nproc)" --target lpmm kernels_tests models_tests || exit 1
+  parts=$all
+fi
+lpmm=$binaries/lpmm
 measured 20 info "$lpmm" info --json
-part 90 tests ctest --test-dir "$build" -L gpu -j 4 --output-on-failure
-put tests "$(quoted "$(grep -E 'tests (passed|failed)' "$logs/tests.txt" | tail -1)")"
+
+# What `ctest -L gpu` runs, each test in a process of its own: an error that stays with one device spoils no other.
+gpu_tests() {
+  local tests=$logs/test-names passed=0 failed=0 skipped=0 state name
+  for binary in kernels_tests models_tests; do
+    "$binaries/$binary" --gtest_list_tests --gtest_filter='Gpu*' |
+      awk -v binary="$binaries/$binary" '/^[^ ]*\.$/ { suite = $1 } /^  / { print binary, suite $1 }'
+  done >"$tests"
+  [ -s "$tests" ] || { echo "no tests" && return 1; }
+  xargs -P 6 -n 2 bash -c 'log=$0/$(tr / _ <<<"$2").txt state=failed
+    timeout 80 "$1" --gtest_brief=1 --gtest_filter="$2" >"$log" 2>&1 && state=passed
+    grep -q "SKIPPED" "$log" && state=skipped
+    [ $state = passed ] && rm "$log"
+    echo $state "$2"' "$logs/tests" <"$tests" >"$logs/test-states"
+  while read -r state name; do
+    declare $state=$((${!state} + 1))
+    [ $state = passed ] || { echo "$state: $name" && grep -vE '^Note|^$' "$logs/tests/$(tr / _ <<<"$name").txt" | head -30; }
+  done <"$logs/test-states"
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ $failed -eq 0 ] && [ $passed -gt 0 ]
+}
+export -f gpu_tests
+export logs binaries
+mkdir -p "$logs/tests"
+line 120 tests bash -c gpu_tests
 
 mi=$((1 << 20))
 for run in adamw:lpmm-compact adamw:lpmm adamw:lpmm-min sgd:lpmm sgd:lpmm-compact adamw:fp32; do
@@ -103,7 +138,7 @@ fi
 if command -v compute-sanitizer >/dev/null; then
   small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*:*PackedBytes.AreTheCpus*'
   for tool in memcheck racecheck initcheck; do
-    part 90 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$build/kernels_tests" --gtest_filter="$small"
+    part 90 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$binaries/kernels_tests" --gtest_filter="$small"
   done
 else
   put sanitizers '"left out: no compute-sanitizer"'
