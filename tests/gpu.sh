@@ -115,13 +115,36 @@ done
 measured 30 codec "$lpmm" bench codec --device cuda --json --elements $((256 * mi)) --spec int8:block128 \
   --spec int12:block256 --spec soft4:block128 --spec sqrt08:block128
 find kernels lpmm models -name '*.cpp' -exec cat {} + >"$logs/text" # a text of some size
-gpt2=("$lpmm" bench train experiments/configs/gpt2_124m.toml --device cuda --json --warm-up 3 --set data.path="$logs/text"
-  --set data.tokenizer=bytes --set data.length=1024 --set model.vocabulary=50257)
-measured 60 gpt2_k1 "${gpt2[@]}" --steps 20 --set train.batch=8
-measured 60 gpt2_k8 "${gpt2[@]}" --steps 4 --set train.batch=64 --set train.microbatches=8
-measured 40 resnet20 "$lpmm" bench train resnet20_cifar10 --device cuda --json --steps 200 --set data.set=drawn \
-  --set train.microbatches=1
-part 60 trains "$lpmm" train resnet8_drawn --device cuda --out "$logs/run" --set train.epochs=2
+gpt2=(experiments/configs/gpt2_124m.toml --set data.path="$logs/text" --set data.tokenizer=bytes --set data.length=1024
+  --set model.vocabulary=50257)
+measured 60 gpt2_k1 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 3 --steps 20 --set train.batch=8
+measured 60 gpt2_k8 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 1 --steps 4 --set train.batch=64 --set train.microbatches=8
+for net in resnet20 resnet18; do
+  measured 40 $net "$lpmm" bench train experiments/configs/${net}_cifar10.toml --device cuda --json --steps 200 \
+    --set data.set=drawn --set train.microbatches=1
+done
+part 60 trains "$lpmm" train experiments/configs/resnet8_drawn.toml --device cuda --out "$logs/run" --set train.epochs=2
+
+# planned_against_used NAME ARGUMENT...: the most memory of the card that a training takes, beside its plan.
+memory_used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 "$@"; }
+planned_against_used() {
+  local name=$1 before most planned watcher
+  shift
+  planned=$("$lpmm" plan "$@" --device cuda --json | sed -n 's/.*"device_bytes": *\([0-9]*\).*/\1/p')
+  before=$(memory_used)
+  memory_used -lms 20 >"$logs/$name-used" &
+  watcher=$!
+  "$lpmm" train "$@" --device cuda --out "$logs/$name" --set train.steps=10 --set checkpoint.final=false >"$logs/$name-train" 2>&1
+  kill $watcher
+  most=$(sort -n "$logs/$name-used" | tail -1)
+  printf '{"planned_bytes": %s, "used_bytes": %s, "idle_bytes": %s}\n' "$planned" $((most << 20)) $((before << 20))
+}
+export -f planned_against_used memory_used
+export lpmm
+for net in resnet20 resnet18; do
+  measured 30 memory_$net bash -c 'planned_against_used "$@"' _ memory_$net experiments/configs/${net}_cifar10.toml --set data.set=drawn
+done
+measured 30 memory_gpt2 bash -c 'planned_against_used "$@"' _ memory_gpt2 "${gpt2[@]}" --set train.batch=8
 
 if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   pytorch=experiments/bench/pytorch
@@ -130,7 +153,10 @@ if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/
       --elements $((1024 * mi))
   done
   line 90 pytorch_gpt2_k1 "$python" $pytorch/gpt2_speed.py --device cuda --compile --sequences 8 --length 1024 --steps 20
+  line 90 pytorch_gpt2_k8 "$python" $pytorch/gpt2_speed.py --device cuda --compile --sequences 8 --microbatches 8 \
+    --length 1024 --steps 5
   line 60 pytorch_resnet20 "$python" $pytorch/resnet20_speed.py --device cuda --compile --seconds 5
+  line 60 pytorch_resnet18 "$python" $pytorch/resnet20_speed.py --device cuda --compile --seconds 5 --resnet18
 else
   put pytorch '"left out: no PyTorch for CUDA"'
 fi

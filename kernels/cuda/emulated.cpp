@@ -12,6 +12,7 @@
 #include "kernels/cuda/compute/attention_backward.cu"
 #include "kernels/cuda/compute/batch_norm.cu"
 #include "kernels/cuda/compute/convolution.cu"
+#include "kernels/cuda/compute/convolution_mma.cu"
 #include "kernels/cuda/compute/elements.cu"
 #include "kernels/cuda/compute/losses.cu"
 #include "kernels/cuda/compute/pooling.cu"

@@ -62,9 +62,22 @@ ConvReference plain_convolution(const ConvShape& s, const Floats& x, const Float
 TEST_P(ConvolutionTest, EqualsPlainLoops) {
   // Of the last two, the emulated device cuts the images into chunks.
   const ConvShape shapes[] = {
-      {6, 8, 8, 16, 16, 3, 1, 1}, {4, 8, 8, 16, 32, 3, 2, 1}, {5, 6, 6, 3, 16, 3, 1, 1},
-      {3, 7, 5, 5, 7, 3, 2, 1},   {2, 5, 5, 8, 8, 1, 1, 0},   {3, 6, 6, 4, 8, 1, 2, 0},
-      {1, 9, 9, 2, 3, 5, 2, 2},   {7, 12, 12, 4, 5, 3, 1, 1}, {5, 16, 16, 16, 8, 1, 1, 0}};
+      {6, 8, 8, 16, 16, 3, 1, 1},
+      {4, 8, 8, 16, 32, 3, 2, 1},
+      {5, 6, 6, 3, 16, 3, 1, 1},
+      {3, 7, 5, 5, 7, 3, 2, 1},
+      {2, 5, 5, 8, 8, 1, 1, 0},
+      {3, 6, 6, 4, 8, 1, 2, 0},
+      {1, 9, 9, 2, 3, 5, 2, 2},
+      {7, 12, 12, 4, 5, 3, 1, 1},
+      {5, 16, 16, 16, 8, 1, 1, 0},
+      // Tensor cores take those of channels in eights: ends of tiles, of shards and of images; strides.
+      {3, 9, 7, 24, 40, 3, 1, 1},
+      {2, 7, 9, 8, 72, 3, 2, 1},
+      {2, 5, 6, 72, 8, 5, 1, 2},
+      {3, 6, 5, 16, 24, 1, 2, 0},
+      {2, 16, 20, 8, 16, 3, 1, 0},
+      {1, 8, 8, 16, 8, 7, 2, 3}};
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
     // bf16: inputs are exact bf16 values; outputs are rounded once (relative 2^-8).
     const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;

@@ -3,6 +3,7 @@
 
 Same network, batch and optimizer as lpmm's: 3x3 stem of 16, stages 16/32/64, shortcut option A, SGD with
 momentum 0.9 and decay 1e-4, synthetic images. Prints images per second; bf16 autocast and channels_last.
+With --resnet18 torchvision's network with a stem for small images, as in experiments/configs/resnet18_cifar10.toml.
 """
 import argparse
 import time
@@ -38,10 +39,19 @@ def resnet(depth, channels=3):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
 
 
+def resnet18():
+    import torchvision
+    model = torchvision.models.resnet18(num_classes=10)
+    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
+    nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
+    return model
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fp32", action="store_true", help="no autocast")
     parser.add_argument("--depth", type=int, default=20)
+    parser.add_argument("--resnet18", action="store_true")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
@@ -53,7 +63,7 @@ def main():
     torch.set_default_device(args.device)
     device_kind = args.device.split(":")[0]
     wait = torch.cuda.synchronize if device_kind == "cuda" else lambda: None
-    model = resnet(args.depth).to(memory_format=torch.channels_last)
+    model = (resnet18() if args.resnet18 else resnet(args.depth)).to(memory_format=torch.channels_last)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
     images = torch.randn(args.batch, 3, 32, 32).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 10, (args.batch,))
@@ -74,7 +84,7 @@ def main():
         steps += 1
     seconds = time.perf_counter() - start
     kind = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else "")
-    print(f"PyTorch {torch.__version__}, ResNet-{args.depth}, batch {args.batch}, {kind}, {args.device}, "
+    print(f"PyTorch {torch.__version__}, ResNet-{18 if args.resnet18 else args.depth}, batch {args.batch}, {kind}, {args.device}, "
           f"{args.threads} threads: {steps * args.batch / seconds:.1f} images/s")
 
 

@@ -19,7 +19,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from resnet20_speed import resnet
+from resnet20_speed import resnet, resnet18
 
 PAD = 4
 
@@ -50,14 +50,6 @@ def small_resnet(channels):
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-    return model
-
-
-def resnet18():
-    import torchvision
-    model = torchvision.models.resnet18(num_classes=10)
-    model.conv1, model.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
-    nn.init.kaiming_normal_(model.conv1.weight, mode="fan_out", nonlinearity="relu")
     return model
 
 

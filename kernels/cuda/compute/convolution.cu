@@ -2,6 +2,7 @@
 // go in chunks, so that the columns stay small; the weight gradient is accumulated from chunk to chunk.
 #include <algorithm>
 
+#include "kernels/cuda/compute/convolution.h"
 #include "kernels/cuda/compute/map.h"
 #include "kernels/cuda/cuda_device.h"
 
@@ -277,6 +278,7 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
 }  // namespace
 
 std::unique_ptr<Convolution> CudaDevice::convolution(const ConvShape& shape, Compute type) {
+  if (fits_tensor_cores(shape, type)) return convolution_on_tensor_cores(*this, shape);
   return std::make_unique<CudaConvolution>(*this, shape, type);
 }
 

@@ -1,0 +1,17 @@
+// Convolution of bf16 on tensor cores, and where it fits; what it does not take goes over columns.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/cuda_device.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+// Eight channels of a pixel are copied at once, so they come in eights, and x, y, dy and dx lie at multiples
+// of 16 bytes, as tensors do. A panel of channels need not.
+inline bool fits_tensor_cores(const ConvShape& s, Compute type) {
+  return type == Compute::kBf16 && s.in % 8 == 0 && s.out % 8 == 0 && s.out_stride() == s.out;
+}
+std::unique_ptr<Convolution> convolution_on_tensor_cores(const CudaDevice& device, const ConvShape& shape);
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
