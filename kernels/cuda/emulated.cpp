@@ -10,6 +10,8 @@
 
 #include "kernels/cuda/compute/attention.cu"
 #include "kernels/cuda/compute/attention_backward.cu"
+#include "kernels/cuda/compute/attention_mma.cu"
+#include "kernels/cuda/compute/attention_mma_backward.cu"
 #include "kernels/cuda/compute/batch_norm.cu"
 #include "kernels/cuda/compute/convolution.cu"
 #include "kernels/cuda/compute/convolution_mma.cu"

@@ -7,18 +7,6 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-struct Attention {
-  AttentionShape shape;   // of the queries
-  std::int64_t past = 0;  // positions before them
-  const void *q, *kv;     // kv: q, where that has all three
-  const void* cache;      // keys and values of all positions; null: those of kv
-  std::int64_t room;      // of a sequence there
-  Dropout drop;
-  float scale;
-  void* y;
-  float* log_sums;  // null where they are not wanted
-};
-
 // Takes the scores of one row into its maximum and sum; they become exp(score - maximum), 0 where not seen.
 // Returns what is to be multiplied with the results so far.
 template <class T>
@@ -47,13 +35,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s.length);
   const HeadOf head = HeadOf::item(s, tile.item);
-  HeadRows keys = head.keys(s, a.kv), values = head.values(s, a.kv);
-  if (a.cache != nullptr) {
-    const int heads = s.key_heads();
-    keys = HeadRows::of(s, a.cache, head.sequence, a.room, head.key, 2 * heads);
-    values = HeadRows::of(s, a.cache, head.sequence, a.room, heads + head.key, 2 * heads);
-    keys.rows = values.rows = a.past + s.length;
-  }
+  HeadRows keys, values;
+  a.others(head, &keys, &values);
   const DropRow drop{a.drop, s.key_rows()};
   load_tile<T>(head.queries(s, a.q), tile.first, a.scale, q);
   float maximum[T::kRows], sum[T::kRows];
@@ -100,6 +83,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
 }
 
 void run(const Attention& a, Stream stream) {
+  if (is_for_tensor_cores(a.shape, {a.q, a.kv, a.cache, a.y})) return attend_on_tensor_cores(a, stream);
   with_tile(a.shape.head_width, [&]<class T>(T) {
     launch(attend<T>, tile_blocks<T>(a.shape, a.shape.heads, a.shape.length), T::kThreads,
            4 * (2 * T::kFloats + T::kScores), stream, a);

@@ -12,16 +12,6 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-struct AttentionGradient {
-  AttentionShape shape;
-  const void *q, *kv, *dy;  // kv: q, where that has all three
-  Dropout drop;
-  float scale;
-  const float *log_sums, *dots;  // (batch, heads, length)
-  void *dq, *dkv;
-  bool accumulate, accumulate_kv;
-};
-
 __global__ void dot_rows(AttentionShape s, const void* y, const void* dy, float* dots) {
   const std::int64_t line = row_of_warp();
   if (line >= s.rows() * s.heads) return;
@@ -155,15 +145,18 @@ std::int64_t CudaDevice::attention_scratch_bytes(const AttentionShape& s) const 
 void CudaDevice::attention_backward(const AttentionShape& s, const Dropout& drop,
                                     const AttentionBackward& args, void* scratch) {
   auto* const dots = static_cast<float*>(scratch);
-  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, args.y, args.dy, dots);
-  AttentionGradient a{s,       args.q,         args.kv,         args.dy,
-                      drop,    score_scale(s), args.log_sums,   dots,
-                      args.dq, args.dkv,       args.accumulate, args.accumulate_kv};
+  AttentionGradient a{s,        args.q,          args.kv,           args.y, args.dy,
+                      drop,     score_scale(s),  args.log_sums,     dots,   args.dq,
+                      args.dkv, args.accumulate, args.accumulate_kv};
   if (s.is_self()) {
     a.kv = args.q;
     a.dkv = args.dq;
     a.accumulate_kv = args.accumulate;
   }
+  if (is_for_tensor_cores(s, {a.q, a.kv, a.y, a.dy, a.dq, a.dkv})) {
+    return differentiate_on_tensor_cores(a, stream());
+  }
+  launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, args.y, args.dy, dots);
   with_tile(s.head_width, [&]<class T>(T) {
     launch(query_gradient<T>, tile_blocks<T>(s, s.heads, s.length), T::kThreads, Shared<T>::bytes(), stream(),
            a);

@@ -3,11 +3,9 @@
 // 4 ty, ..., 4 ty + 3 of its own tile, and of the others rows tx, tx + 16, ...
 #pragma once
 
-#include <cmath>
 #include <stdexcept>
 
-#include "kernels/cuda/compute/map.h"
-#include "kernels/sequence.h"
+#include "kernels/cuda/compute/attention_heads.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -31,66 +29,6 @@ struct Tile {
   __device__ static int other(int j) { return across() + kAcross * j; }
   // Where value k of a row of results is in it.
   __device__ static int value(int k) { return (k / kPack * kAcross + across()) * kPack + k % kPack; }
-};
-
-LPMM_HD float load_any(Compute type, const void* p, std::int64_t i) {
-  return type == Compute::kFp32 ? static_cast<const float*>(p)[i]
-                                : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
-}
-LPMM_HD void store_any(Compute type, void* p, std::int64_t i, float v) {
-  if (type == Compute::kFp32) {
-    static_cast<float*>(p)[i] = v;
-  } else {
-    static_cast<std::uint16_t*>(p)[i] = float_to_bf16(v);
-  }
-}
-
-// Rows of one head of one sequence: row r begins at value `at` + r * stride.
-struct HeadRows {
-  Compute type = Compute::kFp32;
-  const void* values = nullptr;
-  std::int64_t at = 0, stride = 0, rows = 0;
-  int width = 0;
-
-  // Head `at` of what lies in rows of `heads` heads, `rows` of one sequence.
-  LPMM_HD static HeadRows of(const AttentionShape& s, const void* values, std::int64_t sequence,
-                             std::int64_t rows, std::int64_t at, std::int64_t heads) {
-    const std::int64_t stride = heads * s.head_width;
-    return {s.type, values, sequence * rows * stride + at * s.head_width, stride, rows, s.head_width};
-  }
-  LPMM_HD float load(std::int64_t row, int c) const { return load_any(type, values, at + row * stride + c); }
-  LPMM_HD void store(void* to, std::int64_t row, int c, float v, bool accumulate) const {
-    const std::int64_t i = at + row * stride + c;
-    store_any(type, to, i, accumulate ? v + load_any(type, to, i) : v);
-  }
-};
-
-// One head of a sequence: item counts the heads of queries over all sequences.
-struct HeadOf {
-  std::int64_t sequence, query, key;
-  LPMM_HD static HeadOf item(const AttentionShape& s, std::int64_t item) {
-    const std::int64_t query = item % s.heads;
-    return {item / s.heads, query, query / s.shared_by()};
-  }
-  LPMM_HD HeadRows queries(const AttentionShape& s, const void* q) const {
-    return HeadRows::of(s, q, sequence, s.length, query, s.query_row_heads());
-  }
-  // Of self-attention `kv` is what queries are in too.
-  LPMM_HD HeadRows keys(const AttentionShape& s, const void* kv) const {
-    return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + key, s.key_row_heads());
-  }
-  LPMM_HD HeadRows values(const AttentionShape& s, const void* kv) const {
-    return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + s.key_heads() + key,
-                        s.key_row_heads());
-  }
-  // What attention gives.
-  LPMM_HD HeadRows results(const AttentionShape& s, const void* y) const {
-    return HeadRows::of(s, y, sequence, s.length, query, s.heads);
-  }
-  // Keys of a sequence that is not causal: the first so many are seen.
-  LPMM_HD std::int64_t seen(const AttentionShape& s) const {
-    return s.lengths == nullptr ? s.key_rows() : s.lengths[sequence];
-  }
 };
 
 // A tile from row `first` on, times `scale`; what is not there is 0.
@@ -192,25 +130,6 @@ __device__ inline float row_maximum(float v) {
   return v;
 }
 
-// Dropout of probabilities: `line` counts the rows of all heads of all sequences; of `length` keys.
-struct DropRow {
-  Dropout drop;
-  std::int64_t length;
-  LPMM_HD PhiloxWords words(std::int64_t line, std::int64_t column) const {
-    const std::int64_t group = line * groups_of(length) + column / kGroup;
-    return noise_words(drop.noise, 16 * (drop.noise.first_group + static_cast<std::uint32_t>(group)) +
-                                       static_cast<std::uint32_t>(column % 16));
-  }
-  // What a probability is multiplied by; columns 16 apart share their words.
-  LPMM_HD float factor(const PhiloxWords& words, std::int64_t column) const {
-    const auto draw = static_cast<unsigned>(column % kGroup) / 16;
-    // Words by choice, not by index, which would put them into memory.
-    const std::uint32_t even = draw < 4 ? words.x[0] : words.x[2], odd = draw < 4 ? words.x[1] : words.x[3];
-    const std::uint32_t word = draw % 4 < 2 ? even : odd;
-    return (word >> (16 * (draw % 2)) & 0xFFFFU) >= drop.threshold ? drop.scale : 0.0F;
-  }
-};
-
 // Calls body with the narrowest tile that holds the heads.
 template <class Body>
 void with_tile(int head_width, const Body& body) {
@@ -234,8 +153,5 @@ struct TileOfBlock {
     return {blockIdx.x / tiles, (tiles - 1 - blockIdx.x % tiles) * T::kSide};
   }
 };
-inline float score_scale(const AttentionShape& s) {
-  return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_width)));
-}
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,0 +1,144 @@
+// What the kernels of attention work on: heads of sequences, and the draws of dropout.
+//
+// Two sets of kernels compute it: attention_mma*.cu on tensor cores, where is_for_tensor_cores says so, and
+// attention*.cu in fp32 what is left.
+#pragma once
+
+#include <cmath>
+
+#include "kernels/cuda/compute/map.h"
+#include "kernels/sequence.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+LPMM_HD float load_any(Compute type, const void* p, std::int64_t i) {
+  return type == Compute::kFp32 ? static_cast<const float*>(p)[i]
+                                : bf16_to_float(static_cast<const std::uint16_t*>(p)[i]);
+}
+LPMM_HD void store_any(Compute type, void* p, std::int64_t i, float v) {
+  if (type == Compute::kFp32) {
+    static_cast<float*>(p)[i] = v;
+  } else {
+    static_cast<std::uint16_t*>(p)[i] = float_to_bf16(v);
+  }
+}
+
+// Rows of one head of one sequence: row r begins at value `at` + r * stride.
+struct HeadRows {
+  Compute type = Compute::kFp32;
+  const void* values = nullptr;
+  std::int64_t at = 0, stride = 0, rows = 0;
+  int width = 0;
+
+  // Head `at` of what lies in rows of `heads` heads, `rows` of one sequence.
+  LPMM_HD static HeadRows of(const AttentionShape& s, const void* values, std::int64_t sequence,
+                             std::int64_t rows, std::int64_t at, std::int64_t heads) {
+    const std::int64_t stride = heads * s.head_width;
+    return {s.type, values, sequence * rows * stride + at * s.head_width, stride, rows, s.head_width};
+  }
+  LPMM_HD float load(std::int64_t row, int c) const { return load_any(type, values, at + row * stride + c); }
+  LPMM_HD void store(void* to, std::int64_t row, int c, float v, bool accumulate) const {
+    const std::int64_t i = at + row * stride + c;
+    store_any(type, to, i, accumulate ? v + load_any(type, to, i) : v);
+  }
+};
+
+// One head of a sequence: item counts the heads of queries over all sequences.
+struct HeadOf {
+  std::int64_t sequence, query, key;
+  LPMM_HD static HeadOf item(const AttentionShape& s, std::int64_t item) {
+    const std::int64_t query = item % s.heads;
+    return {item / s.heads, query, query / s.shared_by()};
+  }
+  LPMM_HD HeadRows queries(const AttentionShape& s, const void* q) const {
+    return HeadRows::of(s, q, sequence, s.length, query, s.query_row_heads());
+  }
+  // Of self-attention `kv` is what queries are in too.
+  LPMM_HD HeadRows keys(const AttentionShape& s, const void* kv) const {
+    return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + key, s.key_row_heads());
+  }
+  LPMM_HD HeadRows values(const AttentionShape& s, const void* kv) const {
+    return HeadRows::of(s, kv, sequence, s.key_rows(), s.first_key_head() + s.key_heads() + key,
+                        s.key_row_heads());
+  }
+  // What attention gives.
+  LPMM_HD HeadRows results(const AttentionShape& s, const void* y) const {
+    return HeadRows::of(s, y, sequence, s.length, query, s.heads);
+  }
+  // Keys of a sequence that is not causal: the first so many are seen.
+  LPMM_HD std::int64_t seen(const AttentionShape& s) const {
+    return s.lengths == nullptr ? s.key_rows() : s.lengths[sequence];
+  }
+};
+
+// Dropout of probabilities: `line` counts the rows of all heads of all sequences; of `length` keys.
+struct DropRow {
+  Dropout drop;
+  std::int64_t length;
+  LPMM_HD PhiloxWords words(std::int64_t line, std::int64_t column) const {
+    const std::int64_t group = line * groups_of(length) + column / kGroup;
+    return noise_words(drop.noise, 16 * (drop.noise.first_group + static_cast<std::uint32_t>(group)) +
+                                       static_cast<std::uint32_t>(column % 16));
+  }
+  // Columns 16 apart share their words.
+  LPMM_HD bool keeps(const PhiloxWords& words, std::int64_t column) const {
+    const auto draw = static_cast<unsigned>(column % kGroup) / 16;
+    // Words by choice, not by index, which would put them into memory.
+    const std::uint32_t even = draw < 4 ? words.x[0] : words.x[2], odd = draw < 4 ? words.x[1] : words.x[3];
+    const std::uint32_t word = draw % 4 < 2 ? even : odd;
+    return (word >> (16 * (draw % 2)) & 0xFFFFU) >= drop.threshold;
+  }
+  // What a probability is multiplied by.
+  LPMM_HD float factor(const PhiloxWords& words, std::int64_t column) const {
+    return keeps(words, column) ? drop.scale : 0.0F;
+  }
+};
+
+struct Attention {
+  AttentionShape shape;   // of the queries
+  std::int64_t past = 0;  // positions before them
+  const void *q, *kv;     // kv: q, where that has all three
+  const void* cache;      // keys and values of all positions; null: those of kv
+  std::int64_t room;      // of a sequence there
+  Dropout drop;
+  float scale;
+  void* y;
+  float* log_sums;  // null where they are not wanted
+
+  // Keys and values of a head, as far as they are there.
+  LPMM_HD void others(const HeadOf& head, HeadRows* keys, HeadRows* values) const {
+    *keys = head.keys(shape, kv);
+    *values = head.values(shape, kv);
+    if (cache == nullptr) return;
+    const int heads = shape.key_heads();
+    *keys = HeadRows::of(shape, cache, head.sequence, room, head.key, 2 * heads);
+    *values = HeadRows::of(shape, cache, head.sequence, room, heads + head.key, 2 * heads);
+    keys->rows = values->rows = past + shape.length;
+  }
+};
+
+struct AttentionGradient {
+  AttentionShape shape;
+  const void *q, *kv, *y, *dy;  // kv: q, where that has all three
+  Dropout drop;
+  float scale;
+  const float* log_sums;  // (batch, heads, length)
+  float* dots;            // of y and dy, the same shape
+  void *dq, *dkv;
+  bool accumulate, accumulate_kv;
+};
+
+// Heads of bf16 that are copied 16 bytes at a time, up to the width whose sums registers hold.
+inline bool is_for_tensor_cores(const AttentionShape& s, std::initializer_list<const void*> values) {
+  bool is_aligned = s.head_width % 8 == 0;
+  for (const void* p : values) is_aligned = is_aligned && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+  return s.type == Compute::kBf16 && s.head_width <= 128 && is_aligned;
+}
+void attend_on_tensor_cores(const Attention& a, Stream stream);
+void differentiate_on_tensor_cores(const AttentionGradient& a, Stream stream);
+
+inline float score_scale(const AttentionShape& s) {
+  return static_cast<float>(1 / std::sqrt(static_cast<double>(s.head_width)));
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

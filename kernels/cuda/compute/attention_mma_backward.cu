@@ -1,0 +1,239 @@
+// Attention on tensor cores, backward: the gradient of queries by tiles of queries, those of keys and values
+// by tiles of keys, so that nothing is added from two blocks. The equations are attention_backward.cu's.
+#include <cmath>
+
+#include "kernels/cuda/compute/attention_mma.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+namespace {
+
+// The sum of y * dy over row `row`, for the two lanes 2 (row % 16) and the next, by 8 values at a time.
+LPMM_DEVICE float dot_of_row(const HeadRows& y, const void* dy, const void* of, std::int64_t row) {
+  float sum = 0;
+  if (row < y.rows) {
+    const std::int64_t at = y.at + row * y.stride;
+    for (int c = lane_of_mma() % 2 * 8; c < y.width; c += 16) {
+      const auto a = *reinterpret_cast<const Quad*>(static_cast<const Bf16*>(of) + at + c),
+                 b = *reinterpret_cast<const Quad*>(static_cast<const Bf16*>(dy) + at + c);
+      LPMM_UNROLL
+      for (int k = 0; k < 4; ++k) {
+        sum += bf16_to_float(static_cast<Bf16>(a.pair[k])) * bf16_to_float(static_cast<Bf16>(b.pair[k]));
+        sum += bf16_to_float(static_cast<Bf16>(a.pair[k] >> 16)) *
+               bf16_to_float(static_cast<Bf16>(b.pair[k] >> 16));
+      }
+    }
+  }
+  return sum + __shfl_xor_sync(kAllLanes, sum, 1);
+}
+
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 3 : 2)
+    query_gradient_mma(AttentionGradient a) {
+  auto* const own = static_cast<Bf16*>(dynamic_shared());
+  Bf16 *const own_partner = own + T::kOwnCells, *const stages = own_partner + T::kOwnCells;
+  const AttentionShape& s = a.shape;
+  const auto block = MmaBlock<T>::mine(s.batch * s.heads, s.length, s.is_causal);
+  const HeadOf head = HeadOf::item(s, block.item);
+  const HeadRows q = head.queries(s, a.q), y = head.results(s, a.y), keys = head.keys(s, a.kv),
+                 values = head.values(s, a.kv);
+  const std::int64_t seen = s.is_causal ? keys.rows : head.seen(s), last = block.first + T::kOwn,
+                     end = s.is_causal && last < seen ? last : seen;
+  const DropRow drop{a.drop, s.key_rows()};
+  const float scale = a.scale * kLog2E;
+  begin_tile<T>(q, block.first, T::kOwn, own);
+  begin_tile<T>(head.results(s, a.dy), block.first, T::kOwn, own_partner);
+  begin_tile<T>(keys, 0, T::kOthers, stages);
+  begin_tile<T>(values, 0, T::kOthers, stages + T::kOtherCells);
+
+  const std::int64_t warp_first = block.first + T::warp_row(), line = block.item * s.length + block.first;
+  const int lane = lane_of_mma();
+  const float mine = dot_of_row(y, a.dy, a.y, warp_first + lane / 2);
+  if (lane % 2 == 0 && warp_first + lane / 2 < s.length) a.dots[line + T::warp_row() + lane / 2] = mine;
+  float dot[2], log_sum[2];  // of the thread's rows; in bits
+  LPMM_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    dot[i] = __shfl_sync(kAllLanes, mine, 2 * (lane / 4 + 8 * i));
+    log_sum[i] = block.first + T::row(i) < s.length ? kLog2E * a.log_sums[line + T::row(i)] : 0.0F;
+  }
+  wait_for_copies();
+  __syncthreads();
+  const OwnRows<T> queries(own), results(own_partner);
+  typename T::Results dq = {};
+  int stage = 0;
+  for (std::int64_t column = 0; column < end; column += T::kOthers) {
+    Bf16* const now = stages + stage * 2 * T::kOtherCells;
+    stage ^= 1;
+    if (column + T::kOthers < end) {
+      Bf16* const next = stages + stage * 2 * T::kOtherCells;
+      begin_tile<T>(keys, column + T::kOthers, T::kOthers, next);
+      begin_tile<T>(values, column + T::kOthers, T::kOthers, next + T::kOtherCells);
+    }
+    if (warp_first < s.length) {
+      typename T::Scores scores, gradients;
+      multiply_mma<T>(queries, now, scores);
+      multiply_mma<T>(results, now + T::kOtherCells, gradients);
+      if (a.drop.threshold != 0) drop_scores<T>(drop, line + T::row(0), column, gradients);
+      LPMM_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t of_row = block.first + T::row(i) + 1,
+                           visible = (s.is_causal && of_row < seen ? of_row : seen) - column;
+        LPMM_UNROLL
+        for (int n = 0; n < T::kOthers / 8; ++n) {
+          LPMM_UNROLL
+          for (int e = 0; e < 2; ++e) {
+            float& score = scores[n].v[2 * i + e];
+            const float p = T::column(n, e) < visible ? power_of_two(scale * score - log_sum[i]) : 0.0F;
+            score = p * (gradients[n].v[2 * i + e] - dot[i]);
+          }
+        }
+      }
+      accumulate_mma<T>(scores, now, dq);
+    }
+    wait_for_copies();
+    __syncthreads();
+  }
+  store_mma<T>(dq, {a.scale, a.scale}, q, block.first, a.dq, a.accumulate);
+}
+
+// A tile of queries, with what they are told of the forward and what dropout keeps of them.
+template <class T>
+struct QueryTile {
+  // Keys 16 apart share their draws: bit k of byte (query, c) is of key 16 k + c of the block's tile.
+  static constexpr int kBits = 16 * T::kOthers, kBytes = 4 * T::kOtherCells + 8 * T::kOthers + kBits;
+  Bf16 *queries, *gradients;
+  float *log_sums, *dots;
+  std::uint8_t* kept;
+
+  LPMM_DEVICE explicit QueryTile(unsigned char* at)
+      : queries(reinterpret_cast<Bf16*>(at)),
+        gradients(queries + T::kOtherCells),
+        log_sums(reinterpret_cast<float*>(gradients + T::kOtherCells)),
+        dots(log_sums + T::kOthers),
+        kept(reinterpret_cast<std::uint8_t*>(dots + T::kOthers)) {}
+
+  // Begins to fetch those of head `item` from row `first` on; `key` is the block's first.
+  LPMM_DEVICE void begin(const AttentionGradient& a, const HeadOf& head, std::int64_t item,
+                         std::int64_t first, std::int64_t key) const {
+    const AttentionShape& s = a.shape;
+    begin_tile<T>(head.queries(s, a.q), first, T::kOthers, queries);
+    begin_tile<T>(head.results(s, a.dy), first, T::kOthers, gradients);
+    const int i = static_cast<int>(threadIdx.x) % T::kOthers;
+    const bool is_there = first + i < s.length;
+    const std::int64_t line = item * s.length + (is_there ? first + i : 0);
+    if (threadIdx.x < T::kOthers) {
+      begin_copy<4>(log_sums + i, a.log_sums + line, is_there);
+    } else if (threadIdx.x < 2 * T::kOthers) {
+      begin_copy<4>(dots + i, a.dots + line, is_there);
+    }
+    if (a.drop.threshold == 0) return;
+    const DropRow drop{a.drop, s.key_rows()};
+    for (int bits = static_cast<int>(threadIdx.x); bits < kBits; bits += T::kThreads) {
+      const std::int64_t column = key + bits % 16;
+      const PhiloxWords words = drop.words(item * s.length + first + bits / 16, column);
+      unsigned byte = 0;
+      LPMM_UNROLL
+      for (int k = 0; k < T::kOwn / 16; ++k) byte |= (drop.keeps(words, column + 16 * k) ? 1U : 0U) << k;
+      kept[bits] = static_cast<std::uint8_t>(byte);
+    }
+  }
+};
+
+// Scores and their gradients, in place, to what they are multiplied with. Rows are keys, of which the first
+// `visible` of the tile are seen, columns queries, the first of them `ahead` of the tile's first key.
+template <class T>
+LPMM_DEVICE void differentiate_scores(const AttentionGradient& a, const QueryTile<T>& tile, float scale,
+                                      int visible, int ahead, typename T::Scores& scores,
+                                      typename T::Scores& gradients) {
+  LPMM_UNROLL
+  for (int n = 0; n < T::kOthers / 8; ++n) {
+    LPMM_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      const int column = T::column(n, e);
+      const float log_sum = kLog2E * tile.log_sums[column], dot = tile.dots[column];
+      LPMM_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        float &score = scores[n].v[2 * i + e], &gradient = gradients[n].v[2 * i + e];
+        const bool is_seen = T::row(i) < visible && T::row(i) <= ahead + column;
+        const float p = is_seen ? power_of_two(scale * score - log_sum) : 0.0F;
+        float factor = 1;
+        if (a.drop.threshold != 0) {
+          const bool is_kept = (tile.kept[16 * column + T::row(i) % 16] >> (T::row(i) / 16) & 1) != 0;
+          factor = is_kept ? a.drop.scale : 0.0F;
+        }
+        gradient = p * (factor * gradient - dot);
+        score = p * factor;
+      }
+    }
+  }
+}
+
+// Of all heads that share the keys.
+template <class T>
+__global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGradient a) {
+  auto* const own = static_cast<Bf16*>(dynamic_shared());
+  Bf16* const own_partner = own + T::kOwnCells;
+  auto* const stages = reinterpret_cast<unsigned char*>(own_partner + T::kOwnCells);
+  const AttentionShape& s = a.shape;
+  const std::int64_t shared_by = s.shared_by();
+  const auto block = MmaBlock<T>::mine(s.batch * s.key_heads(), s.key_rows(), false);
+  HeadOf head = HeadOf::item(s, block.item * shared_by);
+  const HeadRows keys = head.keys(s, a.kv), values = head.values(s, a.kv);
+  const std::int64_t begin = s.is_causal ? block.first : 0,
+                     seen = (s.is_causal ? keys.rows : head.seen(s)) - block.first;
+  const int visible = static_cast<int>(seen < T::kOwn ? seen : T::kOwn);
+  const float scale = a.scale * kLog2E;
+  begin_tile<T>(keys, block.first, T::kOwn, own);
+  begin_tile<T>(values, block.first, T::kOwn, own_partner);
+  std::int64_t item = block.item * shared_by, first = begin;
+  const std::int64_t end = item + shared_by;
+  QueryTile<T>(stages).begin(a, head, item, first, block.first);
+  wait_for_copies();
+  __syncthreads();
+  const OwnRows<T> own_keys(own), own_values(own_partner);
+  typename T::Results dk = {}, dv = {};
+  int stage = 0;
+  while (item < end) {
+    const QueryTile<T> now(stages + stage * QueryTile<T>::kBytes);
+    const int ahead =
+        s.is_causal && first - block.first < T::kOwn ? static_cast<int>(first - block.first) : T::kOwn;
+    stage ^= 1;
+    first += T::kOthers;
+    if (first >= s.length) {
+      first = begin;
+      ++item;
+      ++head.query;
+    }
+    if (item < end) {
+      QueryTile<T>(stages + stage * QueryTile<T>::kBytes).begin(a, head, item, first, block.first);
+    }
+    if (T::warp_row() < visible) {
+      typename T::Scores scores, gradients;
+      multiply_mma<T>(own_keys, now.queries, scores);
+      multiply_mma<T>(own_values, now.gradients, gradients);
+      differentiate_scores<T>(a, now, scale, visible, ahead, scores, gradients);
+      accumulate_mma<T>(scores, now.gradients, dv);
+      accumulate_mma<T>(gradients, now.queries, dk);
+    }
+    wait_for_copies();
+    __syncthreads();
+  }
+  store_mma<T>(dk, {a.scale, a.scale}, keys, block.first, a.dkv, a.accumulate_kv);
+  store_mma<T>(dv, {1.0F, 1.0F}, values, block.first, a.dkv, a.accumulate_kv);
+}
+
+}  // namespace
+
+void differentiate_on_tensor_cores(const AttentionGradient& a, Stream stream) {
+  const AttentionShape& s = a.shape;
+  with_mma_width(s.head_width, [&](auto width) {
+    using T = MmaTile<width(), width() <= 64 ? 64 : 32>;
+    const std::int64_t items = std::int64_t{1} * s.batch * s.heads,
+                       key_items = std::int64_t{1} * s.batch * s.key_heads();
+    launch(query_gradient_mma<T>, MmaBlock<T>::count(items, s.length), T::kThreads,
+           4 * (T::kOwnCells + 2 * T::kOtherCells), stream, a);
+    launch(key_gradient_mma<T>, MmaBlock<T>::count(key_items, s.key_rows()), T::kThreads,
+           4 * T::kOwnCells + 2 * QueryTile<T>::kBytes, stream, a);
+  });
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
