@@ -422,6 +422,9 @@ std::vector<AttentionCase> attention_cases(Compute type) {
           {{1, 70, 1, 40, type}},
           {{1, 70, 1, 100, type}},
           {{1, 40, 1, 160, type}},
+          {{1, 130, 1, 64, type}},
+          {{1, 67, 2, 128, type, 1}},
+          {{1, 3, 4, 64, type, 2, false, nullptr, 70}, {69}},
           {{2, 300, 2, 8, type}},
           {{2, 70, 6, 8, type, 2}},
           {{1, 140, 3, 16, type, 1}},
@@ -476,6 +479,54 @@ TEST_P(AttentionTest, ForwardAndBackwardAreThoseOfPlainLoops) {
         args.accumulate = true;
         device().attention_backward(shape, drop, args, room.data());
         expect_near(cdq.floats(), doubled(once), 2 * tolerance_of(type));
+      }
+    }
+  }
+}
+
+// Values above 0, so that nothing cancels: probabilities and results are rounded to bf16, by 2^-8 each.
+TEST_P(AttentionTest, ErrorsAreThoseOfRoundingTwice) {
+  for (const int width : {16, 64, 128}) {
+    const AttentionShape shape{1, 150, 1, width, Compute::kBf16};
+    Floats q = random_floats(shape.rows() * shape.row_width(), 9);
+    for (std::size_t i = 0; i < q.size(); ++i) {
+      if (i % static_cast<std::size_t>(3 * width) >= static_cast<std::size_t>(2 * width))
+        q[i] = std::abs(q[i]);
+    }
+    q = rounded(shape.type, q);
+    const Floats dy(static_cast<std::size_t>(shape.rows() * shape.width()), 0.0F);
+    Doubles dq, dkv;
+    const Doubles want = plain_attention(shape, {}, q, {}, {}, dy, &dq, &dkv);
+    const Cells cq = cells(shape.type, q), y = cells(shape.type, shape.rows() * shape.width());
+    const auto log_sums = zeros(150);
+    const auto room = scratch(device().attention_scratch_bytes(shape));
+    device().attention_forward(shape, cq.data(), nullptr, {}, y.data(), log_sums.data(), room.data());
+    const Floats got = y.floats();
+    for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 0x1.04p-7 * want[i]) << i;
+  }
+}
+
+// A value that is not a number reaches the results and gradients of the positions that see it.
+TEST_P(AttentionTest, NotANumberReachesWhatSeesIt) {
+  for (const Compute type : kTypes) {
+    const AttentionShape shape{1, 150, 1, 16, type};
+    for (const std::size_t part : {0U, 1U, 2U}) {  // of query, key, value 70
+      Floats values = random_floats(shape.rows() * shape.row_width(), 8);
+      values[70 * 48 + part * 16] = std::nanf("");
+      const Cells qkv = cells(type, values), y = cells(type, 150 * 16), dqkv = cells(type, 150 * 48),
+                  dy = cells(type, random_floats(150 * 16, 9));
+      const auto log_sums = zeros(150);
+      const auto room = scratch(device().attention_scratch_bytes(shape));
+      device().attention_forward(shape, qkv.data(), nullptr, {}, y.data(), log_sums.data(), room.data());
+      device().attention_backward(
+          shape, {},
+          {qkv.data(), nullptr, y.data(), dy.data(), log_sums.data(), dqkv.data(), nullptr, false, false},
+          room.data());
+      const Floats out = y.floats(), gradients = dqkv.floats();
+      for (std::size_t t = 0; t < 150; ++t) {
+        if (part == 0 ? t != 70 : t < 70) continue;
+        ASSERT_TRUE(std::isnan(out[16 * t])) << t << " of part " << part;
+        ASSERT_TRUE(std::isnan(gradients[48 * t])) << t << " of part " << part;
       }
     }
   }

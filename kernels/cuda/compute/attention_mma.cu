@@ -36,7 +36,9 @@ struct OnlineSoftmax {
 };
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 4 : 2) attend_mma(Attention a) {
+__global__ void __launch_bounds__(T::kThreads, T::kWidth > 64 ? 2
+                                               : T::kDrops    ? 3
+                                                              : 4) attend_mma(Attention a) {
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16* const stages = own + T::kOwnCells;  // keys and values of each of two
   const AttentionShape& s = a.shape;
@@ -44,48 +46,33 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 4 : 2) attend_m
   const HeadOf head = HeadOf::item(s, block.item);
   HeadRows keys, values;
   a.others(head, &keys, &values);
-  const std::int64_t seen = s.is_causal ? keys.rows : head.seen(s),
-                     last = a.past + block.first + T::kOwn,  // what the tile's last query sees, where causal
-      end = s.is_causal && last < seen ? last : seen;
+  const int first = static_cast<int>(block.first), past = static_cast<int>(a.past),
+            all = static_cast<int>(s.is_causal ? keys.rows : head.seen(s));
+  const int end = s.is_causal && past + first + T::kOwn < all ? past + first + T::kOwn : all;
+  const SeenKeys<T> seen(s.is_causal, past + first, all);
   const DropRow drop{a.drop, s.key_rows()};
   const float scale = a.scale * kLog2E;
-  begin_tile<T>(head.queries(s, a.q), block.first, T::kOwn, own);
-  begin_tile<T>(keys, 0, T::kOthers, stages);
-  begin_tile<T>(values, 0, T::kOthers, stages + T::kOtherCells);
+  begin_tile<T, T::kOwn>(head.queries(s, a.q), block.first, own);
+  begin_tile<T, T::kOthers>(keys, 0, stages);
+  begin_tile<T, T::kOthers>(values, 0, stages + T::kOtherCells);
   wait_for_copies();
   __syncthreads();
   const OwnRows<T> queries(own);
-  const std::int64_t warp_first = block.first + T::warp_row();
   OnlineSoftmax softmax;
   typename T::Results results = {};
   int stage = 0;
-  for (std::int64_t column = 0; column < end; column += T::kOthers) {
+  for (int column = 0; column < end; column += T::kOthers) {
     Bf16* const now = stages + stage * 2 * T::kOtherCells;
     stage ^= 1;
     if (column + T::kOthers < end) {
       Bf16* const next = stages + stage * 2 * T::kOtherCells;
-      begin_tile<T>(keys, column + T::kOthers, T::kOthers, next);
-      begin_tile<T>(values, column + T::kOthers, T::kOthers, next + T::kOtherCells);
+      begin_tile<T, T::kOthers>(keys, column + T::kOthers, next);
+      begin_tile<T, T::kOthers>(values, column + T::kOthers, next + T::kOtherCells);
     }
-    if (warp_first < s.length) {
+    if (first + T::warp_row() < s.length) {
       typename T::Scores scores;
       multiply_mma<T>(queries, now, scores);
-      const bool is_partly_seen =
-          column + T::kOthers > seen || (s.is_causal && column + T::kOthers > a.past + warp_first + 1);
-      if (is_partly_seen) {
-        LPMM_UNROLL
-        for (int i = 0; i < 2; ++i) {
-          const std::int64_t of_row = a.past + block.first + T::row(i) + 1,
-                             visible = (s.is_causal && of_row < seen ? of_row : seen) - column;
-          LPMM_UNROLL
-          for (int n = 0; n < T::kOthers / 8; ++n) {
-            LPMM_UNROLL
-            for (int e = 0; e < 2; ++e) {
-              if (T::column(n, e) >= visible) scores[n].v[2 * i + e] = -INFINITY;
-            }
-          }
-        }
-      }
+      seen.mask(column, scores);
       LPMM_UNROLL
       for (int i = 0; i < 2; ++i) {
         const float correction = softmax.take(i, scale, scores);
@@ -95,7 +82,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 4 : 2) attend_m
           results[n].v[2 * i + 1] *= correction;
         }
       }
-      if (a.drop.threshold != 0) {
+      if constexpr (T::kDrops) {
         drop_scores<T>(drop, block.item * s.length + block.first + T::row(0), column, scores);
       }
       accumulate_mma<T>(scores, now + T::kOtherCells, results);
@@ -118,9 +105,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 4 : 2) attend_m
 }  // namespace
 
 void attend_on_tensor_cores(const Attention& a, Stream stream) {
-  with_mma_width(a.shape.head_width, [&](auto width) {
-    using T = MmaTile<width(), 64>;
-    const std::int64_t items = a.shape.batch * a.shape.heads;
+  with_mma_tile<64, 64>(a.shape.head_width, a.drop, [&]<class T>(T) {
+    const std::int64_t items = std::int64_t{1} * a.shape.batch * a.shape.heads;
     launch(attend_mma<T>, MmaBlock<T>::count(items, a.shape.length), T::kThreads,
            2 * (T::kOwnCells + 4 * T::kOtherCells), stream, a);
   });

@@ -3,9 +3,9 @@
 // A warp's scores stay in its registers, where they are the left factor of the next product.
 //
 // That factor is rounded to bf16, as in Dao's kernels: probabilities, and the gradients of scores, each with
-// a relative error of at most 2^-9. Results are sums of them times values, so their error is at most 2^-9
-// times the sum of the products' magnitudes, and their own rounding is as large. Sums of probabilities, log
-// sums and dots are of fp32.
+// a relative error of at most 2^-8. Results are sums of products with them, so their error is at most 2^-8 of
+// the sum of the products' magnitudes, and what rounding the result itself adds. Softmax, its sums and the
+// dots of y and dy are of fp32.
 #pragma once
 
 #include "kernels/cuda/compute/attention_heads.h"
@@ -15,9 +15,10 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 // kHeadWidth: head_width, padded with zeros. kOtherRows: of a tile of others. Rows lie so that the eight that
 // are read at once are in different banks.
-template <int kHeadWidth, int kOtherRows>
+template <int kHeadWidth, int kOtherRows, bool kWithDropout>
 struct MmaTile {
   static constexpr int kWidth = kHeadWidth, kOthers = kOtherRows;
+  static constexpr bool kDrops = kWithDropout;
   static constexpr int kThreads = 128, kOwn = kThreads / kWarp * 16;
   static constexpr int kSteps = kWidth / 16;  // of a product over the width
   static constexpr int kStride = kWidth + 8;
@@ -33,17 +34,18 @@ struct MmaTile {
   __device__ static int column(int n, int e) { return 8 * n + lane_of_mma() % 4 * 2 + e; }
 };
 
-// Begins to copy `rows` rows from row `first` on; what is not there is 0.
-template <class T>
-LPMM_DEVICE void begin_tile(const HeadRows& from, std::int64_t first, int rows, Bf16* tile) {
-  constexpr int kPieces = T::kWidth / 8;
-  const Bf16* const cells = static_cast<const Bf16*>(from.values) + from.at;
+// Begins to copy kRows rows from row `first` on; what is not there is 0.
+template <class T, int kRows>
+LPMM_DEVICE void begin_tile(const HeadRows& from, std::int64_t first, Bf16* tile) {
+  constexpr int kPieces = T::kWidth / 8, kAtOnce = T::kThreads / kPieces;
+  const int row = static_cast<int>(threadIdx.x) / kPieces, c = static_cast<int>(threadIdx.x) % kPieces * 8;
+  const std::int64_t left = c < from.width ? from.rows - first : 0;
+  const int there = static_cast<int>(left < kRows ? left : kRows);
+  const Bf16* cells = static_cast<const Bf16*>(from.values) + from.at + (first + row) * from.stride + c;
   LPMM_UNROLL
-  for (int i = static_cast<int>(threadIdx.x); i < rows * kPieces; i += T::kThreads) {
-    const int row = i / kPieces, c = i % kPieces * 8;
-    const bool is_there = first + row < from.rows && c < from.width;
-    begin_copy<16>(tile + row * T::kStride + c, is_there ? cells + (first + row) * from.stride + c : cells,
-                   is_there);
+  for (int i = 0; i < kRows; i += kAtOnce) {
+    begin_copy<16>(tile + (row + i) * T::kStride + c, cells, row + i < there);
+    cells += kAtOnce * from.stride;
   }
 }
 
@@ -134,6 +136,34 @@ LPMM_DEVICE void store_mma(const typename T::Results& results, const float (&fac
   }
 }
 
+// How many keys a query's rows see: those of the thread, and the warp's first, which sees fewest.
+template <class T>
+struct SeenKeys {
+  int rows[2], least;
+  // Row `first` of the tile, where causal, sees first + past + 1; all see at most `seen`.
+  LPMM_DEVICE SeenKeys(bool is_causal, int first, int seen) : least(seen) {
+    if (is_causal && first + T::warp_row() + 1 < seen) least = first + T::warp_row() + 1;
+    LPMM_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      rows[i] = is_causal && first + T::row(i) + 1 < seen ? first + T::row(i) + 1 : seen;
+    }
+  }
+  // Scores of keys from `column` on that are not seen become those of probability 0.
+  LPMM_DEVICE void mask(int column, typename T::Scores& scores) const {
+    if (column + T::kOthers <= least) return;
+    LPMM_UNROLL
+    for (int i = 0; i < 2; ++i) {
+      LPMM_UNROLL
+      for (int n = 0; n < T::kOthers / 8; ++n) {
+        LPMM_UNROLL
+        for (int e = 0; e < 2; ++e) {
+          if (column + T::column(n, e) >= rows[i]) scores[n].v[2 * i + e] = -INFINITY;
+        }
+      }
+    }
+  }
+};
+
 // What the 4 threads of a row have together.
 LPMM_DEVICE float quad_sum(float v) {
   for (int lanes = 2; lanes > 0; lanes /= 2) v += __shfl_xor_sync(kAllLanes, v, lanes);
@@ -178,12 +208,16 @@ struct MmaBlock {
 
 inline constexpr float kLog2E = 1.44269504F;
 
-// Calls body with the narrowest width that holds the heads.
-template <class Body>
-void with_mma_width(int head_width, const Body& body) {
-  if (head_width <= 32) return body(std::integral_constant<int, 32>{});
-  if (head_width <= 64) return body(std::integral_constant<int, 64>{});
-  return body(std::integral_constant<int, 128>{});
+// Calls body with the narrowest tile that holds the heads, and of kOthers rows, or kOthersOfWide.
+template <int kOthers, int kOthersOfWide, class Body>
+void with_mma_tile(int head_width, const Dropout& drop, const Body& body) {
+  const auto with = [&](auto drops) {
+    if (head_width <= 32) return body(MmaTile<32, kOthers, drops()>{});
+    if (head_width <= 64) return body(MmaTile<64, kOthers, drops()>{});
+    return body(MmaTile<128, kOthersOfWide, drops()>{});
+  };
+  if (drop.threshold == 0) return with(std::false_type{});
+  with(std::true_type{});
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -27,7 +27,7 @@ LPMM_DEVICE float dot_of_row(const HeadRows& y, const void* dy, const void* of, 
 }
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 3 : 2)
+__global__ void __launch_bounds__(T::kThreads, T::kWidth > 64 || T::kDrops ? 2 : 3)
     query_gradient_mma(AttentionGradient a) {
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16 *const own_partner = own + T::kOwnCells, *const stages = own_partner + T::kOwnCells;
@@ -36,16 +36,18 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 3 : 2)
   const HeadOf head = HeadOf::item(s, block.item);
   const HeadRows q = head.queries(s, a.q), y = head.results(s, a.y), keys = head.keys(s, a.kv),
                  values = head.values(s, a.kv);
-  const std::int64_t seen = s.is_causal ? keys.rows : head.seen(s), last = block.first + T::kOwn,
-                     end = s.is_causal && last < seen ? last : seen;
+  const int first = static_cast<int>(block.first),
+            all = static_cast<int>(s.is_causal ? keys.rows : head.seen(s)),
+            end = s.is_causal && first + T::kOwn < all ? first + T::kOwn : all;
+  const SeenKeys<T> seen(s.is_causal, first, all);
   const DropRow drop{a.drop, s.key_rows()};
   const float scale = a.scale * kLog2E;
-  begin_tile<T>(q, block.first, T::kOwn, own);
-  begin_tile<T>(head.results(s, a.dy), block.first, T::kOwn, own_partner);
-  begin_tile<T>(keys, 0, T::kOthers, stages);
-  begin_tile<T>(values, 0, T::kOthers, stages + T::kOtherCells);
+  begin_tile<T, T::kOwn>(q, block.first, own);
+  begin_tile<T, T::kOwn>(head.results(s, a.dy), block.first, own_partner);
+  begin_tile<T, T::kOthers>(keys, 0, stages);
+  begin_tile<T, T::kOthers>(values, 0, stages + T::kOtherCells);
 
-  const std::int64_t warp_first = block.first + T::warp_row(), line = block.item * s.length + block.first;
+  const std::int64_t warp_first = first + T::warp_row(), line = block.item * s.length + block.first;
   const int lane = lane_of_mma();
   const float mine = dot_of_row(y, a.dy, a.y, warp_first + lane / 2);
   if (lane % 2 == 0 && warp_first + lane / 2 < s.length) a.dots[line + T::warp_row() + lane / 2] = mine;
@@ -60,31 +62,26 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 3 : 2)
   const OwnRows<T> queries(own), results(own_partner);
   typename T::Results dq = {};
   int stage = 0;
-  for (std::int64_t column = 0; column < end; column += T::kOthers) {
+  for (int column = 0; column < end; column += T::kOthers) {
     Bf16* const now = stages + stage * 2 * T::kOtherCells;
     stage ^= 1;
     if (column + T::kOthers < end) {
       Bf16* const next = stages + stage * 2 * T::kOtherCells;
-      begin_tile<T>(keys, column + T::kOthers, T::kOthers, next);
-      begin_tile<T>(values, column + T::kOthers, T::kOthers, next + T::kOtherCells);
+      begin_tile<T, T::kOthers>(keys, column + T::kOthers, next);
+      begin_tile<T, T::kOthers>(values, column + T::kOthers, next + T::kOtherCells);
     }
-    if (warp_first < s.length) {
+    if (first + T::warp_row() < s.length) {
       typename T::Scores scores, gradients;
       multiply_mma<T>(queries, now, scores);
       multiply_mma<T>(results, now + T::kOtherCells, gradients);
-      if (a.drop.threshold != 0) drop_scores<T>(drop, line + T::row(0), column, gradients);
+      if constexpr (T::kDrops) drop_scores<T>(drop, line + T::row(0), column, gradients);
+      seen.mask(column, scores);
       LPMM_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        const std::int64_t of_row = block.first + T::row(i) + 1,
-                           visible = (s.is_causal && of_row < seen ? of_row : seen) - column;
+      for (int n = 0; n < T::kOthers / 8; ++n) {
         LPMM_UNROLL
-        for (int n = 0; n < T::kOthers / 8; ++n) {
-          LPMM_UNROLL
-          for (int e = 0; e < 2; ++e) {
-            float& score = scores[n].v[2 * i + e];
-            const float p = T::column(n, e) < visible ? power_of_two(scale * score - log_sum[i]) : 0.0F;
-            score = p * (gradients[n].v[2 * i + e] - dot[i]);
-          }
+        for (int k = 0; k < 4; ++k) {
+          const float p = power_of_two(scale * scores[n].v[k] - log_sum[k / 2]);
+          scores[n].v[k] = p * (gradients[n].v[k] - dot[k / 2]);
         }
       }
       accumulate_mma<T>(scores, now, dq);
@@ -99,7 +96,8 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth <= 64 ? 3 : 2)
 template <class T>
 struct QueryTile {
   // Keys 16 apart share their draws: bit k of byte (query, c) is of key 16 k + c of the block's tile.
-  static constexpr int kBits = 16 * T::kOthers, kBytes = 4 * T::kOtherCells + 8 * T::kOthers + kBits;
+  static constexpr int kBits = T::kDrops ? 16 * T::kOthers : 0,
+                       kBytes = 4 * T::kOtherCells + 8 * T::kOthers + kBits;
   Bf16 *queries, *gradients;
   float *log_sums, *dots;
   std::uint8_t* kept;
@@ -115,8 +113,8 @@ struct QueryTile {
   LPMM_DEVICE void begin(const AttentionGradient& a, const HeadOf& head, std::int64_t item,
                          std::int64_t first, std::int64_t key) const {
     const AttentionShape& s = a.shape;
-    begin_tile<T>(head.queries(s, a.q), first, T::kOthers, queries);
-    begin_tile<T>(head.results(s, a.dy), first, T::kOthers, gradients);
+    begin_tile<T, T::kOthers>(head.queries(s, a.q), first, queries);
+    begin_tile<T, T::kOthers>(head.results(s, a.dy), first, gradients);
     const int i = static_cast<int>(threadIdx.x) % T::kOthers;
     const bool is_there = first + i < s.length;
     const std::int64_t line = item * s.length + (is_there ? first + i : 0);
@@ -125,25 +123,43 @@ struct QueryTile {
     } else if (threadIdx.x < 2 * T::kOthers) {
       begin_copy<4>(dots + i, a.dots + line, is_there);
     }
-    if (a.drop.threshold == 0) return;
-    const DropRow drop{a.drop, s.key_rows()};
+    if constexpr (T::kDrops) draw({a.drop, s.key_rows()}, item * s.length + first, key);
+  }
+  LPMM_DEVICE void draw(const DropRow& drop, std::int64_t line, std::int64_t key) const {
     for (int bits = static_cast<int>(threadIdx.x); bits < kBits; bits += T::kThreads) {
       const std::int64_t column = key + bits % 16;
-      const PhiloxWords words = drop.words(item * s.length + first + bits / 16, column);
+      const PhiloxWords words = drop.words(line + bits / 16, column);
       unsigned byte = 0;
       LPMM_UNROLL
       for (int k = 0; k < T::kOwn / 16; ++k) byte |= (drop.keeps(words, column + 16 * k) ? 1U : 0U) << k;
       kept[bits] = static_cast<std::uint8_t>(byte);
     }
   }
+  LPMM_DEVICE bool keeps(int key, int query) const {
+    return (kept[16 * query + key % 16] >> (key / 16) & 1) != 0;
+  }
 };
 
-// Scores and their gradients, in place, to what they are multiplied with. Rows are keys, of which the first
-// `visible` of the tile are seen, columns queries, the first of them `ahead` of the tile's first key.
+// Scores that are not seen become those of probability 0. Rows are keys, of which the first `visible` of the
+// tile are seen, columns queries, the first of them `ahead` of the tile's first key.
 template <class T>
-LPMM_DEVICE void differentiate_scores(const AttentionGradient& a, const QueryTile<T>& tile, float scale,
-                                      int visible, int ahead, typename T::Scores& scores,
-                                      typename T::Scores& gradients) {
+LPMM_DEVICE void mask_keys(int visible, int ahead, typename T::Scores& scores) {
+  if (visible >= T::kOwn && ahead >= T::kOwn) return;
+  LPMM_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    LPMM_UNROLL
+    for (int n = 0; n < T::kOthers / 8; ++n) {
+      LPMM_UNROLL
+      for (int e = 0; e < 2; ++e) {
+        if (T::row(i) >= visible || T::row(i) > ahead + T::column(n, e)) scores[n].v[2 * i + e] = -INFINITY;
+      }
+    }
+  }
+}
+// Scores and their gradients, in place, to what results and queries are multiplied with; `scale` is in bits.
+template <class T>
+LPMM_DEVICE void differentiate_scores(const QueryTile<T>& tile, float scale, float drop_scale,
+                                      typename T::Scores& scores, typename T::Scores& gradients) {
   LPMM_UNROLL
   for (int n = 0; n < T::kOthers / 8; ++n) {
     LPMM_UNROLL
@@ -153,13 +169,9 @@ LPMM_DEVICE void differentiate_scores(const AttentionGradient& a, const QueryTil
       LPMM_UNROLL
       for (int i = 0; i < 2; ++i) {
         float &score = scores[n].v[2 * i + e], &gradient = gradients[n].v[2 * i + e];
-        const bool is_seen = T::row(i) < visible && T::row(i) <= ahead + column;
-        const float p = is_seen ? power_of_two(scale * score - log_sum) : 0.0F;
+        const float p = power_of_two(scale * score - log_sum);
         float factor = 1;
-        if (a.drop.threshold != 0) {
-          const bool is_kept = (tile.kept[16 * column + T::row(i) % 16] >> (T::row(i) / 16) & 1) != 0;
-          factor = is_kept ? a.drop.scale : 0.0F;
-        }
+        if constexpr (T::kDrops) factor = tile.keeps(T::row(i), column) ? drop_scale : 0.0F;
         gradient = p * (factor * gradient - dot);
         score = p * factor;
       }
@@ -182,8 +194,8 @@ __global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGrad
                      seen = (s.is_causal ? keys.rows : head.seen(s)) - block.first;
   const int visible = static_cast<int>(seen < T::kOwn ? seen : T::kOwn);
   const float scale = a.scale * kLog2E;
-  begin_tile<T>(keys, block.first, T::kOwn, own);
-  begin_tile<T>(values, block.first, T::kOwn, own_partner);
+  begin_tile<T, T::kOwn>(keys, block.first, own);
+  begin_tile<T, T::kOwn>(values, block.first, own_partner);
   std::int64_t item = block.item * shared_by, first = begin;
   const std::int64_t end = item + shared_by;
   QueryTile<T>(stages).begin(a, head, item, first, block.first);
@@ -210,7 +222,8 @@ __global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGrad
       typename T::Scores scores, gradients;
       multiply_mma<T>(own_keys, now.queries, scores);
       multiply_mma<T>(own_values, now.gradients, gradients);
-      differentiate_scores<T>(a, now, scale, visible, ahead, scores, gradients);
+      mask_keys<T>(visible, ahead, scores);
+      differentiate_scores<T>(now, scale, a.drop.scale, scores, gradients);
       accumulate_mma<T>(scores, now.gradients, dv);
       accumulate_mma<T>(gradients, now.queries, dk);
     }
@@ -225,8 +238,7 @@ __global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGrad
 
 void differentiate_on_tensor_cores(const AttentionGradient& a, Stream stream) {
   const AttentionShape& s = a.shape;
-  with_mma_width(s.head_width, [&](auto width) {
-    using T = MmaTile<width(), width() <= 64 ? 64 : 32>;
+  with_mma_tile<64, 32>(s.head_width, a.drop, [&]<class T>(T) {
     const std::int64_t items = std::int64_t{1} * s.batch * s.heads,
                        key_items = std::int64_t{1} * s.batch * s.key_heads();
     launch(query_gradient_mma<T>, MmaBlock<T>::count(items, s.length), T::kThreads,
