@@ -14,7 +14,7 @@ using Bf16 = std::uint16_t;
 
 // Four matrices of 8 x 8, two values of each. As a left factor: rows 0-7 and 8-15 of columns 0-7, then of
 // columns 8-15. As two right factors: columns 0-7 of the first, rows 0-7 and 8-15; then the second.
-struct Quad {
+struct alignas(16) Quad {
   std::uint32_t pair[4];
 };
 // Of a 16 x 8 result: two of row g, two of row g + 8.
