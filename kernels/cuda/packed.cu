@@ -92,7 +92,7 @@ struct DecodeRows {
     dst[i] = load_value(src, rows[i / width] * width + i % width);
   }
 };
-constexpr int kPerThread = 8;
+constexpr int kPerThread = 512 / kThreads;  // small tensors have few elements for a GPU
 template <class Body>
 __global__ void run_each(std::int64_t count, Body body) {
   for (int k = 0; k < kPerThread; ++k) {
