@@ -58,9 +58,10 @@ class Convolution {
 };
 
 // ---- matrix product --------------------------------------------------------------------------------------
-// c[m][n] = (accumulate ? c : 0) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m, n, k
-// >= 1. Factors are of `type`; c and all sums are fp32. Factors of bf16 are multiplied by the processor's
-// instructions for them, or widened piece by piece where it has none.
+// c[m][n] = (accumulate ? c : bias[n]) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m,
+// n, k >= 1. Factors are of `type`, c of `c_type`: fp32, or the factors' where it does not accumulate. All
+// sums are fp32, rounded once. Factors of bf16 are multiplied by the processor's instructions for them, or
+// widened piece by piece where it has none.
 struct MatrixArgs {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;
@@ -69,8 +70,10 @@ struct MatrixArgs {
   std::int64_t a_stride = 0;
   const void* b = nullptr;
   std::int64_t b_stride = 0;
-  float* c = nullptr;
+  void* c = nullptr;
   std::int64_t c_stride = 0;
+  Compute c_type = Compute::kFp32;
+  const float* bias = nullptr;  // null: none; a device may round it to c's type; not where it accumulates
   bool accumulate = false;
 };
 
@@ -159,7 +162,8 @@ class ComputeKernels {
 
   // ---- matrix product ------------------------------------------------------------------------------------
   virtual void matmul(const MatrixArgs& args, void* scratch) = 0;
-  virtual std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const = 0;
+  // Of m, n and the types; that of a part of the product is no more.
+  virtual std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const = 0;
   // y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
   virtual void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
                             const float* bias, bool relu, void* y) = 0;

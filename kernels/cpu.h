@@ -61,7 +61,7 @@ class CpuDevice : public Device {
   void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
   void matmul(const MatrixArgs& args, void* scratch) override;
-  std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const override;
+  std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override;
   void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
                     bool relu, void* y) override;
   const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,

@@ -38,8 +38,8 @@ struct Workspace {
     const std::int64_t side = std::min(rows, columns);
     square = aligned(4 * rows * columns);
     scratch = square + aligned(4 * side * side);
-    end = scratch + aligned(std::max(device.matmul_scratch_bytes(Compute::kFp32, side, side),
-                                     device.matmul_scratch_bytes(Compute::kFp32, rows, columns)));
+    end = scratch + aligned(std::max(device.matmul_scratch_bytes({.m = side, .n = side}),
+                                     device.matmul_scratch_bytes({.m = rows, .n = columns})));
   }
 };
 

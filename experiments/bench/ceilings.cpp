@@ -100,7 +100,8 @@ double product_speed(Device& device) {
     std::rotate(values.begin(), values.begin() + 1, values.end());
     device.upload(b.get() + 2 * row * n, values.data(), 2 * n);
   }
-  const DeviceMemory scratch = benchmark_memory(device, device.matmul_scratch_bytes(Compute::kBf16, n, n));
+  const DeviceMemory scratch =
+      benchmark_memory(device, device.matmul_scratch_bytes({.m = n, .n = n, .type = Compute::kBf16}));
   const double seconds = best_seconds(device, [&] {
     device.matmul({.m = n,
                    .n = n,
@@ -110,7 +111,7 @@ double product_speed(Device& device) {
                    .a_stride = n,
                    .b = b.get(),
                    .b_stride = n,
-                   .c = reinterpret_cast<float*>(c.get()),
+                   .c = c.get(),
                    .c_stride = n},
                   scratch.get());
   });

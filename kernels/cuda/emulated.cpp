@@ -60,8 +60,8 @@ void EmulatedCuda::matmul(const MatrixArgs& args, void* scratch) {
   const Unguarded now;
   host_.matmul(args, scratch);
 }
-std::int64_t EmulatedCuda::matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const {
-  return host_.matmul_scratch_bytes(type, m, n);
+std::int64_t EmulatedCuda::matmul_scratch_bytes(const MatrixArgs& args) const {
+  return host_.matmul_scratch_bytes(args);
 }
 
 }  // namespace lpmm::kernels

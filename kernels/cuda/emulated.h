@@ -26,7 +26,7 @@ class EmulatedCuda : public cuda_emulated::CudaDevice {
   void synchronize() override {}
 
   void matmul(const MatrixArgs& args, void* scratch) override;
-  std::int64_t matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const override;
+  std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override;
 
  private:
   void release(std::byte* memory, std::int64_t bytes) noexcept override;

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/counted.h"
 #include "kernels/cuda/cuda_device.h"
+#include "kernels/cuda/fold_few.h"
 #include "kernels/cuda/fused.h"
 #include "kernels/cuda/rows_body.h"
 #include "kernels/cuda/steps_body.h"
@@ -91,7 +92,7 @@ struct DecodeRows {
     dst[i] = load_value(src, rows[i / width] * width + i % width);
   }
 };
-constexpr int kPerThread = 8;
+constexpr int kPerThread = 512 / kThreads;  // small tensors have few elements for a GPU
 template <class Body>
 __global__ void run_each(std::int64_t count, Body body) {
   for (int k = 0; k < kPerThread; ++k) {
@@ -370,12 +371,12 @@ void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int6
   }
   if (fast::fold(accumulator, first, count, contribution, args, result, stream())) return;
   bool* finite = result == nullptr ? nullptr : &result->finite;
-  begin(finite, stream());
+  double* const sum = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
   const FoldJob job =
       cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table);
-  if (args.want_square_sum && result != nullptr) {
-    run_sums(cuda::make_folded_sum(job), &result->square_sum, stream());
-  }
+  if (fold_few(job, finite, sum, stream())) return;
+  begin(finite, stream());
+  if (sum != nullptr) run_sums(cuda::make_folded_sum(job), sum, stream());
   run(job, stream());
 }
 

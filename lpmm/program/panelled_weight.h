@@ -34,9 +34,9 @@ class PanelledWeight {
   std::int64_t panel_rows() const { return panel_rows_; }
   // Scratch of the products of `rows` activations with a panel, forward and backward.
   std::int64_t matmul_bytes(std::int64_t rows, const Device& device) const {
-    return std::max({device.matmul_scratch_bytes(compute_, rows, panel_rows_),
-                     device.matmul_scratch_bytes(compute_, rows, width_),
-                     device.matmul_scratch_bytes(compute_, panel_rows_, width_)});
+    return std::max({device.matmul_scratch_bytes({.m = rows, .n = panel_rows_, .type = compute_}),
+                     device.matmul_scratch_bytes({.m = rows, .n = width_, .type = compute_}),
+                     device.matmul_scratch_bytes({.m = panel_rows_, .n = width_, .type = compute_})});
   }
   std::int64_t rows() const { return rows_; }
   bool is_frozen(const RunState& run) const { return run.memory.is_frozen(tensor_); }

@@ -207,7 +207,7 @@ void expect_product(Device& device, const std::int64_t (&size)[3], int kind, Com
   args.b_stride = args.transpose_b ? args.k : args.n;
   args.c = product.data();
   args.c_stride = args.n;
-  const auto room = scratch_on(device, device.matmul_scratch_bytes(type, size[0], size[1]));
+  const auto room = scratch_on(device, device.matmul_scratch_bytes(args));
   device.matmul(args, room.data());
   expect_near(product.values(), want, 1e-5);
 }
@@ -236,6 +236,60 @@ TEST(CpuMatmul, OfBf16WithAndWithoutItsInstructions) {
     for (int kind = 0; kind < 8; ++kind) expect_product(device, size, kind, Compute::kBf16);
   }
   backend::multiplies_bf16() = saved;
+}
+
+// c in the factors' type, within a wider matrix whose other columns are left alone; with a bias, or without.
+void expect_rounded_product(Device& device, const std::int64_t (&size)[3], bool has_bias, Compute type) {
+  const auto [m, n, k] = size;
+  const std::int64_t stride = n + 8;
+  constexpr float kOutside = 7;
+  const Floats a = rounded(type, random_floats(m * k, 1)), b = rounded(type, random_floats(n * k, 2)),
+               bias = rounded(type, random_floats(n, 3, 10));
+  const Cells a_cells(device, type, a), b_cells(device, type, b),
+      c(device, type, Floats(static_cast<std::size_t>(m * stride), kOutside));
+  const DeviceArray<float> added(device, bias);
+  const MatrixArgs args{.transpose_b = true,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .type = type,
+                        .a = a_cells.data(),
+                        .a_stride = k,
+                        .b = b_cells.data(),
+                        .b_stride = k,
+                        .c = c.data(),
+                        .c_stride = stride,
+                        .c_type = type,
+                        .bias = has_bias ? added.data() : nullptr};
+  const auto room = scratch_on(device, device.matmul_scratch_bytes(args));
+  device.matmul(args, room.data());
+  const Floats got = c.floats();
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < stride; ++j) {
+      double want = j < n ? has_bias ? bias[static_cast<std::size_t>(j)] : 0 : kOutside, terms = 0;
+      for (std::int64_t at = 0; j < n && at < k; ++at) {
+        const double term =
+            1.0 * a[static_cast<std::size_t>(i * k + at)] * b[static_cast<std::size_t>(j * k + at)];
+        want += term;
+        terms += std::abs(term);
+      }
+      // One rounding to 8 bits, and what sums in fp32 differ by.
+      int exponent = 0;
+      std::frexp(want, &exponent);
+      const double rounding = type == Compute::kBf16 && j < n ? std::ldexp(1, exponent - 9) : 0;
+      ASSERT_NEAR(got[static_cast<std::size_t>(i * stride + j)], want, rounding + 1e-5 * terms)
+          << i << " " << j << " of " << m << " x " << n << " x " << k;
+    }
+  }
+}
+TEST_P(MatmulTest, RoundsOnceAndAddsABias) {
+  const std::int64_t sizes[][3] = {{70, 130, 33}, {40, 35, 1030}, {1, 1, 1},     {1, 1100, 40},
+                                   {130, 64, 48}, {64, 8, 800},   {33, 136, 264}};
+  for (const auto& size : sizes) {
+    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      for (const bool has_bias : {false, true}) expect_rounded_product(device(), size, has_bias, type);
+    }
+  }
 }
 
 TEST_P(BiasTest, ForwardAndBackward) {
@@ -835,7 +889,8 @@ Floats sums_of(Device& device, Compute type) {
   // As they lie, and packed.
   const DeviceArray<float> product(device, Floats(2 * 600 * 300));
   const Cells a(device, type, random_floats(600 * 50, 4)), b(device, type, random_floats(50 * 300, 5));
-  const auto matmul_room = scratch_on(device, device.matmul_scratch_bytes(type, 600, 300));
+  const auto matmul_room =
+      scratch_on(device, device.matmul_scratch_bytes({.m = 600, .n = 300, .type = type}));
   for (const bool transpose : {false, true}) {
     device.matmul({.transpose_a = transpose,
                    .m = 600,

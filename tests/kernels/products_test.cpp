@@ -3,6 +3,7 @@
 #if defined(LPMM_HAS_CUDA)
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <stdexcept>
 #include <tuple>
@@ -27,6 +28,11 @@ struct Layout {
 };
 struct Operation {
   cublasOperation_t of[2];
+  cublasLtEpilogue_t epilogue;
+  const void* bias;
+};
+struct Preference {
+  std::uint32_t reductions;
 };
 template <class Of, class Opaque>
 Of& in(Opaque* opaque) {
@@ -37,6 +43,14 @@ template <class Opaque>
 cublasStatus_t destroy(Opaque* opaque) {
   --counts.alive;
   delete opaque;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+// Into an attribute of its own size.
+template <class Attribute>
+cublasStatus_t set(Attribute& attribute, const void* from, std::size_t bytes) {
+  if (bytes != sizeof attribute) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&attribute, from, bytes);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -69,8 +83,15 @@ cublasStatus_t multiply(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const 
       }
       const auto at = static_cast<std::int64_t>(i) + static_cast<std::int64_t>(j) * lc.stride;
       const float scale = *static_cast<const float*>(beta);
-      const double before = scale == 0 ? 0 : scale * static_cast<const float*>(c)[at];
-      static_cast<float*>(d)[at] = static_cast<float>(*static_cast<const float*>(alpha) * sum + before);
+      double result = *static_cast<const float*>(alpha) * sum;
+      if (scale != 0) result += scale * value(c, lc, at);
+      // A bias for each row, of the type of the result.
+      if (op.epilogue == CUBLASLT_EPILOGUE_BIAS) result += value(op.bias, lc, static_cast<std::int64_t>(i));
+      if (lc.type == CUDA_R_32F) {
+        static_cast<float*>(d)[at] = static_cast<float>(result);
+      } else {
+        static_cast<std::uint16_t*>(d)[at] = float_to_bf16(static_cast<float>(result));
+      }
     }
   }
   return CUBLAS_STATUS_SUCCESS;
@@ -98,8 +119,19 @@ CublasLt own_library() {
   l.destroy_operation = destroy;
   l.set_operation = [](cublasLtMatmulDesc_t of, cublasLtMatmulDescAttributes_t which, const void* from,
                        std::size_t bytes) {
-    std::memcpy(&in<Operation>(of).of[which == CUBLASLT_MATMUL_DESC_TRANSA ? 0 : 1], from, bytes);
-    return CUBLAS_STATUS_SUCCESS;
+    auto& op = in<Operation>(of);
+    switch (which) {
+      case CUBLASLT_MATMUL_DESC_TRANSA:
+        return set(op.of[0], from, bytes);
+      case CUBLASLT_MATMUL_DESC_TRANSB:
+        return set(op.of[1], from, bytes);
+      case CUBLASLT_MATMUL_DESC_EPILOGUE:
+        return set(op.epilogue, from, bytes);
+      case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
+        return set(op.bias, from, bytes);
+      default:
+        return CUBLAS_STATUS_INVALID_VALUE;
+    }
   };
   l.create_preference = [](cublasLtMatmulPreference_t* to) {
     ++counts.alive;
@@ -107,20 +139,24 @@ CublasLt own_library() {
     return CUBLAS_STATUS_SUCCESS;
   };
   l.destroy_preference = destroy;
-  l.set_preference = [](cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t which,
-                        const void* from, std::size_t) {
-    std::uint32_t mask = 0;
-    std::memcpy(&mask, from, sizeof mask);
-    const bool in_place = which == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK &&
-                          (mask & CUBLASLT_REDUCTION_SCHEME_INPLACE) != 0;
-    return in_place ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+  l.set_preference = [](cublasLtMatmulPreference_t of, cublasLtMatmulPreferenceAttributes_t which,
+                        const void* from, std::size_t bytes) {
+    if (which != CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK) return CUBLAS_STATUS_SUCCESS;
+    return set(in<Preference>(of).reductions, from, bytes);
   };
-  l.find_algorithms = [](cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+  // Partial sums are not to be added in the order of threads, nor rounded.
+  l.find_algorithms = [](cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t,
                          cublasLtMatrixLayout_t, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t,
-                         cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t*, int* count) {
+                         cublasLtMatmulPreference_t preference, int, cublasLtMatmulHeuristicResult_t*,
+                         int* count) {
     ++counts.searches;
     *count = in<Layout>(c).rows == 666 ? 0 : 1;
-    return CUBLAS_STATUS_SUCCESS;
+    std::uint32_t refused = CUBLASLT_REDUCTION_SCHEME_INPLACE;
+    if (in<Layout>(c).type != CUDA_R_32F) refused |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+    const auto& op = in<Operation>(operation);
+    const bool knows_bias = op.epilogue != CUBLASLT_EPILOGUE_BIAS || op.bias != nullptr;
+    const bool is_good = knows_bias && (in<Preference>(preference).reductions & refused) == 0;
+    return is_good ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
   };
   l.multiply = multiply;
   return l;
@@ -153,11 +189,51 @@ TEST(Products, AreThoseOfTheCpu) {
                       .c = want.data(),
                       .c_stride = kStride,
                       .accumulate = (turned & 4) != 0};
-      std::vector<std::byte> scratch(static_cast<std::size_t>(cpu.matmul_scratch_bytes(type, kM, kN)) + 64);
+      std::vector<std::byte> scratch(static_cast<std::size_t>(cpu.matmul_scratch_bytes(args)) + 64);
       cpu.matmul(args, scratch.data());
       args.c = got.data();
-      products.multiply(args, scratch.data() + 1, nullptr);
+      products.multiply(args, nullptr, scratch.data() + 1, nullptr);
       for (std::size_t i = 0; i < want.size(); ++i) ASSERT_NEAR(got[i], want[i], 1e-5) << turned << " " << i;
+    }
+  }
+}
+
+TEST(Products, AreRoundedAndHaveABias) {
+  CpuDevice cpu(1);
+  Products products(own_library());
+  constexpr std::int64_t kM = 5, kN = 7, kK = 9;
+  // Two biases as well aligned: one plan.
+  constexpr std::int64_t kApart = 32;
+  alignas(64) std::uint16_t bias[2 * kApart];
+  std::vector<std::uint16_t> x;
+  std::vector<float> wide_bias = normal_values(2 * kApart, 2, 1.0F);
+  for (const float v : normal_values(kN * kK, 1, 1.0F)) x.push_back(float_to_bf16(v));
+  for (std::size_t i = 0; i < wide_bias.size(); ++i) {
+    bias[i] = float_to_bf16(wide_bias[i]);
+    wide_bias[i] = bf16_to_float(bias[i]);
+  }
+  std::vector<std::uint16_t> want(kM * kN), got(kM * kN);
+  for (const std::int64_t first : {std::int64_t{-1}, std::int64_t{0}, kApart}) {  // -1: no bias
+    MatrixArgs args{.transpose_b = true,
+                    .m = kM,
+                    .n = kN,
+                    .k = kK,
+                    .type = Compute::kBf16,
+                    .a = x.data(),
+                    .a_stride = kK,
+                    .b = x.data(),
+                    .b_stride = kK,
+                    .c = want.data(),
+                    .c_stride = kN,
+                    .c_type = Compute::kBf16,
+                    .bias = first < 0 ? nullptr : wide_bias.data() + first};
+    std::vector<std::byte> scratch(static_cast<std::size_t>(cpu.matmul_scratch_bytes(args)) + 64);
+    cpu.matmul(args, scratch.data());
+    args.c = got.data();
+    products.multiply(args, first < 0 ? nullptr : bias + first, scratch.data(), nullptr);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      // Sums that differ in the last bit may round to neighbours.
+      ASSERT_NEAR(bf16_to_float(got[i]), bf16_to_float(want[i]), 0.008 * std::abs(bf16_to_float(want[i])));
     }
   }
 }
@@ -170,14 +246,14 @@ TEST(Products, OneShapeIsSearchedOnceAndAllIsGivenBack) {
     alignas(256) float a[64] = {}, b[64] = {}, c[64] = {};
     MatrixArgs args{
         .m = 2, .n = 2, .k = 2, .a = a, .a_stride = 2, .b = b, .b_stride = 2, .c = c, .c_stride = 2};
-    for (int i = 0; i < 3; ++i) products.multiply(args, nullptr, nullptr);
+    for (int i = 0; i < 3; ++i) products.multiply(args, nullptr, nullptr, nullptr);
     EXPECT_EQ(counts.searches - before.searches, 1);
     args.a = a + 1;  // less aligned: another algorithm may be needed
-    products.multiply(args, nullptr, nullptr);
+    products.multiply(args, nullptr, nullptr, nullptr);
     EXPECT_EQ(counts.searches - before.searches, 2);
     args.n = args.b_stride = args.c_stride = 666;
     try {
-      products.multiply(args, nullptr, nullptr);
+      products.multiply(args, nullptr, nullptr, nullptr);
       FAIL() << "no algorithm, and no word of it";
     } catch (const std::runtime_error& e) {
       EXPECT_NE(std::string(e.what()).find("2 x 2 and 2 x 666"), std::string::npos) << e.what();

@@ -110,7 +110,8 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
     if (has_gradient) expect_near(cdx.floats(), doubled(once), 4 * tolerance_of(type));
   };
   for (const Compute type : kTypes) {
-    for (const auto& [rows, width] : {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}}) {
+    for (const auto& [rows, width] :
+         {std::pair{1, 1}, {3, 7}, {5, 16}, {40, 100}, {700, 128}, {3, 1100}, {2, 1336}}) {
       check({rows, width, type});
       check({rows, width, type, 1e-6, false});
     }

@@ -12,7 +12,7 @@ namespace lpmm::kernels::backend {
 
 const char* name();
 
-// Serial; see kernels::matmul.
+// Serial; see kernels::matmul. c is fp32, and without a bias.
 void matmul(const MatrixArgs& args);
 
 // Whether products of bf16 are left to matmul: where the processor has instructions for them. Tests set it.

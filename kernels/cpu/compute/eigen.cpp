@@ -28,7 +28,7 @@ void matmul(const MatrixArgs& g) {
                    Eigen::OuterStride<>(g.a_stride));
   const ConstMap b(static_cast<const float*>(g.b), g.transpose_b ? g.n : g.k, g.transpose_b ? g.k : g.n,
                    Eigen::OuterStride<>(g.b_stride));
-  Map c(g.c, g.m, g.n, Eigen::OuterStride<>(g.c_stride));
+  Map c(static_cast<float*>(g.c), g.m, g.n, Eigen::OuterStride<>(g.c_stride));
   if (!g.accumulate) c.setZero();
   if (g.transpose_a && g.transpose_b) {
     c.noalias() += a.transpose() * b.transpose();

@@ -65,14 +65,13 @@ std::int64_t tiles_of(const MatrixArgs& g, std::int64_t rows, std::int64_t colum
   return ((g.m + rows - 1) / rows) * ((g.n + columns - 1) / columns);
 }
 
-}  // namespace
-
-std::int64_t CpuDevice::matmul_scratch_bytes(Compute type, std::int64_t m, std::int64_t n) const {
-  const bool packs = is_widened(type) || (type == Compute::kFp32 && packing_pays(m, n));
-  return packs ? threads_ * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
+std::int64_t pieces_bytes(const MatrixArgs& g, int threads) {
+  const bool packs = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n));
+  return packs ? threads * static_cast<std::int64_t>(sizeof(PackedPieces)) : 0;
 }
 
-void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
+// The product in fp32, without a bias.
+void multiply(Pool& pool, const MatrixArgs& g, void* scratch) {
   using Pieces = PackedPieces;
   const Factor a{g.type, g.a, g.a_stride, g.transpose_a}, b{g.type, g.b, g.b_stride, g.transpose_b};
   const bool pack = is_widened(g.type) || (g.type == Compute::kFp32 && packing_pays(g.m, g.n) &&
@@ -88,11 +87,11 @@ void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
     columns = g.m > g.n ? g.n : panel;
   }
   const std::int64_t across = (g.n + columns - 1) / columns;
-  pool().for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
+  pool.for_each(tiles_of(g, rows, columns), [&](std::int64_t item, int thread) {
     const std::int64_t row = item / across * rows, column = item % across * columns;
     MatrixArgs part{.m = std::min(rows, g.m - row),
                     .n = std::min(columns, g.n - column),
-                    .c = g.c + row * g.c_stride + column,
+                    .c = static_cast<float*>(g.c) + row * g.c_stride + column,
                     .c_stride = g.c_stride};
     for (std::int64_t first = 0; first < g.k; first += depth) {
       part.k = std::min(depth, g.k - first);
@@ -111,6 +110,35 @@ void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
       part.b = right.values;
       part.b_stride = right.stride;
       backend::matmul(part);
+    }
+  });
+}
+
+}  // namespace
+
+// A product that is rounded is made in fp32 behind the pieces.
+std::int64_t CpuDevice::matmul_scratch_bytes(const MatrixArgs& g) const {
+  return pieces_bytes(g, threads_) + (g.c_type == Compute::kFp32 ? 0 : 4 * g.m * g.n);
+}
+
+void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
+  const bool rounds = g.c_type != Compute::kFp32;
+  MatrixArgs sums = g;
+  if (rounds) {
+    sums.c = bytes_at(scratch, pieces_bytes(g, threads_));
+    sums.c_stride = g.n;
+  }
+  multiply(pool(), sums, scratch);
+  if (!rounds && g.bias == nullptr) return;
+  for_shards(pool(), g.m, std::max<std::int64_t>(1, kShard / g.n), [&](std::int64_t first, std::int64_t n) {
+    for (std::int64_t row = first; row < first + n; ++row) {
+      const float* x = static_cast<const float*>(sums.c) + row * sums.c_stride;
+      void* const y = bytes_at(g.c, row * g.c_stride * value_bytes(g.c_type));
+      if (g.bias != nullptr) {
+        loops::bias_forward(g.c_type, 1, g.n, x, g.bias, false, y);
+      } else {
+        loops::from_float(g.c_type, g.n, x, y, false);
+      }
     }
   });
 }

@@ -191,7 +191,7 @@ bool has_bf16_instructions() {
 void run_product(const MatrixArgs& g) {
   thread_local std::map<Product::Shape, Product> products;
   const Product::Shape shape(g);
-  products.try_emplace(shape, shape).first->second.run(g.a, g.b, g.c);
+  products.try_emplace(shape, shape).first->second.run(g.a, g.b, static_cast<float*>(g.c));
 }
 
 }  // namespace
@@ -202,9 +202,10 @@ void matmul(const MatrixArgs& g) {
     // Without the instructions the library has no bf16 at all: the same products in fp32, for tests.
     return has_bf16_instructions() ? run_product(g) : run_product(Widened(g).args);
   }
-  const auto status = dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0F,
-                                 static_cast<const float*>(g.a), g.a_stride, static_cast<const float*>(g.b),
-                                 g.b_stride, g.accumulate ? 1.0F : 0.0F, g.c, g.c_stride);
+  const auto status =
+      dnnl_sgemm(g.transpose_a ? 'T' : 'N', g.transpose_b ? 'T' : 'N', g.m, g.n, g.k, 1.0F,
+                 static_cast<const float*>(g.a), g.a_stride, static_cast<const float*>(g.b), g.b_stride,
+                 g.accumulate ? 1.0F : 0.0F, static_cast<float*>(g.c), g.c_stride);
   if (status != dnnl_success) throw std::logic_error("matmul: oneDNN refused the shape");
 }
 

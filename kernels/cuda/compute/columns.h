@@ -55,44 +55,67 @@ struct ShardTerms {
   }
 };
 
-// terms(row, column, of) gives what is added up, finish(shard, column, sums) takes the sums.
-template <int kTerms, class Number, class Terms, class Finish>
+// Terms of kVector neighbouring columns at once, of memory that is aligned for it.
+template <class Terms, int kTerms>
+concept WideTerms = requires(const Terms& terms, float (&of)[kTerms][kVector]) {
+  terms.wide(0, 0, of);
+};
+
+// terms(row, column, of) gives what is added up, finish(shard, column, sums) takes the sums. A thread has
+// kWide columns.
+template <int kTerms, int kWide, class Number, class Terms, class Finish>
 __global__ void sum_strip(std::int64_t rows, std::int64_t columns, std::int64_t shard_rows, int strip,
                           Terms terms, Finish finish) {
-  auto* const sums = static_cast<Number*>(dynamic_shared());  // [term][thread]
-  const int thread = static_cast<int>(threadIdx.x), lanes = kStripThreads / strip;
+  auto* const sums = static_cast<Number*>(dynamic_shared());  // [term][column of a thread][thread]
+  const int thread = static_cast<int>(threadIdx.x), across = strip / kWide;
   const std::int64_t strips = (columns + strip - 1) / strip, shard = blockIdx.x / strips;
-  const std::int64_t column = blockIdx.x % strips * strip + thread % strip;
+  const std::int64_t column = blockIdx.x % strips * strip + thread % across * kWide;
   const std::int64_t end = rows < (shard + 1) * shard_rows ? rows : (shard + 1) * shard_rows;
-  Number sum[kTerms] = {};
+  Number sum[kTerms][kWide] = {};
   if (column < columns) {
-    for (std::int64_t row = shard * shard_rows + thread / strip; row < end; row += lanes) {
-      Number of[kTerms];
-      terms(row, column, of);
-      for (int k = 0; k < kTerms; ++k) sum[k] += of[k];
+    for (std::int64_t row = shard * shard_rows + thread / across; row < end; row += kStripThreads / across) {
+      if constexpr (kWide == 1) {
+        Number of[kTerms];
+        terms(row, column, of);
+        for (int k = 0; k < kTerms; ++k) sum[k][0] += of[k];
+      } else {
+        Number of[kTerms][kWide];
+        terms.wide(row, column, of);
+        for (int k = 0; k < kTerms * kWide; ++k) sum[k / kWide][k % kWide] += of[k / kWide][k % kWide];
+      }
     }
   }
-  for (int k = 0; k < kTerms; ++k) sums[k * kStripThreads + thread] = sum[k];
-  for (int half = kStripThreads / 2; half >= strip; half /= 2) {
+  for (int k = 0; k < kTerms * kWide; ++k) sums[k * kStripThreads + thread] = sum[k / kWide][k % kWide];
+  for (int half = kStripThreads / 2; half >= across; half /= 2) {
     __syncthreads();
     if (thread >= half) continue;
-    for (int k = 0; k < kTerms; ++k) {
+    for (int k = 0; k < kTerms * kWide; ++k) {
       sums[k * kStripThreads + thread] += sums[k * kStripThreads + thread + half];
     }
   }
-  if (thread >= strip || column >= columns) return;
-  for (int k = 0; k < kTerms; ++k) sum[k] = sums[k * kStripThreads + thread];
-  finish(shard, column, sum);
+  if (thread >= across || column >= columns) return;
+  for (int i = 0; i < kWide; ++i) {
+    Number of[kTerms];
+    for (int k = 0; k < kTerms; ++k) of[k] = sums[(k * kWide + i) * kStripThreads + thread];
+    finish(shard, column + i, of);
+  }
 }
 
+// `is_wide`: columns are whole vectors, and the memory of the terms is aligned.
 template <int kTerms, class Number, class Terms, class Finish>
 void sum_columns(Stream stream, std::int64_t rows, std::int64_t columns, std::int64_t shard_rows,
-                 const Terms& terms, const Finish& finish) {
-  const int strip = strip_columns(columns);
-  const std::int64_t blocks = (rows + shard_rows - 1) / shard_rows * ((columns + strip - 1) / strip);
-  launch(sum_strip<kTerms, Number, Terms, Finish>, blocks, kStripThreads,
-         static_cast<std::int64_t>(sizeof(Number)) * kTerms * kStripThreads, stream, rows, columns,
-         shard_rows, strip, terms, finish);
+                 const Terms& terms, const Finish& finish, bool is_wide = false) {
+  const auto run = [&](auto kernel, int strip, int wide) {
+    const std::int64_t blocks = (rows + shard_rows - 1) / shard_rows * ((columns + strip - 1) / strip);
+    launch(kernel, blocks, kStripThreads,
+           static_cast<std::int64_t>(sizeof(Number)) * kTerms * wide * kStripThreads, stream, rows, columns,
+           shard_rows, strip, terms, finish);
+  };
+  if constexpr (WideTerms<Terms, kTerms>) {
+    constexpr int kWideStrip = 8 * kVector;
+    if (is_wide) return run(sum_strip<kTerms, kVector, Number, Terms, Finish>, kWideStrip, kVector);
+  }
+  run(sum_strip<kTerms, 1, Number, Terms, Finish>, strip_columns(columns), 1);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

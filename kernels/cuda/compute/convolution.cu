@@ -137,17 +137,15 @@ class CudaConvolution final : public Convolution {
 
  private:
   Stream stream() const { return device_.stream(); }
-  // Scratch: weights or their gradient as rows, columns or their gradient, fp32 outputs, the products' own.
+  // Scratch: weights or their gradient as rows, columns or their gradient, the products' own.
   std::int64_t columns_at() const { return aligned(4 * shape_.out * depth_); }
-  std::int64_t output_at() const { return columns_at() + aligned(4 * chunk_ * pixels_ * depth_); }
-  std::int64_t matmul_at() const {
-    return output_at() + (type_ == Compute::kFp32 ? 0 : aligned(4 * chunk_ * pixels_ * shape_.out));
-  }
+  std::int64_t matmul_at() const { return columns_at() + aligned(4 * chunk_ * pixels_ * depth_); }
   std::int64_t matmul_bytes() const {
     const std::int64_t rows = chunk_ * pixels_;
-    return std::max({device_.matmul_scratch_bytes(type_, rows, shape_.out),
-                     device_.matmul_scratch_bytes(type_, shape_.out, depth_),
-                     device_.matmul_scratch_bytes(type_, rows, depth_)});
+    return std::max(
+        {device_.matmul_scratch_bytes({.m = rows, .n = shape_.out, .type = type_, .c_type = type_}),
+         device_.matmul_scratch_bytes({.m = shape_.out, .n = depth_, .type = type_}),
+         device_.matmul_scratch_bytes({.m = rows, .n = depth_, .type = type_})});
   }
   static std::byte* at(void* scratch, std::int64_t offset) {
     return static_cast<std::byte*>(scratch) + offset;
@@ -196,9 +194,6 @@ const void* CudaConvolution::columns(const void* x, std::int64_t first, std::int
 void CudaConvolution::forward(const void* x, const float* weights, void* y, void* scratch) const {
   load_weights(weights, scratch);
   for_chunks([&](std::int64_t first, std::int64_t images) {
-    auto* const out = const_cast<std::byte*>(image(y, shape_.out_values(), first));
-    const bool is_float = type_ == Compute::kFp32, is_panel = shape_.out_stride() != shape_.out;
-    auto* const sums = reinterpret_cast<float*>(is_float ? out : at(scratch, output_at()));
     device_.matmul({.transpose_b = true,
                     .m = images * pixels_,
                     .n = shape_.out,
@@ -208,13 +203,10 @@ void CudaConvolution::forward(const void* x, const float* weights, void* y, void
                     .a_stride = depth_,
                     .b = scratch,
                     .b_stride = depth_,
-                    .c = sums,
-                    .c_stride = is_float ? shape_.out_stride() : shape_.out},
+                    .c = const_cast<std::byte*>(image(y, shape_.out_values(), first)),
+                    .c_stride = shape_.out_stride(),
+                    .c_type = type_},
                    at(scratch, matmul_at()));
-    if (is_float) return;
-    if (!is_panel) return device_.from_float(type_, images * pixels_ * shape_.out, sums, out);
-    move_rows(stream(), Rows{images * pixels_, shape_.out, shape_.out, shape_.out_stride()}, sums,
-              reinterpret_cast<std::uint16_t*>(out), false);
   });
 }
 
@@ -258,7 +250,7 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
                   .a_stride = shape_.out_stride(),
                   .b = scratch,
                   .b_stride = depth_,
-                  .c = direct ? static_cast<float*>(dx) : columns,
+                  .c = direct ? dx : columns,
                   .c_stride = depth_,
                   .accumulate = direct && accumulate},
                  at(scratch, matmul_at()));

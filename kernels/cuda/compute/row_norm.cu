@@ -1,5 +1,7 @@
 // Norms of rows: a warp per row; gradients of weight and bias by shards of rows.
+#include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "kernels/cuda/compute/columns.h"
 #include "kernels/cuda/compute/map.h"
@@ -8,36 +10,91 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kShardRows = 256;
+constexpr std::int64_t kShardRows = 128;
 
 std::int64_t row_shards(const RowNormShape& s) {
   return (s.rows + kShardRows - 1) / kShardRows;
 }
 
+// Whether all rows of these begin where vectors may.
+bool has_vectors(const RowNormShape& s, std::initializer_list<const void*> arrays) {
+  return s.width % kVector == 0 && std::all_of(arrays.begin(), arrays.end(), is_aligned);
+}
+
+// A row of a warp. Its lanes take vectors of eight in turn.
+struct Row {
+  std::int64_t width;
+  bool is_vector;
+  __device__ Piece piece(int k) const {
+    const std::int64_t first = (std::int64_t{k} * kWarp + lane_of_warp()) * kVector;
+    return {first, width, is_vector && first + kVector <= width};
+  }
+};
+// What `load` makes of a lane's pieces of a row: kept in registers, but for what is too wide for them.
+template <class Of, class Load>
+struct Loaded {
+  static constexpr int kKept = 4;  // 1024 values of a row
+  Row row;
+  Load load;
+  Of kept[kKept];
+
+  __device__ Loaded(const Row& of, const Load& loads) : row(of), load(loads) {
+    LPMM_UNROLL
+    for (int k = 0; k < kKept; ++k) kept[k] = load(row.piece(k));
+  }
+  template <class Body>
+  __device__ void each(const Body& body) const {
+    LPMM_UNROLL
+    for (int k = 0; k < kKept; ++k) {
+      const Piece piece = row.piece(k);
+      if (piece.has(0)) body(piece, kept[k]);
+    }
+    for (int k = kKept; row.piece(k).has(0); ++k) body(row.piece(k), load(row.piece(k)));
+  }
+  // Of what is no element, term() is not asked.
+  template <class Term>
+  __device__ float sum(const Term& term) const {
+    float sum = 0;
+    each([&](const Piece& piece, const Of& of) {
+      for (int i = 0; i < kVector; ++i) {
+        if (piece.has(i)) sum += term(of, i);
+      }
+    });
+    return warp_sum(sum);
+  }
+};
+template <class Of, class Load>
+__device__ Loaded<Of, Load> load_row(const Row& row, const Load& load) {
+  return {row, load};
+}
+
 template <class Cell>
-__global__ void normalize_rows(RowNormShape s, const Cell* x, const float* weight, const float* bias, Cell* y,
-                               float* mean, float* inverse_deviation) {
+__global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, const float* weight,
+                               const float* bias, Cell* y, float* mean, float* inverse_deviation) {
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
   x += row * s.width;
   y += row * s.width;
-  float center = 0, squares = 0;
-  if (s.is_centred) {
-    float sum = 0;
-    for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) sum += load(x + c);
-    center = share * warp_sum(sum);
-  }
-  for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
-    const float d = load(x + c) - center;
-    squares += d * d;
-  }
-  const double variance = static_cast<double>(warp_sum(squares)) * share;
+  const auto values =
+      load_row<Values>(Row{s.width, is_vector}, [&](const Piece& piece) { return piece.load(x); });
+  const float center =
+      s.is_centred ? share * values.sum([](const Values& of, int i) { return of.v[i]; }) : 0.0F;
+  const float squares = values.sum([&](const Values& of, int i) {
+    const float d = of.v[i] - center;
+    return d * d;
+  });
+  const double variance = static_cast<double>(squares) * share;
   const auto inverse = static_cast<float>(1 / std::sqrt(variance + s.epsilon));
-  for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
-    const float v = (load(x + c) - center) * inverse * weight[c];
-    store(y + c, s.is_centred ? v + bias[c] : v);
-  }
+  values.each([&](const Piece& piece, const Values& of) {
+    const Values w = piece.load(weight), b = s.is_centred ? piece.load(bias) : Values{};
+    Values out;
+    for (int i = 0; i < kVector; ++i) {
+      const float v = (of.v[i] - center) * inverse * w.v[i];
+      out.v[i] = s.is_centred ? v + b.v[i] : v;
+    }
+    piece.store(y, out);
+  });
   if (lane_of_warp() != 0) return;
   if (s.is_centred) mean[row] = center;
   inverse_deviation[row] = inverse;
@@ -45,9 +102,12 @@ __global__ void normalize_rows(RowNormShape s, const Cell* x, const float* weigh
 
 // With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n), without the mean
 // of g where the norm is not centred.
+struct NormalAndGradient {
+  Values n, g;
+};
 template <class Cell>
-__global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, const Cell* x, const Cell* dy,
-                                 Cell* dx) {
+__global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_vector, const Cell* x,
+                                 const Cell* dy, Cell* dx) {
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
@@ -55,18 +115,27 @@ __global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, const Cel
   x += row * s.width;
   dy += row * s.width;
   dx += row * s.width;
-  float sum_g = 0, sum_gn = 0;
-  for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
-    const float g = load(dy + c) * args.weight[c];
-    sum_g += g;
-    sum_gn += g * ((load(x + c) - center) * inverse);
-  }
-  const float mean_g = s.is_centred ? share * warp_sum(sum_g) : 0.0F, mean_gn = share * warp_sum(sum_gn);
-  for (std::int64_t c = lane_of_warp(); c < s.width; c += kWarp) {
-    const float g = load(dy + c) * args.weight[c], n = (load(x + c) - center) * inverse;
-    const float v = inverse * (g - mean_g - n * mean_gn);
-    store(dx + c, args.accumulate ? v + load(dx + c) : v);
-  }
+  const auto values = load_row<NormalAndGradient>(Row{s.width, is_vector}, [&](const Piece& piece) {
+    NormalAndGradient of = {piece.load(x), piece.load(dy)};
+    const Values w = piece.load(args.weight);
+    for (int i = 0; i < kVector; ++i) {
+      of.n.v[i] = (of.n.v[i] - center) * inverse;
+      of.g.v[i] *= w.v[i];
+    }
+    return of;
+  });
+  const float mean_g =
+      s.is_centred ? share * values.sum([](const NormalAndGradient& of, int i) { return of.g.v[i]; }) : 0.0F;
+  const float mean_gn =
+      share * values.sum([](const NormalAndGradient& of, int i) { return of.g.v[i] * of.n.v[i]; });
+  values.each([&](const Piece& piece, const NormalAndGradient& of) {
+    Values out = args.accumulate ? piece.load(dx) : Values{};
+    for (int i = 0; i < kVector; ++i) {
+      const float v = inverse * (of.g.v[i] - mean_g - of.n.v[i] * mean_gn);
+      out.v[i] = args.accumulate ? v + out.v[i] : v;
+    }
+    piece.store(dx, out);
+  });
 }
 
 template <class Cell>
@@ -79,6 +148,12 @@ struct ParameterTerms {
     const float center = mean == nullptr ? 0.0F : mean[row];
     of[0] = d * ((load(x + row * width + c) - center) * inverse_deviation[row]);
     of[1] = d;
+  }
+  LPMM_HD void wide(std::int64_t row, std::int64_t c, float (&of)[2][kVector]) const {
+    load_vector(x + row * width + c, of[0]);
+    load_vector(dy + row * width + c, of[1]);
+    const float center = mean == nullptr ? 0.0F : mean[row], inverse = inverse_deviation[row];
+    for (int k = 0; k < kVector; ++k) of[0][k] = of[1][k] * ((of[0][k] - center) * inverse);
   }
 };
 struct StoreGradients {
@@ -94,8 +169,9 @@ struct StoreGradients {
 void CudaDevice::row_norm_forward(const RowNormShape& s, const void* x, const float* weight,
                                   const float* bias, void* y, float* mean, float* inverse_deviation) {
   with_type(s.type, [&]<class Cell>(Cell*) {
-    launch(normalize_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, static_cast<const Cell*>(x),
-           weight, bias, static_cast<Cell*>(y), mean, inverse_deviation);
+    launch(normalize_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s,
+           has_vectors(s, {x, weight, bias, y}), static_cast<const Cell*>(x), weight, bias,
+           static_cast<Cell*>(y), mean, inverse_deviation);
   });
 }
 
@@ -111,9 +187,9 @@ void CudaDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward&
     // Before dx, which may be dy.
     sum_columns<2, float>(stream(), s.rows, s.width, kShardRows,
                           ParameterTerms<Cell>{s.width, x, dy, args.mean, args.inverse_deviation},
-                          StoreSums<2, float>{s.width, partials});
-    launch(gradient_of_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args, x, dy,
-           static_cast<Cell*>(args.dx));
+                          StoreSums<2, float>{s.width, partials}, has_vectors(s, {x, dy}));
+    launch(gradient_of_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args,
+           has_vectors(s, {x, dy, args.weight, args.dx}), x, dy, static_cast<Cell*>(args.dx));
   });
   const std::int64_t shards = row_shards(s);
   sum_columns<2, float>(stream(), shards, s.width, shards, ShardTerms<2, float>{s.width, partials},

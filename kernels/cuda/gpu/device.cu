@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "kernels/cuda/compute/map.h"
 #include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/facts.h"
 #include "kernels/cuda/gpu/gpu.h"
@@ -155,10 +156,28 @@ class Gpu final : public CudaDevice {
 
   void matmul(const MatrixArgs& args, void* scratch) override {
     open();
-    products_->multiply(args, scratch, stream());
+    if (args.bias == nullptr) return products_->multiply(args, nullptr, scratch, stream());
+    const bool is_narrow = args.c_type == Compute::kBf16;
+    auto* const room = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + Products::kScratchBytes);
+    if (Products::adds_bias(args)) {
+      if (is_narrow) from_float(args.c_type, args.n, args.bias, room);
+      return products_->multiply(args, is_narrow ? room : args.bias, scratch, stream());
+    }
+    MatrixArgs sums = args;
+    if (is_narrow) {
+      sums.c = room;
+      sums.c_stride = args.n;
+      sums.c_type = Compute::kFp32;
+    }
+    products_->multiply(sums, nullptr, scratch, stream());
+    const Rows of_bias = {args.m, args.n, 0, sums.c_stride},
+               of_sums = {args.m, args.n, args.n, args.c_stride};
+    move_rows(stream(), of_bias, args.bias, static_cast<float*>(sums.c), true);
+    if (is_narrow) move_rows(stream(), of_sums, room, static_cast<std::uint16_t*>(args.c), false);
   }
-  std::int64_t matmul_scratch_bytes(Compute, std::int64_t, std::int64_t) const override {
-    return Products::kScratchBytes;
+  // The library's, and room for sums that a bias is added to here.
+  std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override {
+    return Products::kScratchBytes + (args.c_type == Compute::kFp32 ? 0 : 4 * args.m * args.n);
   }
 
  private:

@@ -16,6 +16,10 @@ void find(void* library, const std::string& file, const char* name, Function& fu
   if (function == nullptr) throw std::runtime_error(file + " has no " + name);
 }
 
+cudaDataType library_type(Compute type) {
+  return type == Compute::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 std::uint32_t alignment_of(const void* address) {
   constexpr std::uintptr_t kMost = kAlign;  // all that memory here has, wherever it lies
   return static_cast<std::uint32_t>(std::uintptr_t{1}
@@ -85,7 +89,7 @@ std::string version_of(const CublasLt& library) {
          std::to_string(v % 100);
 }
 
-const Products::Plan& Products::plan_for(const Shape& s) {
+const Products::Plan& Products::plan_for(const Shape& s, const void* bias) {
   std::unique_ptr<Plan>& found = plans_[s];
   if (found != nullptr) return *found;
   auto plan = std::make_unique<Plan>(library_);
@@ -96,17 +100,20 @@ const Products::Plan& Products::plan_for(const Shape& s) {
                                  static_cast<std::uint64_t>(rows), stride),
           "layout");
   };
-  const cudaDataType factors = s.type == Compute::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+  const cudaDataType factors = library_type(s.type);
   layout(&plan->a, factors, s.transpose_a, s.m, s.k, s.a_stride);
   layout(&plan->b, factors, s.transpose_b, s.k, s.n, s.b_stride);
-  layout(&plan->c, CUDA_R_32F, false, s.m, s.n, s.c_stride);
+  layout(&plan->c, library_type(s.c_type), false, s.m, s.n, s.c_stride);
   check(library_.create_operation(&plan->operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "operation");
-  const auto transpose = [&](cublasLtMatmulDescAttributes_t which, bool is) {
-    const cublasOperation_t value = is ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const auto operate = [&](cublasLtMatmulDescAttributes_t which, auto value) {
     check(library_.set_operation(plan->operation, which, &value, sizeof value), "operation");
   };
-  transpose(CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b);
-  transpose(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a);
+  operate(CUBLASLT_MATMUL_DESC_TRANSA, s.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+  operate(CUBLASLT_MATMUL_DESC_TRANSB, s.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (bias != nullptr) {
+    operate(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    operate(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);  // the search looks at its alignment
+  }
 
   cublasLtMatmulPreference_t preference = nullptr;
   check(library_.create_preference(&preference), "preference");
@@ -114,9 +121,11 @@ const Products::Plan& Products::plan_for(const Shape& s) {
     check(library_.set_preference(preference, which, &value, sizeof value), "preference");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(kWorkspaceBytes));
-  // Partial sums are added in a step of their own: in place, their order would be that of the threads.
-  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-         std::uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE});
+  // Partial sums are added in fp32 and in a step of their own: in place, their order would be that of the
+  // threads.
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  if (s.c_type == Compute::kFp32) reductions |= CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, s.b_alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, s.a_alignment);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, s.c_alignment);
@@ -137,10 +146,16 @@ const Products::Plan& Products::plan_for(const Shape& s) {
   return *found;
 }
 
-void Products::multiply(const MatrixArgs& args, void* scratch, CUstream_st* stream) {
-  const Plan& plan = plan_for({args.transpose_a, args.transpose_b, args.type, args.m, args.n, args.k,
-                               args.a_stride, args.b_stride, args.c_stride, alignment_of(args.a),
-                               alignment_of(args.b), alignment_of(args.c)});
+void Products::multiply(const MatrixArgs& args, const void* bias, void* scratch, CUstream_st* stream) {
+  const Plan& plan =
+      plan_for({args.transpose_a, args.transpose_b, args.type, args.c_type, args.m, args.n, args.k,
+                args.a_stride, args.b_stride, args.c_stride, alignment_of(args.a), alignment_of(args.b),
+                alignment_of(args.c), bias == nullptr ? 0 : alignment_of(bias)},
+               bias);
+  if (bias != nullptr) {
+    check(library_.set_operation(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias),
+          "bias");
+  }
   constexpr auto kAligned = static_cast<std::uintptr_t>(kWorkspaceAlignment);
   std::byte* const workspace = static_cast<std::byte*>(scratch) +
                                (kAligned - reinterpret_cast<std::uintptr_t>(scratch) % kAligned) % kAligned;

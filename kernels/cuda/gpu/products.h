@@ -46,21 +46,26 @@ class Products {
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // As ComputeKernels::matmul. One shape has one algorithm: the same bits each time, on one kind of device.
-  // `scratch` has kScratchBytes.
-  void multiply(const MatrixArgs& args, void* scratch, CUstream_st* stream);
+  // As ComputeKernels::matmul, but that `bias`, null or of c's type, is in place of the one in `args`. One
+  // shape has one algorithm: the same bits each time, on one kind of device. `scratch` has kScratchBytes.
+  void multiply(const MatrixArgs& args, const void* bias, void* scratch, CUstream_st* stream);
+  // Whether the library may be asked to add a bias: it does so for matrices of whole vectors.
+  static bool adds_bias(const MatrixArgs& args) {
+    constexpr std::int64_t kVectorValues = 8;
+    return (args.n | args.k | args.c_stride) % kVectorValues == 0;
+  }
 
  private:
   // What an algorithm is chosen for: all but the addresses, of which only the alignment matters.
   struct Shape {
     bool transpose_a, transpose_b;
-    Compute type;
+    Compute type, c_type;
     std::int64_t m, n, k, a_stride, b_stride, c_stride;
-    std::uint32_t a_alignment, b_alignment, c_alignment;
+    std::uint32_t a_alignment, b_alignment, c_alignment, bias_alignment;  // of no bias 0
     auto operator<=>(const Shape&) const = default;  // NOLINT(modernize-use-nullptr): there is none
   };
   struct Plan;
-  const Plan& plan_for(const Shape& shape);
+  const Plan& plan_for(const Shape& shape, const void* bias);
   void check(cublasStatus_t status, const char* what) const;
 
   CublasLt library_;

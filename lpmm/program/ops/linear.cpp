@@ -36,7 +36,9 @@ class LinearOp : public Op {
   }
 
   std::int64_t workspace_bytes() const override {
-    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); },
+                          [&](Pieces& p) { lay_out_backward(p, false); },
+                          [&](Pieces& p) { lay_out_backward(p, has_one_panel()); });
   }
   std::int64_t transient_bytes() const override {
     return most([](const Part& part) { return part.weight.transient_bytes(); });
@@ -47,7 +49,9 @@ class LinearOp : public Op {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
     Device& device = run.memory.device();
+    std::byte* y = data(run, output);
     for (const Part& part : parts_) {
+      if (has_bias_) run.memory.decode(part.bias, 0, span_of(f.bias + part.first, part.outputs));
       part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
         device.matmul({.transpose_b = true,
                        .m = rows_,
@@ -58,24 +62,28 @@ class LinearOp : public Op {
                        .a_stride = in_,
                        .b = part.weight.decode(run, row, rows, f.panel),
                        .b_stride = in_,
-                       .c = f.y + part.first + row,
-                       .c_stride = out_},
+                       .c = y + (part.first + row) * value_bytes(compute_),
+                       .c_stride = out_,
+                       .c_type = compute_,
+                       .bias = has_bias_ ? f.bias + part.first + row : nullptr},
                       f.matmul);
       });
-      if (has_bias_) run.memory.decode(part.bias, 0, span_of(f.bias + part.first, part.outputs));
     }
-    if (!has_bias_) return device.from_float(compute_, rows_ * out_, f.y, data(run, output));
-    device.bias_forward(compute_, rows_, out_, f.y, f.bias, relu_, data(run, output));
+    if (relu_) device.relu_forward(compute_, rows_ * out_, y, y);
   }
 
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
-    const Backward b = lay_out_backward(pieces);
+    const bool is_direct = has_one_panel() && !accumulate[0];
+    const Backward b = lay_out_backward(pieces, is_direct);
     Device& device = run.memory.device();
     const std::byte* g = before_bias(run, b);
     std::byte* dx = gradient(run, inputs[0]);
-    for (const Part& part : parts_) backward(run, part, b, g, dx != nullptr);
-    if (dx == nullptr) return;
+    std::byte* sums = is_direct ? dx : reinterpret_cast<std::byte*>(b.dx);
+    for (const Part& part : parts_) {
+      backward(run, part, b, g, dx == nullptr ? nullptr : sums, is_direct ? compute_ : Compute::kFp32);
+    }
+    if (dx == nullptr || is_direct) return;
     if (accumulate[0]) {
       device.from_float(compute_, rows_ * in_, b.dx, b.narrow);
       device.copy_or_add(compute_, rows_ * in_, b.narrow, dx, true);
@@ -92,7 +100,7 @@ class LinearOp : public Op {
   };
   struct Forward {
     std::byte* panel;
-    float *y, *bias;
+    float* bias;
     std::byte* matmul;
   };
   struct Backward {
@@ -100,15 +108,15 @@ class LinearOp : public Op {
     float *bias, *gradient, *dx;
     std::byte *narrow, *matmul;
   };
-  // The gradient of a part's weight, and what it adds to that of the input. `g`: of what biases were added
-  // to.
-  void backward(RunState& run, const Part& part, const Backward& b, const std::byte* g,
-                bool has_input_gradient) const {
+  // The gradient of a part's weight, and what it adds to that of the input, `dx`, null where there is none.
+  // `g`: of what biases were added to.
+  void backward(RunState& run, const Part& part, const Backward& b, const std::byte* g, std::byte* dx,
+                Compute dx_type) const {
     Device& device = run.memory.device();
     PanelledWeight::Folder folder(part.weight, run, b.gradient);
     part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       const std::byte* rows_of_g = g + (part.first + row) * value_bytes(compute_);
-      if (has_input_gradient) {
+      if (dx != nullptr) {
         device.matmul({.m = rows_,
                        .n = in_,
                        .k = rows,
@@ -117,8 +125,9 @@ class LinearOp : public Op {
                        .a_stride = out_,
                        .b = part.weight.decode(run, row, rows, b.panel),
                        .b_stride = in_,
-                       .c = b.dx,
+                       .c = dx,
                        .c_stride = in_,
+                       .c_type = dx_type,
                        .accumulate = part.first + row > 0},
                       b.matmul);
       }
@@ -157,18 +166,30 @@ class LinearOp : public Op {
   std::int64_t panel_bytes() const {
     return most([](const Part& part) { return part.weight.panel_bytes(); });
   }
-  std::int64_t matmul_bytes() const {
-    return most([&](const Part& part) { return part.weight.matmul_bytes(rows_, *plan->device); });
+  // One product makes all of the input's gradient, in its type.
+  bool has_one_panel() const {
+    const PanelledWeight& first = parts_.front().weight;
+    return parts_.size() == 1 && first.rows() == first.panel_rows();
+  }
+  // Of a product of so many columns that goes where it belongs.
+  std::int64_t rounded_bytes(std::int64_t columns) const {
+    return plan->device->matmul_scratch_bytes(
+        {.m = rows_, .n = columns, .type = compute_, .c_type = compute_});
   }
   Forward lay_out_forward(Pieces& p) const {
-    return {p.take(panel_bytes()), p.floats(rows_ * out_), p.floats(out_), p.take(matmul_bytes())};
+    const std::int64_t columns = most([](const Part& part) { return part.weight.panel_rows(); });
+    return {p.take(panel_bytes()), p.floats(out_), p.take(rounded_bytes(columns))};
   }
-  Backward lay_out_backward(Pieces& p) const {
-    return {
-        p.take(panel_bytes()), p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
-        p.floats(out_),        p.floats(most([](const Part& part) { return part.weight.gradient_floats(); })),
-        p.floats(rows_ * in_), p.take(rows_ * in_ * value_bytes(compute_)),
-        p.take(matmul_bytes())};
+  Backward lay_out_backward(Pieces& p, bool is_direct) const {
+    const std::int64_t in = is_direct ? 0 : rows_ * in_, rounded = is_direct ? rounded_bytes(in_) : 0;
+    const auto matmul = [&](const Part& part) { return part.weight.matmul_bytes(rows_, *plan->device); };
+    return {p.take(panel_bytes()),
+            p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
+            p.floats(out_),
+            p.floats(most([](const Part& part) { return part.weight.gradient_floats(); })),
+            p.floats(in),
+            p.take(in * value_bytes(compute_)),
+            p.take(std::max(most(matmul), rounded))};
   }
 
   std::int64_t rows_;

@@ -397,9 +397,8 @@ TEST(Muon, TheWorkspaceIsAllocatedOnceAndCounted) {
   };
   EXPECT_EQ(bytes_of(of_rule("adamw")), 0);
   // The larger of both needs: direction and product are as large as the matrix, one square is.
-  const std::int64_t large =
-      4 * (2 * 32 * 64 + 32 * 32) + device.matmul_scratch_bytes(Compute::kFp32, 32, 64);
-  const std::int64_t qkv = 4 * (96 * 32 + 2 * 32 * 32) + device.matmul_scratch_bytes(Compute::kFp32, 32, 32);
+  const std::int64_t large = 4 * (2 * 32 * 64 + 32 * 32) + device.matmul_scratch_bytes({.m = 32, .n = 64});
+  const std::int64_t qkv = 4 * (96 * 32 + 2 * 32 * 32) + device.matmul_scratch_bytes({.m = 32, .n = 32});
   EXPECT_EQ(bytes_of(of_rule("muon")), std::max(large, qkv));
   OptimizerConfig frozen = of_rule("muon");
   for (const char* name : {"large", "qkv"}) {
@@ -408,7 +407,7 @@ TEST(Muon, TheWorkspaceIsAllocatedOnceAndCounted) {
     group.frozen = true;
     frozen.groups.push_back(group);
   }
-  EXPECT_EQ(bytes_of(frozen), 4 * 3 * 64 + device.matmul_scratch_bytes(Compute::kFp32, 8, 8));
+  EXPECT_EQ(bytes_of(frozen), 4 * 3 * 64 + device.matmul_scratch_bytes({.m = 8, .n = 8}));
 }
 
 TEST(Muon, StepsThatAreCountedChangeNoBitAndCountEachRoleOnce) {
