@@ -6,10 +6,7 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// Four neighbouring elements.
-struct alignas(16) FourFloats {
-  float x[kColumns];
-};
+// As many halves.
 struct alignas(8) FourHalves {
   std::uint16_t x[kColumns];
 };

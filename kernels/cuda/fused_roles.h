@@ -25,6 +25,12 @@ static_assert(kUnitGroups * kColumns == kWarp);
 
 inline constexpr int kFusedThreads = 128;
 
+// Four neighbouring elements.
+inline constexpr int kFour = 4;
+struct alignas(16) FourFloats {
+  float x[kFour];
+};
+
 // ---- codes -----------------------------------------------------------------------------------------------
 // The codes of a thread as they lie in memory.
 template <int kBits>

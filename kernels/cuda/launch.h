@@ -126,6 +126,13 @@ class StreamMemory {
   Stream stream_;
 };
 
+// Of the current device.
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "no current device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  return count;
+}
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream stream) {
   check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "clearing");
 }
@@ -194,6 +201,9 @@ class StreamMemory {
   std::unique_ptr<std::uint64_t[]> data_;
 };
 
+inline int multiprocessors() {
+  return 1;
+}
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream) {
   const Unguarded now;
   std::memset(memory, 0, static_cast<std::size_t>(bytes));
