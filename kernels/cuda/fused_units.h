@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, 
   using Update = UnitUpdate<R, kSet, kFeedback, kUsual>;
   auto* const shared = static_cast<std::byte*>(dynamic_shared());
   Given given = table.given;
-  given.table = reinterpret_cast<const float*>(shared);
+  given.tables = reinterpret_cast<const float*>(shared);
   Update::make_tables(reinterpret_cast<float*>(shared), static_cast<int>(threadIdx.x));
   if constexpr (Update::kTables != 0) __syncthreads();
   const std::uint32_t warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;

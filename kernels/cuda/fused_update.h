@@ -275,7 +275,7 @@ class UnitUpdate {
                               const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
     float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
     Given of_momentum = given_;
-    of_momentum.table = given_.table + kSoftEntries;
+    of_momentum.table = kSoftEntries * sizeof(float);
     in.p.read(p_, given_, j, p);
     in.a.read(a_, given_, j, a);
     in.m.read(m_, of_momentum, j, m);

@@ -40,9 +40,9 @@ inline constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;  // of a warp
 #if defined(__CUDACC__)
 inline constexpr int kThreads = 256, kWarp = 32;
 
-// What a launch gives each block.
+// What a launch gives each block. The low byte of its address is 0.
 __device__ inline void* dynamic_shared() {
-  extern __shared__ __align__(16) unsigned char memory[];
+  extern __shared__ __align__(256) unsigned char memory[];
   return memory;
 }
 
