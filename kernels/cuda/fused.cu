@@ -10,40 +10,57 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/cuda/fused_update.h"
+#include "kernels/cuda/fused_plain.h"
+#include "kernels/cuda/fused_units.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 namespace {
 
 template <class R>
-using UpdateKernel = void (*)(UpdateTable<R>, std::uint32_t, std::uint32_t);
+struct UpdateKernel {
+  void (*run)(UpdateTable<R>, std::uint32_t, std::uint32_t) = nullptr;  // null: there is none
+  int blocks = 0;                                                       // at once on a multiprocessor
+  std::uint32_t shared_bytes = 0;
+};
 
+template <class R, int kSet, bool kFeedback, bool kUsual>
+UpdateKernel<R> kernel_of() {
+  using Unit = UnitUpdate<R, kSet, kFeedback, kUsual>;
+  return {update_units<R, kSet, kFeedback, kUsual>, Unit::kBlocks, shared_bytes_of<Unit>};
+}
 template <class R, int kSet, bool kFeedback>
 UpdateKernel<R> kernel_of_scalars(const R& rule) {
   if constexpr (kHasUsual<R>) {
-    if (!is_usual(rule)) return update_units<R, kSet, kFeedback, false>;
+    if (!is_usual(rule)) return kernel_of<R, kSet, kFeedback, false>();
   }
-  return update_units<R, kSet, kFeedback, true>;
+  return kernel_of<R, kSet, kFeedback, true>();
+}
+template <class R>
+bool feeds_back(const R& rule) {
+  if constexpr (FeedsBack<R>) return !same(rule.feedback, 0.0F);
+  return false;
 }
 template <class R, int kSet>
 UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
   constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
   constexpr Codec kParameter = kCodecs[Role::kParameter];
   if constexpr (is_packed(kParameter.format) && fused::takes<R>(kCodecs)) {
-    if (!fused::serves(kCodecs, roles)) return nullptr;
+    if (!fused::serves(kCodecs, roles)) return {};
     if constexpr (FeedsBack<R>) {
-      if (!same(rule.feedback, 0.0F)) return kernel_of_scalars<R, kSet, true>(rule);
+      if (feeds_back(rule)) return kernel_of_scalars<R, kSet, true>(rule);
     }
     return kernel_of_scalars<R, kSet, false>(rule);
+  } else if constexpr (kSet == kPlainSet) {
+    if (!fused::serves(kCodecs, roles) || feeds_back(rule)) return {};
+    return {update_plain_units<R>, kPlainBlocks, 0};
   }
-  return nullptr;
+  return {};
 }
-// Null: there is none.
 template <class R, int... kSet>
 UpdateKernel<R> find_kernel(const R& rule, const RoleArray<RoleView>& roles,
                             std::integer_sequence<int, kSet...>) {
-  UpdateKernel<R> found = nullptr;
-  ((found = found == nullptr ? kernel_of_set<R, kSet>(rule, roles) : found), ...);
+  UpdateKernel<R> found;
+  ((found = found.run == nullptr ? kernel_of_set<R, kSet>(rule, roles) : found), ...);
   return found;
 }
 
@@ -60,7 +77,7 @@ class Update {
     const auto kernel =
         find_kernel(rule, tensor.args.roles, std::make_integer_sequence<int, fused::kCodecSets>());
     tensors_.push_back({kernel, rule, &tensor});
-    is_fast_ = is_fast_ || kernel != nullptr;
+    is_fast_ = is_fast_ || kernel.run != nullptr;
   }
   bool is_fast() const { return is_fast_; }
 
@@ -68,7 +85,7 @@ class Update {
     if (tensors_.empty()) return;
     // Tensors of one kernel side by side; those without one first.
     std::stable_sort(tensors_.begin(), tensors_.end(), [](const Tensor& a, const Tensor& b) {
-      return std::less<UpdateKernel<R>>()(a.kernel, b.kernel);
+      return std::less<>()(a.kernel.run, b.kernel.run);
     });
     for (const Tensor& tensor : tensors_) list(tensor);
     first_units_.push_back(units_);
@@ -107,7 +124,7 @@ class Update {
     flags_.push_back(tensor.update->storable);
     first_units_.push_back(units_);
     const auto units = static_cast<std::uint32_t>(cuda::units(jobs_.back()));
-    for (std::uint32_t i = 0; tensor.kernel == nullptr && i < units; ++i) left_.push_back(units_ + i);
+    for (std::uint32_t i = 0; tensor.kernel.run == nullptr && i < units; ++i) left_.push_back(units_ + i);
     units_ += units;
     shared_bytes_ = std::max(shared_bytes_, 4 * cuda::shared_words(jobs_.back()));
   }
@@ -115,13 +132,16 @@ class Update {
   void launch_all(const UpdateTable<R>& table, bool* const* flags, Stream stream) {
     const auto tensors = static_cast<std::int64_t>(tensors_.size());
     launch(set_flags, (tensors + kThreads - 1) / kThreads, kThreads, 0, stream, flags, table.tensors);
-    constexpr int kUnitsOfBlock = kFusedThreads / kWarp;
+    constexpr std::int64_t kUnitsOfBlock = kFusedThreads / kWarp;
     for (std::size_t i = 0, end = 0; i < tensors_.size(); i = end) {
-      for (end = i; end < tensors_.size() && tensors_[end].kernel == tensors_[i].kernel;) ++end;
+      const UpdateKernel<R>& kernel = tensors_[i].kernel;
+      for (end = i; end < tensors_.size() && tensors_[end].kernel.run == kernel.run;) ++end;
       const std::uint32_t first = first_units_[i], last = first_units_[end];
-      if (tensors_[i].kernel == nullptr) continue;
-      launch(tensors_[i].kernel, (last - first + kUnitsOfBlock - 1) / kUnitsOfBlock, kFusedThreads,
-             std::int64_t{2 * kSoftEntries * sizeof(float)}, stream, table, first, last);
+      if (kernel.run == nullptr) continue;
+      // Each warp goes on with the next unit.
+      const std::int64_t most = std::int64_t{kernel.blocks} * multiprocessors();
+      launch(kernel.run, std::min((last - first + kUnitsOfBlock - 1) / kUnitsOfBlock, most), kFusedThreads,
+             kernel.shared_bytes, stream, table, first, last);
     }
     const std::uint32_t blocks = std::min(units_, kMostBlocksOfLeft);
     launch(update_left<R>, blocks, kThreads, shared_bytes_, stream, table, blocks);

@@ -6,10 +6,7 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// Four neighbouring elements.
-struct alignas(16) FourFloats {
-  float x[kColumns];
-};
+// As many halves.
 struct alignas(8) FourHalves {
   std::uint16_t x[kColumns];
 };
@@ -131,7 +128,7 @@ __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold, std:
   const std::uint32_t unit = blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
   if (unit >= units) return;  // all lanes
   Given given = fold.given;
-  given.table = table;
+  given.tables = table;
   const bool is_whole = fold.job.first + (std::int64_t{unit} + 1) * kUnit <= fold.job.end;
   if (is_whole && UnitFold<Of, kWantsSum>(fold, unit, lane).run(fold, unit, given)) return;
   if (lane == 0) fold.left[1 + add_to(fold.left, 1)] = unit;
@@ -194,7 +191,7 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
   }
   if (most_step > kMostStep) return read_slowly(args, at, kGroup, dst + at);
   Given given = args.given;
-  given.table = table;
+  given.tables = table;
   Words<Of::kBits> words;
   LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(args.slot.codes, group, column, pair);
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {

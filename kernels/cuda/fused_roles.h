@@ -25,6 +25,12 @@ static_assert(kUnitGroups * kColumns == kWarp);
 
 inline constexpr int kFusedThreads = 128;
 
+// Four neighbouring elements.
+inline constexpr int kFour = 4;
+struct alignas(16) FourFloats {
+  float x[kFour];
+};
+
 // ---- codes -----------------------------------------------------------------------------------------------
 // The codes of a thread as they lie in memory.
 template <int kBits>
@@ -93,7 +99,8 @@ inline constexpr float kMostStep = 0x1p96F;
 // what the compiler does not know, and instructions would load what it knows, each time.
 struct Given {
   std::uint32_t at_2_15 = 0x47000000U, at_2_23 = 0x4B000000U;  // the bits of 2^15 and 2^23
-  const float* table = nullptr;
+  const float* tables = nullptr;                               // where shared memory begins
+  std::uint32_t table = 0;                                     // bytes before the format's own
 };
 
 // read(words, j) makes a row, value(row, i) the value of its element i, given the step of the block. A code
@@ -161,18 +168,31 @@ LPMM_DEVICE float softsign_value(int pattern, int bits) {
   const int held = code < -limit ? -limit : code;
   return static_cast<float>(held) / static_cast<float>(2 * limit - (held < 0 ? -held : held));
 }
+// What lies as many bytes after the beginning of shared memory as byte i of `places` and `more` say. The byte
+// takes the place of the address's lowest, which is 0.
+LPMM_DEVICE const float* shared_at(const float* shared, std::uint32_t places, int i, std::uint32_t more) {
+#if defined(__CUDACC__)
+  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const std::uint32_t digits = 0x7650U | static_cast<std::uint32_t>(i);
+  return static_cast<const float*>(
+      __cvta_shared_to_generic(cuda::permute_bytes(places, address, digits) + more));
+#else
+  const std::uint32_t place = places >> (8 * i) & 0xFFU;
+  return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(shared) + place + more);
+#endif
+}
 // By such a table.
 template <int kBits>
 struct Decoder<Coding::kSoftsign, kBits> {
   static_assert(kBits <= 4);
   float step;
-  const float* table;
+  const float* tables;
+  std::uint32_t table;
   using Row = std::uint32_t;
-  LPMM_DEVICE Decoder(float s, const Given& given) : step(s), table(given.table) {}
+  LPMM_DEVICE Decoder(float s, const Given& given) : step(s), tables(given.tables), table(given.table) {}
   LPMM_DEVICE static Row read(const Words<kBits>& words, int j) { return words.row(j) << 2; }
   LPMM_DEVICE float value(Row places, int i) const {
-    const std::uint32_t place = cuda::permute_bytes(places, 0, 0x4440U | static_cast<std::uint32_t>(i));
-    const float entry = *reinterpret_cast<const float*>(reinterpret_cast<const char*>(table) + place);
+    const float entry = *shared_at(tables, places, i, table);
     return cuda::multiply_add(entry, step, 0.0F);  // of a step of 0 that makes no -0
   }
 };
@@ -238,15 +258,15 @@ struct Encoder<Coding::kSoftsign, kBits> {
   LPMM_DEVICE Encoder(float step, const Given&) : inverse(cuda::exact_reciprocal(divisor(step))) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float y = fabsf(x) * inverse;
-    float parts = 0;
+    std::uint32_t parts = ~0U;  // as bits, in the same order: there is an instruction for the least of three
     LPMM_UNROLL for (int k = 0; k < kLimit; ++k) {
       const SoftsignLine line = softsign_line(k, kLimit);
-      const float on_line = cuda::multiply_add(line.slope, y, line.start);
-      parts = k == 0 ? on_line : fminf(parts, on_line);
+      const std::uint32_t on_line = float_bits(cuda::multiply_add(line.slope, y, line.start));
+      parts = on_line < parts ? on_line : parts;
     }
     const std::uint32_t sign = float_bits(x) & 0x80000000U;
     const auto all = static_cast<std::uint32_t>(static_cast<std::int32_t>(float_bits(x)) >> 31);
-    const float position = bits_float(float_bits(parts) | sign) + kToInt;
+    const float position = bits_float(parts | sign) + kToInt;
     return (float_bits(position) << (16 - kCurvedBits)) + ((draw ^ all) >> 16);
   }
 };

@@ -1,35 +1,15 @@
 // The update of whole units in one pass, in registers: decode, rule, maxima, steps, draws and encode. A warp
-// takes a unit of 1024 elements of one tensor, 8 groups and a thread for each column of one. What this cannot
-// do is left as it is, in a list, to the bodies of kernels/cuda/update_body.h: units that end early, values
-// that are not storable, operands out of the range of kernels/cuda/exact.h. The bits are the same.
+// takes a unit of 1024 elements of one tensor, 8 groups and a thread for each column of one, and then
+// another: codes and steps of the next unit are on their way while one is computed. What this cannot do is
+// left as it is, in a list, to the bodies of kernels/cuda/update_body.h: units that end early, values that
+// are not storable, operands out of the range of kernels/cuda/exact.h. The bits are the same.
 #pragma once
 
 #include "kernels/cuda/fused_roles.h"
+#include "kernels/cuda/fused_stage.h"
 #include "kernels/cuda/update_body.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
-
-// The tensors of one launch, units counted through all of them.
-template <class R>
-struct UpdateTable {
-  const cuda::UpdateJob<R>* jobs;
-  const std::uint32_t* first_units;  // of each tensor
-  std::int32_t tensors, stride;      // a power of 32; 32 of it are all tensors
-  std::uint32_t* left;               // how many units are left, then which
-  Given given = {};
-};
-
-// The tensor of a unit, found by all lanes at once.
-template <class R>
-LPMM_DEVICE int tensor_of(const UpdateTable<R>& table, std::uint32_t unit, int lane) {
-  int at = 0;
-  for (int stride = table.stride; stride > 0; stride /= kWarp) {
-    const int tensor = at + lane * stride;
-    const bool begins = tensor < table.tensors && table.first_units[tensor] <= unit;
-    at += (number_of(lanes_where(begins)) - 1) * stride;
-  }
-  return at;
-}
 
 // Scalars that rarely ask for arithmetic of their own; a loop is compiled without it too.
 template <class R>
@@ -65,19 +45,15 @@ LPMM_DEVICE R known(const R& rule) {
 template <class Of>
 struct RoleState {
   static constexpr int kWaiting = Of::kIsThere && !Of::kIsAtOnce ? kRows * kColumns : 1;
-  const std::uint8_t* codes = nullptr;
   float step[Of::kParts] = {}, next[Of::kParts] = {};  // of what is there, and of what will be
   ThreadLine line = {};
   float most[Of::kParts] = {};  // magnitude
   float values[kWaiting];       // until their step is known
   Words<Of::kIsThere ? Of::kBits : 1> words;
 
-  LPMM_DEVICE void begin(const cuda::Slot& slot, std::uint32_t group) {
-    codes = slot.codes;
-    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
-      step[part] = next[part] =
-          bf16_to_float(global(slot.steps)[group * Of::kParts / Of::kGroups + static_cast<unsigned>(part)]);
-    }
+  LPMM_DEVICE void begin(float first, float last) {
+    step[0] = next[0] = first;
+    if constexpr (Of::kParts == 2) step[1] = next[1] = last;
   }
   LPMM_DEVICE void restart() {
     words = {};
@@ -126,6 +102,8 @@ class UnitUpdate {
   using A = Of<Role::kAccumulator>;
   using M = Of<Role::kMomentum>;
   using V = Of<Role::kVariance>;
+  template <class Of>
+  using StagedOf = Staged<Of::kIsThere ? Of::kBits : 0>;
   // Without a variance there are no roots to track.
   using Num = std::conditional_t<V::kIsThere, cuda::Number, cuda::PlainNumber>;
   static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
@@ -144,18 +122,44 @@ class UnitUpdate {
     }
   }
 
-  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const Given& given)
+  // Where the codes of roles lie, and how many bytes all of them are.
+  static constexpr std::uint32_t kAtA = StagedOf<P>::kBytes, kAtM = kAtA + StagedOf<A>::kBytes,
+                                 kAtV = kAtM + StagedOf<M>::kBytes, kStagedBytes = kAtV + StagedOf<V>::kBytes;
+
+  // Asks for the codes of the unit that begins with a group, by all lanes of a warp. Returns the step of the
+  // role of the lane's column.
+  LPMM_DEVICE static std::uint16_t stage(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane,
+                                         std::byte* to) {
+    const RoleArray<cuda::Slot>& at = job.roles.at;
+    const auto copy = [&]<class Of>(Of, Role role, std::byte* place) {
+      if constexpr (Of::kIsThere) {
+        StagedOf<Of>::copy(place, at[role].codes + std::int64_t{group} * (kGroup / 8 * Of::kBits), lane);
+      }
+    };
+    copy(P(), Role::kParameter, to);
+    copy(A(), Role::kAccumulator, to + kAtA);
+    copy(M(), Role::kMomentum, to + kAtM);
+    copy(V(), Role::kVariance, to + kAtV);
+    const int column = lane % kColumns;
+    const std::uint16_t* step = step_of(at, group + static_cast<std::uint32_t>(lane / kColumns), column);
+    return has_step(column) ? *step : std::uint16_t{0};
+  }
+
+  LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const Given& given,
+                         const std::byte* shared, std::uint32_t staged)
       : job_(job),
         rule_(known<kUsual>(job.rule)),
         group_(group + static_cast<std::uint32_t>(lane / kColumns)),
         lane_(lane),
         column_(lane % kColumns),
-        given_(given) {}
+        given_(given),
+        shared_(shared),
+        staged_(staged) {}
 
-  // False: nothing was written. There is a second turn where a sticky step moves. What the turns have in
-  // common is computed twice: kept, it would take all registers.
-  LPMM_DEVICE bool run() {
-    begin();
+  // `step` is what stage() returned. False: nothing was written. There is a second turn where a sticky step
+  // moves. What the turns have in common is computed twice: kept, it would take all registers.
+  LPMM_DEVICE bool run(std::uint16_t step) {
+    begin(step);
     for (bool moves = true; moves;) {
       cuda::OperandRange range;
       forget(group_);
@@ -172,16 +176,40 @@ class UnitUpdate {
   }
 
  private:
-  LPMM_DEVICE void begin() {
-    const RoleArray<cuda::Slot>& at = job_.roles.at;
-    p_.begin(at[Role::kParameter], group_);
-    if constexpr (A::kIsThere) a_.begin(at[Role::kAccumulator], group_);
-    m_.begin(at[Role::kMomentum], group_);
-    if constexpr (V::kIsThere) v_.begin(at[Role::kVariance], group_);
+  // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.
+  template <class T>
+  LPMM_DEVICE static T of_column(int column, T parameter, T momentum, T second, T variance) {
+    return column < 2 ? (column == 0 ? parameter : second) : (column == 2 ? momentum : variance);
+  }
+  LPMM_DEVICE static bool has_step(int column) {
+    return of_column(column, true, true, A::kIsThere || M::kParts == 2, V::kIsThere);
+  }
+  LPMM_DEVICE static std::uint32_t groups_of(int column) {
+    return of_column(column, P::kGroups, M::kGroups, A::kGroups, V::kGroups);
+  }
+  LPMM_DEVICE static std::uint16_t* step_of(const RoleArray<cuda::Slot>& at, std::uint32_t group,
+                                            int column) {
+    const bool is_second = M::kParts == 2 && column == 1,
+               is_of_parts = is_second || (M::kParts == 2 && column == 2);
+    const std::uint32_t block = is_of_parts ? 2 * group + (is_second ? 1 : 0) : group / groups_of(column);
+    return global(at.of[is_second ? static_cast<int>(Role::kMomentum) : column].steps) + block;
+  }
+  // From the lane of a column of the same group.
+  LPMM_DEVICE float step_from(int column, std::uint16_t mine) const {
+    return bf16_to_float(
+        static_cast<std::uint16_t>(__shfl_sync(kAllLanes, std::uint32_t{mine}, lane_ - column_ + column)));
+  }
+
+  LPMM_DEVICE void begin(std::uint16_t step) {
+    step_of_column_ = step;
+    const float of_parameter = step_from(0, step), of_momentum = step_from(2, step);
+    p_.begin(of_parameter, of_parameter);
+    if constexpr (A::kIsThere) a_.begin(step_from(1, step), 0.0F);
+    m_.begin(of_momentum, M::kParts == 2 ? step_from(1, step) : of_momentum);
+    if constexpr (V::kIsThere) v_.begin(step_from(3, step), 0.0F);
     has_fine_steps_ = fmaxf(fmaxf(p_.step[0], a_.step[0]),
                             fmaxf(fmaxf(m_.step[0], m_.step[M::kParts - 1]), v_.step[0])) <= kMostStep;
-    const auto bf16 = [](float step) { return static_cast<std::uint16_t>(float_bits(step) >> 16); };
-    step_of_column_ = bf16(of_column(p_.step[0], m_.step[0], m_.step[M::kParts - 1], v_.step[0]));
+    const RoleArray<cuda::Slot>& at = job_.roles.at;
     // Each column makes the line of the role of its number.
     const NoiseLine line = noise_line(at.of[column_].noise, group_);
     const auto take = [&](ThreadLine& of, Role role) {
@@ -198,8 +226,8 @@ class UnitUpdate {
   template <class Of>
   struct Input {
     Words<Of::kBits> words;
-    LPMM_DEVICE void load(const RoleState<Of>& role, std::uint32_t group, int column, int pair) {
-      words.load(role.codes, group, column, pair);
+    LPMM_DEVICE void load(const std::byte* shared, std::uint32_t unit, std::uint32_t at, int lane, int pair) {
+      StagedOf<Of>::load(words, shared, unit, at, lane, pair);
     }
     LPMM_DEVICE void read(const RoleState<Of>& role, const Given& given, int j, float (&x)[kColumns]) const {
       const typename Of::Reader reader(role.step[Of::part_of(j)], given);
@@ -208,8 +236,7 @@ class UnitUpdate {
     }
   };
   struct NoInput {
-    template <class Role>
-    LPMM_DEVICE void load(const Role&, std::uint32_t, int, int) {}
+    LPMM_DEVICE void load(const std::byte*, std::uint32_t, std::uint32_t, int, int) {}
     template <class Role>
     LPMM_DEVICE void read(const Role&, const Given&, int, float (&x)[kColumns]) const {
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = 0.0F;
@@ -236,10 +263,10 @@ class UnitUpdate {
       const int pair = n / 2, j = pair + n % 2 * kPairs;
       if (n % 2 == 0) {
         begin_reading();
-        in.p.load(p_, group_, column_, pair);
-        in.a.load(a_, group_, column_, pair);
-        in.m.load(m_, group_, column_, pair);
-        in.v.load(v_, group_, column_, pair);
+        in.p.load(shared_, staged_, 0, lane_, pair);
+        in.a.load(shared_, staged_, kAtA, lane_, pair);
+        in.m.load(shared_, staged_, kAtM, lane_, pair);
+        in.v.load(shared_, staged_, kAtV, lane_, pair);
       }
       update_row(in, j, range, p_writer, v_writer);
     }
@@ -248,7 +275,7 @@ class UnitUpdate {
                               const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
     float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
     Given of_momentum = given_;
-    of_momentum.table = given_.table + kSoftEntries;
+    of_momentum.table = kSoftEntries * sizeof(float);
     in.p.read(p_, given_, j, p);
     in.a.read(a_, given_, j, a);
     in.m.read(m_, of_momentum, j, m);
@@ -275,12 +302,6 @@ class UnitUpdate {
     if constexpr (V::kIsThere && V::kIsAtOnce) v_.encode(v_writer, v, j);
   }
 
-  // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.
-  template <class T>
-  LPMM_DEVICE T of_column(T parameter, T momentum, T second, T variance) const {
-    return column_ < 2 ? (column_ == 0 ? parameter : second) : (column_ == 2 ? momentum : variance);
-  }
-
   // Each column chooses a step. True: a sticky one moves.
   LPMM_DEVICE bool choose_steps() {
     constexpr int kLast = M::kParts - 1;
@@ -288,24 +309,19 @@ class UnitUpdate {
     LPMM_UNROLL for (float& most : m_.most) most = largest_of_block<M::kGroups>(most);
     v_.most[0] = V::kIsThere ? largest_of_block<V::kGroups>(v_.most[0]) : 0.0F;
     constexpr auto kMode = [](bool is_at_once) { return is_at_once ? StepMode::kSticky : StepMode::kMoving; };
-    const float limit = of_column(map_limit(P::kCodec.format), map_limit(M::kCodec.format),
+    const float limit = of_column(column_, map_limit(P::kCodec.format), map_limit(M::kCodec.format),
                                   map_limit(M::kCodec.format), map_limit(V::kCodec.format));
-    const StepMode mode =
-        of_column(kMode(P::kIsAtOnce), kMode(M::kIsAtOnce), kMode(M::kIsAtOnce), kMode(V::kIsAtOnce));
-    next_of_column_ = next_step(limit, mode, of_column(p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]),
-                                step_of_column_);
-    const int first = lane_ - column_;
-    const auto of_role = [&](int column) {
-      return bf16_to_float(
-          static_cast<std::uint16_t>(__shfl_sync(kAllLanes, std::uint32_t{next_of_column_}, first + column)));
-    };
-    const float p_next = of_role(0);
+    const StepMode mode = of_column(column_, kMode(P::kIsAtOnce), kMode(M::kIsAtOnce), kMode(M::kIsAtOnce),
+                                    kMode(V::kIsAtOnce));
+    next_of_column_ = next_step(
+        limit, mode, of_column(column_, p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]), step_of_column_);
+    const float p_next = step_from(0, next_of_column_);
     bool moves = !same(p_next, p_.next[0]);
     p_.next[0] = p_next;
-    m_.next[0] = of_role(2);
-    if constexpr (M::kParts == 2) m_.next[1] = of_role(1);
+    m_.next[0] = step_from(2, next_of_column_);
+    if constexpr (M::kParts == 2) m_.next[1] = step_from(1, next_of_column_);
     if constexpr (V::kIsThere) {
-      const float v_next = of_role(3);
+      const float v_next = step_from(3, next_of_column_);
       moves = moves || (V::kIsAtOnce && !same(v_next, v_.next[0]));
       v_.next[0] = v_next;
     }
@@ -324,14 +340,8 @@ class UnitUpdate {
     m_.store(at[Role::kMomentum].codes, group_, column_, given_);
     if constexpr (V::kIsThere) v_.store(at[Role::kVariance].codes, group_, column_, given_);
     // Each column writes the step of its role; that of the accumulator empties it.
-    const bool is_second = M::kParts == 2 && column_ == 1;
-    if (!is_second && !of_column(true, true, A::kIsThere, V::kIsThere)) return;
-    const std::uint32_t groups = of_column(P::kGroups, M::kGroups, A::kGroups, V::kGroups);
-    if (group_ % groups != 0) return;
-    std::uint16_t* steps = at.of[is_second ? static_cast<int>(Role::kMomentum) : column_].steps;
-    const bool is_of_parts = M::kParts == 2 && (column_ == 1 || column_ == 2);
-    const std::uint32_t block = is_of_parts ? 2 * group_ + (is_second ? 1 : 0) : group_ / groups;
-    steps[block] = A::kIsThere && column_ == 1 ? std::uint16_t{0} : next_of_column_;
+    if (!has_step(column_) || group_ % groups_of(column_) != 0) return;
+    *step_of(at, group_, column_) = A::kIsThere && column_ == 1 ? std::uint16_t{0} : next_of_column_;
   }
 
   const cuda::UpdateJob<R>& job_;
@@ -339,6 +349,8 @@ class UnitUpdate {
   std::uint32_t group_;
   const int lane_, column_;
   const Given given_;
+  const std::byte* shared_;
+  const std::uint32_t staged_;  // bytes before this unit's codes
   RoleState<P> p_;
   RoleState<A> a_;
   RoleState<M> m_;
@@ -346,40 +358,5 @@ class UnitUpdate {
   std::uint16_t step_of_column_ = 0, next_of_column_ = 0;
   bool has_fine_steps_ = true;
 };
-
-template <class R, int kSet, bool kFeedback, bool kUsual>
-__global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, kUsual>::kBlocks)
-    update_units(UpdateTable<R> table, std::uint32_t first, std::uint32_t end) {
-  using Update = UnitUpdate<R, kSet, kFeedback, kUsual>;
-  auto* const tables = static_cast<float*>(dynamic_shared());
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
-  Update::make_tables(tables, thread);
-  if constexpr (Update::kTables != 0) __syncthreads();
-  const std::uint32_t unit = first + blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-  if (unit >= end) return;  // all lanes
-  Given given = table.given;
-  given.table = tables;
-  const int tensor = tensor_of(table, unit, lane);
-  const cuda::UpdateJob<R>& job = table.jobs[tensor];
-  const std::uint32_t of_tensor = unit - table.first_units[tensor];
-  const bool is_whole = (std::int64_t{of_tensor} + 1) * kUnit <= job.end;
-  if (is_whole && Update(job, of_tensor * std::uint32_t{kUnitGroups}, lane, given).run()) return;
-  if (lane == 0) table.left[1 + add_to(table.left, 1)] = unit;
-}
-
-// The units that are left, by all threads of a block.
-template <class R>
-__global__ void update_left(UpdateTable<R> table, std::uint32_t blocks) {
-  auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  for (std::uint32_t i = blockIdx.x; i < table.left[0]; i += blocks) {
-    const std::uint32_t unit = table.left[1 + i];
-    const int tensor = tensor_of(table, unit, thread % kWarp);
-    for (int phase = 0; phase < cuda::kPhases; ++phase) {
-      run_phase(phase, table.jobs[tensor], unit - table.first_units[tensor], thread, threads, shared);
-      __syncthreads();
-    }
-  }
-}
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

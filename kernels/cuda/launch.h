@@ -40,9 +40,9 @@ inline constexpr std::uint32_t kAllLanes = 0xFFFFFFFFU;  // of a warp
 #if defined(__CUDACC__)
 inline constexpr int kThreads = 256, kWarp = 32;
 
-// What a launch gives each block.
+// What a launch gives each block. The low byte of its address is 0.
 __device__ inline void* dynamic_shared() {
-  extern __shared__ __align__(16) unsigned char memory[];
+  extern __shared__ __align__(256) unsigned char memory[];
   return memory;
 }
 
@@ -126,6 +126,13 @@ class StreamMemory {
   Stream stream_;
 };
 
+// Of the current device.
+inline int multiprocessors() {
+  int device = 0, count = 0;
+  check(cudaGetDevice(&device), "no current device");
+  check(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device), "multiprocessors");
+  return count;
+}
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream stream) {
   check(cudaMemsetAsync(memory, 0, static_cast<std::size_t>(bytes), stream), "clearing");
 }
@@ -194,6 +201,9 @@ class StreamMemory {
   std::unique_ptr<std::uint64_t[]> data_;
 };
 
+inline int multiprocessors() {
+  return 1;
+}
 inline void fill_with_zeros(void* memory, std::int64_t bytes, Stream) {
   const Unguarded now;
   std::memset(memory, 0, static_cast<std::size_t>(bytes));

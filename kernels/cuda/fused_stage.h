@@ -1,0 +1,69 @@
+// The codes of a unit in shared memory, where they are copied while the unit before is computed. They lie in
+// chunks of 16 bytes, each a row of bytes of one group, in turned order: the chunks that a warp reads at
+// once, the same row of its 8 groups, take all banks.
+#pragma once
+
+#include <numeric>
+
+#include "kernels/cuda/async_copy.h"
+#include "kernels/cuda/fused_roles.h"
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+inline constexpr int kStagedChunk = 16;
+inline constexpr int kBankEighths = 8;  // of all banks is what a chunk takes
+
+template <int kBits>
+struct Staged {
+  static constexpr int kTurn = std::gcd(kBits, kBankEighths);  // chunks that change places
+  static constexpr int kChunks = kBits * kUnitGroups;
+  static constexpr std::uint32_t kBytes = kChunks * kStagedChunk;
+
+  static constexpr LPMM_HD int place_of(int chunk) {
+    return chunk ^ (chunk / (kBits * kBankEighths / kTurn));
+  }
+  // The place of a row is this one's, XOR row % kTurn, and row - row % kTurn more.
+  static constexpr LPMM_HD int first_place(int group) { return kBits * group + group * kTurn / kBankEighths; }
+  static constexpr bool places_agree() {
+    for (int chunk = 0; chunk < kChunks; ++chunk) {
+      const int turned = chunk % kBits % kTurn;
+      if (place_of(chunk) != (first_place(chunk / kBits) ^ turned) + (chunk % kBits - turned)) return false;
+    }
+    return true;
+  }
+  static_assert(places_agree());
+
+  // By all lanes of a warp.
+  LPMM_DEVICE static void copy(std::byte* to, const std::uint8_t* codes, int lane) {
+    LPMM_UNROLL for (int first = 0; first < kChunks; first += kWarp) {
+      const int chunk = first + lane;
+      if (kChunks - first >= kWarp || chunk < kChunks) {
+        copy16(to + kStagedChunk * place_of(chunk), codes + kStagedChunk * chunk);
+      }
+    }
+  }
+  // What rows `pair` and pair + 4 of a thread take, where earlier pairs have not. Codes of this role lie
+  // `role` bytes after those of the unit, which lie `unit` bytes after the beginning of shared memory; both
+  // are multiples of 128.
+  LPMM_DEVICE static void load(Words<kBits>& words, const std::byte* shared, std::uint32_t unit,
+                               std::uint32_t role, int lane, int pair) {
+    const std::uint32_t first =
+        unit +
+        static_cast<std::uint32_t>(kStagedChunk * first_place(lane / kColumns) + 4 * (lane % kColumns));
+    LPMM_UNROLL for (int plane = 0; plane < kBits; plane += plane_width(kBits - plane)) {
+      const int width = plane_width(kBits - plane);
+      LPMM_UNROLL for (int r = pair; r < width; r += kPairs) {
+        const int row = plane + r, turned = row % kTurn;
+        const std::uint32_t at = first ^ static_cast<std::uint32_t>(kStagedChunk * turned);
+        words.word[row] = *reinterpret_cast<const std::uint32_t*>(
+            shared + at + (role + static_cast<std::uint32_t>(kStagedChunk * (row - turned))));
+      }
+    }
+  }
+};
+template <>
+struct Staged<0> {  // of a role that is not there
+  static constexpr std::uint32_t kBytes = 0;
+};
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
