@@ -77,7 +77,8 @@ TEST_P(ConvolutionTest, EqualsPlainLoops) {
       {2, 5, 6, 72, 8, 5, 1, 2},
       {3, 6, 5, 16, 24, 1, 2, 0},
       {2, 16, 20, 8, 16, 3, 1, 0},
-      {1, 8, 8, 16, 8, 7, 2, 3}};
+      {1, 8, 8, 16, 8, 7, 2, 3},
+      {3, 9, 10, 8, 136, 3, 1, 1}};
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
     // bf16: inputs are exact bf16 values; outputs are rounded once (relative 2^-8).
     const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;

@@ -2,7 +2,7 @@
 // go in chunks, so that the columns stay small; the weight gradient is accumulated from chunk to chunk.
 #include <algorithm>
 
-#include "kernels/cuda/compute/convolution.h"
+#include "kernels/cuda/compute/convolution/convolution.h"
 #include "kernels/cuda/compute/map.h"
 #include "kernels/cuda/cuda_device.h"
 
