@@ -8,7 +8,7 @@
 // dots of y and dy are of fp32.
 #pragma once
 
-#include "kernels/cuda/compute/attention_heads.h"
+#include "kernels/cuda/compute/attention/heads.h"
 #include "kernels/cuda/compute/mma.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {

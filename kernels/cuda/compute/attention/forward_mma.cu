@@ -1,7 +1,7 @@
 // Attention on tensor cores, forward: a block has a tile of queries and goes over the keys that they see.
 #include <cmath>
 
-#include "kernels/cuda/compute/attention_mma.h"
+#include "kernels/cuda/compute/attention/tile_mma.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {

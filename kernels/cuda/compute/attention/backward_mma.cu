@@ -1,8 +1,8 @@
 // Attention on tensor cores, backward: the gradient of queries by tiles of queries, those of keys and values
-// by tiles of keys, so that nothing is added from two blocks. The equations are attention_backward.cu's.
+// by tiles of keys, so that nothing is added from two blocks. The equations are backward.cu's.
 #include <cmath>
 
-#include "kernels/cuda/compute/attention_mma.h"
+#include "kernels/cuda/compute/attention/tile_mma.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
@@ -26,6 +26,24 @@ LPMM_DEVICE float dot_of_row(const HeadRows& y, const void* dy, const void* of, 
   return quad_sum(sum);
 }
 
+// Scores become what keys are multiplied with; `scale` and `log_sum`, of the thread's rows, are in bits.
+template <class T>
+LPMM_DEVICE void differentiate_rows(float scale, const float (&log_sum)[T::kRows],
+                                    const float (&dot)[T::kRows], const typename T::Scores& gradients,
+                                    typename T::Scores& scores) {
+  LPMM_UNROLL
+  for (int i = 0; i < T::kRows; ++i) {
+    LPMM_UNROLL
+    for (int n = 0; n < T::kOthers / 8; ++n) {
+      LPMM_UNROLL
+      for (int e = i % 2 * 2; e < i % 2 * 2 + 2; ++e) {
+        float& score = scores[i / 2][n].v[e];
+        score = power_of_two(scale * score - log_sum[i]) * (gradients[i / 2][n].v[e] - dot[i]);
+      }
+    }
+  }
+}
+
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(AttentionGradient a) {
   auto* const own = static_cast<Bf16*>(dynamic_shared());
@@ -47,7 +65,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(At
 
   const std::int64_t line = block.item * s.length + block.first;
   const int lane = lane_of_mma();
-  float dot[T::kRows], log_sum[T::kRows];  // of the thread's rows; in bits
+  float dot[T::kRows], log_sum[T::kRows];  // of the thread's rows; the latter in bits
   LPMM_UNROLL
   for (int i = 0; i < T::kRows; ++i) {
     const std::int64_t row = first + T::row(i);
@@ -73,17 +91,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(At
       multiply_mma<T>(results, now + T::kOtherCells, gradients);
       if constexpr (T::kDrops) drop_scores<T>(drop, line + T::row(0), column, gradients);
       seen.mask<T>(column, scores);
-      LPMM_UNROLL
-      for (int i = 0; i < T::kRows; ++i) {
-        LPMM_UNROLL
-        for (int n = 0; n < T::kOthers / 8; ++n) {
-          LPMM_UNROLL
-          for (int e = i % 2 * 2; e < i % 2 * 2 + 2; ++e) {
-            float& score = scores[i / 2][n].v[e];
-            score = power_of_two(scale * score - log_sum[i]) * (gradients[i / 2][n].v[e] - dot[i]);
-          }
-        }
-      }
+      differentiate_rows<T>(scale, log_sum, dot, gradients, scores);
       accumulate_mma<T>(scores, now, dq);
     }
     wait_for_copies();
