@@ -8,10 +8,10 @@
 #define __launch_bounds__(...)
 // NOLINTEND(bugprone-reserved-identifier)
 
-#include "kernels/cuda/compute/attention.cu"
-#include "kernels/cuda/compute/attention_backward.cu"
-#include "kernels/cuda/compute/attention_mma.cu"
-#include "kernels/cuda/compute/attention_mma_backward.cu"
+#include "kernels/cuda/compute/attention/backward.cu"
+#include "kernels/cuda/compute/attention/backward_mma.cu"
+#include "kernels/cuda/compute/attention/forward.cu"
+#include "kernels/cuda/compute/attention/forward_mma.cu"
 #include "kernels/cuda/compute/batch_norm.cu"
 #include "kernels/cuda/compute/convolution/columns.cu"
 #include "kernels/cuda/compute/convolution/tensor_cores.cu"

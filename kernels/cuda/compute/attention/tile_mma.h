@@ -8,44 +8,51 @@
 // dots of y and dy are of fp32.
 #pragma once
 
-#include "kernels/cuda/compute/attention_heads.h"
+#include "kernels/cuda/compute/attention/heads.h"
 #include "kernels/cuda/compute/mma.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// kHeadWidth: head_width, padded with zeros. kOtherRows: of a tile of others. Rows lie so that the eight that
-// are read at once are in different banks.
-template <int kHeadWidth, int kOtherRows, bool kWithDropout>
+// kHeadWidth: head_width, padded with zeros. kOtherRows: of a tile of others. A warp owns 16 rows kRowTiles
+// times: what it loads of the others it multiplies with all of them. Rows lie so that the eight that are read
+// at once are in different banks.
+template <int kHeadWidth, int kOtherRows, int kRowTiles, int kMostBlocks, bool kWithDropout>
 struct MmaTile {
   static constexpr int kWidth = kHeadWidth, kOthers = kOtherRows;
   static constexpr bool kDrops = kWithDropout;
-  static constexpr int kThreads = 128, kOwn = kThreads / kWarp * 16;
+  // That share a processor's registers; draws and wide heads want more of them.
+  static constexpr int kBlocks = kWidth > 64 || kMostBlocks < 3 ? 2 : kMostBlocks - (kDrops ? 1 : 0);
+  static constexpr int kHeights = kRowTiles, kRows = 2 * kHeights;  // of a thread
+  static constexpr int kThreads = 128, kWarpRows = 16 * kHeights, kOwn = kThreads / kWarp * kWarpRows;
   static constexpr int kSteps = kWidth / 16;  // of a product over the width
   static constexpr int kStride = kWidth + 8;
   static constexpr int kOwnCells = kOwn * kStride, kOtherCells = kOthers * kStride;
   static constexpr bool kKeepsOwn = kWidth <= 64;  // in registers
-  using Scores = Sums[kOthers / 8];
-  using Results = Sums[kWidth / 8];
+  using Scores = Sums[kHeights][kOthers / 8];
+  using Results = Sums[kHeights][kWidth / 8];
 
-  // The first of a warp's rows in the tile; of them, this thread's row i, 0 or 1.
-  __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / kWarp * 16; }
+  // The first of a warp's rows in the tile; of them, this thread's row i: value 2 (i % 2) + e of sums i / 2.
+  __device__ static int warp_row() { return static_cast<int>(threadIdx.x) / kWarp * kWarpRows; }
   __device__ static int row(int i) { return warp_row() + lane_of_mma() / 4 + 8 * i; }
   // Column e, 0 or 1, of matrix n of scores or results.
   __device__ static int column(int n, int e) { return 8 * n + lane_of_mma() % 4 * 2 + e; }
 };
 
-// Begins to copy kRows rows from row `first` on; what is not there is 0.
+// Begins to copy kRows rows from row `first` on; what is not there is 0. `partner`: how far behind them
+// others of that shape begin, which go behind them in shared memory too; 0: none.
 template <class T, int kRows>
-LPMM_DEVICE void begin_tile(const HeadRows& from, std::int64_t first, Bf16* tile) {
+LPMM_DEVICE void begin_tile(const HeadRows& from, int first, Bf16* tile, std::int64_t partner = 0) {
   constexpr int kPieces = T::kWidth / 8, kAtOnce = T::kThreads / kPieces;
   const int row = static_cast<int>(threadIdx.x) / kPieces, c = static_cast<int>(threadIdx.x) % kPieces * 8;
-  const std::int64_t left = c < from.width ? from.rows - first : 0;
-  const int there = static_cast<int>(left < kRows ? left : kRows);
+  const int there = c < from.width ? static_cast<int>(from.rows) - first : 0;  // past it are zeros
   const Bf16* cells = static_cast<const Bf16*>(from.values) + from.at + (first + row) * from.stride + c;
+  Bf16* to = tile + row * T::kStride + c;
   LPMM_UNROLL
   for (int i = 0; i < kRows; i += kAtOnce) {
-    begin_copy<16>(tile + (row + i) * T::kStride + c, cells, row + i < there);
+    begin_copy<16>(to, cells, row + i < there);
+    if (partner != 0) begin_copy<16>(to + kRows * T::kStride, cells + partner, row + i < there);
     cells += kAtOnce * from.stride;
+    to += kAtOnce * T::kStride;
   }
 }
 
@@ -53,22 +60,28 @@ LPMM_DEVICE void begin_tile(const HeadRows& from, std::int64_t first, Bf16* tile
 template <class T>
 struct OwnRows {
   SharedCells cells;
-  Quad kept[T::kKeepsOwn ? T::kSteps : 1];
+  Quad kept[T::kHeights][T::kKeepsOwn ? T::kSteps : 1];
 
   LPMM_DEVICE explicit OwnRows(const Bf16* tile)
       : cells(SharedCells::at(tile) +
               ((T::warp_row() + lane_of_mma() % 16) * T::kStride + lane_of_mma() / 16 * 8)) {
     if constexpr (T::kKeepsOwn) {
       LPMM_UNROLL
-      for (int step = 0; step < T::kSteps; ++step) kept[step] = load_matrices(cells + 16 * step);
+      for (int m = 0; m < T::kHeights; ++m) {
+        LPMM_UNROLL
+        for (int step = 0; step < T::kSteps; ++step) kept[m][step] = load(m, step);
+      }
     }
   }
-  LPMM_DEVICE Quad at(int step) const {
+  LPMM_DEVICE Quad at(int m, int step) const {
     if constexpr (T::kKeepsOwn) {
-      return kept[step];
+      return kept[m][step];
     } else {
-      return load_matrices(cells + 16 * step);
+      return load(m, step);
     }
+  }
+  LPMM_DEVICE Quad load(int m, int step) const {
+    return load_matrices(cells + (16 * m * T::kStride + 16 * step));
   }
 };
 
@@ -79,7 +92,10 @@ LPMM_DEVICE void multiply_mma(const OwnRows<T>& own, const Bf16* others, typenam
   const SharedCells from =
       SharedCells::at(others) + ((lane / 16 * 8 + lane % 8) * T::kStride + lane / 8 % 2 * 8);
   LPMM_UNROLL
-  for (int n = 0; n < T::kOthers / 8; ++n) scores[n] = {};
+  for (int m = 0; m < T::kHeights; ++m) {
+    LPMM_UNROLL
+    for (int n = 0; n < T::kOthers / 8; ++n) scores[m][n] = {};
+  }
   LPMM_UNROLL
   for (int step = 0; step < T::kSteps; ++step) {
     Quad right[T::kOthers / 16];
@@ -87,7 +103,8 @@ LPMM_DEVICE void multiply_mma(const OwnRows<T>& own, const Bf16* others, typenam
     for (int n = 0; n < T::kOthers / 16; ++n) {
       right[n] = load_matrices(from + (16 * n * T::kStride + 16 * step));
     }
-    multiply_add(scores, own.at(step), right);
+    LPMM_UNROLL
+    for (int m = 0; m < T::kHeights; ++m) multiply_add(scores[m], own.at(m, step), right);
   }
 }
 // results += scores * others
@@ -99,8 +116,12 @@ LPMM_DEVICE void accumulate_mma(const typename T::Scores& scores, const Bf16* ot
   const SharedCells from = SharedCells::at(others) + (lane % 16 * T::kStride + lane / 16 * 8);
   LPMM_UNROLL
   for (int step = 0; step < T::kOthers / 16; ++step) {
-    const float(&a)[4] = scores[2 * step].v, (&b)[4] = scores[2 * step + 1].v;
-    const Quad left{{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b[0], b[1]), pair_of(b[2], b[3])}};
+    Quad left[T::kHeights];
+    LPMM_UNROLL
+    for (int m = 0; m < T::kHeights; ++m) {
+      const float(&a)[4] = scores[m][2 * step].v, (&b)[4] = scores[m][2 * step + 1].v;
+      left[m] = {{pair_of(a[0], a[1]), pair_of(a[2], a[3]), pair_of(b[0], b[1]), pair_of(b[2], b[3])}};
+    }
     LPMM_UNROLL
     for (int n = 0; n < T::kWidth / 16; n += kQuads) {
       Quad right[kQuads];
@@ -108,16 +129,25 @@ LPMM_DEVICE void accumulate_mma(const typename T::Scores& scores, const Bf16* ot
       for (int k = 0; k < kQuads; ++k) {
         right[k] = load_transposed(from + (16 * step * T::kStride + 16 * (n + k)));
       }
-      multiply_add(results + 2 * n, left, right);
+      LPMM_UNROLL
+      for (int m = 0; m < T::kHeights; ++m) multiply_add(results[m] + 2 * n, left[m], right);
     }
   }
 }
-// Stores factors[i] times the thread's row i.
+// Multiplies the thread's row i.
 template <class T>
-LPMM_DEVICE void store_mma(const typename T::Results& results, const float (&factors)[2],
-                           const HeadRows& rows, std::int64_t first, void* to, bool adds) {
+LPMM_DEVICE void scale_row(int i, float factor, typename T::Results& results) {
   LPMM_UNROLL
-  for (int i = 0; i < 2; ++i) {
+  for (int n = 0; n < T::kWidth / 8; ++n) {
+    results[i / 2][n].v[i % 2 * 2] *= factor;
+    results[i / 2][n].v[i % 2 * 2 + 1] *= factor;
+  }
+}
+template <class T>
+LPMM_DEVICE void store_mma(const typename T::Results& results, const HeadRows& rows, std::int64_t first,
+                           void* to, bool adds) {
+  LPMM_UNROLL
+  for (int i = 0; i < T::kRows; ++i) {
     const std::int64_t row = first + T::row(i);
     if (row >= rows.rows) continue;
     auto* const pairs =
@@ -126,7 +156,7 @@ LPMM_DEVICE void store_mma(const typename T::Results& results, const float (&fac
     for (int n = 0; n < T::kWidth / 8; ++n) {
       if (8 * n >= rows.width) continue;
       std::uint32_t& pair = pairs[T::column(n, 0) / 2];
-      float low = results[n].v[2 * i] * factors[i], high = results[n].v[2 * i + 1] * factors[i];
+      float low = results[i / 2][n].v[i % 2 * 2], high = results[i / 2][n].v[i % 2 * 2 + 1];
       if (adds) {
         low += bf16_to_float(static_cast<Bf16>(pair));
         high += bf16_to_float(static_cast<Bf16>(pair >> 16));
@@ -136,28 +166,25 @@ LPMM_DEVICE void store_mma(const typename T::Results& results, const float (&fac
   }
 }
 
-// How many keys a query's rows see: those of the thread, and the warp's first, which sees fewest.
-template <class T>
+// Which keys the queries of a tile see: `seen` from the first on, and where it is causal, row r of the tile
+// only those before key first + r + 1.
 struct SeenKeys {
-  int rows[2], least;
-  // Row `first` of the tile, where causal, sees first + past + 1; all see at most `seen`.
-  LPMM_DEVICE SeenKeys(bool is_causal, int first, int seen) : least(seen) {
-    if (is_causal && first + T::warp_row() + 1 < seen) least = first + T::warp_row() + 1;
-    LPMM_UNROLL
-    for (int i = 0; i < 2; ++i) {
-      rows[i] = is_causal && first + T::row(i) + 1 < seen ? first + T::row(i) + 1 : seen;
-    }
-  }
+  bool is_causal;
+  int first, seen;
+  LPMM_DEVICE int of_row(int r) const { return is_causal && first + r + 1 < seen ? first + r + 1 : seen; }
+
   // Scores of keys from `column` on that are not seen become those of probability 0.
+  template <class T>
   LPMM_DEVICE void mask(int column, typename T::Scores& scores) const {
-    if (column + T::kOthers <= least) return;
+    if (column + T::kOthers <= of_row(T::warp_row())) return;
     LPMM_UNROLL
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < T::kRows; ++i) {
+      const int visible = of_row(T::row(i)) - column;
       LPMM_UNROLL
       for (int n = 0; n < T::kOthers / 8; ++n) {
         LPMM_UNROLL
         for (int e = 0; e < 2; ++e) {
-          if (column + T::column(n, e) >= rows[i]) scores[n].v[2 * i + e] = -INFINITY;
+          if (T::column(n, e) >= visible) scores[i / 2][n].v[i % 2 * 2 + e] = -INFINITY;
         }
       }
     }
@@ -174,19 +201,19 @@ LPMM_DEVICE float quad_maximum(float v) {
   return v;
 }
 
-// Drops from scores of a query's rows `line` and `line` + 8, columns from `column` on.
+// Drops from scores; `line` is that of the thread's row 0, `column` the first.
 template <class T>
 LPMM_DEVICE void drop_scores(const DropRow& drop, std::int64_t line, std::int64_t column,
                              typename T::Scores& scores) {
   LPMM_UNROLL
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < T::kRows; ++i) {
     LPMM_UNROLL
     for (int place = 0; place < 4; ++place) {  // of 16 columns a thread has 4
       const int first = place / 2, e = place % 2;
       const PhiloxWords words = drop.words(line + 8 * i, column + T::column(first, e));
       LPMM_UNROLL
       for (int n = first; n < T::kOthers / 8; n += 2) {
-        scores[n].v[2 * i + e] *= drop.factor(words, column + T::column(n, e));
+        scores[i / 2][n].v[i % 2 * 2 + e] *= drop.factor(words, column + T::column(n, e));
       }
     }
   }
@@ -208,13 +235,13 @@ struct MmaBlock {
 
 inline constexpr float kLog2E = 1.44269504F;
 
-// Calls body with the narrowest tile that holds the heads, and of kOthers rows, or kOthersOfWide.
-template <int kOthers, int kOthersOfWide, class Body>
-void with_mma_tile(int head_width, const Dropout& drop, const Body& body) {
+// Calls body with the narrowest width that holds the heads, and whether there is dropout, as constants.
+template <class Body>
+void with_mma_width(int head_width, const Dropout& drop, const Body& body) {
   const auto with = [&](auto drops) {
-    if (head_width <= 32) return body(MmaTile<32, kOthers, drops()>{});
-    if (head_width <= 64) return body(MmaTile<64, kOthers, drops()>{});
-    return body(MmaTile<128, kOthersOfWide, drops()>{});
+    if (head_width <= 32) return body(std::integral_constant<int, 32>{}, drops);
+    if (head_width <= 64) return body(std::integral_constant<int, 64>{}, drops);
+    return body(std::integral_constant<int, 128>{}, drops);
   };
   if (drop.threshold == 0) return with(std::false_type{});
   with(std::true_type{});

@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-#include "kernels/cuda/compute/attention_heads.h"
+#include "kernels/cuda/compute/attention/heads.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

@@ -5,7 +5,7 @@
 // dk = ds^T q.
 #include <cmath>
 
-#include "kernels/cuda/compute/attention_tile.h"
+#include "kernels/cuda/compute/attention/tile.h"
 #include "kernels/cuda/compute/columns.h"
 #include "kernels/cuda/cuda_device.h"
 

@@ -1,7 +1,7 @@
 // Attention, forward: a block has a tile of queries and goes over the keys that they see.
 #include <cmath>
 
-#include "kernels/cuda/compute/attention_tile.h"
+#include "kernels/cuda/compute/attention/tile.h"
 #include "kernels/cuda/cuda_device.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {

@@ -1,18 +1,18 @@
 // Attention on tensor cores, backward: the gradient of queries by tiles of queries, those of keys and values
-// by tiles of keys, so that nothing is added from two blocks. The equations are attention_backward.cu's.
+// by tiles of keys, so that nothing is added from two blocks. The equations are backward.cu's.
 #include <cmath>
 
-#include "kernels/cuda/compute/attention_mma.h"
+#include "kernels/cuda/compute/attention/tile_mma.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-// The sum of y * dy over row `row`, for the two lanes 2 (row % 16) and the next, by 8 values at a time.
+// The sum of y * dy over row `row`, which four lanes have, by 8 values at a time.
 LPMM_DEVICE float dot_of_row(const HeadRows& y, const void* dy, const void* of, std::int64_t row) {
   float sum = 0;
   if (row < y.rows) {
     const std::int64_t at = y.at + row * y.stride;
-    for (int c = lane_of_mma() % 2 * 8; c < y.width; c += 16) {
+    for (int c = lane_of_mma() % 4 * 8; c < y.width; c += 32) {
       const auto a = *reinterpret_cast<const Quad*>(static_cast<const Bf16*>(of) + at + c),
                  b = *reinterpret_cast<const Quad*>(static_cast<const Bf16*>(dy) + at + c);
       LPMM_UNROLL
@@ -23,12 +23,29 @@ LPMM_DEVICE float dot_of_row(const HeadRows& y, const void* dy, const void* of, 
       }
     }
   }
-  return sum + __shfl_xor_sync(kAllLanes, sum, 1);
+  return quad_sum(sum);
+}
+
+// Scores become what keys are multiplied with; `scale` and `log_sum`, of the thread's rows, are in bits.
+template <class T>
+LPMM_DEVICE void differentiate_rows(float scale, const float (&log_sum)[T::kRows],
+                                    const float (&dot)[T::kRows], const typename T::Scores& gradients,
+                                    typename T::Scores& scores) {
+  LPMM_UNROLL
+  for (int i = 0; i < T::kRows; ++i) {
+    LPMM_UNROLL
+    for (int n = 0; n < T::kOthers / 8; ++n) {
+      LPMM_UNROLL
+      for (int e = i % 2 * 2; e < i % 2 * 2 + 2; ++e) {
+        float& score = scores[i / 2][n].v[e];
+        score = power_of_two(scale * score - log_sum[i]) * (gradients[i / 2][n].v[e] - dot[i]);
+      }
+    }
+  }
 }
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, T::kWidth > 64 || T::kDrops ? 2 : 3)
-    query_gradient_mma(AttentionGradient a) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(AttentionGradient a) {
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16 *const own_partner = own + T::kOwnCells, *const stages = own_partner + T::kOwnCells;
   const AttentionShape& s = a.shape;
@@ -37,24 +54,23 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth > 64 || T::kDrops ? 2 :
   const HeadRows q = head.queries(s, a.q), y = head.results(s, a.y), keys = head.keys(s, a.kv),
                  values = head.values(s, a.kv);
   const int first = static_cast<int>(block.first),
-            all = static_cast<int>(s.is_causal ? keys.rows : head.seen(s)),
-            end = s.is_causal && first + T::kOwn < all ? first + T::kOwn : all;
-  const SeenKeys<T> seen(s.is_causal, first, all);
+            all = static_cast<int>(s.is_causal ? keys.rows : head.seen(s));
+  const SeenKeys seen{s.is_causal, first, all};
+  const int end = seen.of_row(T::kOwn - 1);
   const DropRow drop{a.drop, s.key_rows()};
   const float scale = a.scale * kLog2E;
-  begin_tile<T, T::kOwn>(q, block.first, own);
-  begin_tile<T, T::kOwn>(head.results(s, a.dy), block.first, own_partner);
-  begin_tile<T, T::kOthers>(keys, 0, stages);
-  begin_tile<T, T::kOthers>(values, 0, stages + T::kOtherCells);
+  begin_tile<T, T::kOwn>(q, first, own);
+  begin_tile<T, T::kOwn>(head.results(s, a.dy), first, own_partner);
+  begin_tile<T, T::kOthers>(keys, 0, stages, values.at - keys.at);
 
-  const std::int64_t warp_first = first + T::warp_row(), line = block.item * s.length + block.first;
+  const std::int64_t line = block.item * s.length + block.first;
   const int lane = lane_of_mma();
-  const float mine = dot_of_row(y, a.dy, a.y, warp_first + lane / 2);
-  if (lane % 2 == 0 && warp_first + lane / 2 < s.length) a.dots[line + T::warp_row() + lane / 2] = mine;
-  float dot[2], log_sum[2];  // of the thread's rows; in bits
+  float dot[T::kRows], log_sum[T::kRows];  // of the thread's rows; the latter in bits
   LPMM_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    dot[i] = __shfl_sync(kAllLanes, mine, 2 * (lane / 4 + 8 * i));
+  for (int i = 0; i < T::kRows; ++i) {
+    const std::int64_t row = first + T::row(i);
+    dot[i] = dot_of_row(y, a.dy, a.y, row);
+    if (lane % 4 == 0 && row < s.length) a.dots[line + T::row(i)] = dot[i];
     log_sum[i] = block.first + T::row(i) < s.length ? kLog2E * a.log_sums[line + T::row(i)] : 0.0F;
   }
   wait_for_copies();
@@ -67,29 +83,23 @@ __global__ void __launch_bounds__(T::kThreads, T::kWidth > 64 || T::kDrops ? 2 :
     stage ^= 1;
     if (column + T::kOthers < end) {
       Bf16* const next = stages + stage * 2 * T::kOtherCells;
-      begin_tile<T, T::kOthers>(keys, column + T::kOthers, next);
-      begin_tile<T, T::kOthers>(values, column + T::kOthers, next + T::kOtherCells);
+      begin_tile<T, T::kOthers>(keys, column + T::kOthers, next, values.at - keys.at);
     }
     if (first + T::warp_row() < s.length) {
       typename T::Scores scores, gradients;
       multiply_mma<T>(queries, now, scores);
       multiply_mma<T>(results, now + T::kOtherCells, gradients);
       if constexpr (T::kDrops) drop_scores<T>(drop, line + T::row(0), column, gradients);
-      seen.mask(column, scores);
-      LPMM_UNROLL
-      for (int n = 0; n < T::kOthers / 8; ++n) {
-        LPMM_UNROLL
-        for (int k = 0; k < 4; ++k) {
-          const float p = power_of_two(scale * scores[n].v[k] - log_sum[k / 2]);
-          scores[n].v[k] = p * (gradients[n].v[k] - dot[k / 2]);
-        }
-      }
+      seen.mask<T>(column, scores);
+      differentiate_rows<T>(scale, log_sum, dot, gradients, scores);
       accumulate_mma<T>(scores, now, dq);
     }
     wait_for_copies();
     __syncthreads();
   }
-  store_mma<T>(dq, {a.scale, a.scale}, q, block.first, a.dq, a.accumulate);
+  LPMM_UNROLL
+  for (int i = 0; i < T::kRows; ++i) scale_row<T>(i, a.scale, dq);
+  store_mma<T>(dq, q, block.first, a.dq, a.accumulate);
 }
 
 // A tile of queries, with what they are told of the forward and what dropout keeps of them.
@@ -110,8 +120,8 @@ struct QueryTile {
         kept(reinterpret_cast<std::uint8_t*>(dots + T::kOthers)) {}
 
   // Begins to fetch those of head `item` from row `first` on; `key` is the block's first.
-  LPMM_DEVICE void begin(const AttentionGradient& a, const HeadOf& head, std::int64_t item,
-                         std::int64_t first, std::int64_t key) const {
+  LPMM_DEVICE void begin(const AttentionGradient& a, const HeadOf& head, std::int64_t item, int first,
+                         int key) const {
     const AttentionShape& s = a.shape;
     begin_tile<T, T::kOthers>(head.queries(s, a.q), first, queries);
     begin_tile<T, T::kOthers>(head.results(s, a.dy), first, gradients);
@@ -146,12 +156,13 @@ template <class T>
 LPMM_DEVICE void mask_keys(int visible, int ahead, typename T::Scores& scores) {
   if (visible >= T::kOwn && ahead >= T::kOwn) return;
   LPMM_UNROLL
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < T::kRows; ++i) {
     LPMM_UNROLL
     for (int n = 0; n < T::kOthers / 8; ++n) {
       LPMM_UNROLL
       for (int e = 0; e < 2; ++e) {
-        if (T::row(i) >= visible || T::row(i) > ahead + T::column(n, e)) scores[n].v[2 * i + e] = -INFINITY;
+        if (T::row(i) >= visible || T::row(i) > ahead + T::column(n, e))
+          scores[i / 2][n].v[i % 2 * 2 + e] = -INFINITY;
       }
     }
   }
@@ -167,8 +178,8 @@ LPMM_DEVICE void differentiate_scores(const QueryTile<T>& tile, float scale, flo
       const int column = T::column(n, e);
       const float log_sum = kLog2E * tile.log_sums[column], dot = tile.dots[column];
       LPMM_UNROLL
-      for (int i = 0; i < 2; ++i) {
-        float &score = scores[n].v[2 * i + e], &gradient = gradients[n].v[2 * i + e];
+      for (int i = 0; i < T::kRows; ++i) {
+        float &score = scores[i / 2][n].v[i % 2 * 2 + e], &gradient = gradients[i / 2][n].v[i % 2 * 2 + e];
         const float p = power_of_two(scale * score - log_sum);
         float factor = 1;
         if constexpr (T::kDrops) factor = tile.keeps(T::row(i), column) ? drop_scale : 0.0F;
@@ -181,7 +192,7 @@ LPMM_DEVICE void differentiate_scores(const QueryTile<T>& tile, float scale, flo
 
 // Of all heads that share the keys.
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGradient a) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient_mma(AttentionGradient a) {
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16* const own_partner = own + T::kOwnCells;
   auto* const stages = reinterpret_cast<unsigned char*>(own_partner + T::kOwnCells);
@@ -190,35 +201,33 @@ __global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGrad
   const auto block = MmaBlock<T>::mine(s.batch * s.key_heads(), s.key_rows(), false);
   HeadOf head = HeadOf::item(s, block.item * shared_by);
   const HeadRows keys = head.keys(s, a.kv), values = head.values(s, a.kv);
-  const std::int64_t begin = s.is_causal ? block.first : 0,
-                     seen = (s.is_causal ? keys.rows : head.seen(s)) - block.first;
-  const int visible = static_cast<int>(seen < T::kOwn ? seen : T::kOwn);
+  const int own_first = static_cast<int>(block.first), begin = s.is_causal ? own_first : 0,
+            visible = static_cast<int>(s.is_causal ? keys.rows : head.seen(s)) - own_first;  // of own ones
   const float scale = a.scale * kLog2E;
-  begin_tile<T, T::kOwn>(keys, block.first, own);
-  begin_tile<T, T::kOwn>(values, block.first, own_partner);
-  std::int64_t item = block.item * shared_by, first = begin;
-  const std::int64_t end = item + shared_by;
-  QueryTile<T>(stages).begin(a, head, item, first, block.first);
+  begin_tile<T, T::kOwn>(keys, own_first, own, values.at - keys.at);
+  std::int64_t item = block.item * shared_by;
+  int first = begin, left = static_cast<int>(shared_by);  // heads
+  QueryTile<T>(stages).begin(a, head, item, first, own_first);
   wait_for_copies();
   __syncthreads();
   const OwnRows<T> own_keys(own), own_values(own_partner);
   typename T::Results dk = {}, dv = {};
   int stage = 0;
-  while (item < end) {
+  while (left > 0) {
     const QueryTile<T> now(stages + stage * QueryTile<T>::kBytes);
-    const int ahead =
-        s.is_causal && first - block.first < T::kOwn ? static_cast<int>(first - block.first) : T::kOwn;
+    const int ahead = s.is_causal ? first - own_first : T::kOwn;
     stage ^= 1;
     first += T::kOthers;
     if (first >= s.length) {
       first = begin;
+      --left;
       ++item;
       ++head.query;
     }
-    if (item < end) {
-      QueryTile<T>(stages + stage * QueryTile<T>::kBytes).begin(a, head, item, first, block.first);
+    if (left > 0) {
+      QueryTile<T>(stages + stage * QueryTile<T>::kBytes).begin(a, head, item, first, own_first);
     }
-    if (T::warp_row() < visible) {
+    if (T::warp_row() < visible && T::warp_row() < ahead + T::kOthers) {
       typename T::Scores scores, gradients;
       multiply_mma<T>(own_keys, now.queries, scores);
       multiply_mma<T>(own_values, now.gradients, gradients);
@@ -230,21 +239,26 @@ __global__ void __launch_bounds__(T::kThreads, 2) key_gradient_mma(AttentionGrad
     wait_for_copies();
     __syncthreads();
   }
-  store_mma<T>(dk, {a.scale, a.scale}, keys, block.first, a.dkv, a.accumulate_kv);
-  store_mma<T>(dv, {1.0F, 1.0F}, values, block.first, a.dkv, a.accumulate_kv);
+  LPMM_UNROLL
+  for (int i = 0; i < T::kRows; ++i) scale_row<T>(i, a.scale, dk);
+  forget(head.key);  // where they are is found anew
+  store_mma<T>(dk, head.keys(s, a.kv), own_first, a.dkv, a.accumulate_kv);
+  store_mma<T>(dv, head.values(s, a.kv), own_first, a.dkv, a.accumulate_kv);
 }
 
 }  // namespace
 
 void differentiate_on_tensor_cores(const AttentionGradient& a, Stream stream) {
   const AttentionShape& s = a.shape;
-  with_mma_tile<64, 32>(s.head_width, a.drop, [&]<class T>(T) {
+  with_mma_width(s.head_width, a.drop, [&](auto width, auto drops) {
+    using Q = MmaTile<width(), width() <= 64 ? 64 : 32, 1, 3, drops()>;
+    using K = MmaTile<width(), 32, 1, 3, drops()>;
     const std::int64_t items = std::int64_t{1} * s.batch * s.heads,
                        key_items = std::int64_t{1} * s.batch * s.key_heads();
-    launch(query_gradient_mma<T>, MmaBlock<T>::count(items, s.length), T::kThreads,
-           4 * (T::kOwnCells + 2 * T::kOtherCells), stream, a);
-    launch(key_gradient_mma<T>, MmaBlock<T>::count(key_items, s.key_rows()), T::kThreads,
-           4 * T::kOwnCells + 2 * QueryTile<T>::kBytes, stream, a);
+    launch(query_gradient_mma<Q>, MmaBlock<Q>::count(items, s.length), Q::kThreads,
+           4 * (Q::kOwnCells + 2 * Q::kOtherCells), stream, a);
+    launch(key_gradient_mma<K>, MmaBlock<K>::count(key_items, s.key_rows()), K::kThreads,
+           4 * K::kOwnCells + 2 * QueryTile<K>::kBytes, stream, a);
   });
 }
 

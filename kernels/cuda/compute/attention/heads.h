@@ -1,10 +1,12 @@
 // What the kernels of attention work on: heads of sequences, and the draws of dropout.
 //
-// Two sets of kernels compute it: attention_mma*.cu on tensor cores, where is_for_tensor_cores says so, and
-// attention*.cu in fp32 what is left.
+// Two sets of kernels compute it: *_mma.cu on tensor cores, where is_for_tensor_cores says so, and in fp32
+// what is left.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
+#include <initializer_list>
 
 #include "kernels/cuda/compute/map.h"
 #include "kernels/sequence.h"
