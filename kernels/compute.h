@@ -164,11 +164,8 @@ class ComputeKernels {
   virtual void matmul(const MatrixArgs& args, void* scratch) = 0;
   // Of m, n and the types; that of a part of the product is no more.
   virtual std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const = 0;
-  // y[r][c] = act(x[r][c] + bias[c]); act is ReLU or nothing.
-  virtual void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
-                            const float* bias, bool relu, void* y) = 0;
-  // The gradient of x: dy, or with ReLU `g`, which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] =
-  // sum over its rows.
+  // Of y = act(x + bias), rows of columns; act is ReLU or nothing. The gradient of x: dy, or with ReLU `g`,
+  // which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum over its rows.
   virtual const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                                     const void* dy, bool relu, void* g, float* bias_gradient) = 0;
 

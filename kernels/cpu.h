@@ -62,8 +62,6 @@ class CpuDevice : public Device {
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
   void matmul(const MatrixArgs& args, void* scratch) override;
   std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override;
-  void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
-                    bool relu, void* y) override;
   const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                             const void* dy, bool relu, void* g, float* bias_gradient) override;
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;

@@ -43,8 +43,6 @@ class CudaDevice : public Device {
              bool accumulate) override;
   void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
-  void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
-                    bool relu, void* y) override;
   const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                             const void* dy, bool relu, void* g, float* bias_gradient) override;
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;

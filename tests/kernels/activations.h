@@ -21,12 +21,6 @@ inline Floats random_floats(std::int64_t count, unsigned seed, float scale = 1) 
   for (float& x : v) x = scale * normal(generator);
   return v;
 }
-// No value within 0.1 of 0, so that a finite difference never crosses the kink of ReLU.
-inline Floats away_from_zero(Floats v) {
-  for (float& x : v) x += x < 0 ? -0.1F : 0.1F;
-  return v;
-}
-
 inline void expect_near(const Floats& got, const std::vector<double>& want, double tolerance) {
   ASSERT_EQ(got.size(), want.size());
   double largest = 0;

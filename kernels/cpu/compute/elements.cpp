@@ -1,4 +1,4 @@
-// Element loops, and the bias of a projection, in shards.
+// Element loops, and the gradient of a bias, in shards.
 #include "kernels/cpu.h"
 
 #include <algorithm>
@@ -56,15 +56,6 @@ void CpuDevice::scale(Compute type, std::int64_t count, float factor, const void
     loops::scale(n, factor, values);
     loops::from_float(type, n, values, bytes_at(dst, first * b), accumulate);
   });
-}
-
-void CpuDevice::bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
-                             const float* bias, bool relu, void* y) {
-  for_shards(pool(), rows, std::max<std::int64_t>(1, kShard / columns),
-             [&](std::int64_t first, std::int64_t n) {
-               loops::bias_forward(type, n, columns, x + first * columns, bias, relu,
-                                   bytes_at(y, first * columns * value_bytes(type)));
-             });
 }
 
 const void* CpuDevice::bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,

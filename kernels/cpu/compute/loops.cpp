@@ -74,20 +74,13 @@ void Add(std::int64_t count, const void* a_in, const void* b_in, void* out) {
 }
 
 template <class T>
-void BiasForward(std::int64_t rows, std::int64_t columns, const float* x, const float* bias, bool relu,
-                 void* out) {
+void AddBias(const Rows& rows, const float* in, const float* bias, void* out) {
   auto* y = static_cast<typename T::Cell*>(out);
-  for (std::int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
+  for (std::int64_t r = 0; r < rows.count; ++r, in += rows.in_stride, y += rows.out_stride) {
     each(
-        columns,
-        [&](std::int64_t c) HWY_ATTR {
-          const V v = hn::Add(Fp32::load(x + c), Fp32::load(bias + c));
-          T::store(y + c, relu ? relu_of(v) : v);
-        },
-        [&](std::int64_t c) HWY_ATTR {
-          const float v = x[c] + bias[c];
-          T::store1(y + c, relu ? relu_of(v) : v);
-        });
+        rows.columns,
+        [&](std::int64_t c) HWY_ATTR { T::store(y + c, hn::Add(Fp32::load(in + c), Fp32::load(bias + c))); },
+        [&](std::int64_t c) HWY_ATTR { T::store1(y + c, in[c] + bias[c]); });
   }
 }
 
@@ -119,10 +112,8 @@ void ReluBackwardAny(Compute type, std::int64_t count, const void* y, const void
 void AddAny(Compute type, std::int64_t count, const void* a, const void* b, void* y) {
   type == Compute::kFp32 ? Add<Fp32>(count, a, b, y) : Add<Bf16>(count, a, b, y);
 }
-void BiasForwardAny(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
-                    bool relu, void* y) {
-  type == Compute::kFp32 ? BiasForward<Fp32>(rows, columns, x, bias, relu, y)
-                         : BiasForward<Bf16>(rows, columns, x, bias, relu, y);
+void AddBiasAny(Compute type, const Rows& rows, const float* in, const float* bias, void* out) {
+  (type == Compute::kFp32 ? AddBias<Fp32> : AddBias<Bf16>)(rows, in, bias, out);
 }
 void RoundBf16(std::int64_t count, float* values) {
   for (std::int64_t i = 0; i < count; ++i) values[i] = bf16_to_float(float_to_bf16(values[i]));
@@ -198,7 +189,7 @@ HWY_EXPORT(AddAny);
 HWY_EXPORT(AddRowAny);
 HWY_EXPORT(RoundBf16);
 HWY_EXPORT(Transpose);
-HWY_EXPORT(BiasForwardAny);
+HWY_EXPORT(AddBiasAny);
 HWY_EXPORT(NormStatisticsAny);
 HWY_EXPORT(NormApplyAny);
 HWY_EXPORT(NormReduceAny);
@@ -230,9 +221,8 @@ void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::in
                std::int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(Transpose)(rows, columns, in, in_stride, out, out_stride);
 }
-void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
-                  bool relu, void* y) {
-  HWY_DYNAMIC_DISPATCH(BiasForwardAny)(type, rows, columns, x, bias, relu, y);
+void add_bias(Compute type, const Rows& rows, const float* in, const float* bias, void* out) {
+  HWY_DYNAMIC_DISPATCH(AddBiasAny)(type, rows, in, bias, out);
 }
 void norm_statistics(Compute type, std::int64_t rows, int channels, const void* x, float* mean,
                      float* squares) {

@@ -25,8 +25,8 @@ void round_bf16(std::int64_t count, float* values);
 // out[c][r] = in[r][c]
 void transpose(std::int64_t rows, std::int64_t columns, const float* in, std::int64_t in_stride, float* out,
                std::int64_t out_stride);
-void bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x, const float* bias,
-                  bool relu, void* y);
+// out = in + bias, rounded once.
+void add_bias(Compute type, const Rows& rows, const float* in, const float* bias, void* out);
 
 // Batch norm over rows of all channels. Statistics: mean[c] and squares[c] = sum of (x - mean)^2.
 void norm_statistics(Compute type, std::int64_t rows, int channels, const void* x, float* mean,

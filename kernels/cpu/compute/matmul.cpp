@@ -131,14 +131,13 @@ void CpuDevice::matmul(const MatrixArgs& g, void* scratch) {
   multiply(pool(), sums, scratch);
   if (!rounds && g.bias == nullptr) return;
   for_shards(pool(), g.m, std::max<std::int64_t>(1, kShard / g.n), [&](std::int64_t first, std::int64_t n) {
-    for (std::int64_t row = first; row < first + n; ++row) {
-      const float* x = static_cast<const float*>(sums.c) + row * sums.c_stride;
-      void* const y = bytes_at(g.c, row * g.c_stride * value_bytes(g.c_type));
-      if (g.bias != nullptr) {
-        loops::bias_forward(g.c_type, 1, g.n, x, g.bias, false, y);
-      } else {
-        loops::from_float(g.c_type, g.n, x, y, false);
-      }
+    const Rows rows = {n, g.n, sums.c_stride, g.c_stride};
+    const float* const from = static_cast<const float*>(sums.c) + first * sums.c_stride;
+    void* const to = bytes_at(g.c, first * g.c_stride * value_bytes(g.c_type));
+    if (g.bias != nullptr) {
+      loops::add_bias(g.c_type, rows, from, g.bias, to);
+    } else {
+      loops::from_float(g.c_type, rows, from, to, false);
     }
   });
 }

@@ -168,8 +168,8 @@ void CpuDevice::embedding_forward(Compute type, std::int64_t width, std::int64_t
   pool().for_each(rows, [&](std::int64_t i, int) {
     void* out = bytes_at(y, i * width * value_bytes(type));
     // One row of positions is the bias of one row.
-    loops::bias_forward(type, 1, width, tokens + i * width, positions + (first + i) % length * width, false,
-                        out);
+    loops::add_bias(type, {.columns = width}, tokens + i * width, positions + (first + i) % length * width,
+                    out);
   });
 }
 

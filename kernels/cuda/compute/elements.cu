@@ -1,4 +1,4 @@
-// Element loops, the bias of a projection, activations, rotary positions, dropout, and the rows of
+// Element loops, the gradient of a bias, activations, rotary positions, dropout, and the rows of
 // embeddings.
 #include <cmath>
 
@@ -29,14 +29,6 @@ struct Relu {
 };
 struct Gate {
   LPMM_HD float operator()(float y, float dy) const { return gated(y, dy); }
-};
-struct AddBias {
-  const float* bias;
-  bool relu;
-  LPMM_HD float operator()(const Place& at, float x) const {
-    const float v = x + bias[at.column];
-    return relu ? relu_of(v) : v;
-  }
 };
 struct AddPosition {
   const float* positions;
@@ -257,12 +249,6 @@ void CudaDevice::scale(Compute type, std::int64_t count, float factor, const voi
   });
 }
 
-void CudaDevice::bias_forward(Compute type, std::int64_t rows, std::int64_t columns, const float* x,
-                              const float* bias, bool relu, void* y) {
-  with_type(type, [&]<class Cell>(Cell*) {
-    map_matrix(stream(), rows, columns, AddBias{bias, relu}, static_cast<Cell*>(y), false, x);
-  });
-}
 const void* CudaDevice::bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                                       const void* dy, bool relu, void* g, float* bias_gradient) {
   with_type(type, [&]<class Cell>(Cell*) {

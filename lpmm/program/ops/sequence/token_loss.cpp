@@ -193,12 +193,9 @@ class TokenLossOp : public Op {
                                 .b = e,
                                 .b_stride = width_,
                                 .c = logits.values,
-                                .c_stride = columns},
+                                .c_stride = columns,
+                                .bias = bias_ >= 0 ? logits.bias + first : nullptr},
                                matmul);
-    if (bias_ >= 0) {
-      run.memory.device().bias_forward(Compute::kFp32, rows, columns, logits.values, logits.bias + first,
-                                       false, logits.values);
-    }
     return e;
   }
   std::int64_t rows_, length_, width_;
