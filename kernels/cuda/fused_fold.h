@@ -6,7 +6,7 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// As many halves.
+// Four neighbouring halves of a float.
 struct alignas(8) FourHalves {
   std::uint16_t x[kColumns];
 };
