@@ -66,6 +66,12 @@ struct TapOfThread {
       }
     }
   }
+  LPMM_DEVICE int number(const Gather& g) const { return y * g.kernel + x; }
+  // How far its cells lie from those of the window's first pixel.
+  LPMM_DEVICE int offset(const Gather& g) const {
+    const int pixels = y / g.divisor * g.width + x / g.divisor;
+    return g.sign * pixels * g.channels + channel;
+  }
 };
 struct RowOfThread {
   int image, y, x;
@@ -75,17 +81,6 @@ struct RowOfThread {
     constexpr int kMany = 0x7FFFFFFF;
     return {static_cast<int>(image.row), static_cast<int>(image.column), static_cast<int>(line.column),
             end - row < kMany ? static_cast<int>(end - row) : kMany};
-  }
-  LPMM_DEVICE void advance(const Gather& g, int rows) {
-    left -= rows;
-    x += rows;
-    while (x >= g.rows_width) {
-      x -= g.rows_width;
-      if (++y == g.rows_height) {
-        y = 0;
-        ++image;
-      }
-    }
   }
 };
 
@@ -99,13 +94,67 @@ LPMM_DEVICE bool find_pixel(const Gather& g, int row, int tap, int size, int& at
   }
   return at < size;
 }
-// Begins to copy a tap's eight channels for a row; zeros where there is no such pixel.
-LPMM_DEVICE void begin_gather(const Gather& g, const RowOfThread& row, const TapOfThread& tap, Bf16* to) {
-  int y = 0, x = 0;
-  const bool is_there = row.left > 0 && tap.y < g.kernel && find_pixel(g, row.y, tap.y, g.height, y) &&
-                        find_pixel(g, row.x, tap.x, g.width, x);
-  const std::int64_t pixel = is_there ? (std::int64_t{row.image} * g.height + y) * g.width + x : 0;
-  begin_copy<2 * kCopied>(to, g.pixels + pixel * g.channels + (is_there ? tap.channel : 0), is_there);
+// A row's window: a bit for each tap that is in the image, and where its first pixel would be.
+struct WindowOfThread {
+  std::uint64_t taps = 0;
+  std::int64_t first = 0;
+  LPMM_DEVICE static WindowOfThread of(const Gather& g, const RowOfThread& row) {
+    WindowOfThread window;
+    if (row.left <= 0) return window;
+    std::uint64_t line = 0;
+    int at = 0;
+    for (int x = 0; x < g.kernel; ++x) {
+      if (find_pixel(g, row.x, x, g.width, at)) line |= std::uint64_t{1} << x;
+    }
+    for (int y = 0; y < g.kernel; ++y) {
+      if (find_pixel(g, row.y, y, g.height, at)) window.taps |= line << (y * g.kernel);
+    }
+    // Of rows that a divisor leaves a rest of, only taps with the same rest are there.
+    const int first_y = floor_of(row.y * g.step + g.offset, g.divisor),
+              first_x = floor_of(row.x * g.step + g.offset, g.divisor);
+    window.first = ((std::int64_t{row.image} * g.height + first_y) * g.width + first_x) * g.channels;
+    return window;
+  }
+  LPMM_DEVICE static int floor_of(int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+};
+
+// Begins to copy a tap's eight channels; zeros where there is no such pixel. `offset`: that of the tap.
+LPMM_DEVICE void begin_gather(const Gather& g, const WindowOfThread& window, int tap, int offset, Bf16* to) {
+  const bool is_there = (window.taps >> tap & 1) != 0;
+  begin_copy<2 * kCopied>(to, g.pixels + (is_there ? window.first + offset : 0), is_there);
+}
+// One tap of an input's windows, from row to row.
+struct TapOfRows {
+  int y, x, left;          // of the row
+  int y_offset, x_offset;  // what is added to the window's place
+  std::int64_t first;      // where the first of eight channels would be
+  LPMM_DEVICE static TapOfRows of(const Gather& g, const RowOfThread& row, const TapOfThread& tap) {
+    TapOfRows of{row.y, row.x, tap.y < g.kernel ? row.left : 0, g.offset + tap.y, g.offset + tap.x, 0};
+    of.first = ((std::int64_t{row.image} * g.height + of.input_y(g)) * g.width + of.input_x(g)) * g.channels +
+               tap.channel;
+    return of;
+  }
+  LPMM_DEVICE int input_y(const Gather& g) const { return y * g.step + y_offset; }
+  LPMM_DEVICE int input_x(const Gather& g) const { return x * g.step + x_offset; }
+  LPMM_DEVICE void advance(const Gather& g, int rows) {
+    left -= rows;
+    x += rows;
+    std::int64_t pixels = std::int64_t{rows} * g.step;
+    while (x >= g.rows_width) {
+      x -= g.rows_width;
+      pixels += g.step * (g.width - g.rows_width);
+      if (++y == g.rows_height) {
+        y = 0;
+        pixels += g.width * (g.height - g.rows_height * g.step);
+      }
+    }
+    first += pixels * g.channels;
+  }
+};
+LPMM_DEVICE void begin_gather(const Gather& g, const TapOfRows& tap, Bf16* to) {
+  const auto is_in = [](int at, int size) { return static_cast<unsigned>(at) < static_cast<unsigned>(size); };
+  const bool is_there = tap.left > 0 && is_in(tap.input_y(g), g.height) && is_in(tap.input_x(g), g.width);
+  begin_copy<2 * kCopied>(to, g.pixels + (is_there ? tap.first : 0), is_there);
 }
 
 // Begins the first stages; then multiplies one stage after the other and begins what comes later.

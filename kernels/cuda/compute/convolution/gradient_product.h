@@ -32,9 +32,8 @@ struct GradientTile {
 };
 
 template <class T>
-LPMM_DEVICE void begin_stage(const GradientProduct& p, const RowOfThread (&rows)[T::kSlots],
-                             const TapOfThread& tap, std::int64_t first, std::int64_t end, int first_output,
-                             Bf16* stage) {
+LPMM_DEVICE void begin_stage(const GradientProduct& p, const TapOfRows (&taps)[T::kSlots], std::int64_t first,
+                             std::int64_t end, int first_output, Bf16* stage) {
   const int thread = static_cast<int>(threadIdx.x);
   constexpr int kLeftVectors = T::kHeight / kCopied;
   LPMM_UNROLL
@@ -50,7 +49,7 @@ LPMM_DEVICE void begin_stage(const GradientProduct& p, const RowOfThread (&rows)
   LPMM_UNROLL
   for (int i = 0; i < T::kSlots; ++i) {
     begin_gather(
-        p.windows, rows[i], tap,
+        p.windows, taps[i],
         windows + (thread / T::kVectors + i * T::kRowStep) * T::kStride + thread % T::kVectors * kCopied);
   }
 }
@@ -108,21 +107,22 @@ __global__ void __launch_bounds__(T::kThreads, 512 / T::kThreads) multiply_gradi
                      end = first + p.shard_rows < p.windows.rows ? first + p.shard_rows : p.windows.rows;
   const int tile = static_cast<int>(blockIdx.x) % tiles, first_column = tile % column_tiles * T::kColumns,
             first_output = tile / column_tiles * T::kHeight;
-  RowOfThread rows[T::kSlots];
-  LPMM_UNROLL
-  for (int i = 0; i < T::kSlots; ++i) {
-    rows[i] = RowOfThread::at(p.windows, first + thread / T::kVectors + i * T::kRowStep, end);
-  }
   TapOfThread tap;
   tap.advance(p.windows, first_column + thread % T::kVectors * kCopied);
+  TapOfRows taps[T::kSlots];
+  LPMM_UNROLL
+  for (int i = 0; i < T::kSlots; ++i) {
+    const std::int64_t row = first + thread / T::kVectors + i * T::kRowStep;
+    taps[i] = TapOfRows::of(p.windows, RowOfThread::at(p.windows, row, end), tap);
+  }
   std::int64_t row = first;
   typename T::Results results = {};
   go_over_stages(
       static_cast<int>((end - first + T::kDepth - 1) / T::kDepth),
       [&](int stage) {
-        begin_stage<T>(p, rows, tap, row, end, first_output, stages + stage * T::kCells);
+        begin_stage<T>(p, taps, row, end, first_output, stages + stage * T::kCells);
         LPMM_UNROLL
-        for (RowOfThread& of : rows) of.advance(p.windows, T::kDepth);
+        for (TapOfRows& of : taps) of.advance(p.windows, T::kDepth);
         row += T::kDepth;
       },
       [&](int stage) { multiply_gradient_stage<T>(stages + stage * T::kCells, results); });

@@ -24,6 +24,7 @@ struct ProductTile {
   static constexpr int kVectors = kDepth / kCopied, kRowStep = kThreads / kVectors, kSlots = kRows / kRowStep;
   static constexpr int kCells = (kRows + kColumns) * kStride;  // of a stage
   static constexpr int kBytes = 2 * kStages * kCells;
+  static constexpr int kBlocks = kBytes > 56 << 10 ? (kAcross == 1 ? 3 : 2) : 4;  // that shared memory holds
   using Results = Sums[kWarpRows / 16][kWarpColumns / 8];
 
   LPMM_DEVICE static int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
@@ -32,13 +33,15 @@ struct ProductTile {
 };
 
 template <class T>
-LPMM_DEVICE void begin_stage(const WindowProduct& p, const RowOfThread (&rows)[T::kSlots],
+LPMM_DEVICE void begin_stage(const WindowProduct& p, const WindowOfThread (&windows)[T::kSlots],
                              const TapOfThread& tap, int depth, int first_column, Bf16* stage) {
   const int row = static_cast<int>(threadIdx.x) / T::kVectors,
             vector = static_cast<int>(threadIdx.x) % T::kVectors * kCopied;
+  const int number = tap.number(p.windows), offset = tap.offset(p.windows);
   LPMM_UNROLL
   for (int i = 0; i < T::kSlots; ++i) {
-    begin_gather(p.windows, rows[i], tap, stage + (row + i * T::kRowStep) * T::kStride + vector);
+    begin_gather(p.windows, windows[i], number, offset,
+                 stage + (row + i * T::kRowStep) * T::kStride + vector);
   }
   Bf16* const weights = stage + T::kRows * T::kStride;
   const int at = depth + vector;
@@ -100,16 +103,17 @@ LPMM_DEVICE void store_product(const WindowProduct& p, const typename T::Results
 }
 
 template <class T>
-__global__ void __launch_bounds__(T::kThreads, 512 / T::kThreads) multiply_windows(WindowProduct p) {
+__global__ void __launch_bounds__(T::kThreads, T::kBlocks) multiply_windows(WindowProduct p) {
   auto* const stages = static_cast<Bf16*>(dynamic_shared());
   const int thread = static_cast<int>(threadIdx.x),
             column_tiles = (p.outputs + T::kColumns - 1) / T::kColumns;
   const std::int64_t first_row = std::int64_t{1} * blockIdx.x / column_tiles * T::kRows;
   const int first_column = static_cast<int>(blockIdx.x) % column_tiles * T::kColumns;
-  RowOfThread rows[T::kSlots];
+  WindowOfThread windows[T::kSlots];
   LPMM_UNROLL
   for (int i = 0; i < T::kSlots; ++i) {
-    rows[i] = RowOfThread::at(p.windows, first_row + thread / T::kVectors + i * T::kRowStep, p.windows.rows);
+    const std::int64_t row = first_row + thread / T::kVectors + i * T::kRowStep;
+    windows[i] = WindowOfThread::of(p.windows, RowOfThread::at(p.windows, row, p.windows.rows));
   }
   TapOfThread tap;
   tap.advance(p.windows, thread % T::kVectors * kCopied);
@@ -117,7 +121,7 @@ __global__ void __launch_bounds__(T::kThreads, 512 / T::kThreads) multiply_windo
   typename T::Results results = {};
   go_over_stages((p.windows.depth() + T::kDepth - 1) / T::kDepth,
                  [&](int stage) {
-                   begin_stage<T>(p, rows, tap, depth, first_column, stages + stage * T::kCells);
+                   begin_stage<T>(p, windows, tap, depth, first_column, stages + stage * T::kCells);
                    tap.advance(p.windows, T::kDepth);
                    depth += T::kDepth;
                  },
