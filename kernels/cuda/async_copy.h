@@ -17,6 +17,26 @@ LPMM_DEVICE void copy16(void* shared, const void* from) {
   std::memcpy(shared, from, 16);
 #endif
 }
+// kBytes, 4 or 16; zeros where they are not there, and then `from` is not read.
+template <int kBytes>
+LPMM_DEVICE void begin_copy(void* shared, const void* from, bool is_there) {
+#if defined(__CUDACC__)
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  const int bytes = is_there ? kBytes : 0;
+  if constexpr (kBytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes), "r"(bytes)
+                 : "memory");
+  }
+#else
+  if (is_there) {
+    std::memcpy(shared, from, kBytes);
+  } else {
+    std::memset(shared, 0, kBytes);
+  }
+#endif
+}
 LPMM_DEVICE void commit() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -26,6 +46,13 @@ template <int kGroupsLeft>
 LPMM_DEVICE void wait() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
+#endif
+}
+
+// For all that this thread has asked for, committed or not.
+LPMM_DEVICE void wait_for_copies() {
+#if defined(__CUDACC__)
+  asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/codec.h"
-#include "kernels/cuda/launch.h"
+#include "kernels/cuda/async_copy.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -68,23 +68,6 @@ LPMM_DEVICE void multiply_add(Sums* sums, const Quad& left, const Quad (&right)[
         : "r"(left.pair[0]), "r"(left.pair[1]), "r"(left.pair[2]), "r"(left.pair[3]),
           "r"(right[n / 2].pair[n % 2 * 2]), "r"(right[n / 2].pair[n % 2 * 2 + 1]));
   }
-}
-
-// Begins to copy kBytes, 4 or 16, to shared memory; zeros where they are not there, and `from` is not read.
-template <int kBytes>
-LPMM_DEVICE void begin_copy(void* to, const void* from, bool is_there) {
-  const std::uint32_t address = SharedCells::at(to).address;
-  const int bytes = is_there ? kBytes : 0;
-  if constexpr (kBytes == 16) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(bytes));
-  } else {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from), "n"(kBytes),
-                 "r"(bytes));
-  }
-}
-// Until what this thread has begun is there.
-LPMM_DEVICE void wait_for_copies() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
 }
 
 // 2^x, within 2 units of the last place; below 2^-126 it is 0.
@@ -160,16 +143,6 @@ void multiply_add(Sums* sums, const Quad& left, const Quad (&right)[kQuads]) {
   }
   Block::warp_barrier();  // the others have read what this lane holds
 }
-
-template <int kBytes>
-void begin_copy(void* to, const void* from, bool is_there) {
-  if (is_there) {
-    std::memcpy(to, from, kBytes);
-  } else {
-    std::memset(to, 0, kBytes);
-  }
-}
-inline void wait_for_copies() {}
 
 inline float power_of_two(float x) {
   return std::exp2(x);
