@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "kernels/compute.h"
+#include "kernels/formats/quantiles.h"
 #include "kernels/packed.h"
 #include "kernels/pool.h"
-#include "kernels/quantiles.h"
 #include "kernels/sequence.h"
 
 namespace lpmm {

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-#include "kernels/format.h"
+#include "kernels/formats/format.h"
 #include "kernels/macros.h"
 
 namespace lpmm {

@@ -4,19 +4,19 @@
 // block where that is smaller; they end at the tensor's end or at such a multiple. Work is cut into tiles of
 // at most kTile elements whatever the number of threads; temporaries are one tile of fp32 per role and
 // thread. All functions give the same bits for any number of threads, any SIMD level, and as the scalar code
-// of kernels/codec.h.
+// of kernels/formats/codec.h.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
+#include "kernels/formats/scales.h"
 #include "kernels/peaks.h"
 #include "kernels/roles.h"
 #include "kernels/rules.h"
 #include "kernels/rules/watched.h"
-#include "kernels/scales.h"
 
 namespace lpmm::kernels {
 
@@ -26,7 +26,8 @@ inline constexpr std::int64_t kTile = 4096;  // a multiple of every block and of
 struct RoleView {
   Codec codec;
   std::uint8_t* codes = nullptr;  // 64-byte aligned; null where the tensor has no such role
-  // bf16, one per block; is_step() of kernels/codec.h holds. Or as load_step() of kernels/scales.h has them.
+  // bf16, one per block; is_step() of kernels/formats/codec.h holds. Or as load_step() of
+  // kernels/formats/scales.h has them.
   std::uint16_t* steps = nullptr;
   std::int64_t elements = 0;  // of the whole tensor; rows, columns where the role has a value for each
   RowShares shares = {};      // of a value for each row; `elements` is then that of shares.places()

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 #include "kernels/rules/watched.h"
 
 namespace lpmm {

@@ -71,7 +71,7 @@ inline constexpr RoleArray<RoleRow> kRoleRows = {{
     {"momentum", true},
     {"variance", false},
     {"slow_momentum", true},  // a second average of gradients, of thousands of steps
-    {"compensation", true},   // what rounding the parameter left (kernels/compensation.h)
+    {"compensation", true},   // what rounding the parameter left (kernels/formats/compensation.h)
     {"row_variance", false, Extent::kRows},
     {"column_variance", false, Extent::kColumns},
 }};

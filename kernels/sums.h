@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/format.h"
+#include "kernels/formats/format.h"
 #include "kernels/macros.h"
 
 namespace lpmm {

@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "kernels/codec.h"
 #include "kernels/compute.h"
+#include "kernels/formats/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"

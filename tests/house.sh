@@ -24,7 +24,7 @@ sources() {
       begin[indent] = FNR
     }'
 
-  sources | sed -E 's/\.(cpp|cu|cuh|h)$//' | sort -u | sed -E 's|/[^/]*$||' | uniq -c |
+  sources | sed -E 's/\.(cpp|cu|cuh|h)$//' | sort -u | sed -E 's|/[^/]*$||' | sort | uniq -c |
     awk '$1 > 16 { print $2 ": " $1 " sources, at most 16" }'
 
   git ls-files -z 2>/dev/null | xargs -0 -r stat -c '%s %n' 2>/dev/null | awk '

@@ -6,7 +6,7 @@
 #include <numbers>
 #include <string>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
 

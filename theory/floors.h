@@ -6,7 +6,7 @@
 #include <Eigen/Dense>
 #include <cstdint>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm::theory {
 

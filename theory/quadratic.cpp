@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/memory/model_memory.h"
 #include "theory/draws.h"
 

@@ -6,8 +6,8 @@
 #include <random>
 #include <vector>
 
-#include "kernels/codec.h"
-#include "kernels/maps.h"
+#include "kernels/formats/codec.h"
+#include "kernels/formats/maps.h"
 
 namespace lpmm::theory {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "kernels/packed.h"
 #include "lpmm/memory/model_memory.h"
 #include "theory/draws.h"

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "kernels/codec.h"
-#include "kernels/maps.h"
+#include "kernels/formats/codec.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
 #include "theory/floors.h"

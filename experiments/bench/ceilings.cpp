@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/codec.h"
 #include "kernels/cpu.h"
+#include "kernels/formats/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/process.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/format.h"
+#include "kernels/formats/format.h"
 #include "lpmm/base/progress.h"
 
 namespace lpmm {

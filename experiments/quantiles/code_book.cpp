@@ -8,8 +8,8 @@
 #include <limits>
 #include <utility>
 
-#include "kernels/codec.h"
-#include "kernels/maps.h"
+#include "kernels/formats/codec.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/spec.h"
 

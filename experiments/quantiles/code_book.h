@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "kernels/format.h"
-#include "kernels/quantiles.h"
+#include "kernels/formats/format.h"
+#include "kernels/formats/quantiles.h"
 
 namespace lpmm {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "experiments/quantiles/code_book.h"
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/spec.h"

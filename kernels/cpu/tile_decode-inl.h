@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/tile_pack-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/formats/codec.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {

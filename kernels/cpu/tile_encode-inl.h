@@ -10,10 +10,10 @@
 #include <bit>
 #include <type_traits>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/tile_encoder-inl.h"
 #include "kernels/cpu/tile_pack-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/formats/codec.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {

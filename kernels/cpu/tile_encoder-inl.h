@@ -1,4 +1,4 @@
-// Values to codes: the encoders of kernels/codec.h for vectors side by side.
+// Values to codes: the encoders of kernels/formats/codec.h for vectors side by side.
 // Compiled once for each instruction set, with the file that includes it.
 #if defined(LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_
@@ -11,10 +11,10 @@
 #include <cmath>
 #include <type_traits>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/tile_decode-inl.h"
 #include "kernels/cpu/tile_pack-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/formats/codec.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {

@@ -9,8 +9,8 @@
 
 #include <type_traits>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/tile_vectors-inl.h"
+#include "kernels/formats/codec.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {

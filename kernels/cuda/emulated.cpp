@@ -22,9 +22,9 @@
 #include "kernels/cuda/compute/row_norm.cu"
 #include "kernels/cuda/compute/rows.cu"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/fused.cu"
-#include "kernels/cuda/fused_fold.cu"
-#include "kernels/cuda/packed.cu"
+#include "kernels/cuda/packed/fused.cu"
+#include "kernels/cuda/packed/fused_fold.cu"
+#include "kernels/cuda/packed/packed.cu"
 
 namespace lpmm::kernels {
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <type_traits>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
@@ -141,7 +141,7 @@ inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Strea
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy");
   check(cudaStreamSynchronize(stream), "copy");  // the host forgets it now
 }
-MapTable device_table(Format format);  // kernels/cuda/packed.cu
+MapTable device_table(Format format);  // kernels/cuda/packed/packed.cu
 #else
 inline constexpr int kThreads = 64;  // of a block: results do not depend on it
 

@@ -33,7 +33,7 @@
 #include <limits>
 #include <string_view>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 #include "kernels/macros.h"
 #include "kernels/roles.h"
 

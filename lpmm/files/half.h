@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm {
 

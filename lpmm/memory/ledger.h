@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/format.h"
+#include "kernels/formats/format.h"
 
 namespace lpmm {
 

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 

@@ -1,16 +1,16 @@
 // A spec says how one role is stored, as text:
 // FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky], for example "int12:block128:sr:sticky",
 // "ude8:block256:rn" or "lin04:rank1:step32:rn". bf16 takes a rounding only, fp32 nothing. row and rank1:
-// steps of rows, or of rows and columns (Scaling in kernels/format.h), and step32: steps in fp32, are for
-// states; such steps are not sticky, and log0 has none of them.
+// steps of rows, or of rows and columns (Scaling in kernels/formats/format.h), and step32: steps in fp32, are
+// for states; such steps are not sticky, and log0 has none of them.
 #pragma once
 
 #include <array>
 #include <string>
 #include <string_view>
 
-#include "kernels/format.h"
-#include "kernels/maps.h"
+#include "kernels/formats/format.h"
+#include "kernels/formats/maps.h"
 #include "kernels/rules/rule.h"
 
 namespace lpmm {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {

@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-#include "kernels/compensation.h"
+#include "kernels/formats/compensation.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"

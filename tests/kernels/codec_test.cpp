@@ -1,5 +1,5 @@
 // The scalar codec is the specification; here are its own laws.
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 
 #include <gtest/gtest.h>
 

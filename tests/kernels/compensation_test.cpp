@@ -1,5 +1,5 @@
 // A parameter's two terms, one element at a time: bf16 and ulp8 over all exponents.
-#include "kernels/compensation.h"
+#include "kernels/formats/compensation.h"
 
 #include <gtest/gtest.h>
 

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/compute/backend.h"
 #include "kernels/cpu/compute/loops.h"
+#include "kernels/formats/codec.h"
 #include "tests/kernels/activations.h"
 
 namespace lpmm::kernels {

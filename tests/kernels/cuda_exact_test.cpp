@@ -1,6 +1,7 @@
-// The sequences of kernels/cuda/exact.h are IEEE's, and the encoders of kernels/cuda/fused_roles.h those of
-// kernels/codec.h, with instructions that are wrong by as much as the device's.
-#include "kernels/cuda/exact.h"
+// The sequences of kernels/cuda/packed/exact.h are IEEE's, and the encoders of
+// kernels/cuda/packed/fused_roles.h those of kernels/formats/codec.h, with instructions that are wrong by as
+// much as the device's.
+#include "kernels/cuda/packed/exact.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +10,8 @@
 #include <cmath>
 #include <random>
 
-#include "kernels/cuda/fused_roles.h"
-#include "kernels/maps.h"
+#include "kernels/cuda/packed/fused_roles.h"
+#include "kernels/formats/maps.h"
 
 namespace lpmm::kernels::cuda_exact_test {
 namespace {

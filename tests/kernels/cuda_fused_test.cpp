@@ -21,7 +21,7 @@
 #undef __launch_bounds__
 #define __global__
 #define __launch_bounds__(...)
-#include "kernels/cuda/fused_units.h"
+#include "kernels/cuda/packed/fused_units.h"
 #undef __global__
 #undef __launch_bounds__
 

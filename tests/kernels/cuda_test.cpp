@@ -17,7 +17,7 @@
 #include "kernels/cpu.h"
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/cuda/fibers.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/memory/spec.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/every_rule.h"

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/codec.h"
 #include "kernels/device.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm::kernels {
 

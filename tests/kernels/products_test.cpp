@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-#include "kernels/codec.h"
 #include "kernels/cpu.h"
 #include "kernels/cuda/gpu/products.h"
+#include "kernels/formats/codec.h"
 #include "tests/normal_values.h"
 
 namespace lpmm::kernels::cuda {

@@ -1,5 +1,5 @@
 // Steps in fp32, of rows, and of rows and columns: what is stored against plain loops.
-#include "kernels/scales.h"
+#include "kernels/formats/scales.h"
 
 #include <gtest/gtest.h>
 

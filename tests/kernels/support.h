@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "tests/normal_values.h"
 
 namespace lpmm::kernels {

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
-#include "kernels/compensation.h"
 #include "kernels/cpu.h"
+#include "kernels/formats/compensation.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"

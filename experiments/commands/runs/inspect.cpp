@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/commands/arguments.h"
-#include "kernels/scales.h"
+#include "kernels/formats/scales.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/json.h"

@@ -8,7 +8,7 @@
 #include "kernels/compute.h"
 #include "kernels/cpu.h"
 #include "kernels/device.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/text.h"

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/codec.h"
 #include "kernels/compute.h"
 #include "kernels/cpu/compute/loops.h"
+#include "kernels/formats/codec.h"
 #include "kernels/pool.h"
 
 namespace lpmm::kernels {

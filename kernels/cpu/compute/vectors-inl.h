@@ -11,8 +11,8 @@
 
 #include <cstdint>
 
-#include "kernels/codec.h"
 #include "kernels/compute.h"
+#include "kernels/formats/codec.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels::loops::HWY_NAMESPACE {

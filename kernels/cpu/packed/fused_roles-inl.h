@@ -17,7 +17,7 @@
 #include "kernels/cpu/tile_decode-inl.h"
 #include "kernels/cpu/tile_encode-inl.h"
 #include "kernels/cpu/tile_noise-inl.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
@@ -211,7 +211,7 @@ struct Waiting {
   bool is_storable(int elements) const {
     return lpmm::is_storable(*std::max_element(most, most + elements / Of::kPart));
   }
-  // `next` gives the step that follows (kernels/codec.h); tells on_move of the groups whose step is
+  // `next` gives the step that follows (kernels/formats/codec.h); tells on_move of the groups whose step is
   // another than it was in `steps`.
   template <class Next, class OnMove>
   void choose_steps(const Next& next, const RoleView& view, std::int64_t at, int elements,

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "kernels/compensation.h"
+#include "kernels/formats/compensation.h"
 
 namespace lpmm::kernels {
 namespace {

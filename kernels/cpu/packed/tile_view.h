@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/tile.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "kernels/packed.h"
 #include "kernels/pool.h"
 #include "kernels/sums.h"

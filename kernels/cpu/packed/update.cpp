@@ -3,12 +3,12 @@
 #include <numeric>
 #include <vector>
 
-#include "kernels/compensation.h"
 #include "kernels/cpu.h"
 #include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/packed/tile_view.h"
+#include "kernels/formats/compensation.h"
 #include "kernels/orthogonal.h"
 
 namespace lpmm::kernels {

@@ -4,9 +4,9 @@
 #include <concepts>
 #include <type_traits>
 
-#include "kernels/codec.h"
 #include "kernels/compute.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

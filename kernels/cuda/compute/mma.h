@@ -5,8 +5,8 @@
 
 #include <cmath>
 
-#include "kernels/codec.h"
 #include "kernels/cuda/async_copy.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/compensation.h"
 #include "kernels/cpu.h"
-#include "kernels/maps.h"
+#include "kernels/formats/compensation.h"
+#include "kernels/formats/maps.h"
+#include "kernels/formats/scales.h"
 #include "kernels/orthogonal.h"
-#include "kernels/scales.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/roles.h"
 

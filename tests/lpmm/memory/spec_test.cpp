@@ -7,7 +7,7 @@
 #include <fstream>
 #include <set>
 
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/policy.h"

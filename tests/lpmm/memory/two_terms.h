@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernels/compensation.h"
+#include "kernels/formats/compensation.h"
 #include "lpmm/memory/model_memory.h"
 
 namespace lpmm {

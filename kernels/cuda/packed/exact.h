@@ -9,7 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 #include "kernels/macros.h"
 #include "kernels/rules/rule.h"
 

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/format.h"
+#include "kernels/formats/format.h"
 #include "kernels/macros.h"
 #include "kernels/noise.h"
 
@@ -80,9 +80,9 @@ inline constexpr int kZones = 16;  // of one sign
 
 // `values` is the map in order of code patterns (sign-extended pattern + L for softsign), for decoding; what
 // no code stands for repeats the largest. `zones` is there for the maps of zones: kZones of positive values,
-// then kZones of negative ones, padded with zones that no value reaches. From map_table() in kernels/maps.h.
-// Of `log0`, `values` are the maps of all kRanges ranges, then the codes per octave of each range, then the
-// smallest value of each; scale_of() makes it the table of one block.
+// then kZones of negative ones, padded with zones that no value reaches. From map_table() in
+// kernels/formats/maps.h. Of `log0`, `values` are the maps of all kRanges ranges, then the codes per octave
+// of each range, then the smallest value of each; scale_of() makes it the table of one block.
 struct MapTable {
   const float* values = nullptr;
   int entries = 0;

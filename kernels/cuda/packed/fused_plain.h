@@ -1,8 +1,9 @@
 // The update of whole units whose roles are all fp32: no steps, no draws, and 16 bytes of a role at a time.
-// Units that end early are left, as in kernels/cuda/fused_units.h. The bits are those of the general bodies.
+// Units that end early are left, as in kernels/cuda/packed/fused_units.h. The bits are those of the general
+// bodies.
 #pragma once
 
-#include "kernels/cuda/fused_units.h"
+#include "kernels/cuda/packed/fused_units.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

@@ -2,7 +2,7 @@
 // sum_tree.h the pieces. The watch finds the largest of a piece, too. Bodies as in update_body.h.
 #pragma once
 
-#include "kernels/cuda/update_body.h"
+#include "kernels/cuda/packed/update_body.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels::cuda {

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "kernels/cuda/fused.h"
-#include "kernels/cuda/fused_fold.h"
+#include "kernels/cuda/packed/fused.h"
+#include "kernels/cuda/packed/fused_fold.h"
 #include "kernels/cuda/sum_tree.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {

@@ -2,7 +2,7 @@
 // that come of them. Bodies as in update_body.h.
 #pragma once
 
-#include "kernels/cuda/update_body.h"
+#include "kernels/cuda/packed/update_body.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels::cuda {

@@ -1,13 +1,13 @@
 // The update of whole units in one pass, in registers: decode, rule, maxima, steps, draws and encode. A warp
 // takes a unit of 1024 elements of one tensor, 8 groups and a thread for each column of one, and then
 // another: codes and steps of the next unit are on their way while one is computed. What this cannot do is
-// left as it is, in a list, to the bodies of kernels/cuda/update_body.h: units that end early, values that
-// are not storable, operands out of the range of kernels/cuda/exact.h. The bits are the same.
+// left as it is, in a list, to the bodies of kernels/cuda/packed/update_body.h: units that end early, values
+// that are not storable, operands out of the range of kernels/cuda/packed/exact.h. The bits are the same.
 #pragma once
 
-#include "kernels/cuda/fused_roles.h"
-#include "kernels/cuda/fused_stage.h"
-#include "kernels/cuda/update_body.h"
+#include "kernels/cuda/packed/fused_roles.h"
+#include "kernels/cuda/packed/fused_stage.h"
+#include "kernels/cuda/packed/update_body.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

@@ -7,14 +7,14 @@
 
 #include "kernels/cuda/counted.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/fold_few.h"
-#include "kernels/cuda/fused.h"
-#include "kernels/cuda/rows_body.h"
-#include "kernels/cuda/steps_body.h"
+#include "kernels/cuda/packed/fold_few.h"
+#include "kernels/cuda/packed/fused.h"
+#include "kernels/cuda/packed/rows_body.h"
+#include "kernels/cuda/packed/steps_body.h"
+#include "kernels/cuda/packed/sums_body.h"
+#include "kernels/cuda/packed/update_body.h"
 #include "kernels/cuda/sum_tree.h"
-#include "kernels/cuda/sums_body.h"
-#include "kernels/cuda/update_body.h"
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 #include "kernels/orthogonal.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm {
 
 // Ascending values of a table map, and its zones; built once, valid for the program's life. Empty for int,
-// ulp8, bf16 and fp32. Of log0 the tables of all ranges (scale_of in kernels/codec.h). Dynamic-exponent maps:
-// the formulas of arXiv 2110.02861. Softsign: k / (2L - |k|), k = -L..L.
+// ulp8, bf16 and fp32. Of log0 the tables of all ranges (scale_of in kernels/formats/codec.h).
+// Dynamic-exponent maps: the formulas of arXiv 2110.02861. Softsign: k / (2L - |k|), k = -L..L.
 MapTable map_table(Format format);
 
 // The table of a block with this range; of a format without ranges the only one.

@@ -1,4 +1,4 @@
-#include "kernels/maps.h"
+#include "kernels/formats/maps.h"
 
 #include <algorithm>
 #include <array>
@@ -158,7 +158,7 @@ struct Tables {
 };
 
 void add_side(Tables& t, std::vector<Zone> zones) {
-  if (zones.size() > kZones) throw std::logic_error("a map of more zones than kernels/codec.h holds");
+  if (zones.size() > kZones) throw std::logic_error("a map of more zones than kernels/formats/codec.h holds");
   zones.resize(kZones, kBeyond);
   t.zones.insert(t.zones.end(), zones.begin(), zones.end());
 }

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 #include "kernels/macros.h"
 
 namespace lpmm {

@@ -1,7 +1,7 @@
 // Formats: how one number is coded. A format is a map (code -> value relative to the block's step) and a
 // width; kMaps is the one table of them. Whatever lists formats reads it: the spec parser, `lpmm info`,
 // errors, policy checks, the codecs' loops. A new format whose values are a table is a row here and its
-// values in kernels/maps.cpp.
+// values in kernels/formats/maps.cpp.
 //
 // A block of consecutive elements shares one step, a bf16 number rounded up: the value of one code unit for
 // `int`, of map entry 1.0 for the others. A step of 0 marks an all-zero block, whatever its codes are. The
@@ -35,8 +35,8 @@ enum class Map : std::uint8_t {
   kFp32,  // the last one
 };
 
-// The arithmetic of a map, kernels/codec.h. Codes are two's complement integers -L..L with L = 2^(b-1)-1 for
-// `int` and softsign, and the place in an ascending table for the others.
+// The arithmetic of a map, kernels/formats/codec.h. Codes are two's complement integers -L..L with L =
+// 2^(b-1)-1 for `int` and softsign, and the place in an ascending table for the others.
 enum class Coding : std::uint8_t {
   kNumber,        // bf16, fp32 and ulp8: no blocks, no steps
   kLinear,        // code
@@ -199,15 +199,16 @@ LPMM_HD constexpr bool has_signed_codes(Map m) {
 
 // rn, sr, qr, ur: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make up
 // for one another from write to write (quasi_noise in kernels/noise.h); stochastic in the coordinate where a
-// variance acts, which keeps the mean of 1 / sqrt(v): zero-free formats only (goes_up in kernels/codec.h).
+// variance acts, which keeps the mean of 1 / sqrt(v): zero-free formats only (goes_up in
+// kernels/formats/codec.h).
 enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic, kUpdate };
 LPMM_HD constexpr bool takes_draws(Rounding rounding) {
   return rounding != Rounding::kNearest;
 }
 
 // When a block's step may change on a write. Moving: chosen afresh each time. Sticky: kept until the block
-// overflows it or falls far below its range (kernels/codec.h), so that an untouched code stays exactly on its
-// grid.
+// overflows it or falls far below its range (kernels/formats/codec.h), so that an untouched code stays
+// exactly on its grid.
 enum class StepMode : std::uint8_t { kMoving, kSticky };
 
 // What shares a step. Blocks; the rows of a matrix; or its rows and its columns, where an element takes the

@@ -2,7 +2,7 @@
 // maxima, steps from them, and, when the job is done, steps to their place. Bodies as in update_body.h.
 #pragma once
 
-#include "kernels/cuda/update_body.h"
+#include "kernels/cuda/packed/update_body.h"
 
 namespace lpmm::kernels::cuda {
 

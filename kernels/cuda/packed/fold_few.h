@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/sums_body.h"
+#include "kernels/cuda/packed/sums_body.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "kernels/cuda/async_copy.h"
-#include "kernels/cuda/fused_roles.h"
+#include "kernels/cuda/packed/fused_roles.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

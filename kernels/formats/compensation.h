@@ -10,7 +10,7 @@
 // FlashOptim (arXiv 2602.23349).
 #pragma once
 
-#include "kernels/codec.h"
+#include "kernels/formats/codec.h"
 
 namespace lpmm {
 

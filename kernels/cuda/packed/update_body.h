@@ -1,17 +1,17 @@
-// The bodies of the CUDA kernels of kernels/cuda/packed.cu, as functions of (block, thread) with nothing of
-// CUDA in them but an atomic.
+// The bodies of the CUDA kernels of kernels/cuda/packed/packed.cu, as functions of (block, thread) with
+// nothing of CUDA in them but an atomic.
 //
 // A thread block takes one unit, a run of elements that is a multiple of every block and packing group, so no
 // byte and no step is shared between units. It works in phases with a barrier after each: clear the shared
 // maxima; load (decode, compute, find maxima); choose steps; encode to codes, twice where the momentum or the
 // compensation waits for the parameter's rounding error; pack codes into bytes. Steps of rows and columns are
-// chosen before, by a pass over all elements (kernels/cuda/steps_body.h).
+// chosen before, by a pass over all elements (kernels/cuda/packed/steps_body.h).
 #pragma once
 
 #include <algorithm>
 
-#include "kernels/codec.h"
-#include "kernels/compensation.h"
+#include "kernels/formats/codec.h"
+#include "kernels/formats/compensation.h"
 #include "kernels/packed.h"
 #include "kernels/sums.h"
 

@@ -1,8 +1,8 @@
 // The units of the tensors of one launch: warps go through them, and what they cannot do is left, in a list,
-// to the bodies of kernels/cuda/update_body.h.
+// to the bodies of kernels/cuda/packed/update_body.h.
 #pragma once
 
-#include "kernels/cuda/fused_update.h"
+#include "kernels/cuda/packed/fused_update.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 

@@ -1,14 +1,15 @@
 // One role in the part of a packing group that is one thread's: lanes 4c to 4c+3 of the group's 16, all 8
 // rows. The thread then holds a word of every row of bytes, and all bits of its words are its own: element
-// (j, i), which is number 16 j + 4 c + i of the group. Codes, steps and draws are those of kernels/codec.h.
+// (j, i), which is number 16 j + 4 c + i of the group. Codes, steps and draws are those of
+// kernels/formats/codec.h.
 #pragma once
 
 #include <type_traits>
 
-#include "kernels/codec.h"
 #include "kernels/cpu/packed/fused.h"
-#include "kernels/cuda/exact.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/packed/exact.h"
+#include "kernels/formats/codec.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {

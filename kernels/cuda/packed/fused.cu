@@ -1,5 +1,5 @@
 // The fast kernels of packed memory. Compiled by nvcc, and by the host's compiler for the emulated device.
-#include "kernels/cuda/fused.h"
+#include "kernels/cuda/packed/fused.h"
 
 #include <algorithm>
 #include <functional>
@@ -10,8 +10,8 @@
 #include <variant>
 #include <vector>
 
-#include "kernels/cuda/fused_plain.h"
-#include "kernels/cuda/fused_units.h"
+#include "kernels/cuda/packed/fused_plain.h"
+#include "kernels/cuda/packed/fused_units.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 namespace {

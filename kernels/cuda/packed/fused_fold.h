@@ -1,8 +1,8 @@
-// Folds and reads of whole units, threads and registers as in kernels/cuda/fused_update.h.
+// Folds and reads of whole units, threads and registers as in kernels/cuda/packed/fused_update.h.
 #pragma once
 
-#include "kernels/cuda/fused_roles.h"
-#include "kernels/cuda/sums_body.h"
+#include "kernels/cuda/packed/fused_roles.h"
+#include "kernels/cuda/packed/sums_body.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
