@@ -393,6 +393,13 @@ void CudaDevice::clear(const RoleView& accumulator) {
   }
 }
 
+// Such steps are chosen over a whole tensor: units on their own cannot.
+static bool has_steps_of_rows(const RoleArray<RoleView>& roles) {
+  return std::any_of(std::begin(roles.of), std::end(roles.of), [](const RoleView& role) {
+    return role.codes != nullptr && is_packed(role.codec.format) && !has_blocks(role.codec);
+  });
+}
+
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   std::vector<TensorUpdate> uncounted;
   for (const TensorUpdate& tensor : tensors) {
@@ -406,6 +413,9 @@ void CudaDevice::update(std::span<const TensorUpdate> tensors) {
       });
     } else if (tensor.args.stats != nullptr) {
       update_counted(*this, host_, tensor);
+    } else if (has_steps_of_rows(tensor.args.roles)) {
+      begin(tensor.storable, stream());
+      update_once(tensor.rule, tensor.args, tensor.storable, stream());
     } else {
       uncounted.push_back(tensor);
     }
