@@ -81,10 +81,10 @@ def title(symbol):
     plain = re.search(r"update_plain_unitsINS_(?:3|4)(\w+?)E", symbol)
     if plain:
         return ("adamw" if plain.group(1) == "Adam" else plain.group(1).lower()) + " fp32"
-    other = re.search(r"(fold_units|read_groups)INS1_6Stored.*?MapE(\d+)ELh(\d+)EELi(\d+)E.*?EEEEE(Lb1|Lb0|f|t)E", symbol)
+    other = re.search(r"(fold_units|read_groups|sum_units)INS1_6Stored.*?MapE(\d+)ELh(\d+)EELi(\d+)E.*?EEEEE(Lb1|Lb0|f|t|)E", symbol)
     if other:
         kernel, codes, bits, block, kind = other.groups()
-        what = {"Lb0": "fold", "Lb1": "fold and square sum", "f": "decode to fp32", "t": "decode to bf16"}[kind]
+        what = {"Lb0": "fold", "Lb1": "fold and square sum", "f": "decode to fp32", "t": "decode to bf16", "": "square sum"}[kind]
         return f"{what} {MAPS[codes]} {bits} bits, block{block}"
     return None
 
@@ -96,6 +96,8 @@ def most_registers(row):
 
 def bytes_to_store(row):
     """What a thread writes, steps aside."""
+    if row.startswith("square sum"):
+        return 0
     if row.startswith("decode"):
         return ELEMENTS * (4 if "fp32" in row else 2)
     if row.startswith("fold"):

@@ -117,6 +117,7 @@ class CudaDevice : public Device {
  protected:
   CpuDevice host_;
   Stream stream_ = nullptr;  // a device that is opened later makes its own
+  Arrivals arrivals_;        // of the launches of that stream
 };
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

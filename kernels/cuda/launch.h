@@ -77,6 +77,14 @@ LPMM_DEVICE int number_of(std::uint32_t lanes) {
 LPMM_DEVICE std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {  // what it was before
   return atomicAdd(sum, value);
 }
+// Other blocks that see what this thread writes after this point see what it wrote before.
+LPMM_DEVICE void publish() {
+  __threadfence();
+}
+// What another block has written.
+LPMM_DEVICE double from_other(const double* sum) {
+  return __ldcg(sum);
+}
 
 inline void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
@@ -126,6 +134,24 @@ class StreamMemory {
   Stream stream_;
 };
 
+// Counts the blocks of a launch that have arrived somewhere; 0 between launches, which are of one stream.
+class Arrivals {
+ public:
+  Arrivals() = default;
+  ~Arrivals() { cudaFree(count_); }
+  Arrivals(const Arrivals&) = delete;
+  Arrivals& operator=(const Arrivals&) = delete;
+  std::uint32_t* get(Stream stream) {
+    if (count_ != nullptr) return count_;
+    check(cudaMalloc(&count_, sizeof *count_), "a counter");
+    check(cudaMemsetAsync(count_, 0, sizeof *count_, stream), "clearing");
+    return count_;
+  }
+
+ private:
+  std::uint32_t* count_ = nullptr;
+};
+
 // Of the current device.
 inline int multiprocessors() {
   int device = 0, count = 0;
@@ -169,6 +195,10 @@ inline std::uint32_t add_to(std::uint32_t* sum, std::uint32_t value) {
   *sum += value;
   return *sum - value;
 }
+inline void publish() {}
+inline double from_other(const double* sum) {
+  return *sum;
+}
 
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
@@ -199,6 +229,14 @@ class StreamMemory {
 
  private:
   std::unique_ptr<std::uint64_t[]> data_;
+};
+
+class Arrivals {
+ public:
+  std::uint32_t* get(Stream) { return &count_; }
+
+ private:
+  std::uint32_t count_ = 0;
 };
 
 inline int multiprocessors() {

@@ -1,4 +1,5 @@
-// The tree over the sums of pieces (kernels/sums.h), by many blocks.
+// The tree over the sums of pieces (kernels/sums.h): by launches of their own, or by the last block of the
+// launch that makes them.
 #pragma once
 
 #include <algorithm>
@@ -44,6 +45,64 @@ inline void sum_pieces(const double* sums, std::int64_t count, double* room, dou
     room = level + blocks;
     count = blocks;
   }
+}
+
+// ---- within a launch -------------------------------------------------------------------------------------
+inline constexpr int kTreeWarps = 4, kTreeThreads = kTreeWarps * kWarp;  // of its blocks
+
+// Where the sums of blocks go, neighbours in the tree.
+struct BlockSums {
+  double* of_blocks = nullptr;  // and then of the levels above them
+  std::uint32_t* arrived = nullptr;
+  double* to = nullptr;  // null: no sum is wanted
+};
+
+// Of what the threads of a block have, as a tree from pairs `distance` apart on; the first thread has it.
+// `of_warps`: shared memory.
+LPMM_DEVICE double sum_of_threads(double sum, int distance, double* of_warps) {
+  for (; distance < kWarp; distance *= 2) sum += __shfl_xor_sync(kAllLanes, sum, distance);
+  __syncthreads();  // all have read what was there
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = sum;
+  __syncthreads();
+  return (of_warps[0] + of_warps[1]) + (of_warps[2] + of_warps[3]);
+}
+
+// The last block that arrives sums what all have left, whichever it is.
+LPMM_DEVICE void sum_blocks(const BlockSums& sums, double of_block, double* of_warps) {
+  if (gridDim.x == 1) {
+    if (threadIdx.x == 0) *sums.to = of_block;
+    return;
+  }
+  auto* const is_last = reinterpret_cast<std::uint32_t*>(of_warps);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    sums.of_blocks[blockIdx.x] = of_block;
+    publish();
+    *is_last = add_to(sums.arrived, 1) == gridDim.x - 1 ? 1 : 0;
+  }
+  __syncthreads();
+  if (*is_last == 0) return;
+  publish();
+  constexpr std::uint32_t kEach = kSumsOfBlock / kTreeThreads;
+  double sum = 0;
+  for (std::uint32_t count = gridDim.x; count > 1; count = (count + kSumsOfBlock - 1) / kSumsOfBlock) {
+    for (std::uint32_t first = 0; first < count; first += kSumsOfBlock) {
+      const std::uint32_t mine = first + kEach * threadIdx.x;
+      double each[kEach];
+      LPMM_UNROLL for (std::uint32_t i = 0; i < kEach; ++i) {
+        each[i] = mine + i < count ? from_other(sums.of_blocks + mine + i) : 0.0;
+      }
+      LPMM_UNROLL for (std::uint32_t width = 1; width < kEach; width *= 2) {
+        LPMM_UNROLL for (std::uint32_t i = 0; i < kEach; i += 2 * width) each[i] += each[i + width];
+      }
+      sum = sum_of_threads(each[0], 1, of_warps);
+      if (threadIdx.x == 0) sums.of_blocks[first / kSumsOfBlock] = sum;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x != 0) return;
+  *sums.to = sum;
+  *sums.arrived = 0;
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -126,6 +126,13 @@ void ModelMemory::decode(int tensor, std::int64_t first, std::span<float> out) c
   state_->device.decode(v, first, static_cast<std::int64_t>(out.size()), out.data());
 }
 
+const float* ModelMemory::decoded(int tensor, std::span<float> room) const {
+  const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, 0, room.size());
+  if (v.codec.format.map == Map::kFp32) return reinterpret_cast<const float*>(v.codes);
+  decode(tensor, 0, room);
+  return room.data();
+}
+
 void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const {
   const kernels::RoleView& v = state_->checked(tensor, Role::kParameter, first, out.size());
   state_->device.decode_bf16(v, first, static_cast<std::int64_t>(out.size()), out.data());

@@ -77,6 +77,9 @@ class ModelMemory {
   // fold(), `gradient` are memory of the device; the CPU's is the host's.
   void decode(int tensor, std::int64_t first, std::span<float> out) const;
   void decode_bf16(int tensor, std::int64_t first, std::span<std::uint16_t> out) const;
+  // The same from the tensor's first element on: where it is stored, if that is as fp32, or else decoded to
+  // `room`. It is there until the tensor is updated.
+  const float* decoded(int tensor, std::span<float> room) const;
   void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host
 
   // `step` >= 1 keys the noise and never repeats, failed steps included. The learning rate of the step must

@@ -1,4 +1,4 @@
-// The fold of a small tensor, a bias or the weight of a norm: one launch instead of four.
+// The fold of a small tensor whose codec has no fast kernel: one launch instead of three.
 #pragma once
 
 #include <algorithm>

@@ -13,9 +13,13 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 // All tensors in three launches; those without a fast kernel are updated in the last one. No statistics.
 bool update(std::span<const TensorUpdate> tensors, Stream stream);
 
-// Without statistics. The square sum's tree is summed by blocks.
+// Without statistics, in one launch, that of fp32 accumulators too. `result` is as it was made: only a
+// failure is written to it, and the square sum.
 bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          const FoldArgs& args, FoldResult* result, Stream stream);
+          const FoldArgs& args, FoldResult* result, Arrivals& arrivals, Stream stream);
+// Of any codec, in one launch.
+void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Arrivals& arrivals,
+                Stream stream);
 bool decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream);
 bool decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst,
                  Stream stream);

@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/packed/fused.h"
 #include "kernels/cuda/packed/fused_fold.h"
-#include "kernels/cuda/sum_tree.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 namespace {
@@ -34,36 +33,35 @@ bool is_aligned(const void* pointer, std::uintptr_t bytes) {
   return reinterpret_cast<std::uintptr_t>(pointer) % bytes == 0;
 }
 
-__global__ void begin_fold(std::uint32_t* left, bool* finite) {
-  *left = 0;
-  if (finite != nullptr) *finite = true;
-}
-
-// The units that are left, by all threads of a block.
-__global__ void fold_left(FoldUnits fold, std::uint32_t blocks) {
-  auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
-  const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
-  const cuda::SumsJob<cuda::FoldedTerms> sums = {{fold.job}, fold.job.first, fold.job.end, fold.sums};
-  for (std::uint32_t i = blockIdx.x; i < fold.left[0]; i += blocks) {
-    const std::uint32_t unit = fold.left[1 + i];
-    for (int phase = 0; fold.sums != nullptr && phase < cuda::kSumPhases; ++phase) {
-      run_phase(phase, sums, unit, thread, threads, shared);
-      __syncthreads();
-    }
-    for (int phase = 0; phase < cuda::kPhases; ++phase) {
-      run_phase(phase, fold.job, unit, thread, threads, shared);
-      __syncthreads();
-    }
+// Whatever the codec is: a block for a unit.
+__global__ void __launch_bounds__(kFusedThreads) sum_stored(SumUnits args) {
+  const std::int64_t first = args.first + blockIdx.x * kUnit + first_of_thread();
+  float x[kRows];
+  LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+    const std::int64_t at = first + kSumLanes * j;
+    x[j] = at < args.end ? load_value(args.slot, at) : 0.0F;
   }
+  sum_blocks(args.sums, sum_of_unit(x, sums_of_warps()), sums_of_warps());
 }
 
-using FoldKernel = void (*)(FoldUnits, std::uint32_t);
+using FoldKernel = void (*)(FoldUnits);
 FoldKernel fold_kernel(const Codec& codec, bool wants_sum) {
   FoldKernel found = nullptr;
   each_number<static_cast<int>(std::size(kFolded))>([&](auto number) {
     using Of = Stored<kFolded[number]>;
     if (!fused::serves(Of::kCodec, codec)) return;
     found = wants_sum ? fold_units<Of, true> : fold_units<Of, false>;
+  });
+  return found;
+}
+
+using SumKernel = void (*)(SumUnits);
+SumKernel sum_kernel(const Codec& codec) {
+  SumKernel found = nullptr;
+  each_number<static_cast<int>(std::size(kFolded))>([&](auto number) {
+    using Of = Stored<kFolded[number]>;
+    if (Of::kCodec.format != codec.format || Of::kBlock != codec.block || divides_first(codec)) return;
+    found = sum_units<Of>;
   });
   return found;
 }
@@ -81,8 +79,6 @@ ReadKernel<To> read_kernel(const Codec& codec) {
   return found;
 }
 
-constexpr std::int64_t kTableBytes = kSoftEntries * sizeof(float);
-
 template <class To>
 bool read(const RoleView& src, std::int64_t first, std::int64_t count, To* dst, Stream stream) {
   const ReadKernel<To> kernel = read_kernel<To>(src.codec);
@@ -94,35 +90,48 @@ bool read(const RoleView& src, std::int64_t first, std::int64_t count, To* dst, 
   return true;
 }
 
+// A launch of so many blocks, whose sums go to `to`; null: none is wanted.
+template <class Kernel, class Args>
+void launch_sums(Kernel kernel, std::int64_t blocks, Args args, double* to, Arrivals& arrivals,
+                 Stream stream) {
+  const StreamMemory room(to == nullptr || blocks == 1 ? 0 : 8 * blocks, stream);
+  if (to != nullptr) args.sums = {static_cast<double*>(room.data()), arrivals.get(stream), to};
+  launch(kernel, blocks, kFusedThreads, kFoldBytes, stream, args);
+}
+std::int64_t blocks_of(std::int64_t units) {
+  return (units + kWarpsOfBlock - 1) / kWarpsOfBlock;
+}
+
 }  // namespace
 
 bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          const FoldArgs& args, FoldResult* result, Stream stream) {
-  const bool wants_sum = args.want_square_sum && result != nullptr;
-  const FoldKernel kernel = fold_kernel(accumulator.codec, wants_sum);
+          const FoldArgs& args, FoldResult* result, Arrivals& arrivals, Stream stream) {
   const std::int64_t units = pieces_of(count);
-  const bool is_served =
-      kernel != nullptr && units != 0 && first % kGroup == 0 && is_aligned(contribution, sizeof(FourFloats));
-  if (!is_served) return false;
+  if (units == 0) return false;
   bool* const finite = result == nullptr ? nullptr : &result->finite;
-  // Sums of pieces, of the levels above them, and the list of what is left.
-  const std::int64_t sums = wants_sum ? units + sum_room(units) : 0;
-  StreamMemory room(8 * sums + 4 * (1 + units), stream);
-  auto* const of_pieces = static_cast<double*>(room.data());
+  double* const to = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
+  if (accumulator.codec.format.map == Map::kFp32) {
+    const PlainFold plain = {
+        reinterpret_cast<float*>(accumulator.codes) + first, contribution, count, args.scale, finite, {}};
+    launch_sums(to == nullptr ? fold_plain<false> : fold_plain<true>, units, plain, to, arrivals, stream);
+    return true;
+  }
+  const FoldKernel kernel = fold_kernel(accumulator.codec, to != nullptr);
+  if (kernel == nullptr || first % kGroup != 0 || !is_aligned(contribution, sizeof(FourFloats))) return false;
   const FoldUnits fold = {
       cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table),
-      wants_sum ? of_pieces : nullptr, reinterpret_cast<std::uint32_t*>(of_pieces + sums)};
-  launch(begin_fold, 1, 1, 0, stream, fold.left, finite);
-  constexpr std::int64_t kUnitsOfBlock = kFusedThreads / kWarp;
-  launch(kernel, (units + kUnitsOfBlock - 1) / kUnitsOfBlock, kFusedThreads, kTableBytes, stream, fold,
-         static_cast<std::uint32_t>(units));
-  constexpr std::int64_t kMostBlocksOfLeft = 256;
-  const auto blocks = static_cast<std::uint32_t>(std::min(units, kMostBlocksOfLeft));
-  const std::int64_t shared =
-      4 * std::max(cuda::shared_words(fold.job), cuda::shared_words(cuda::make_folded_sum(fold.job)));
-  launch(fold_left, blocks, kThreads, shared, stream, fold, blocks);
-  if (wants_sum) sum_pieces(of_pieces, units, of_pieces + units, &result->square_sum, stream);
+      {}};
+  launch_sums(kernel, blocks_of(units), fold, to, arrivals, stream);
   return true;
+}
+
+void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum, Arrivals& arrivals,
+                Stream stream) {
+  const SumUnits args = {cuda::make_slot(src, device_table, {}), first, first + count, {}};
+  const std::int64_t units = std::max<std::int64_t>(1, pieces_of(count));
+  const SumKernel kernel = first % kGroup == 0 ? sum_kernel(src.codec) : nullptr;
+  launch_sums(kernel == nullptr ? sum_stored : kernel, kernel == nullptr ? units : blocks_of(units), args,
+              sum, arrivals, stream);
 }
 
 bool decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst, Stream stream) {

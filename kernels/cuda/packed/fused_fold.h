@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/packed/fused_roles.h"
 #include "kernels/cuda/packed/sums_body.h"
+#include "kernels/cuda/sum_tree.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -11,15 +12,77 @@ struct alignas(8) FourHalves {
   std::uint16_t x[kColumns];
 };
 
-// ---- folds -----------------------------------------------------------------------------------------------
+// ---- folds and square sums -------------------------------------------------------------------------------
+inline constexpr int kWarpsOfBlock = kFusedThreads / kWarp;
+static_assert(kFusedThreads == kTreeThreads && kFusedThreads == kPieceGroups * kSumLanes);
+
+inline constexpr std::int64_t kTableBytes = kSoftEntries * sizeof(float);
+// Shared memory of a block: a format's table, then what its warps tell one another.
+inline constexpr std::int64_t kFoldBytes = kTableBytes + kWarpsOfBlock * sizeof(double);
+LPMM_DEVICE double* sums_of_warps() {
+  return reinterpret_cast<double*>(static_cast<std::byte*>(dynamic_shared()) + kTableBytes);
+}
+
+template <class Of>
+LPMM_DEVICE Given given_with_tables(Given given) {
+  auto* const table = static_cast<float*>(dynamic_shared());
+  if constexpr (Of::kCoding == Coding::kSoftsign) {
+    if (threadIdx.x < kSoftEntries) {
+      table[threadIdx.x] = softsign_value(static_cast<int>(threadIdx.x), Of::kBits);
+    }
+    __syncthreads();
+  }
+  given.tables = table;
+  return given;
+}
+
+// In the order of kernels/sums.h, of a unit that a warp has, four neighbours of 16 in a row: rows, the tree
+// of lanes, the tree of groups.
+LPMM_DEVICE double sum_of_unit(const float (&values)[kRows * kColumns]) {
+  double lanes[kColumns] = {};
+  LPMM_UNROLL for (int e = 0; e < kRows * kColumns; ++e) {
+    const auto x = static_cast<double>(values[e]);
+    lanes[e % kColumns] = std::fma(x, x, lanes[e % kColumns]);  // the product is exact
+  }
+  LPMM_UNROLL for (int distance = kColumns / 2; distance > 0; distance /= 2) {
+    LPMM_UNROLL for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, distance);
+  }
+  double sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
+  LPMM_UNROLL for (int distance = kColumns; distance < kWarp; distance *= 2) sum +=
+      __shfl_xor_sync(kAllLanes, sum, distance);
+  return sum;
+}
+// The same of a unit that a block has: thread 16 g + l has element l of all rows of group g.
+LPMM_DEVICE int first_of_thread() {
+  return static_cast<int>(threadIdx.x / kSumLanes * kGroup + threadIdx.x % kSumLanes);
+}
+LPMM_DEVICE double sum_of_unit(const float (&values)[kRows], double* of_warps) {
+  double sum = 0;
+  LPMM_UNROLL for (const float value : values) {
+    const auto x = static_cast<double>(value);
+    sum += x * x;
+  }
+  LPMM_UNROLL for (int distance = kSumLanes / 2; distance > 0; distance /= 2) sum +=
+      __shfl_xor_sync(kAllLanes, sum, distance);
+  return sum_of_threads(sum, kSumLanes, of_warps);
+}
+
 struct FoldUnits {
   cuda::FoldJob job;
-  double* sums;         // of each piece; null: not wanted
-  std::uint32_t* left;  // how many units are left, then which
+  BlockSums sums;
   Given given = {};
 };
 
-template <class Of, bool kWantsSum>
+// The step of a part, made small where the values of codes would not be finite on the way (kMostStep), and
+// what then makes those values what they are; powers of two change no bit.
+struct ReadStep {
+  float down = 0, up = 1;
+  LPMM_DEVICE explicit ReadStep(float step)
+      : down(step > kMostStep ? step * 0x1p-64F : step), up(step > kMostStep ? 0x1p64F : 1.0F) {}
+};
+
+// A unit of a warp. The usual one is whole, its steps are at most kMostStep and all it makes can be stored.
+template <class Of, bool kIsUsual>
 class UnitFold {
  public:
   LPMM_DEVICE UnitFold(const FoldUnits& fold, std::uint32_t unit, int lane)
@@ -28,10 +91,13 @@ class UnitFold {
                static_cast<std::uint32_t>(lane / kColumns)),
         column_(lane % kColumns) {}
 
-  // False: nothing was written.
-  LPMM_DEVICE bool run(const FoldUnits& fold, std::uint32_t unit, const Given& given) {
-    add(fold, given);
+  // False: the unit is not a usual one, and nothing was written. `sum`: null where none is wanted.
+  LPMM_DEVICE bool run(const FoldUnits& fold, const Given& given, double* sum) {
     bool is_fine = true;
+    if (is_there(fold, 0)) {
+      add(fold, given);
+      if constexpr (!kIsUsual) make_all_storable(fold);
+    }
     std::uint16_t next[Of::kParts];
     LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
       const float most = largest_of_block<Of::kGroups>(most_[part]);
@@ -41,16 +107,19 @@ class UnitFold {
                                         : next_step(limit, kCodec.step_mode, most, step_[part]);
       is_fine = is_fine && is_storable(float_bits(most)) && bf16_to_float(step_[part]) <= kMostStep;
     }
-    if (lanes_where(!is_fine) != 0) return false;
-    store(next, given);
-    if constexpr (kWantsSum) {
-      const double sum = sum_of_unit();
-      if (column_ == 0 && group_ % kUnitGroups == 0) fold.sums[unit] = sum;
-    }
+    if (kIsUsual && lanes_where(!is_fine) != 0) return false;
+    if (is_there(fold, 0)) store(fold, next, given);
+    if (sum == nullptr) return true;
+    const double found = sum_of_unit(values_);
+    if (threadIdx.x % kWarp == 0) *sum = found;
     return true;
   }
 
  private:
+  // Whether the part has elements, and so a step.
+  LPMM_DEVICE bool is_there(const FoldUnits& fold, int part) const {
+    return kIsUsual || std::int64_t{group_} * kGroup + part * (kGroup / Of::kParts) < fold.job.end;
+  }
   LPMM_DEVICE std::uint16_t* step_of(int part) const {
     return global(slot_.steps) + (group_ * Of::kParts / Of::kGroups + static_cast<unsigned>(part));
   }
@@ -58,15 +127,26 @@ class UnitFold {
   LPMM_DEVICE void add(const FoldUnits& fold, const Given& given) {
     const std::int64_t first = std::int64_t{group_} * kGroup + kColumns * column_ - fold.job.first;
     const auto* contribution = global(fold.job.contribution) + first;
+    const std::int64_t rest = fold.job.end - fold.job.first - first;
     Words<Of::kBits> words;
     LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(slot_.codes, group_, column_, pair);
-    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) step_[part] = *step_of(part);
+    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
+      if (is_there(fold, part)) step_[part] = *step_of(part);
+    }
     LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
-      const typename Of::Reader reader(bf16_to_float(step_[Of::part_of(j)]), given);
+      const ReadStep step(bf16_to_float(step_[Of::part_of(j)]));
+      const typename Of::Reader reader(kIsUsual ? bf16_to_float(step_[Of::part_of(j)]) : step.down, given);
       const auto row = reader.read(words, j);
-      const auto addend = *reinterpret_cast<const FourFloats*>(contribution + kSumLanes * j);
+      FourFloats addend = {};
+      if constexpr (kIsUsual) addend = *reinterpret_cast<const FourFloats*>(contribution + kSumLanes * j);
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
-        const float x = reader.value(row, i) + fold.job.scale * addend.x[i];
+        float held = reader.value(row, i);
+        if constexpr (!kIsUsual) {
+          const bool is_here = rest > kSumLanes * j + i;
+          held = is_here ? held * step.up : 0.0F;
+          addend.x[i] = is_here ? contribution[kSumLanes * j + i] : 0.0F;
+        }
+        const float x = held + fold.job.scale * addend.x[i];
         values_[kColumns * j + i] = x;
         float& most = most_[Of::part_of(j)];
         most = cuda::larger_magnitude(most, x);
@@ -74,7 +154,18 @@ class UnitFold {
     }
   }
 
-  LPMM_DEVICE void store(const std::uint16_t (&next)[Of::kParts], const Given& given) {
+  LPMM_DEVICE void make_all_storable(const FoldUnits& fold) {
+    bool is_fine = true;
+    LPMM_UNROLL for (float& most : most_) most = 0;
+    LPMM_UNROLL for (int e = 0; e < kRows * kColumns; ++e) {
+      is_fine = make_storable(values_[e]) && is_fine;
+      float& most = most_[Of::part_of(e / kColumns)];
+      most = cuda::larger_magnitude(most, values_[e]);
+    }
+    if (!is_fine && fold.job.storable != nullptr) *fold.job.storable = false;
+  }
+
+  LPMM_DEVICE void store(const FoldUnits& fold, const std::uint16_t (&next)[Of::kParts], const Given& given) {
     const NoiseLine line = noise_line(slot_.noise, group_);
     const ThreadLine draws = {line.slope,
                               line.start + line.slope * static_cast<std::uint32_t>(kColumns * column_)};
@@ -90,23 +181,9 @@ class UnitFold {
     }
     words.store(slot_.codes, group_, column_);
     if (column_ != 0 || group_ % Of::kGroups != 0) return;
-    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) * step_of(part) = next[part];
-  }
-
-  // In the order of kernels/sums.h: rows, the tree of lanes, the tree of groups.
-  LPMM_DEVICE double sum_of_unit() const {
-    double lanes[kColumns] = {};
-    LPMM_UNROLL for (int e = 0; e < kRows * kColumns; ++e) {
-      const auto x = static_cast<double>(values_[e]);
-      lanes[e % kColumns] = std::fma(x, x, lanes[e % kColumns]);  // the product is exact
+    LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
+      if (is_there(fold, part)) *step_of(part) = next[part];
     }
-    LPMM_UNROLL for (int distance = kColumns / 2; distance > 0; distance /= 2) {
-      LPMM_UNROLL for (double& lane : lanes) lane += __shfl_xor_sync(kAllLanes, lane, distance);
-    }
-    double sum = (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
-    LPMM_UNROLL for (int distance = kColumns; distance < kWarp; distance *= 2) sum +=
-        __shfl_xor_sync(kAllLanes, sum, distance);
-    return sum;
   }
 
   const cuda::Slot& slot_;
@@ -114,24 +191,91 @@ class UnitFold {
   const int column_;
   std::uint16_t step_[Of::kParts] = {};
   float most_[Of::kParts] = {};
-  float values_[kRows * kColumns];
+  float values_[kRows * kColumns] = {};
 };
 
+// The sum of units that warps have, each its own, by all threads of the block.
+LPMM_DEVICE void sum_warps(const BlockSums& to) {
+  const double* const of = sums_of_warps();
+  __syncthreads();
+  const double sum = (of[0] + of[1]) + (of[2] + of[3]);
+  __syncthreads();
+  sum_blocks(to, sum, sums_of_warps());
+}
+
 template <class Of, bool kWantsSum>
-__global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold, std::uint32_t units) {
-  auto* const table = static_cast<float*>(dynamic_shared());
-  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp;
-  if constexpr (Of::kCoding == Coding::kSoftsign) {
-    if (thread < kSoftEntries) table[thread] = softsign_value(thread, Of::kBits);
-    __syncthreads();
+__global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold) {
+  const Given given = given_with_tables<Of>(fold.given);
+  const int lane = static_cast<int>(threadIdx.x % kWarp);
+  const std::uint32_t warp = threadIdx.x / kWarp, unit = blockIdx.x * kWarpsOfBlock + warp;
+  const std::int64_t rest = fold.job.end - fold.job.first - unit * kUnit;
+  double* const sum = kWantsSum ? sums_of_warps() + warp : nullptr;
+  const bool is_done = rest >= kUnit && UnitFold<Of, true>(fold, unit, lane).run(fold, given, sum);
+  if (!is_done) UnitFold<Of, false>(fold, unit, lane).run(fold, given, sum);
+  if constexpr (kWantsSum) sum_warps(fold.sums);
+}
+
+// Of fp32: a block for a unit, which need not be whole.
+struct PlainFold {
+  float* stored;
+  const float* contribution;
+  std::int64_t count;
+  float scale;
+  bool* finite;
+  BlockSums sums;
+};
+template <bool kWantsSum>
+__global__ void __launch_bounds__(kFusedThreads) fold_plain(PlainFold fold) {
+  const std::int64_t first = blockIdx.x * kUnit + first_of_thread();
+  float x[kRows];
+  LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+    const std::int64_t at = first + kSumLanes * j;
+    x[j] = at < fold.count ? global(fold.stored)[at] + fold.scale * global(fold.contribution)[at] : 0.0F;
   }
-  const std::uint32_t unit = blockIdx.x * (blockDim.x / kWarp) + threadIdx.x / kWarp;
-  if (unit >= units) return;  // all lanes
-  Given given = fold.given;
-  given.tables = table;
-  const bool is_whole = fold.job.first + (std::int64_t{unit} + 1) * kUnit <= fold.job.end;
-  if (is_whole && UnitFold<Of, kWantsSum>(fold, unit, lane).run(fold, unit, given)) return;
-  if (lane == 0) fold.left[1 + add_to(fold.left, 1)] = unit;
+  bool is_fine = true;
+  LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+    const std::int64_t at = first + kSumLanes * j;
+    is_fine = make_storable(x[j]) && is_fine;
+    if (at < fold.count) global(fold.stored)[at] = x[j];
+  }
+  if (!is_fine && fold.finite != nullptr) *fold.finite = false;
+  if constexpr (kWantsSum) sum_blocks(fold.sums, sum_of_unit(x, sums_of_warps()), sums_of_warps());
+}
+
+// The square sum of what is stored.
+struct SumUnits {
+  cuda::Slot slot;
+  std::int64_t first, end;
+  BlockSums sums;
+  Given given = {};
+};
+template <class Of>
+__global__ void __launch_bounds__(kFusedThreads) sum_units(SumUnits args) {
+  const Given given = given_with_tables<Of>(args.given);
+  const int column = static_cast<int>(threadIdx.x % kColumns);
+  const std::uint32_t group = static_cast<std::uint32_t>(args.first / kGroup) +
+                              blockIdx.x * (kFusedThreads / kColumns) + threadIdx.x / kColumns;
+  const std::int64_t rest = args.end - std::int64_t{group} * kGroup;
+  float values[kRows * kColumns] = {};
+  if (rest > 0) {
+    Words<Of::kBits> words;
+    LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(args.slot.codes, group, column, pair);
+    LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
+      const int part = Of::part_of(j);
+      const std::uint32_t place = group * Of::kParts / Of::kGroups + static_cast<unsigned>(part);
+      const bool is_there = rest > part * (kGroup / Of::kParts);
+      const ReadStep step(is_there ? bf16_to_float(global(args.slot.steps)[place]) : 0.0F);
+      const typename Of::Reader reader(step.down, given);
+      const auto row = reader.read(words, j);
+      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+        const bool is_here = rest > kSumLanes * j + kColumns * column + i;
+        values[kColumns * j + i] = is_here ? reader.value(row, i) * step.up : 0.0F;
+      }
+    }
+  }
+  const double sum = sum_of_unit(values);
+  if (threadIdx.x % kWarp == 0) sums_of_warps()[threadIdx.x / kWarp] = sum;
+  sum_warps(args.sums);
 }
 
 // ---- reads -----------------------------------------------------------------------------------------------
@@ -168,12 +312,8 @@ LPMM_DEVICE void read_slowly(const ReadArgs& args, std::int64_t from, std::int64
 // A thread for each column of a group from `first` on, which is a group's first.
 template <class Of, class To>
 __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* dst) {
-  auto* const table = static_cast<float*>(dynamic_shared());
-  const int thread = static_cast<int>(threadIdx.x), column = thread % kColumns;
-  if constexpr (Of::kCoding == Coding::kSoftsign) {
-    if (thread < kSoftEntries) table[thread] = softsign_value(thread, Of::kBits);
-    __syncthreads();
-  }
+  const Given given = given_with_tables<Of>(args.given);
+  const int column = static_cast<int>(threadIdx.x) % kColumns;
   const std::int64_t from =
       std::int64_t{blockIdx.x * (blockDim.x / kColumns) + threadIdx.x / kColumns} * kGroup;
   const std::int64_t rest = args.end - args.first - from;
@@ -190,8 +330,6 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
     most_step = fmaxf(most_step, step[part]);
   }
   if (most_step > kMostStep) return read_slowly(args, at, kGroup, dst + at);
-  Given given = args.given;
-  given.tables = table;
   Words<Of::kBits> words;
   LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(args.slot.codes, group, column, pair);
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {

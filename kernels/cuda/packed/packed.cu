@@ -369,7 +369,7 @@ void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int6
   if (args.stats != nullptr) {
     return fold_counted(*this, host_, accumulator, first, count, contribution, args, result);
   }
-  if (fast::fold(accumulator, first, count, contribution, args, result, stream())) return;
+  if (fast::fold(accumulator, first, count, contribution, args, result, arrivals_, stream())) return;
   bool* finite = result == nullptr ? nullptr : &result->finite;
   double* const sum = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
   const FoldJob job =
@@ -381,7 +381,7 @@ void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int6
 }
 
 void CudaDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
-  run_sums(cuda::make_stored_sum(src, first, count, device_table), sum, stream());
+  fast::square_sum(src, first, count, sum, arrivals_, stream());
 }
 
 void CudaDevice::clear(const RoleView& accumulator) {

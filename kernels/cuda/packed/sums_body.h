@@ -7,8 +7,8 @@
 
 namespace lpmm::kernels::cuda {
 
-// What is squared: kCount terms of each element. The first pass of a rule that needs norms; what is stored;
-// what a fold is about to store.
+// What is squared: kCount terms of each element. The first pass of a rule that needs norms; what a fold is
+// about to store.
 template <class RuleType>
 struct NormTerms {
   static constexpr int kCount = RuleType::kNorms;
@@ -18,13 +18,6 @@ struct NormTerms {
   LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
     Elements<float> x = roles.load(element);
     (completed == nullptr ? rule : *completed).terms(x, of);
-  }
-};
-struct StoredTerms {
-  static constexpr int kCount = 1;
-  Slot slot;
-  LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
-    of[0] = load_value(slot, element);
   }
 };
 struct FoldedTerms {
@@ -172,10 +165,6 @@ WatchJob<RuleType> make_watch(const RuleType& rule, const RuleType* completed,
   job.end = roles[Role::kParameter].elements;
   job.peaks = peaks;
   return job;
-}
-inline SumsJob<StoredTerms> make_stored_sum(const RoleView& src, std::int64_t first, std::int64_t count,
-                                            TableOf table_of) {
-  return {{make_slot(src, table_of, {})}, first, first + count, nullptr};
 }
 inline SumsJob<FoldedTerms> make_folded_sum(const FoldJob& fold) {
   return {{fold}, fold.first, fold.end, nullptr};

@@ -58,7 +58,6 @@ class NormOp : public Op {
     float* weight = pieces.floats(n);
     float* weight_gradient = pieces.floats(n);
     float* bias_gradient = pieces.floats(n);
-    run.memory.decode(weight_, 0, span_of(weight, n));
     kernels::NormBackward args;
     args.x = data(run, inputs[0]);
     args.y = data(run, output);
@@ -67,7 +66,7 @@ class NormOp : public Op {
     args.frozen = frozen_;
     args.mean = reinterpret_cast<const float*>(saved_data(run));
     args.inverse_deviation = args.mean + n;
-    args.weight = weight;
+    args.weight = run.memory.decoded(weight_, span_of(weight, n));
     args.weight_gradient = weight_gradient;
     args.bias_gradient = bias_gradient;
     args.dx = gradient(run, inputs[0]);

@@ -51,7 +51,8 @@ class LinearOp : public Op {
     Device& device = run.memory.device();
     std::byte* y = data(run, output);
     for (const Part& part : parts_) {
-      if (has_bias_) run.memory.decode(part.bias, 0, span_of(f.bias + part.first, part.outputs));
+      const float* bias =
+          has_bias_ ? run.memory.decoded(part.bias, span_of(f.bias + part.first, part.outputs)) : nullptr;
       part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
         device.matmul({.transpose_b = true,
                        .m = rows_,
@@ -65,7 +66,7 @@ class LinearOp : public Op {
                        .c = y + (part.first + row) * value_bytes(compute_),
                        .c_stride = out_,
                        .c_type = compute_,
-                       .bias = has_bias_ ? f.bias + part.first + row : nullptr},
+                       .bias = has_bias_ ? bias + row : nullptr},
                       f.matmul);
       });
     }

@@ -18,8 +18,8 @@ class RowNormOp : public Op {
   std::int64_t transient_bytes() const override { return 4 * shape_.width; }
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
-    float* weight = decoded(run, weight_, pieces);
-    float* bias = bias_ < 0 ? nullptr : decoded(run, bias_, pieces);
+    const float* weight = decoded(run, weight_, pieces);
+    const float* bias = bias_ < 0 ? nullptr : decoded(run, bias_, pieces);
     run.memory.device().row_norm_forward(shape_, data(run, inputs[0]), weight, bias, data(run, output),
                                          mean(run), inverse_deviation(run));
   }
@@ -49,10 +49,8 @@ class RowNormOp : public Op {
   float* mean(const RunState& run) const {
     return shape_.is_centred ? inverse_deviation(run) + shape_.rows : nullptr;
   }
-  float* decoded(const RunState& run, int tensor, Pieces& pieces) const {
-    float* values = pieces.floats(shape_.width);
-    run.memory.decode(tensor, 0, span_of(values, shape_.width));
-    return values;
+  const float* decoded(const RunState& run, int tensor, Pieces& pieces) const {
+    return run.memory.decoded(tensor, span_of(pieces.floats(shape_.width), shape_.width));
   }
   kernels::RowNormShape shape_;
   int weight_, bias_;

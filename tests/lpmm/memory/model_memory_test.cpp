@@ -62,6 +62,24 @@ bool accumulators_are_empty(const ModelMemory& memory) {
   return true;
 }
 
+TEST(ModelMemory, WhatIsStoredAsFp32IsNotCopied) {
+  CpuDevice device(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const kernels::RoleView v = memory.view(i, Role::kParameter);
+    const auto n = static_cast<std::size_t>(v.elements);
+    std::vector<float> values(n), room(n, -1.0F), read(n);
+    std::iota(values.begin(), values.end(), 1.0F);
+    memory.initialize(i, 0, values);
+    const float* found = memory.decoded(i, room);
+    memory.read(i, 0, read);
+    EXPECT_TRUE(std::equal(read.begin(), read.end(), found)) << i;
+    const bool is_fp32 = v.codec.format.map == Map::kFp32;
+    EXPECT_EQ(is_fp32, memory.info(i).name == "bias");
+    EXPECT_EQ(found, is_fp32 ? reinterpret_cast<const float*>(v.codes) : room.data());
+  }
+}
+
 TEST(ModelMemory, AGradientThatIsNotFiniteLeavesEveryPersistentByte) {
   for (const std::string_view preset : preset_names()) {
     for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
