@@ -115,8 +115,20 @@ class CudaDevice : public Device {
                           double* sums) override;
 
  protected:
+  // Counters of blocks that have arrived, one of each strip of columns: zeros from launch to launch.
+  std::uint32_t* arrivals(std::int64_t strips) {
+    if (arrivals_ == nullptr || arrivals_count_ < strips) {
+      arrivals_ = std::make_unique<StreamMemory>(4 * strips, stream());
+      arrivals_count_ = strips;
+      LPMM_CUDA_NAMESPACE::fill_with_zeros(arrivals_->data(), 4 * strips, stream());
+    }
+    return static_cast<std::uint32_t*>(arrivals_->data());
+  }
+
   CpuDevice host_;
   Stream stream_ = nullptr;  // a device that is opened later makes its own
+  std::unique_ptr<StreamMemory> arrivals_;
+  std::int64_t arrivals_count_ = 0;
 };
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
