@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -482,23 +483,30 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
 }
 
 TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
-  for (const auto& [type, frozen] : {std::pair(Compute::kFp32, false), std::pair(Compute::kBf16, false),
-                                     std::pair(Compute::kFp32, true), std::pair(Compute::kBf16, true)}) {
-    const NormShape shape{1300, 20, type};
-    const Floats x = rounded(type, random_floats(shape.rows * 20, 1)),
-                 y = rounded(type, random_floats(shape.rows * 20, 2)),
-                 dy = rounded(type, random_floats(shape.rows * 20, 3)), weight = random_floats(20, 4);
+  // Channels in eights go by another way on some devices; without ReLU too.
+  for (const auto& [type, frozen, channels, gates] :
+       {std::tuple(Compute::kFp32, false, 20, true), std::tuple(Compute::kBf16, false, 20, true),
+        std::tuple(Compute::kFp32, true, 20, true), std::tuple(Compute::kBf16, true, 20, true),
+        std::tuple(Compute::kFp32, false, 40, true), std::tuple(Compute::kBf16, false, 40, true),
+        std::tuple(Compute::kFp32, false, 8, false), std::tuple(Compute::kBf16, false, 136, false)}) {
+    const bool relu = gates;
+    const NormShape shape{1300, channels, type};
+    const auto n = static_cast<std::size_t>(channels);
+    const Floats x = rounded(type, random_floats(shape.rows * channels, 1)),
+                 y = rounded(type, random_floats(shape.rows * channels, 2)),
+                 dy = rounded(type, random_floats(shape.rows * channels, 3)),
+                 weight = random_floats(channels, 4);
     const Cells cx = cells(type, x), cy = cells(type, y), cdy = cells(type, dy);
-    const auto w = array(weight), mean = zeros(20), inverse = zeros(20), dw = zeros(20), db = zeros(20),
-               unused = zeros(20), unused_too = zeros(20);
+    const auto w = array(weight), mean = zeros(n), inverse = zeros(n), dw = zeros(n), db = zeros(n),
+               unused = zeros(n), unused_too = zeros(n);
     const auto room = scratch(device().norm_scratch_bytes(shape));
     device().norm_statistics(shape, cx.data(), mean.data(), inverse.data(), room.data());
-    device().norm_prepare(20, mean.data(), inverse.data(), unused.data(), unused_too.data());
+    device().norm_prepare(channels, mean.data(), inverse.data(), unused.data(), unused_too.data());
     NormBackward args;
     args.x = cx.data();
     args.y = cy.data();
     args.dy = args.dx = cdy.data();  // in place
-    args.relu = true;
+    args.relu = relu;
     args.frozen = frozen;
     args.mean = mean.data();
     args.inverse_deviation = inverse.data();
@@ -507,14 +515,14 @@ TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
     args.bias_gradient = db.data();
     device().norm_backward(shape, args, room.data());
     const Floats m = mean.values(), r = inverse.values();
-    std::vector<double> sum(20), sum_x(20), dx;
-    const auto g = [&](std::size_t i) { return y[i] > 0 ? 1.0 * dy[i] : 0.0; };
+    std::vector<double> sum(n), sum_x(n), dx;
+    const auto g = [&](std::size_t i) { return !relu || y[i] > 0 ? 1.0 * dy[i] : 0.0; };
     for (std::size_t i = 0; i < x.size(); ++i) {
-      sum[i % 20] += g(i);
-      sum_x[i % 20] += g(i) * (1.0 * x[i] - m[i % 20]) * r[i % 20];
+      sum[i % n] += g(i);
+      sum_x[i % n] += g(i) * (1.0 * x[i] - m[i % n]) * r[i % n];
     }
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t c = i % 20;
+      const std::size_t c = i % n;
       const double normal = (1.0 * x[i] - m[c]) * r[c];
       dx.push_back(weight[c] * r[c] * (frozen ? g(i) : g(i) - sum[c] / 1300 - normal * sum_x[c] / 1300));
     }
@@ -672,6 +680,43 @@ TEST_P(PoolingTest, PaddingIsBelowEverything) {
   }
 }
 
+// Devices take whole images, and channels in eights, by other ways.
+TEST_P(PoolingTest, AveragesAndTheirGradientsAreThoseOfPlainLoops) {
+  for (const PoolShape& s : {PoolShape{3, 4, 4, 5, 4, 4}, PoolShape{3, 9, 9, 72, 9, 1},
+                             PoolShape{2, 6, 5, 16, 3, 2}, PoolShape{2, 4, 4, 8, 2, 2}}) {
+    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      const std::int64_t inputs = s.batch * s.height * s.width * s.channels,
+                         outputs = s.batch * s.out_height() * s.out_width() * s.channels;
+      const Floats x = rounded(type, random_floats(inputs, 1)), dy = rounded(type, random_floats(outputs, 2)),
+                   before = rounded(type, random_floats(inputs, 3));
+      std::vector<double> y(dy.size()), dx(x.size()), added(before.begin(), before.end());
+      const int area = s.kernel * s.kernel;
+      for (std::int64_t o = 0; o < outputs; ++o) {
+        const auto c = o % s.channels, ox = o / s.channels % s.out_width(),
+                   oy = o / s.channels / s.out_width() % s.out_height(),
+                   image = o / s.channels / s.out_width() / s.out_height();
+        for (int tap = 0; tap < area; ++tap) {
+          const auto iy = oy * s.stride + tap / s.kernel, ix = ox * s.stride + tap % s.kernel;
+          const auto i = static_cast<std::size_t>(((image * s.height + iy) * s.width + ix) * s.channels + c);
+          const auto out = static_cast<std::size_t>(o);
+          y[out] += 1.0 * x[i] / area;
+          dx[i] += 1.0 * dy[out] / area;
+          added[i] += 1.0 * dy[out] / area;
+        }
+      }
+      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, outputs),
+                  cdx = cells(type, inputs), sum = cells(type, before);
+      device().average_pool_forward(s, type, cx.data(), cy.data());
+      device().average_pool_backward(s, type, cdy.data(), cdx.data(), false);
+      device().average_pool_backward(s, type, cdy.data(), sum.data(), true);
+      const double tolerance = type == Compute::kFp32 ? 1e-6 : 5e-3;
+      expect_near(cy.floats(), y, tolerance);
+      expect_near(cdx.floats(), dx, tolerance);
+      expect_near(sum.floats(), added, tolerance);
+    }
+  }
+}
+
 // An image of 4 x 6 pixels of two channels, value 100 channel + 10 row + column, in six squares of 2 x 2.
 TEST_P(PoolingTest, PatchesAreChannelAfterChannel) {
   const PatchShape shape{2, 4, 6, 2, 2};
@@ -698,6 +743,38 @@ TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
   const auto in = array(x), y = zeros(16);
   device().shortcut_forward(s, Compute::kFp32, in.data(), y.data());
   EXPECT_EQ(y.values(), (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
+}
+
+TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
+  for (const ShortcutShape& s : {ShortcutShape{2, 6, 5, 16, 32, 2}, ShortcutShape{2, 3, 4, 8, 40, 1},
+                                 ShortcutShape{1, 4, 4, 8, 16, 2}}) {
+    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      const std::int64_t inputs = s.batch * s.height * s.width * s.in,
+                         outputs = s.batch * s.out_height() * s.out_width() * s.out;
+      const Floats x = rounded(type, random_floats(inputs, 1)), dy = rounded(type, random_floats(outputs, 2));
+      Floats y(dy.size()), dx(x.size()), added(x.size(), 1.0F);
+      for (std::int64_t i = 0; i < inputs; ++i) {
+        const auto c = i % s.in, ix = i / s.in % s.width, iy = i / s.in / s.width % s.height,
+                   image = i / s.in / s.width / s.height;
+        if (iy % s.stride != 0 || ix % s.stride != 0) continue;
+        const auto out = static_cast<std::size_t>(
+            ((image * s.out_height() + iy / s.stride) * s.out_width() + ix / s.stride) * s.out +
+            (s.out - s.in) / 2 + c);
+        const auto in = static_cast<std::size_t>(i);
+        y[out] = x[in];
+        dx[in] = dy[out];
+        added[in] += dy[out];
+      }
+      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, outputs),
+                  cdx = cells(type, inputs), sum = cells(type, Floats(x.size(), 1.0F));
+      device().shortcut_forward(s, type, cx.data(), cy.data());
+      device().shortcut_backward(s, type, cdy.data(), cdx.data(), false);
+      device().shortcut_backward(s, type, cdy.data(), sum.data(), true);
+      EXPECT_EQ(cy.floats(), y);
+      EXPECT_EQ(cdx.floats(), dx);
+      EXPECT_EQ(sum.floats(), rounded(type, added));
+    }
+  }
 }
 
 TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
