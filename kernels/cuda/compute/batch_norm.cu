@@ -89,39 +89,39 @@ struct MomentTerms {
     of[1] = partials[(2 * shard + 1) * shards.channels + c] + of[0] * delta;
   }
 };
-struct StoreStatistics {
-  std::int64_t rows;
-  const double* partials;
-  float *mean, *variance;
-  LPMM_HD void operator()(std::int64_t c, const double (&of)[2]) const {
-    const auto n = static_cast<double>(rows);
-    const double squares = of[1] - of[0] * of[0] / n;
-    mean[c] = static_cast<float>(partials[c] + of[0] / n);
-    variance[c] = static_cast<float>((squares < 0 ? 0 : squares) / n);
-  }
-};
-
+// 1 / deviation, and weight and bias as the factor and the offset of x.
+LPMM_HD void prepare_channel(std::int64_t c, float mean, float variance, float* inverse_deviation,
+                             float* scale, float* shift) {
+  const auto inverse = static_cast<float>(1 / std::sqrt(variance + kNormEpsilon));
+  const float factor = product(scale[c], inverse);
+  inverse_deviation[c] = inverse;
+  scale[c] = factor;
+  shift[c] -= product(mean, factor);
+}
 __global__ void prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
                         float* shift) {
   const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= channels) return;
-  inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kNormEpsilon));
-  scale[c] = product(scale[c], inverse_deviation[c]);
-  shift[c] -= product(mean[c], scale[c]);
+  if (c < channels) prepare_channel(c, mean[c], inverse_deviation[c], inverse_deviation, scale, shift);
 }
-__global__ void propose(NormShape s, const float* mean, const float* variance, float* running_mean,
-                        float* running_variance, bool* finite) {
-  const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= s.channels) return;
-  const auto rows = static_cast<double>(s.rows);
-  const double unbiased = rows > 1 ? rows / (rows - 1) : 1;
-  const auto center = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * mean[c]);
-  const auto spread =
-      static_cast<float>((1 - kNormMomentum) * running_variance[c] + kNormMomentum * unbiased * variance[c]);
-  running_mean[c] = center;
-  running_variance[c] = spread;
-  if (!(std::abs(center) < INFINITY) || !(std::abs(spread) < INFINITY)) *finite = false;
-}
+struct StoreStatistics {
+  std::int64_t rows;
+  const double* partials;
+  NormStatistics to;
+  LPMM_HD void operator()(std::int64_t c, const double (&of)[2]) const {
+    const auto n = static_cast<double>(rows);
+    const double squares = of[1] - of[0] * of[0] / n, unbiased = n > 1 ? n / (n - 1) : 1;
+    const auto mean = static_cast<float>(partials[c] + of[0] / n);
+    const auto variance = static_cast<float>((squares < 0 ? 0 : squares) / n);
+    to.mean[c] = mean;
+    prepare_channel(c, mean, variance, to.inverse_deviation, to.scale, to.shift);
+    const auto center = static_cast<float>((1 - kNormMomentum) * to.running_mean[c] + kNormMomentum * mean);
+    const auto spread = static_cast<float>((1 - kNormMomentum) * to.running_variance[c] +
+                                           kNormMomentum * unbiased * variance);
+    to.running_mean[c] = center;
+    to.running_variance[c] = spread;
+    if (!(std::abs(center) < INFINITY) || !(std::abs(spread) < INFINITY)) *to.finite = false;
+  }
+};
 
 // Bodies that know their channels' coefficients: a thread has Body::kWide channels of kAheadRows rows, and
 // loads all of them before it stores one.
@@ -295,12 +295,11 @@ std::int64_t CudaDevice::norm_scratch_bytes(const NormShape& s) const {
   return aligned(8 * 2 * norm_shards(s) * s.channels) + aligned(4 * 3 * s.channels);
 }
 
-void CudaDevice::norm_statistics(const NormShape& s, const void* x, float* mean, float* variance,
-                                 void* scratch) {
+void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
   const Shards shards{s.rows, whole_shard_rows(s.rows, s.channels), s.channels};
   const AddShards then{arrivals(whole_strips(s.channels)), MomentTerms{shards, partials},
-                       StoreStatistics{s.rows, partials, mean, variance}};
+                       StoreStatistics{s.rows, partials, of}};
   with_cells(s, {x}, [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
     const auto* cells = static_cast<const Cell*>(x);
     sum_whole_columns<2, kWide>(stream(), s.rows, s.channels, DeviationTerms<Cell, kWide>{s.channels, cells},
@@ -313,12 +312,6 @@ void CudaDevice::norm_prepare(int channels, const float* mean, float* inverse_de
   launch_apart(prepare, (channels + kChannelThreads - 1) / kChannelThreads, kChannelThreads, stream(),
                channels, mean, inverse_deviation, scale, shift);
 }
-void CudaDevice::norm_propose(const NormShape& s, const float* mean, const float* variance,
-                              float* running_mean, float* running_variance, bool* finite) {
-  launch_apart(propose, (s.channels + kChannelThreads - 1) / kChannelThreads, kChannelThreads, stream(), s,
-               mean, variance, running_mean, running_variance, finite);
-}
-
 void CudaDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
                             const void* residual, bool relu, void* y) {
   with_cells(
