@@ -88,6 +88,15 @@ struct NormShape {
 inline constexpr double kNormMomentum = 0.1;  // of running statistics
 inline constexpr double kNormEpsilon = 1e-5;  // added to a variance
 
+// What a batch makes of a norm's channels.
+struct NormStatistics {
+  float *mean = nullptr, *inverse_deviation = nullptr;  // of the batch
+  float *scale = nullptr, *shift = nullptr;             // the weight and the bias; then as of norm_prepare
+  // running <- (1 - kNormMomentum) * running + kNormMomentum * what the batch has, its variance unbiased.
+  float *running_mean = nullptr, *running_variance = nullptr;
+  bool* finite = nullptr;  // becomes false where a running one is not
+};
+
 struct NormBackward {
   const void* x = nullptr;  // the input of the norm
   const void* y = nullptr;  // its output, after ReLU; used where relu
@@ -171,17 +180,13 @@ class ComputeKernels {
 
   // ---- batch norm ----------------------------------------------------------------------------------------
   virtual std::int64_t norm_scratch_bytes(const NormShape& shape) const = 0;
-  // mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
-  virtual void norm_statistics(const NormShape& shape, const void* x, float* mean, float* variance,
+  // Mean and variance of each channel; partial results of row shards are merged in double (Chan et al. 1979).
+  virtual void norm_statistics(const NormShape& shape, const void* x, const NormStatistics& of,
                                void* scratch) = 0;
   // Of each channel: inverse_deviation, which holds the variance, becomes 1 / sqrt(variance + kNormEpsilon);
   // scale, the weight, times that; shift, the bias, less mean * scale.
   virtual void norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
                             float* shift) = 0;
-  // running <- (1 - kNormMomentum) * running + kNormMomentum * what the batch has, its variance unbiased.
-  // `finite` becomes false where a result is not.
-  virtual void norm_propose(const NormShape& shape, const float* mean, const float* variance,
-                            float* running_mean, float* running_variance, bool* finite) = 0;
   // y = act(x * scale + shift + residual); residual may be null; act is ReLU or nothing.
   virtual void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
                           const void* residual, bool relu, void* y) = 0;

@@ -65,12 +65,10 @@ class CpuDevice : public Device {
   const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                             const void* dy, bool relu, void* g, float* bias_gradient) override;
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;
-  void norm_statistics(const NormShape& shape, const void* x, float* mean, float* variance,
+  void norm_statistics(const NormShape& shape, const void* x, const NormStatistics& of,
                        void* scratch) override;
   void norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
                     float* shift) override;
-  void norm_propose(const NormShape& shape, const float* mean, const float* variance, float* running_mean,
-                    float* running_variance, bool* finite) override;
   void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
                   const void* residual, bool relu, void* y) override;
   void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) override;

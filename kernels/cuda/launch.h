@@ -134,24 +134,6 @@ class StreamMemory {
   Stream stream_;
 };
 
-// Counts the blocks of a launch that have arrived somewhere; 0 between launches, which are of one stream.
-class Arrivals {
- public:
-  Arrivals() = default;
-  ~Arrivals() { cudaFree(count_); }
-  Arrivals(const Arrivals&) = delete;
-  Arrivals& operator=(const Arrivals&) = delete;
-  std::uint32_t* get(Stream stream) {
-    if (count_ != nullptr) return count_;
-    check(cudaMalloc(&count_, sizeof *count_), "a counter");
-    check(cudaMemsetAsync(count_, 0, sizeof *count_, stream), "clearing");
-    return count_;
-  }
-
- private:
-  std::uint32_t* count_ = nullptr;
-};
-
 // Of the current device.
 inline int multiprocessors() {
   int device = 0, count = 0;
@@ -231,14 +213,6 @@ class StreamMemory {
   std::unique_ptr<std::uint64_t[]> data_;
 };
 
-class Arrivals {
- public:
-  std::uint32_t* get(Stream) { return &count_; }
-
- private:
-  std::uint32_t count_ = 0;
-};
-
 inline int multiprocessors() {
   return 1;
 }
@@ -253,6 +227,27 @@ inline MapTable device_table(Format format) {
   return map_table(format);
 }
 #endif
+
+// Counters of blocks of a launch that have arrived somewhere: 0 between launches, which are of one stream.
+class Arrivals {
+ public:
+  std::uint32_t* get(std::int64_t count, Stream stream) {
+    if (count_ < count) {
+      memory_ = std::make_unique<StreamMemory>(4 * count, stream);
+      fill_with_zeros(memory_->data(), 4 * count, stream);
+      count_ = count;
+    }
+    return static_cast<std::uint32_t*>(memory_->data());
+  }
+  void release() {
+    memory_.reset();
+    count_ = 0;
+  }
+
+ private:
+  std::unique_ptr<StreamMemory> memory_;
+  std::int64_t count_ = 0;
+};
 
 inline bool is_launched(std::int64_t blocks) {
   constexpr std::int64_t kMostBlocks = 0x7FFFFFFF;

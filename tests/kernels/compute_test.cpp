@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <functional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -319,6 +320,34 @@ TEST_P(BiasTest, GradientIsTheSumOfRows) {
 }
 
 // ---- batch norm ------------------------------------------------------------------------------------------
+// What norm_statistics writes, of a device: weights of one, biases and running statistics of zero.
+struct NormChannels {
+  DeviceArray<float> mean, inverse_deviation, scale, shift, running_mean, running_variance;
+  DeviceArray<std::uint8_t> finite;
+  DeviceArray<std::byte> room;
+  NormChannels(Device& d, const NormShape& s)
+      : mean(d, of(s, 0)),
+        inverse_deviation(d, of(s, 0)),
+        scale(d, of(s, 1)),
+        shift(d, of(s, 0)),
+        running_mean(d, of(s, 0)),
+        running_variance(d, of(s, 0)),
+        finite(d, {1}),
+        room(scratch_on(d, d.norm_scratch_bytes(s))) {}
+  static Floats of(const NormShape& s, float value) {
+    return Floats(static_cast<std::size_t>(s.channels), value);
+  }
+  NormStatistics statistics() {
+    return {mean.data(),
+            inverse_deviation.data(),
+            scale.data(),
+            shift.data(),
+            running_mean.data(),
+            running_variance.data(),
+            reinterpret_cast<bool*>(finite.data())};
+  }
+};
+
 TEST_P(BatchNormTest, StatisticsInClosedForm) {
   // Channel c holds offset + slope * row: mean offset + slope (rows-1)/2, variance slope^2 (rows^2-1)/12.
   for (const int channels : {3, 8, 16, 35, 64}) {
@@ -330,10 +359,12 @@ TEST_P(BatchNormTest, StatisticsInClosedForm) {
       }
     }
     const auto n = static_cast<std::size_t>(channels);
-    const auto in = array(x), means = zeros(n), variances = zeros(n);
-    const auto room = scratch(device().norm_scratch_bytes(shape));
-    device().norm_statistics(shape, in.data(), means.data(), variances.data(), room.data());
-    const Floats mean = means.values(), variance = variances.values();
+    const auto in = array(x);
+    NormChannels of(device(), shape);
+    device().norm_statistics(shape, in.data(), of.statistics(), of.room.data());
+    const Floats mean = of.mean.values();
+    Floats variance = of.running_variance.values();  // a tenth of the unbiased one
+    for (float& v : variance) v *= 10.0F * 4999 / 5000;
     for (std::size_t c = 0; c < n; ++c) {
       const double slope = 0x1p-9 * static_cast<double>(c + 1);
       const double deviation = slope * 5000 / std::sqrt(12.0);
@@ -346,40 +377,59 @@ TEST_P(BatchNormTest, StatisticsInClosedForm) {
 }
 
 TEST_P(BatchNormTest, PreparesAndProposes) {
-  const NormShape shape{10, 300, Compute::kFp32};
-  const Floats mean = random_floats(300, 1), weight = random_floats(300, 2), bias = random_floats(300, 3),
-               old = random_floats(300, 4);
-  Floats variance = random_floats(300, 5);
-  for (float& v : variance) v *= v;
-  const auto means = array(mean), inverse = array(variance), scale = array(weight), shift = array(bias),
-             running_mean = array(old), running_variance = array(variance);
-  const DeviceArray<std::uint8_t> flag(device(), {1});
-  auto* const finite = reinterpret_cast<bool*>(flag.data());
-  device().norm_propose(shape, means.data(), inverse.data(), running_mean.data(), running_variance.data(),
-                        finite);
-  device().norm_prepare(300, means.data(), inverse.data(), scale.data(), shift.data());
-  std::vector<double> r, s, b, m, v;
-  for (std::size_t c = 0; c < 300; ++c) {
-    r.push_back(1 / std::sqrt(variance[c] + 1e-5));
-    s.push_back(weight[c] * r[c]);
-    b.push_back(bias[c] - mean[c] * s[c]);
-    m.push_back(0.9 * old[c] + 0.1 * mean[c]);
-    v.push_back(0.9 * variance[c] + 0.1 * variance[c] * 10 / 9);
-  }
-  expect_near(inverse.values(), r, 1e-7);
-  expect_near(scale.values(), s, 2e-7);
-  expect_near(shift.values(), b, 2e-7);
-  expect_near(running_mean.values(), m, 1e-7);
-  expect_near(running_variance.values(), v, 1e-7);
-  EXPECT_EQ(flag.values()[0], 1);
-  for (const float bad : {std::nanf(""), INFINITY}) {
-    Floats broken = mean;
-    broken[299] = bad;
-    auto on = array(broken);
-    DeviceArray<std::uint8_t> seen(device(), {1});
-    device().norm_propose(shape, on.data(), inverse.data(), running_mean.data(), running_variance.data(),
-                          reinterpret_cast<bool*>(seen.data()));
-    EXPECT_EQ(seen.values()[0], 0);
+  for (const int channels : {300, 304}) {
+    const NormShape shape{10, channels, Compute::kFp32};
+    const Floats x = random_floats(10 * channels, 1), weight = random_floats(channels, 2),
+                 bias = random_floats(channels, 3), old_mean = random_floats(channels, 4);
+    Floats old_variance = random_floats(channels, 5);
+    for (float& v : old_variance) v *= v;
+    std::vector<double> mean, r, s, b, m, v;
+    for (std::size_t c = 0; c < old_mean.size(); ++c) {
+      double sum = 0, squares = 0;
+      for (std::size_t row = 0; row < 10; ++row) sum += x[row * old_mean.size() + c];
+      for (std::size_t row = 0; row < 10; ++row) {
+        squares += std::pow(x[row * old_mean.size() + c] - sum / 10, 2);
+      }
+      mean.push_back(sum / 10);
+      r.push_back(1 / std::sqrt(squares / 10 + 1e-5));
+      s.push_back(weight[c] * r[c]);
+      b.push_back(bias[c] - mean[c] * s[c]);
+      m.push_back(0.9 * old_mean[c] + 0.1 * mean[c]);
+      v.push_back(0.9 * old_variance[c] + 0.1 * squares / 9);
+    }
+    NormChannels of(device(), shape);
+    of.scale.assign(weight);
+    of.shift.assign(bias);
+    of.running_mean.assign(old_mean);
+    of.running_variance.assign(old_variance);
+    const auto in = array(x);
+    device().norm_statistics(shape, in.data(), of.statistics(), of.room.data());
+    expect_near(of.mean.values(), mean, 1e-6);
+    expect_near(of.inverse_deviation.values(), r, 1e-6);
+    expect_near(of.scale.values(), s, 1e-6);
+    expect_near(of.shift.values(), b, 1e-6);
+    expect_near(of.running_mean.values(), m, 1e-6);
+    expect_near(of.running_variance.values(), v, 1e-6);
+    EXPECT_EQ(of.finite.values()[0], 1);
+    // The same coefficients of statistics that are given.
+    const auto variance = array([&] {
+      Floats as_given;
+      for (const double inverse : r) as_given.push_back(static_cast<float>(1 / (inverse * inverse) - 1e-5));
+      return as_given;
+    }());
+    const auto scale = array(weight), shift = array(bias);
+    device().norm_prepare(channels, of.mean.data(), variance.data(), scale.data(), shift.data());
+    expect_near(variance.values(), r, 1e-6);
+    expect_near(scale.values(), s, 1e-6);
+    expect_near(shift.values(), b, 1e-6);
+    for (const float bad : {std::nanf(""), INFINITY}) {
+      Floats broken = x;
+      broken.back() = bad;
+      NormChannels seen(device(), shape);
+      const auto on = array(broken);
+      device().norm_statistics(shape, on.data(), seen.statistics(), seen.room.data());
+      EXPECT_EQ(seen.finite.values()[0], 0);
+    }
   }
 }
 
@@ -387,30 +437,18 @@ TEST_P(BatchNormTest, PreparesAndProposes) {
 struct NormCase {
   NormShape shape;
   Device& device;
-  DeviceArray<float> x, weight, bias, residual, mean, deviation, scale, shift, y;
-  DeviceArray<std::byte> room;
+  DeviceArray<float> x, weight, bias, residual, y;
+  NormChannels of;
 
   NormCase(Device& d, const NormShape& s, const Floats& vx, const Floats& vw, const Floats& vb,
            const Floats& vr)
-      : shape(s),
-        device(d),
-        x(d, vx),
-        weight(d, vw),
-        bias(d, vb),
-        residual(d, vr),
-        mean(d, vw),
-        deviation(d, vw),
-        scale(d, vw),
-        shift(d, vw),
-        y(d, vx),
-        room(scratch_on(d, d.norm_scratch_bytes(s))) {}
+      : shape(s), device(d), x(d, vx), weight(d, vw), bias(d, vb), residual(d, vr), y(d, vx), of(d, s) {}
   Floats forward(bool adds) {
-    device.norm_statistics(shape, x.data(), mean.data(), deviation.data(), room.data());
-    device.copy(scale.data(), weight.data(), 4 * shape.channels);
-    device.copy(shift.data(), bias.data(), 4 * shape.channels);
-    device.norm_prepare(shape.channels, mean.data(), deviation.data(), scale.data(), shift.data());
-    device.norm_apply(shape, x.data(), scale.data(), shift.data(), adds ? residual.data() : nullptr, false,
-                      y.data());
+    device.copy(of.scale.data(), weight.data(), 4 * shape.channels);
+    device.copy(of.shift.data(), bias.data(), 4 * shape.channels);
+    device.norm_statistics(shape, x.data(), of.statistics(), of.room.data());
+    device.norm_apply(shape, x.data(), of.scale.data(), of.shift.data(), adds ? residual.data() : nullptr,
+                      false, y.data());
     return y.values();
   }
 };
@@ -424,34 +462,34 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
       const Floats x = random_floats(count, 1), dy = random_floats(count, 2),
                    weight = random_floats(channels, 4), bias = random_floats(channels, 5);
       Floats res = random_floats(count, 3, 3.0F);
-      NormCase of(device(), shape, x, weight, bias, res);
+      NormCase norm(device(), shape, x, weight, bias, res);
       // Keep the sums before ReLU off its kink; without a residual, a small step must do.
-      const Floats before = of.forward(residual);
+      const Floats before = norm.forward(residual);
       if (residual) {
         for (std::size_t i = 0; i < res.size(); ++i) res[i] += before[i] < 0 ? -0.2F : 0.2F;
-        of.residual.assign(res);
+        norm.residual.assign(res);
       }
       // The gate of ReLU is held fixed, so that its kink does not blur the differences.
-      const Floats gate = of.forward(residual);
+      const Floats gate = norm.forward(residual);
       const auto gates = array(gate), gradient = array(dy), dw = zeros(weight.size()),
                  db = zeros(weight.size());
       auto dx = array(Floats(x.size(), 0.5F)), dres = array(Floats(x.size(), 0.25F));
       NormBackward args;
-      args.x = of.x.data();
+      args.x = norm.x.data();
       args.y = gates.data();
       args.dy = gradient.data();
       args.relu = relu;
-      args.mean = of.mean.data();
-      args.inverse_deviation = of.deviation.data();
-      args.weight = of.weight.data();
+      args.mean = norm.of.mean.data();
+      args.inverse_deviation = norm.of.inverse_deviation.data();
+      args.weight = norm.weight.data();
       args.weight_gradient = dw.data();
       args.bias_gradient = db.data();
       args.dx = dx.data();
       args.dresidual = residual ? dres.data() : nullptr;
-      device().norm_backward(shape, args, of.room.data());
+      device().norm_backward(shape, args, norm.of.room.data());
       const Floats once = dx.values(), once_res = dres.values();
       args.accumulate = args.accumulate_residual = true;
-      device().norm_backward(shape, args, of.room.data());
+      device().norm_backward(shape, args, norm.of.room.data());
       const Floats twice = dx.values(), twice_res = dres.values();
       for (std::size_t i = 0; i < once.size(); ++i) {
         ASSERT_EQ(twice[i], once[i] + once[i]);
@@ -463,7 +501,7 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
             at, got, 0.02F, tolerance,
             [&](const Floats& v) {
               input.assign(v);
-              const Floats out = of.forward(residual);
+              const Floats out = norm.forward(residual);
               double sum = 0;
               for (std::size_t i = 0; i < out.size(); ++i) {
                 if (!relu || gate[i] > 0) sum += 1.0 * out[i] * dy[i];
@@ -473,48 +511,53 @@ TEST_P(BatchNormTest, GradientsByFiniteDifferences) {
             24);
         input.assign(at);
       };
-      expect(of.x, x, once, 2e-3);
-      expect(of.weight, weight, dw.values(), 1e-3);
-      expect(of.bias, bias, db.values(), 1e-3);
-      if (residual) expect(of.residual, res, once_res, 1e-3);
+      expect(norm.x, x, once, 2e-3);
+      expect(norm.weight, weight, dw.values(), 1e-3);
+      expect(norm.bias, bias, db.values(), 1e-3);
+      if (residual) expect(norm.residual, res, once_res, 1e-3);
     }
   }
 }
 
 TEST_P(BatchNormTest, BackwardOfManyRowsIsThatOfPlainLoops) {
-  for (const auto& [type, frozen] : {std::pair(Compute::kFp32, false), std::pair(Compute::kBf16, false),
-                                     std::pair(Compute::kFp32, true), std::pair(Compute::kBf16, true)}) {
-    const NormShape shape{1300, 20, type};
-    const Floats x = rounded(type, random_floats(shape.rows * 20, 1)),
-                 y = rounded(type, random_floats(shape.rows * 20, 2)),
-                 dy = rounded(type, random_floats(shape.rows * 20, 3)), weight = random_floats(20, 4);
+  // Channels in eights go by another way on some devices; without ReLU too.
+  for (const auto& [type, frozen, channels, gates] :
+       {std::tuple(Compute::kFp32, false, 20, true), std::tuple(Compute::kBf16, false, 20, true),
+        std::tuple(Compute::kFp32, true, 20, true), std::tuple(Compute::kBf16, true, 20, true),
+        std::tuple(Compute::kFp32, false, 40, true), std::tuple(Compute::kBf16, false, 40, true),
+        std::tuple(Compute::kFp32, false, 8, false), std::tuple(Compute::kBf16, false, 136, false)}) {
+    const bool relu = gates;
+    const NormShape shape{1300, channels, type};
+    const auto n = static_cast<std::size_t>(channels);
+    const Floats x = rounded(type, random_floats(shape.rows * channels, 1)),
+                 y = rounded(type, random_floats(shape.rows * channels, 2)),
+                 dy = rounded(type, random_floats(shape.rows * channels, 3)),
+                 weight = random_floats(channels, 4);
     const Cells cx = cells(type, x), cy = cells(type, y), cdy = cells(type, dy);
-    const auto w = array(weight), mean = zeros(20), inverse = zeros(20), dw = zeros(20), db = zeros(20),
-               unused = zeros(20), unused_too = zeros(20);
-    const auto room = scratch(device().norm_scratch_bytes(shape));
-    device().norm_statistics(shape, cx.data(), mean.data(), inverse.data(), room.data());
-    device().norm_prepare(20, mean.data(), inverse.data(), unused.data(), unused_too.data());
+    const auto w = array(weight), dw = zeros(n), db = zeros(n);
+    NormChannels of(device(), shape);
+    device().norm_statistics(shape, cx.data(), of.statistics(), of.room.data());
     NormBackward args;
     args.x = cx.data();
     args.y = cy.data();
     args.dy = args.dx = cdy.data();  // in place
-    args.relu = true;
+    args.relu = relu;
     args.frozen = frozen;
-    args.mean = mean.data();
-    args.inverse_deviation = inverse.data();
+    args.mean = of.mean.data();
+    args.inverse_deviation = of.inverse_deviation.data();
     args.weight = w.data();
     args.weight_gradient = dw.data();
     args.bias_gradient = db.data();
-    device().norm_backward(shape, args, room.data());
-    const Floats m = mean.values(), r = inverse.values();
-    std::vector<double> sum(20), sum_x(20), dx;
-    const auto g = [&](std::size_t i) { return y[i] > 0 ? 1.0 * dy[i] : 0.0; };
+    device().norm_backward(shape, args, of.room.data());
+    const Floats m = of.mean.values(), r = of.inverse_deviation.values();
+    std::vector<double> sum(n), sum_x(n), dx;
+    const auto g = [&](std::size_t i) { return !relu || y[i] > 0 ? 1.0 * dy[i] : 0.0; };
     for (std::size_t i = 0; i < x.size(); ++i) {
-      sum[i % 20] += g(i);
-      sum_x[i % 20] += g(i) * (1.0 * x[i] - m[i % 20]) * r[i % 20];
+      sum[i % n] += g(i);
+      sum_x[i % n] += g(i) * (1.0 * x[i] - m[i % n]) * r[i % n];
     }
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::size_t c = i % 20;
+      const std::size_t c = i % n;
       const double normal = (1.0 * x[i] - m[c]) * r[c];
       dx.push_back(weight[c] * r[c] * (frozen ? g(i) : g(i) - sum[c] / 1300 - normal * sum_x[c] / 1300));
     }
@@ -672,6 +715,43 @@ TEST_P(PoolingTest, PaddingIsBelowEverything) {
   }
 }
 
+// Devices take whole images, and channels in eights, by other ways.
+TEST_P(PoolingTest, AveragesAndTheirGradientsAreThoseOfPlainLoops) {
+  for (const PoolShape& s : {PoolShape{3, 4, 4, 5, 4, 4}, PoolShape{3, 9, 9, 72, 9, 1},
+                             PoolShape{2, 6, 5, 16, 3, 2}, PoolShape{2, 4, 4, 8, 2, 2}}) {
+    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      const std::int64_t inputs = s.batch * s.height * s.width * s.channels,
+                         outputs = s.batch * s.out_height() * s.out_width() * s.channels;
+      const Floats x = rounded(type, random_floats(inputs, 1)), dy = rounded(type, random_floats(outputs, 2)),
+                   before = rounded(type, random_floats(inputs, 3));
+      std::vector<double> y(dy.size()), dx(x.size()), added(before.begin(), before.end());
+      const int area = s.kernel * s.kernel;
+      for (std::int64_t o = 0; o < outputs; ++o) {
+        const auto c = o % s.channels, ox = o / s.channels % s.out_width(),
+                   oy = o / s.channels / s.out_width() % s.out_height(),
+                   image = o / s.channels / s.out_width() / s.out_height();
+        for (int tap = 0; tap < area; ++tap) {
+          const auto iy = oy * s.stride + tap / s.kernel, ix = ox * s.stride + tap % s.kernel;
+          const auto i = static_cast<std::size_t>(((image * s.height + iy) * s.width + ix) * s.channels + c);
+          const auto out = static_cast<std::size_t>(o);
+          y[out] += 1.0 * x[i] / area;
+          dx[i] += 1.0 * dy[out] / area;
+          added[i] += 1.0 * dy[out] / area;
+        }
+      }
+      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, outputs),
+                  cdx = cells(type, inputs), sum = cells(type, before);
+      device().average_pool_forward(s, type, cx.data(), cy.data());
+      device().average_pool_backward(s, type, cdy.data(), cdx.data(), false);
+      device().average_pool_backward(s, type, cdy.data(), sum.data(), true);
+      const double tolerance = type == Compute::kFp32 ? 1e-6 : 5e-3;
+      expect_near(cy.floats(), y, tolerance);
+      expect_near(cdx.floats(), dx, tolerance);
+      expect_near(sum.floats(), added, tolerance);
+    }
+  }
+}
+
 // An image of 4 x 6 pixels of two channels, value 100 channel + 10 row + column, in six squares of 2 x 2.
 TEST_P(PoolingTest, PatchesAreChannelAfterChannel) {
   const PatchShape shape{2, 4, 6, 2, 2};
@@ -698,6 +778,38 @@ TEST_P(PoolingTest, ShortcutSubsamplesAndCentresChannels) {
   const auto in = array(x), y = zeros(16);
   device().shortcut_forward(s, Compute::kFp32, in.data(), y.data());
   EXPECT_EQ(y.values(), (Floats{0, 1, 2, 0, 0, 5, 6, 0, 0, 17, 18, 0, 0, 21, 22, 0}));
+}
+
+TEST_P(PoolingTest, ShortcutsOfChannelsInEights) {
+  for (const ShortcutShape& s : {ShortcutShape{2, 6, 5, 16, 32, 2}, ShortcutShape{2, 3, 4, 8, 40, 1},
+                                 ShortcutShape{1, 4, 4, 8, 16, 2}}) {
+    for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+      const std::int64_t inputs = s.batch * s.height * s.width * s.in,
+                         outputs = s.batch * s.out_height() * s.out_width() * s.out;
+      const Floats x = rounded(type, random_floats(inputs, 1)), dy = rounded(type, random_floats(outputs, 2));
+      Floats y(dy.size()), dx(x.size()), added(x.size(), 1.0F);
+      for (std::int64_t i = 0; i < inputs; ++i) {
+        const auto c = i % s.in, ix = i / s.in % s.width, iy = i / s.in / s.width % s.height,
+                   image = i / s.in / s.width / s.height;
+        if (iy % s.stride != 0 || ix % s.stride != 0) continue;
+        const auto out = static_cast<std::size_t>(
+            ((image * s.out_height() + iy / s.stride) * s.out_width() + ix / s.stride) * s.out +
+            (s.out - s.in) / 2 + c);
+        const auto in = static_cast<std::size_t>(i);
+        y[out] = x[in];
+        dx[in] = dy[out];
+        added[in] += dy[out];
+      }
+      const Cells cx = cells(type, x), cdy = cells(type, dy), cy = cells(type, outputs),
+                  cdx = cells(type, inputs), sum = cells(type, Floats(x.size(), 1.0F));
+      device().shortcut_forward(s, type, cx.data(), cy.data());
+      device().shortcut_backward(s, type, cdy.data(), cdx.data(), false);
+      device().shortcut_backward(s, type, cdy.data(), sum.data(), true);
+      EXPECT_EQ(cy.floats(), y);
+      EXPECT_EQ(cdx.floats(), dx);
+      EXPECT_EQ(sum.floats(), rounded(type, added));
+    }
+  }
 }
 
 TEST_P(ElementsTest, RowsThatLieApartAreCopiedOrAdded) {
@@ -863,9 +975,9 @@ Floats sums_of(Device& device, Compute type) {
   convolution->forward(x.data(), w.data(), y.data(), room.data());
   convolution->backward(x.data(), w.data(), dy.data(), dx.data(), false, dw.data(), room.data());
   const NormShape norm{s.batch * 64, 32, type};
-  const auto norm_room = scratch_on(device, device.norm_scratch_bytes(norm));
-  const DeviceArray<float> mean(device, Floats(32)), variance(device, Floats(32)), bias(device, Floats(32));
-  device.norm_statistics(norm, y.data(), mean.data(), variance.data(), norm_room.data());
+  NormChannels of_norm(device, norm);
+  const DeviceArray<float> bias(device, Floats(32));
+  device.norm_statistics(norm, y.data(), of_norm.statistics(), of_norm.room.data());
   device.bias_backward(type, norm.rows, 32, y.data(), dy.data(), false, nullptr, bias.data());
   // As they lie, and packed.
   const DeviceArray<float> product(device, Floats(2 * 600 * 300));
@@ -887,8 +999,8 @@ Floats sums_of(Device& device, Compute type) {
                   matmul_room.data());
   }
   Floats all = y.floats();
-  for (const Floats& more :
-       {dx.floats(), dw.values(), mean.values(), variance.values(), bias.values(), product.values()}) {
+  for (const Floats& more : {dx.floats(), dw.values(), of_norm.mean.values(),
+                             of_norm.running_variance.values(), bias.values(), product.values()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

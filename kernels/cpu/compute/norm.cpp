@@ -19,6 +19,18 @@ std::int64_t norm_shards(const NormShape& s) {
   return (s.rows + norm_rows(s) - 1) / norm_rows(s);
 }
 
+// Running statistics, from those of a batch.
+void propose_running(const NormShape& s, const float* variance, const NormStatistics& of) {
+  const double rows = static_cast<double>(s.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
+  float *running_mean = of.running_mean, *running_variance = of.running_variance;
+  for (int c = 0; c < s.channels; ++c) {
+    running_mean[c] = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * of.mean[c]);
+    running_variance[c] = static_cast<float>((1 - kNormMomentum) * running_variance[c] +
+                                             kNormMomentum * unbiased * variance[c]);
+    if (!std::isfinite(running_mean[c]) || !std::isfinite(running_variance[c])) *of.finite = false;
+  }
+}
+
 }  // namespace
 
 // Two partial sums per shard and channel; three coefficients per channel.
@@ -26,8 +38,8 @@ std::int64_t CpuDevice::norm_scratch_bytes(const NormShape& shape) const {
   return aligned(4 * (2 * norm_shards(shape) + 3) * shape.channels);
 }
 
-void CpuDevice::norm_statistics(const NormShape& s, const void* x, float* mean, float* variance,
-                                void* scratch) {
+void CpuDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
+  float *mean = of.mean, *variance = of.inverse_deviation;
   auto* partials = static_cast<float*>(scratch);  // [shard][mean, squares][channel]
   const std::int64_t rows = norm_rows(s), row_bytes = s.channels * value_bytes(s.type);
   for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
@@ -47,6 +59,8 @@ void CpuDevice::norm_statistics(const NormShape& s, const void* x, float* mean, 
     mean[c] = static_cast<float>(center);
     variance[c] = static_cast<float>(std::max(squares, 0.0) / count);
   }
+  propose_running(s, variance, of);
+  norm_prepare(s.channels, mean, variance, of.scale, of.shift);
 }
 
 void CpuDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
@@ -55,17 +69,6 @@ void CpuDevice::norm_prepare(int channels, const float* mean, float* inverse_dev
     inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kNormEpsilon));
     scale[c] *= inverse_deviation[c];
     shift[c] -= mean[c] * scale[c];
-  }
-}
-
-void CpuDevice::norm_propose(const NormShape& s, const float* mean, const float* variance,
-                             float* running_mean, float* running_variance, bool* finite) {
-  const double rows = static_cast<double>(s.rows), unbiased = rows > 1 ? rows / (rows - 1) : 1;
-  for (int c = 0; c < s.channels; ++c) {
-    running_mean[c] = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * mean[c]);
-    running_variance[c] = static_cast<float>((1 - kNormMomentum) * running_variance[c] +
-                                             kNormMomentum * unbiased * variance[c]);
-    if (!std::isfinite(running_mean[c]) || !std::isfinite(running_variance[c])) *finite = false;
   }
 }
 

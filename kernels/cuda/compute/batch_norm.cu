@@ -1,7 +1,9 @@
 // Batch norm: sums of shards of rows, merged in double in an order that shapes alone decide.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cuda/compute/columns.h"
 #include "kernels/cuda/compute/map.h"
@@ -10,116 +12,204 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kNormRows = 512;  // of a shard
-constexpr int kChannelThreads = 256;     // of kernels with a thread a channel
+constexpr int kChannelThreads = 256;  // of kernels with a thread a channel
 
 std::int64_t norm_shards(const NormShape& s) {
-  return (s.rows + kNormRows - 1) / kNormRows;
+  const std::int64_t rows = whole_shard_rows(s.rows, s.channels);
+  return (s.rows + rows - 1) / rows;
+}
+
+// kWide neighbours.
+template <int kWide, class Cell>
+LPMM_HD void load_cells(const Cell* p, float (&v)[kWide]) {
+  if constexpr (kWide == kVector) {
+    load_vector(p, v);
+  } else {
+    v[0] = load(p);
+  }
+}
+template <int kWide, class Cell>
+LPMM_HD void store_cells(Cell* p, const float (&v)[kWide]) {
+  if constexpr (kWide == kVector) {
+    store_vector(p, v);
+  } else {
+    store(p, v[0]);
+  }
 }
 
 // Deviations from the shard's first row, and their squares: they lose nothing to a large mean.
-template <class Cell>
+template <class Cell, int kWide>
 struct DeviationTerms {
   std::int64_t channels;
   const Cell* x;
+  float origin[kWide] = {};
+  LPMM_HD void begin(std::int64_t first, std::int64_t c) { load_cells(x + first * channels + c, origin); }
   LPMM_HD void operator()(std::int64_t row, std::int64_t c, float (&of)[2]) const {
-    const float origin = load(x + row / kNormRows * kNormRows * channels + c);
-    of[0] = load(x + row * channels + c) - origin;
+    of[0] = load(x + row * channels + c) - origin[0];
     of[1] = of[0] * of[0];
+  }
+  LPMM_HD void wide(std::int64_t row, std::int64_t c, float (&of)[2][kVector]) const {
+    load_vector(x + row * channels + c, of[0]);
+    for (int i = 0; i < kVector; ++i) {
+      of[0][i] -= origin[i];
+      of[1][i] = of[0][i] * of[0][i];
+    }
+  }
+};
+// Rows of a batch in shards.
+struct Shards {
+  std::int64_t rows, shard_rows, channels;
+  LPMM_HD double count(std::int64_t shard) const {
+    const std::int64_t left = rows - shard * shard_rows;
+    return static_cast<double>(left < shard_rows ? left : shard_rows);
   }
 };
 // Mean of a shard and its sum of squares about that.
 template <class Cell>
 struct StoreMoments {
-  std::int64_t rows, channels;
+  Shards shards;
   const Cell* x;
   double* partials;
   LPMM_HD void operator()(std::int64_t shard, std::int64_t c, const float (&of)[2]) const {
-    const std::int64_t first = shard * kNormRows, left = rows - first;
-    const auto n = static_cast<double>(left < kNormRows ? left : kNormRows);
-    const double sum = of[0], origin = load(x + first * channels + c);
-    partials[2 * shard * channels + c] = origin + sum / n;
+    const std::int64_t channels = shards.channels;
+    const double n = shards.count(shard), sum = of[0];
+    partials[2 * shard * channels + c] = load(x + shard * shards.shard_rows * channels + c) + sum / n;
     partials[(2 * shard + 1) * channels + c] = of[1] - sum * sum / n;
   }
 };
-
-struct Moments {
-  double count = 0, mean = 0, squares = 0;
-  LPMM_HD void merge(const Moments& o) {
-    if (o.count == 0) return;
-    const double delta = o.mean - mean, share = o.count / (count + o.count);
-    squares += o.squares + delta * delta * count * share;
-    mean += delta * share;
-    count += o.count;
+// In double: deviations of all rows from the first shard's mean, and their squares.
+struct MomentTerms {
+  Shards shards;
+  const double* partials;
+  double origin = 0;
+  LPMM_HD void begin(std::int64_t, std::int64_t c) { origin = partials[c]; }
+  LPMM_HD void operator()(std::int64_t shard, std::int64_t c, double (&of)[2]) const {
+    const double delta = partials[2 * shard * shards.channels + c] - origin;
+    of[0] = shards.count(shard) * delta;
+    of[1] = partials[(2 * shard + 1) * shards.channels + c] + of[0] * delta;
   }
 };
-// A warp a channel: each lane merges every 32nd shard, then lanes meet.
-__global__ void merge_moments(NormShape s, const double* partials, float* mean, float* variance) {
-  const std::int64_t c = row_of_warp();
-  if (c >= s.channels) return;
-  Moments all;
-  for (std::int64_t shard = lane_of_warp(); shard * kNormRows < s.rows; shard += kWarp) {
-    const std::int64_t left = s.rows - shard * kNormRows;
-    all.merge({static_cast<double>(left < kNormRows ? left : kNormRows), partials[2 * shard * s.channels + c],
-               partials[(2 * shard + 1) * s.channels + c]});
-  }
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2) {
-    const Moments other{__shfl_down_sync(kAllLanes, all.count, lanes),
-                        __shfl_down_sync(kAllLanes, all.mean, lanes),
-                        __shfl_down_sync(kAllLanes, all.squares, lanes)};
-    all.merge(other);
-  }
-  if (lane_of_warp() != 0) return;
-  mean[c] = static_cast<float>(all.mean);
-  variance[c] = static_cast<float>((all.squares < 0 ? 0 : all.squares) / all.count);
+// 1 / deviation, and weight and bias as the factor and the offset of x.
+LPMM_HD void prepare_channel(std::int64_t c, float mean, float variance, float* inverse_deviation,
+                             float* scale, float* shift) {
+  const auto inverse = static_cast<float>(1 / std::sqrt(variance + kNormEpsilon));
+  const float factor = product(scale[c], inverse);
+  inverse_deviation[c] = inverse;
+  scale[c] = factor;
+  shift[c] -= product(mean, factor);
 }
-
 __global__ void prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
                         float* shift) {
   const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= channels) return;
-  inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kNormEpsilon));
-  scale[c] = product(scale[c], inverse_deviation[c]);
-  shift[c] -= product(mean[c], scale[c]);
+  if (c < channels) prepare_channel(c, mean[c], inverse_deviation[c], inverse_deviation, scale, shift);
 }
-__global__ void propose(NormShape s, const float* mean, const float* variance, float* running_mean,
-                        float* running_variance, bool* finite) {
-  const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
-  if (c >= s.channels) return;
-  const auto rows = static_cast<double>(s.rows);
-  const double unbiased = rows > 1 ? rows / (rows - 1) : 1;
-  const auto center = static_cast<float>((1 - kNormMomentum) * running_mean[c] + kNormMomentum * mean[c]);
-  const auto spread =
-      static_cast<float>((1 - kNormMomentum) * running_variance[c] + kNormMomentum * unbiased * variance[c]);
-  running_mean[c] = center;
-  running_variance[c] = spread;
-  if (!(std::abs(center) < INFINITY) || !(std::abs(spread) < INFINITY)) *finite = false;
+struct StoreStatistics {
+  std::int64_t rows;
+  const double* partials;
+  NormStatistics to;
+  LPMM_HD void operator()(std::int64_t c, const double (&of)[2]) const {
+    const auto n = static_cast<double>(rows);
+    const double squares = of[1] - of[0] * of[0] / n, unbiased = n > 1 ? n / (n - 1) : 1;
+    const auto mean = static_cast<float>(partials[c] + of[0] / n);
+    const auto variance = static_cast<float>((squares < 0 ? 0 : squares) / n);
+    to.mean[c] = mean;
+    prepare_channel(c, mean, variance, to.inverse_deviation, to.scale, to.shift);
+    const auto center = static_cast<float>((1 - kNormMomentum) * to.running_mean[c] + kNormMomentum * mean);
+    const auto spread = static_cast<float>((1 - kNormMomentum) * to.running_variance[c] +
+                                           kNormMomentum * unbiased * variance);
+    to.running_mean[c] = center;
+    to.running_variance[c] = spread;
+    if (!(std::abs(center) < INFINITY) || !(std::abs(spread) < INFINITY)) *to.finite = false;
+  }
+};
+
+// Bodies that know their channels' coefficients: a thread has Body::kWide channels of kAheadRows rows, and
+// loads all of them before it stores one.
+constexpr int kAheadRows = 2;
+template <class Body>
+__global__ void map_rows(std::int64_t rows, int channels, int across, Body body) {
+  const int thread = static_cast<int>(threadIdx.x), lines = kMapThreads / across;
+  const Place block = Place::of(blockIdx.x, (channels / Body::kWide + across - 1) / across);
+  const int channel = (static_cast<int>(block.column) * across + thread % across) * Body::kWide;
+  const std::int64_t row = block.row * (kAheadRows * lines) + thread / across;
+  if (channel >= channels || row >= rows) return;
+  body.begin(channel);
+  typename Body::Cells cells[kAheadRows];
+  LPMM_UNROLL
+  for (int k = 0; k < kAheadRows; ++k) {  // past the end, the first one again: no branch holds loads up
+    const std::int64_t of = row + k * lines < rows ? row + k * lines : row;
+    cells[k] = body.load(of * channels + channel);
+  }
+  LPMM_UNROLL
+  for (int k = 0; k < kAheadRows; ++k) {
+    if (row + k * lines < rows) body.store((row + k * lines) * channels + channel, cells[k]);
+  }
+}
+template <class Body>
+void run_rows(Stream stream, const NormShape& s, const Body& body) {
+  const int vectors = s.channels / Body::kWide;
+  int across = 1;  // threads of a row: a line of memory where a row has one
+  while (across < 8 && across < vectors) across *= 2;
+  const std::int64_t block_rows = std::int64_t{kAheadRows} * (kMapThreads / across);
+  launch_apart(map_rows<Body>, (s.rows + block_rows - 1) / block_rows * ((vectors + across - 1) / across),
+               kMapThreads, stream, s.rows, s.channels, across, body);
 }
 
 // x * scale + shift, two roundings as on the CPU; then what is added.
-template <bool kRelu>
+template <class Cell, int kOfThread, bool kRelu>
 struct Apply {
+  static constexpr int kWide = kOfThread;
+  struct Cells {
+    float x[kWide], residual[kWide];
+  };
+  const Cell *x, *residual;  // which may be null
+  Cell* y;
   const float *scale, *shift;
-  LPMM_HD float operator()(const Place& at, float x, float residual) const {
-    return act(product(x, scale[at.column]) + shift[at.column] + residual);
+  float factor[kWide] = {}, offset[kWide] = {};
+  LPMM_HD void begin(std::int64_t c) {
+    load_cells(scale + c, factor);
+    load_cells(shift + c, offset);
   }
-  LPMM_HD float operator()(const Place& at, float x) const {
-    return act(product(x, scale[at.column]) + shift[at.column]);
+  LPMM_HD Cells load(std::int64_t i) const {
+    Cells in = {};
+    load_cells(x + i, in.x);
+    if (residual != nullptr) load_cells(residual + i, in.residual);
+    return in;
   }
-  LPMM_HD static float act(float v) { return kRelu && v <= 0.0F ? 0.0F : v; }
+  LPMM_HD void store(std::int64_t i, const Cells& in) const {
+    float out[kWide];
+    for (int k = 0; k < kWide; ++k) {
+      const float v = product(in.x[k], factor[k]) + offset[k] + in.residual[k];
+      out[k] = kRelu && v <= 0.0F ? 0.0F : v;
+    }
+    store_cells(y + i, out);
+  }
 };
 
 // g = dy where y > 0 or there is no ReLU.
-template <class Cell>
+template <class Cell, int kWide, bool kRelu>
 struct GradientTerms {
   std::int64_t channels;
   const Cell *x, *y, *dy;
   const float* mean;
+  float center[kWide] = {};
+  LPMM_HD void begin(std::int64_t, std::int64_t c) { load_cells(mean + c, center); }
   LPMM_HD void operator()(std::int64_t row, std::int64_t c, float (&of)[2]) const {
     const std::int64_t i = row * channels + c;
     const float g = load(dy + i);
-    of[0] = y == nullptr || load(y + i) > 0.0F ? g : 0.0F;
-    of[1] = of[0] * (load(x + i) - mean[c]);
+    of[0] = !kRelu || load(y + i) > 0.0F ? g : 0.0F;
+    of[1] = of[0] * (load(x + i) - center[0]);
+  }
+  LPMM_HD void wide(std::int64_t row, std::int64_t c, float (&of)[2][kVector]) const {
+    const std::int64_t i = row * channels + c;
+    float gate[kVector];
+    load_vector(dy + i, of[0]);
+    load_vector(x + i, of[1]);
+    if constexpr (kRelu) load_vector(y + i, gate);
+    for (int k = 0; k < kVector; ++k) {
+      if (kRelu && !(gate[k] > 0.0F)) of[0][k] = 0.0F;
+      of[1][k] = of[0][k] * (of[1][k] - center[k]);
+    }
   }
 };
 // With r = 1 / deviation and M rows: dx = weight * r * (g - sum g / M - (x - mean) * r^2 * sum g (x - mean) /
@@ -129,7 +219,7 @@ struct StoreCoefficients {
   NormBackward args;
   double count;         // M
   float* coefficients;  // [a, b, d][channel]
-  LPMM_HD void operator()(std::int64_t, std::int64_t c, const double (&sums)[2]) const {
+  LPMM_HD void operator()(std::int64_t c, const double (&sums)[2]) const {
     const double r = args.inverse_deviation[c], weight = args.weight[c];
     const double slope = weight * r * r * r * sums[1] / count;
     coefficients[c] = static_cast<float>(weight * r);
@@ -141,32 +231,61 @@ struct StoreCoefficients {
   }
 };
 
-template <class Cell>
-struct GradientArgs {
-  const Cell *x, *y, *dy;  // y is null where there is no ReLU
+template <class Cell, int kOfThread, bool kRelu>
+struct ApplyGradient {
+  static constexpr int kWide = kOfThread;
+  struct Cells {
+    float x[kWide], g[kWide], dx[kWide], residual[kWide];
+  };
+  const Cell *x, *y, *dy;
   Cell *dx, *dresidual;
   bool accumulate, accumulate_residual;
   const float* coefficients;
   int channels;
-};
-template <class Cell>
-__global__ void apply_gradient(std::int64_t count, bool is_vector, GradientArgs<Cell> args) {
-  const Piece piece = Piece::mine(count, is_vector);
-  if (!piece.has(0)) return;
-  Place place = Place::of(piece.first, args.channels);
-  Values g = piece.load(args.dy), dx = {}, residual = {};
-  const Values x = piece.load(args.x), y = args.y != nullptr ? piece.load(args.y) : Values{};
-  if (args.accumulate) dx = piece.load(args.dx);
-  if (args.accumulate_residual) residual = piece.load(args.dresidual);
-  for (int i = 0; i < kVector; ++i, place.next(args.channels)) {
-    if (args.y != nullptr && !(y.v[i] > 0.0F)) g.v[i] = 0.0F;
-    const float* at = args.coefficients + place.column;
-    const float v = product(x.v[i], at[args.channels]) + product(g.v[i], at[0]) + at[2 * args.channels];
-    dx.v[i] = args.accumulate ? v + dx.v[i] : v;
-    residual.v[i] = args.accumulate_residual ? g.v[i] + residual.v[i] : g.v[i];
+  float a[kWide] = {}, b[kWide] = {}, d[kWide] = {};
+  LPMM_HD void begin(std::int64_t c) {
+    load_cells(coefficients + c, a);
+    load_cells(coefficients + channels + c, b);
+    load_cells(coefficients + 2 * channels + c, d);
   }
-  piece.store(args.dx, dx);
-  if (args.dresidual != nullptr) piece.store(args.dresidual, residual);
+  LPMM_HD Cells load(std::int64_t i) const {
+    Cells in = {};
+    float gate[kWide] = {};
+    load_cells(x + i, in.x);
+    load_cells(dy + i, in.g);
+    if constexpr (kRelu) load_cells(y + i, gate);
+    if (accumulate) load_cells(dx + i, in.dx);
+    if (accumulate_residual) load_cells(dresidual + i, in.residual);
+    for (int k = 0; k < kWide; ++k) {
+      if (kRelu && !(gate[k] > 0.0F)) in.g[k] = 0.0F;
+    }
+    return in;
+  }
+  LPMM_HD void store(std::int64_t i, const Cells& in) const {
+    float out[kWide], residual[kWide];
+    for (int k = 0; k < kWide; ++k) {
+      const float v = product(in.x[k], b[k]) + product(in.g[k], a[k]) + d[k];
+      out[k] = accumulate ? v + in.dx[k] : v;
+      residual[k] = accumulate_residual ? in.g[k] + in.residual[k] : in.g[k];
+    }
+    store_cells(dx + i, out);
+    if (dresidual != nullptr) store_cells(dresidual + i, residual);
+  }
+};
+
+// Calls body(Cell*, kWide), a null pointer and a constant.
+template <class Body>
+void with_cells(const NormShape& s, std::initializer_list<const void*> memory, const Body& body) {
+  const bool is_wide = s.channels % kVector == 0 && std::all_of(memory.begin(), memory.end(), is_aligned);
+  with_type(s.type, [&]<class Cell>(Cell* null) {
+    is_wide ? body(null, std::integral_constant<int, kVector>())
+            : body(null, std::integral_constant<int, 1>());
+  });
+}
+// Calls body(kRelu).
+template <class Body>
+void with_relu(bool relu, const Body& body) {
+  relu ? body(std::true_type()) : body(std::false_type());
 }
 
 }  // namespace
@@ -176,15 +295,16 @@ std::int64_t CudaDevice::norm_scratch_bytes(const NormShape& s) const {
   return aligned(8 * 2 * norm_shards(s) * s.channels) + aligned(4 * 3 * s.channels);
 }
 
-void CudaDevice::norm_statistics(const NormShape& s, const void* x, float* mean, float* variance,
-                                 void* scratch) {
+void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
-  with_type(s.type, [&]<class Cell>(Cell*) {
+  const Shards shards{s.rows, whole_shard_rows(s.rows, s.channels), s.channels};
+  const AddShards then{arrivals_.get(whole_strips(s.channels), stream()), MomentTerms{shards, partials},
+                       StoreStatistics{s.rows, partials, of}};
+  with_cells(s, {x}, [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
     const auto* cells = static_cast<const Cell*>(x);
-    sum_columns<2, float>(stream(), s.rows, s.channels, kNormRows, DeviationTerms<Cell>{s.channels, cells},
-                          StoreMoments<Cell>{s.rows, s.channels, cells, partials});
+    sum_whole_columns<2, kWide>(stream(), s.rows, s.channels, DeviationTerms<Cell, kWide>{s.channels, cells},
+                                StoreMoments<Cell>{shards, cells, partials}, then);
   });
-  launch(merge_moments, row_blocks(s.channels), kRowThreads, 0, stream(), s, partials, mean, variance);
 }
 
 void CudaDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
@@ -192,56 +312,44 @@ void CudaDevice::norm_prepare(int channels, const float* mean, float* inverse_de
   launch_apart(prepare, (channels + kChannelThreads - 1) / kChannelThreads, kChannelThreads, stream(),
                channels, mean, inverse_deviation, scale, shift);
 }
-void CudaDevice::norm_propose(const NormShape& s, const float* mean, const float* variance,
-                              float* running_mean, float* running_variance, bool* finite) {
-  launch_apart(propose, (s.channels + kChannelThreads - 1) / kChannelThreads, kChannelThreads, stream(), s,
-               mean, variance, running_mean, running_variance, finite);
-}
-
 void CudaDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
                             const void* residual, bool relu, void* y) {
-  with_type(s.type, [&]<class Cell>(Cell*) {
-    const auto apply = [&](const auto& body) {
-      const auto *in = static_cast<const Cell*>(x), *more = static_cast<const Cell*>(residual);
-      auto* out = static_cast<Cell*>(y);
-      if (more == nullptr) {
-        map_matrix(stream(), s.rows, s.channels, body, out, false, in);
-      } else {
-        map_matrix(stream(), s.rows, s.channels, body, out, false, in, more);
-      }
-    };
-    relu ? apply(Apply<true>{scale, shift}) : apply(Apply<false>{scale, shift});
-  });
+  with_cells(
+      s, {x, residual, y, scale, shift},
+      [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
+        with_relu(relu, [&]<bool kRelu>(std::bool_constant<kRelu>) {
+          run_rows(stream(), s,
+                   Apply<Cell, kWide, kRelu>{static_cast<const Cell*>(x), static_cast<const Cell*>(residual),
+                                             static_cast<Cell*>(y), scale, shift});
+        });
+      });
 }
 
 void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
-  const std::int64_t shards = norm_shards(s), count = s.rows * s.channels;
-  auto* const coefficients =
-      reinterpret_cast<float*>(static_cast<std::byte*>(scratch) + aligned(8 * 2 * shards * s.channels));
+  auto* const coefficients = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) +
+                                                      aligned(8 * 2 * norm_shards(s) * s.channels));
   const double rows = args.frozen ? std::numeric_limits<double>::infinity() : static_cast<double>(s.rows);
-  with_type(s.type, [&]<class Cell>(Cell*) {
-    const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
-    const auto* y = static_cast<const Cell*>(args.relu ? args.y : nullptr);
-    sum_columns<2, float>(stream(), s.rows, s.channels, kNormRows,
-                          GradientTerms<Cell>{s.channels, x, y, dy, args.mean},
-                          StoreSums<2, double>{s.channels, partials});
-    sum_columns<2, double>(stream(), shards, s.channels, shards, ShardTerms<2, double>{s.channels, partials},
-                           StoreCoefficients{s, args, rows, coefficients});
+  const AddShards then{arrivals_.get(whole_strips(s.channels), stream()),
+                       ShardTerms<2, double>{s.channels, partials},
+                       StoreCoefficients{s, args, rows, coefficients}};
+  const void* const gate = args.relu ? args.y : nullptr;
+  const auto run = [&]<class Cell, int kWide, bool kRelu>(Cell*, std::integral_constant<int, kWide>,
+                                                          std::bool_constant<kRelu>) {
+    const auto *x = static_cast<const Cell*>(args.x), *y = static_cast<const Cell*>(gate),
+               *dy = static_cast<const Cell*>(args.dy);
+    sum_whole_columns<2, kWide>(stream(), s.rows, s.channels,
+                                GradientTerms<Cell, kWide, kRelu>{s.channels, x, y, dy, args.mean},
+                                StoreSums<2, double>{s.channels, partials}, then);
     if (args.dx == nullptr) return;
-    const GradientArgs<Cell> of{x,
-                                y,
-                                dy,
-                                static_cast<Cell*>(args.dx),
-                                static_cast<Cell*>(args.dresidual),
-                                args.accumulate,
-                                args.accumulate_residual && args.dresidual != nullptr,
-                                coefficients,
-                                s.channels};
-    const bool is_vector =
-        is_aligned(x) && is_aligned(y) && is_aligned(dy) && is_aligned(of.dx) && is_aligned(of.dresidual);
-    launch_apart(apply_gradient<Cell>, map_blocks(count), kMapThreads, stream(), count, is_vector, of);
-  });
+    auto* const dresidual = static_cast<Cell*>(args.dresidual);
+    run_rows(stream(), s,
+             ApplyGradient<Cell, kWide, kRelu>{
+                 x, y, dy, static_cast<Cell*>(args.dx), dresidual, args.accumulate,
+                 args.accumulate_residual && dresidual != nullptr, coefficients, s.channels});
+  };
+  with_cells(s, {args.x, gate, args.dy, args.dx, args.dresidual, args.mean},
+             [&](auto* cell, auto wide) { with_relu(args.relu, [&](auto relu) { run(cell, wide, relu); }); });
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,6 +1,9 @@
 // Sums down the columns of a matrix: a block takes a strip of columns of a shard of rows; each thread adds
-// every so many rows of one column, and the threads of a column meet in a tree. Sums over a warp.
+// every so many rows of its columns, and the threads of a column meet in a tree. The sums of shards are added
+// up by the last block to finish: which one that is does not matter. Sums over a warp.
 #pragma once
+
+#include <algorithm>
 
 #include "kernels/cuda/compute/map.h"
 
@@ -27,10 +30,11 @@ __device__ inline int lane_of_warp() {
   return static_cast<int>(threadIdx.x) % kWarp;
 }
 
-// Columns of a strip, a power of two: all of a narrow matrix, so that few threads idle.
-inline int strip_columns(std::int64_t columns) {
+// Columns of a strip, a power of two: more than eight only where there are many blocks.
+inline int strip_columns(std::int64_t shards, std::int64_t columns) {
+  constexpr std::int64_t kManyBlocks = 512;
   int strip = 8;
-  while (strip < kWarp && strip < columns) strip *= 2;
+  while (strip < kWarp && shards * columns > strip * kManyBlocks) strip *= 2;
   return strip;
 }
 
@@ -61,29 +65,46 @@ concept WideTerms = requires(const Terms& terms, float (&of)[kTerms][kVector]) {
   terms.wide(0, 0, of);
 };
 
-// terms(row, column, of) gives what is added up, finish(shard, column, sums) takes the sums. A thread has
-// kWide columns.
+// Terms that look at a shard's first row, or at its columns, before all others.
+template <class Terms>
+concept BeginTerms = requires(Terms& terms) {
+  terms.begin(0, 0);
+};
+
+// The sums of rows from `first` to `end` of a strip, by all threads of a block: finish(column, sums) for each
+// column. A thread has kWide columns.
 template <int kTerms, int kWide, class Number, class Terms, class Finish>
-__global__ void sum_strip(std::int64_t rows, std::int64_t columns, std::int64_t shard_rows, int strip,
-                          Terms terms, Finish finish) {
+LPMM_DEVICE void sum_rows_of_strip(std::int64_t first, std::int64_t end, std::int64_t begin, int strip,
+                                   std::int64_t columns, Terms terms, const Finish& finish) {
   auto* const sums = static_cast<Number*>(dynamic_shared());  // [term][column of a thread][thread]
   const int thread = static_cast<int>(threadIdx.x), across = strip / kWide;
-  const std::int64_t strips = (columns + strip - 1) / strip, shard = blockIdx.x / strips;
-  const std::int64_t column = blockIdx.x % strips * strip + thread % across * kWide;
-  const std::int64_t end = rows < (shard + 1) * shard_rows ? rows : (shard + 1) * shard_rows;
+  const std::int64_t column = begin + thread % across * kWide;
   Number sum[kTerms][kWide] = {};
   if (column < columns) {
-    for (std::int64_t row = shard * shard_rows + thread / across; row < end; row += kStripThreads / across) {
-      if constexpr (kWide == 1) {
-        Number of[kTerms];
-        terms(row, column, of);
-        for (int k = 0; k < kTerms; ++k) sum[k][0] += of[k];
-      } else {
-        Number of[kTerms][kWide];
-        terms.wide(row, column, of);
-        for (int k = 0; k < kTerms * kWide; ++k) sum[k / kWide][k % kWide] += of[k / kWide][k % kWide];
+    if constexpr (BeginTerms<Terms>) terms.begin(first, column);
+    const int lines = kStripThreads / across;
+    std::int64_t row = first + thread / across;
+    // So many rows that their loads run together.
+    const auto add = [&]<int kRows>(std::integral_constant<int, kRows>) {
+      for (; row + (kRows - 1) * lines < end; row += kRows * lines) {
+        LPMM_UNROLL
+        for (int turn = 0; turn < kRows; ++turn) {
+          Number of[kTerms][kWide];
+          if constexpr (kWide == 1) {
+            Number one[kTerms];
+            terms(row + turn * lines, column, one);
+            for (int k = 0; k < kTerms; ++k) of[k][0] = one[k];
+          } else {
+            terms.wide(row + turn * lines, column, of);
+          }
+          for (int k = 0; k < kTerms * kWide; ++k) sum[k / kWide][k % kWide] += of[k / kWide][k % kWide];
+        }
       }
-    }
+    };
+    if constexpr (kWide == 1) add(std::integral_constant<int, 8>());
+    add(std::integral_constant<int, 4>());
+    add(std::integral_constant<int, 2>());
+    add(std::integral_constant<int, 1>());
   }
   for (int k = 0; k < kTerms * kWide; ++k) sums[k * kStripThreads + thread] = sum[k / kWide][k % kWide];
   for (int half = kStripThreads / 2; half >= across; half /= 2) {
@@ -93,29 +114,102 @@ __global__ void sum_strip(std::int64_t rows, std::int64_t columns, std::int64_t 
       sums[k * kStripThreads + thread] += sums[k * kStripThreads + thread + half];
     }
   }
-  if (thread >= across || column >= columns) return;
-  for (int i = 0; i < kWide; ++i) {
-    Number of[kTerms];
-    for (int k = 0; k < kTerms; ++k) of[k] = sums[(k * kWide + i) * kStripThreads + thread];
-    finish(shard, column + i, of);
+  if constexpr (kWide > 1) __syncthreads();
+  if (thread >= strip || begin + thread >= columns) return;
+  Number of[kTerms];
+  for (int k = 0; k < kTerms; ++k)
+    of[k] = sums[(k * kWide + thread % kWide) * kStripThreads + thread / kWide];
+  finish(begin + thread, of);
+}
+
+// Whether all `blocks` of a launch have come here, this one last: what the others wrote before can be read.
+// `arrived` is 0 before and afterwards.
+LPMM_DEVICE bool is_last_of(std::uint32_t blocks, std::uint32_t* arrived) {
+  auto* const before = static_cast<std::uint32_t*>(dynamic_shared());
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    *before = add_to(arrived, 1);
+    if (*before == blocks - 1) *arrived = 0;
+    __threadfence();
   }
+  __syncthreads();
+  const bool is_last = *before == blocks - 1;
+  __syncthreads();  // that memory is free again
+  return is_last;
+}
+
+// Nothing is done with the sums of shards by the same launch.
+struct Apart {};
+// The last block of a strip adds them up: terms(shard, column, of), finish(column, sums).
+template <class Terms, class Finish>
+struct AddShards {
+  std::uint32_t* arrived;  // one of each strip
+  Terms terms;
+  Finish finish;
+};
+
+// terms(row, column, of) gives what is added up, finish(shard, column, sums) takes the sums.
+template <int kTerms, int kWide, class Number, class Terms, class Finish, class Then>
+__global__ void sum_strip(std::int64_t rows, std::int64_t columns, std::int64_t shard_rows, int strip,
+                          Terms terms, Finish finish, Then then) {
+  const std::int64_t strips = (columns + strip - 1) / strip;
+  const Place block = Place::of(blockIdx.x, strips);  // a shard's strip
+  const std::int64_t shard = block.row, at = block.column, first = shard * shard_rows;
+  const std::int64_t end = rows < first + shard_rows ? rows : first + shard_rows;
+  sum_rows_of_strip<kTerms, kWide, Number>(
+      first, end, at * strip, strip, columns, terms,
+      [&](std::int64_t column, const Number(&of)[kTerms]) { finish(shard, column, of); });
+  if constexpr (!std::is_same_v<Then, Apart>) {
+    const std::int64_t shards = gridDim.x / strips;
+    if (!is_last_of(static_cast<std::uint32_t>(shards), then.arrived + at)) return;
+    sum_rows_of_strip<kTerms, 1, double>(0, shards, at * strip, strip, columns, then.terms, then.finish);
+  }
+}
+
+template <int kTerms, class Number>
+constexpr std::int64_t strip_bytes(int wide) {
+  return static_cast<std::int64_t>(sizeof(Number)) * kTerms * wide * kStripThreads;
 }
 
 // `is_wide`: columns are whole vectors, and the memory of the terms is aligned.
 template <int kTerms, class Number, class Terms, class Finish>
 void sum_columns(Stream stream, std::int64_t rows, std::int64_t columns, std::int64_t shard_rows,
                  const Terms& terms, const Finish& finish, bool is_wide = false) {
+  const std::int64_t shards = (rows + shard_rows - 1) / shard_rows;
   const auto run = [&](auto kernel, int strip, int wide) {
-    const std::int64_t blocks = (rows + shard_rows - 1) / shard_rows * ((columns + strip - 1) / strip);
-    launch(kernel, blocks, kStripThreads,
-           static_cast<std::int64_t>(sizeof(Number)) * kTerms * wide * kStripThreads, stream, rows, columns,
-           shard_rows, strip, terms, finish);
+    launch(kernel, shards * ((columns + strip - 1) / strip), kStripThreads, strip_bytes<kTerms, Number>(wide),
+           stream, rows, columns, shard_rows, strip, terms, finish, Apart{});
   };
   if constexpr (WideTerms<Terms, kTerms>) {
     constexpr int kWideStrip = 8 * kVector;
-    if (is_wide) return run(sum_strip<kTerms, kVector, Number, Terms, Finish>, kWideStrip, kVector);
+    if (is_wide) return run(sum_strip<kTerms, kVector, Number, Terms, Finish, Apart>, kWideStrip, kVector);
   }
-  run(sum_strip<kTerms, 1, Number, Terms, Finish>, strip_columns(columns), 1);
+  run(sum_strip<kTerms, 1, Number, Terms, Finish, Apart>, strip_columns(shards, columns), 1);
+}
+
+// Sums of whole columns by one launch. Its strips are narrow, so that their last blocks have little to do.
+inline int whole_strip(std::int64_t columns) {
+  return columns <= 8 ? 8 : 16;
+}
+inline std::int64_t whole_strips(std::int64_t columns) {
+  return (columns + whole_strip(columns) - 1) / whole_strip(columns);
+}
+// Rows of a shard: as many blocks as keep a large device busy, each with four turns or more where there are.
+inline std::int64_t whole_shard_rows(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kBlocks = 512, kMostShards = 256, kTurn = 128;
+  const std::int64_t share = kBlocks / whole_strips(columns);
+  const std::int64_t shards = share < 1 ? 1 : share < kMostShards ? share : kMostShards;
+  return (rows + shards * kTurn - 1) / (shards * kTurn) * kTurn;
+}
+template <int kTerms, int kWide, class Terms, class Finish, class Then>
+void sum_whole_columns(Stream stream, std::int64_t rows, std::int64_t columns, const Terms& terms,
+                       const Finish& finish, const Then& then) {
+  const std::int64_t shard_rows = whole_shard_rows(rows, columns);
+  const std::int64_t blocks = (rows + shard_rows - 1) / shard_rows * whole_strips(columns);
+  constexpr std::int64_t kBytes = std::max(strip_bytes<kTerms, float>(kWide), strip_bytes<kTerms, double>(1));
+  launch(sum_strip<kTerms, kWide, float, Terms, Finish, Then>, blocks, kStripThreads, kBytes, stream, rows,
+         columns, shard_rows, whole_strip(columns), terms, finish, then);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

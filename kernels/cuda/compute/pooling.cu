@@ -1,4 +1,5 @@
 // Pooling and the shortcut of residual blocks: forward by outputs, backward by inputs, which gather.
+#include "kernels/cuda/compute/columns.h"
 #include "kernels/cuda/compute/map.h"
 #include "kernels/cuda/cuda_device.h"
 
@@ -70,28 +71,64 @@ struct Maximum {
   }
 };
 
-// The sum over the windows that hold a value of x, first ones first; `share` of the value in each.
-template <class Share>
-LPMM_HD float sum_of_windows(const PoolShape& s, std::int64_t i, const Share& share) {
+// Averages over whole images are sums of columns.
+template <class Cell>
+struct PixelTerms {
+  std::int64_t channels;
+  const Cell* x;
+  LPMM_HD void operator()(std::int64_t row, std::int64_t c, float (&of)[1]) const {
+    of[0] = load(x + row * channels + c);
+  }
+  LPMM_HD void wide(std::int64_t row, std::int64_t c, float (&of)[1][kVector]) const {
+    load_vector(x + row * channels + c, of[0]);
+  }
+};
+template <class Cell>
+struct StoreAverage {
+  std::int64_t channels;
+  float share;
+  Cell* y;
+  LPMM_HD void operator()(std::int64_t image, std::int64_t c, const float (&sum)[1]) const {
+    store(y + image * channels + c, sum[0] * share);
+  }
+};
+
+// Calls body(window, its place in y) for the windows that hold a value of x, first ones first.
+template <class Body>
+LPMM_HD void for_windows(const PoolShape& s, std::int64_t i, const Body& body) {
   Pixel window = Pixel::of(i, s.height, s.width, s.channels);
   const int y = window.y + s.pad, x = window.x + s.pad;
   const auto first = [&](int at) { return at < s.kernel ? 0 : (at - s.kernel) / s.stride + 1; };
-  float sum = 0;
   for (window.y = first(y); window.y * s.stride <= y && window.y < s.out_height(); ++window.y) {
     for (window.x = first(x); window.x * s.stride <= x && window.x < s.out_width(); ++window.x) {
-      sum += share(window, window.index(s.out_height(), s.out_width(), s.channels));
+      body(window, window.index(s.out_height(), s.out_width(), s.channels));
     }
   }
-  return sum;
+}
+// Channels in eights, in aligned memory.
+bool has_vectors(int channels, const void* memory) {
+  return channels % kVector == 0 && is_aligned(memory);
 }
 template <class Cell>
 struct AverageGradient {
   PoolShape s;
   const Cell* dy;
+  bool is_wide;
   LPMM_HD float operator()(const Place& at) const {
     const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
-    return sum_of_windows(s, at.column,
-                          [&](const Pixel&, std::int64_t out) { return product(load(dy + out), share); });
+    float sum = 0;
+    for_windows(s, at.column, [&](const Pixel&, std::int64_t out) { sum += product(load(dy + out), share); });
+    return sum;
+  }
+  LPMM_HD Values wide(const Place& at) const {
+    const float share = 1.0F / static_cast<float>(s.kernel * s.kernel);
+    Values sums = {};
+    for_windows(s, at.column, [&](const Pixel&, std::int64_t out) {
+      float v[kVector];
+      load_vector(dy + out, v);
+      for (int k = 0; k < kVector; ++k) sums.v[k] += product(v[k], share);
+    });
+    return sums;
   }
 };
 template <class Cell>
@@ -99,33 +136,61 @@ struct MaximumGradient {
   PoolShape s;
   const Cell *x, *dy;
   LPMM_HD float operator()(const Place& at) const {
-    return sum_of_windows(s, at.column, [&](const Pixel& window, std::int64_t out) {
-      return maximum_at(s, x, window) == at.column ? load(dy + out) : 0.0F;
+    float sum = 0;
+    for_windows(s, at.column, [&](const Pixel& window, std::int64_t out) {
+      sum += maximum_at(s, x, window) == at.column ? load(dy + out) : 0.0F;
     });
+    return sum;
   }
 };
 
+// Eight channels have their source, or none, together.
+bool has_vectors(const ShortcutShape& s, const void* memory) {
+  return has_vectors(s.in, memory) && s.out % kVector == 0 && (s.out - s.in) / 2 % kVector == 0;
+}
 template <class Cell>
 struct Shortcut {
   ShortcutShape s;
   const Cell* x;
-  LPMM_HD float operator()(const Place& at) const {
+  bool is_wide;
+  // Where the value is, or -1.
+  LPMM_HD std::int64_t source(const Place& at) const {
     const Pixel out = Pixel::of(at.column, s.out_height(), s.out_width(), s.out);
     const std::int64_t channel = out.channel - (s.out - s.in) / 2;
-    if (channel < 0 || channel >= s.in) return 0.0F;
-    return load(x +
-                Pixel{out.image, out.y * s.stride, out.x * s.stride, channel}.index(s.height, s.width, s.in));
+    if (channel < 0 || channel >= s.in) return -1;
+    return Pixel{out.image, out.y * s.stride, out.x * s.stride, channel}.index(s.height, s.width, s.in);
+  }
+  LPMM_HD float operator()(const Place& at) const {
+    const std::int64_t from = source(at);
+    return from < 0 ? 0.0F : load(x + from);
+  }
+  LPMM_HD Values wide(const Place& at) const {
+    const std::int64_t from = source(at);
+    Values values = {};
+    if (from >= 0) load_vector(x + from, values.v);
+    return values;
   }
 };
 template <class Cell>
 struct ShortcutGradient {
   ShortcutShape s;
   const Cell* dy;
-  LPMM_HD float operator()(const Place& at) const {
+  bool is_wide;
+  LPMM_HD std::int64_t source(const Place& at) const {
     const Pixel in = Pixel::of(at.column, s.height, s.width, s.in);
-    if (in.y % s.stride != 0 || in.x % s.stride != 0) return 0.0F;
+    if (in.y % s.stride != 0 || in.x % s.stride != 0) return -1;
     const Pixel out{in.image, in.y / s.stride, in.x / s.stride, in.channel + (s.out - s.in) / 2};
-    return load(dy + out.index(s.out_height(), s.out_width(), s.out));
+    return out.index(s.out_height(), s.out_width(), s.out);
+  }
+  LPMM_HD float operator()(const Place& at) const {
+    const std::int64_t from = source(at);
+    return from < 0 ? 0.0F : load(dy + from);
+  }
+  LPMM_HD Values wide(const Place& at) const {
+    const std::int64_t from = source(at);
+    Values values = {};
+    if (from >= 0) load_vector(dy + from, values.v);
+    return values;
   }
 };
 
@@ -139,15 +204,26 @@ std::int64_t outputs(const PoolShape& s) {
 }  // namespace
 
 void CudaDevice::average_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
+  const std::int64_t pixels = std::int64_t{1} * s.height * s.width;
+  const bool is_whole = s.kernel == s.height && s.kernel == s.width;
   with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), outputs(s), Average<Cell>{s, static_cast<const Cell*>(x)}, static_cast<Cell*>(y), false);
+    const auto* in = static_cast<const Cell*>(x);
+    auto* out = static_cast<Cell*>(y);
+    if (is_whole) {
+      sum_columns<1, float>(stream(), s.batch * pixels, s.channels, pixels, PixelTerms<Cell>{s.channels, in},
+                            StoreAverage<Cell>{s.channels, 1.0F / static_cast<float>(pixels), out},
+                            has_vectors(s.channels, x));
+    } else {
+      map(stream(), outputs(s), Average<Cell>{s, in}, out, false);
+    }
   });
 }
 void CudaDevice::average_pool_backward(const PoolShape& s, Compute type, const void* dy, void* dx,
                                        bool accumulate) {
   with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), inputs(s), AverageGradient<Cell>{s, static_cast<const Cell*>(dy)}, static_cast<Cell*>(dx),
-        accumulate);
+    map(stream(), inputs(s),
+        AverageGradient<Cell>{s, static_cast<const Cell*>(dy), has_vectors(s.channels, dy)},
+        static_cast<Cell*>(dx), accumulate);
   });
 }
 void CudaDevice::max_pool_forward(const PoolShape& s, Compute type, const void* x, void* y) {
@@ -167,15 +243,16 @@ void CudaDevice::max_pool_backward(const PoolShape& s, Compute type, const void*
 void CudaDevice::shortcut_forward(const ShortcutShape& s, Compute type, const void* x, void* y) {
   const std::int64_t count = std::int64_t{1} * s.batch * s.out_height() * s.out_width() * s.out;
   with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, Shortcut<Cell>{s, static_cast<const Cell*>(x)}, static_cast<Cell*>(y), false);
+    map(stream(), count, Shortcut<Cell>{s, static_cast<const Cell*>(x), has_vectors(s, x)},
+        static_cast<Cell*>(y), false);
   });
 }
 void CudaDevice::shortcut_backward(const ShortcutShape& s, Compute type, const void* dy, void* dx,
                                    bool accumulate) {
   const std::int64_t count = std::int64_t{1} * s.batch * s.height * s.width * s.in;
   with_type(type, [&]<class Cell>(Cell*) {
-    map(stream(), count, ShortcutGradient<Cell>{s, static_cast<const Cell*>(dy)}, static_cast<Cell*>(dx),
-        accumulate);
+    map(stream(), count, ShortcutGradient<Cell>{s, static_cast<const Cell*>(dy), has_vectors(s, dy)},
+        static_cast<Cell*>(dx), accumulate);
   });
 }
 

@@ -87,6 +87,7 @@ class Gpu final : public CudaDevice {
  public:
   using CudaDevice::CudaDevice;
   ~Gpu() override {
+    arrivals_.release();
     products_.reset();
     staging_.reset();
     if (stream_ != nullptr) cudaStreamDestroy(stream_);

@@ -95,7 +95,7 @@ template <class Kernel, class Args>
 void launch_sums(Kernel kernel, std::int64_t blocks, Args args, double* to, Arrivals& arrivals,
                  Stream stream) {
   const StreamMemory room(to == nullptr || blocks == 1 ? 0 : 8 * blocks, stream);
-  if (to != nullptr) args.sums = {static_cast<double*>(room.data()), arrivals.get(stream), to};
+  if (to != nullptr) args.sums = {static_cast<double*>(room.data()), arrivals.get(1, stream), to};
   launch(kernel, blocks, kFusedThreads, kFoldBytes, stream, args);
 }
 std::int64_t blocks_of(std::int64_t units) {

@@ -32,23 +32,23 @@ class NormOp : public Op {
     Pieces pieces(run.workspace);
     float* scale = pieces.floats(n);
     float* shift = pieces.floats(n);
-    auto* mean = reinterpret_cast<float*>(saved_data(run));  // mean, then 1 / deviation
-    float* variance = mean + n;
+    auto* mean = reinterpret_cast<float*>(saved_data(run));
+    float* inverse_deviation = mean + n;
     Device& device = run.memory.device();
-    if (run.proposals != nullptr && !frozen_) {
-      device.norm_statistics(shape_, data(run, inputs[0]), mean, variance,
-                             pieces.take(plan->device->norm_scratch_bytes(shape_)));
-      Buffers& buffers = *run.proposals;
-      // A later microbatch builds on the earlier one's proposal.
-      device.norm_propose(shape_, mean, variance, buffers.proposal(mean_).data(),
-                          buffers.proposal(variance_).data(), buffers.finite(mean_));
-    } else {
-      device.copy(mean, run.buffers.value(mean_).data(), 4 * n);
-      device.copy(variance, run.buffers.value(variance_).data(), 4 * n);
-    }
     run.memory.decode(weight_, 0, span_of(scale, n));
     run.memory.decode(bias_, 0, span_of(shift, n));
-    device.norm_prepare(shape_.channels, mean, variance, scale, shift);
+    if (run.proposals != nullptr && !frozen_) {
+      Buffers& buffers = *run.proposals;
+      // A later microbatch builds on the earlier one's proposal.
+      device.norm_statistics(shape_, data(run, inputs[0]),
+                             {mean, inverse_deviation, scale, shift, buffers.proposal(mean_).data(),
+                              buffers.proposal(variance_).data(), buffers.finite(mean_)},
+                             pieces.take(plan->device->norm_scratch_bytes(shape_)));
+    } else {
+      device.copy(mean, run.buffers.value(mean_).data(), 4 * n);
+      device.copy(inverse_deviation, run.buffers.value(variance_).data(), 4 * n);
+      device.norm_prepare(shape_.channels, mean, inverse_deviation, scale, shift);
+    }
     device.norm_apply(shape_, data(run, inputs[0]), scale, shift,
                       inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
   }

@@ -26,6 +26,13 @@ struct Tap {
     return {position / s.kernel, position % s.kernel, in % s.in};
   }
   LPMM_HD bool is_padding(const ConvShape& s) const { return ky >= s.kernel; }
+  LPMM_HD void next(const ConvShape& s) {
+    if (++channel < s.in) return;
+    channel = 0;
+    if (++kx < s.kernel) return;
+    kx = 0;
+    ++ky;
+  }
 };
 
 // OIHW to rows of (ky, kx, in), and back.
@@ -56,27 +63,42 @@ bool has_wide_pixels(const ConvShape& s, const void* pixels) {
 // im2col: row (image, oy, ox), column a tap.
 template <class Cell>
 struct Columns {
+  static constexpr bool is_wide = kPadding % kVector == 0;
   ConvShape s;
   const Cell* x;
-  bool is_wide;
-  // Where the value of x is, or -1 outside of the image.
-  LPMM_HD std::int64_t source(const Place& at) const {
-    const Tap tap = Tap::of(s, at.column);
-    if (tap.is_padding(s)) return -1;
-    const Place line = Place::of(at.row, s.out_width()), image = Place::of(line.row, s.out_height());
-    const int y = static_cast<int>(image.column) * s.stride + tap.ky - s.pad;
-    const int x_at = static_cast<int>(line.column) * s.stride + tap.kx - s.pad;
-    if (y < 0 || y >= s.height || x_at < 0 || x_at >= s.width) return -1;
-    return ((image.row * s.height + y) * s.width + x_at) * s.in + tap.channel;
+  bool has_vectors;
+  // A row's window.
+  struct Window {
+    const Cell* image;
+    int y, x;
+    LPMM_HD const Cell* at(const ConvShape& s, const Tap& tap) const {  // null outside of the image
+      const int ty = y + tap.ky, tx = x + tap.kx;
+      if (tap.is_padding(s) || ty < 0 || ty >= s.height || tx < 0 || tx >= s.width) return nullptr;
+      return image + (std::int64_t{1} * ty * s.width + tx) * s.in + tap.channel;
+    }
+  };
+  LPMM_HD Window window(std::int64_t row) const {
+    const Place line = Place::of(row, s.out_width()), of = Place::of(line.row, s.out_height());
+    return {x + of.row * s.height * s.width * s.in, static_cast<int>(of.column) * s.stride - s.pad,
+            static_cast<int>(line.column) * s.stride - s.pad};
   }
   LPMM_HD float operator()(const Place& at) const {
-    const std::int64_t from = source(at);
-    return from < 0 ? 0.0F : load(x + from);
+    const Cell* const from = window(at.row).at(s, Tap::of(s, at.column));
+    return from == nullptr ? 0.0F : load(from);
   }
   LPMM_HD Values wide(const Place& at) const {
-    const std::int64_t from = source(at);
+    const Window of = window(at.row);
+    Tap tap = Tap::of(s, at.column);
     Values values = {};
-    if (from >= 0) load_vector(x + from, values.v);
+    if (has_vectors) {
+      const Cell* const from = of.at(s, tap);
+      if (from != nullptr) load_vector(from, values.v);
+      return values;
+    }
+    for (int i = 0; i < kVector; ++i, tap.next(s)) {
+      const Cell* const from = of.at(s, tap);
+      if (from != nullptr) values.v[i] = load(from);
+    }
     return values;
   }
 };

@@ -12,23 +12,27 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-// Weights, OIHW, as rows of an output's (ky, kx, input), or of an input's (ky, kx, output).
-struct WeightsByOutput {
-  ConvShape s;
-  const float* weights;
-  LPMM_HD float operator()(const Place& at) const {
-    const Place tap = Place::of(at.column, s.in);
-    return weights[(at.row * s.in + tap.column) * s.kernel * s.kernel + tap.row];
+// Weights, OIHW, as rows of an output's (ky, kx, input), or of an input's (ky, kx, output). A thread has a
+// window.
+__global__ void turn_weights(ConvShape s, bool by_input, const float* weights, Bf16* rows) {
+  const std::int64_t columns = by_input ? s.out : s.in;
+  const Place at = Place::of(std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x, columns);
+  if (at.row >= (by_input ? s.in : s.out)) return;
+  const int area = s.kernel * s.kernel;
+  const float* const window =
+      weights + (by_input ? at.column * s.in + at.row : at.row * s.in + at.column) * area;
+  Bf16* const to = rows + at.row * area * columns + at.column;
+  constexpr int kAhead = 9;  // weights are loaded before one is stored
+  for (int first = 0; first < area; first += kAhead) {
+    float values[kAhead];
+    LPMM_UNROLL
+    for (int i = 0; i < kAhead; ++i) values[i] = first + i < area ? window[first + i] : 0.0F;
+    LPMM_UNROLL
+    for (int i = 0; i < kAhead; ++i) {
+      if (first + i < area) store(to + (first + i) * columns, values[i]);
+    }
   }
-};
-struct WeightsByInput {
-  ConvShape s;
-  const float* weights;
-  LPMM_HD float operator()(const Place& at) const {
-    const Place tap = Place::of(at.column, s.out);
-    return weights[(tap.column * s.in + at.row) * s.kernel * s.kernel + tap.row];
-  }
-};
+}
 // Back from rows of an output's (ky, kx, input).
 struct StoreWeightGradient {
   ConvShape s;
@@ -64,17 +68,14 @@ class MmaConvolution final : public Convolution {
   std::int64_t scratch_bytes() const override { return aligned(4 * shards_ * shape_.weights()); }
 
   void forward(const void* x, const float* weights, void* y, void* scratch) const override {
-    auto* const rows = static_cast<Bf16*>(scratch);
-    map_matrix(stream(), shape_.out, depth(), WeightsByOutput{shape_, weights}, rows, false);
+    const Bf16* const rows = turned(weights, false, scratch);
     multiply({Gather::of_input(shape_, x), rows, shape_.out, static_cast<Bf16*>(y), false});
   }
 
   void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
                 float* weight_gradient, void* scratch) const override {
     if (dx != nullptr) {
-      auto* const rows = static_cast<Bf16*>(scratch);
-      map_matrix(stream(), shape_.in, shape_.weights() / shape_.in, WeightsByInput{shape_, weights}, rows,
-                 false);
+      const Bf16* const rows = turned(weights, true, scratch);
       multiply({Gather::of_gradient(shape_, dy), rows, shape_.in, static_cast<Bf16*>(dx), accumulate});
     }
     auto* const sums = static_cast<float*>(scratch);
@@ -94,6 +95,12 @@ class MmaConvolution final : public Convolution {
   template <class T>
   std::int64_t gradient_tiles() const {
     return tiles_of(shape_.out, T::kHeight) * tiles_of(depth(), T::kColumns);
+  }
+  const Bf16* turned(const float* weights, bool by_input, void* scratch) const {
+    auto* const rows = static_cast<Bf16*>(scratch);
+    launch_apart(turn_weights, tiles_of(std::int64_t{1} * shape_.in * shape_.out, kMapThreads), kMapThreads,
+                 stream(), shape_, by_input, weights, rows);
+    return rows;
   }
   void multiply(const WindowProduct& p) const {
     with_product_tile(p.windows.rows, p.outputs, [&]<class T>(T) {
