@@ -82,9 +82,10 @@ struct FoldArgs {
   ChangeStats* stats = nullptr;
 };
 
+// As made here when a fold begins: it may write failures alone.
 struct FoldResult {
-  bool finite =
-      true;  // false: some contribution or sum is not storable; nothing in the range is to be trusted
+  // False: some contribution or sum is not storable; nothing in the range, and no sum, is to be trusted.
+  bool finite = true;
   double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
 };
 

@@ -16,7 +16,7 @@ run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/prefix)
 # Headers of embedding programs and no others.
 file(GLOB folders RELATIVE ${work}/prefix/include/lpmm ${work}/prefix/include/lpmm/*/*)
 list(FILTER folders EXCLUDE REGEX "\\.h$")
-if(NOT folders STREQUAL "kernels/rules;lpmm/base;lpmm/files;lpmm/memory")
+if(NOT folders STREQUAL "kernels/formats;kernels/rules;lpmm/base;lpmm/files;lpmm/memory")
   message(FATAL_ERROR "installed headers lie in ${folders}")
 endif()
 # The installed program finds its configurations by name, from anywhere.

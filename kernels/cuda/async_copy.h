@@ -7,17 +7,7 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
-// 16 bytes, both ends aligned to as many.
-LPMM_DEVICE void copy16(void* shared, const void* from) {
-#if defined(__CUDACC__)
-  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from))
-               : "memory");
-#else
-  std::memcpy(shared, from, 16);
-#endif
-}
-// kBytes, 4 or 16; zeros where they are not there, and then `from` is not read.
+// kBytes, 4 or 16, both ends aligned to as many; zeros where they are not there, and then `from` is not read.
 template <int kBytes>
 LPMM_DEVICE void begin_copy(void* shared, const void* from, bool is_there) {
 #if defined(__CUDACC__)
@@ -30,11 +20,24 @@ LPMM_DEVICE void begin_copy(void* shared, const void* from, bool is_there) {
                  : "memory");
   }
 #else
+  if ((reinterpret_cast<std::uintptr_t>(shared) | reinterpret_cast<std::uintptr_t>(from)) % kBytes != 0) {
+    throw std::logic_error("a copy to shared memory that is not aligned");
+  }
   if (is_there) {
     std::memcpy(shared, from, kBytes);
   } else {
     std::memset(shared, 0, kBytes);
   }
+#endif
+}
+// 16 bytes that are there.
+LPMM_DEVICE void copy16(void* shared, const void* from) {
+#if defined(__CUDACC__)
+  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from))
+               : "memory");
+#else
+  begin_copy<16>(shared, from, true);
 #endif
 }
 LPMM_DEVICE void commit() {

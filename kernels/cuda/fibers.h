@@ -136,7 +136,6 @@ inline void __syncwarp() {
   Block::warp_barrier();
 }
 // Blocks run one after another.
-inline void __threadfence() {}
 // All lanes of a warp take part: masks are full ones.
 template <class T>
 T __shfl_sync(unsigned /*mask*/, T value, int lane) {

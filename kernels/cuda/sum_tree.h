@@ -50,6 +50,22 @@ inline void sum_pieces(const double* sums, std::int64_t count, double* room, dou
 // ---- within a launch -------------------------------------------------------------------------------------
 inline constexpr int kTreeWarps = 4, kTreeThreads = kTreeWarps * kWarp;  // of its blocks
 
+// Whether all `blocks` of a launch have come here, this one last: what the others wrote before can be read.
+// `arrived` is 0 before and afterwards; `shared`: memory of the block that nothing else is in.
+LPMM_DEVICE bool is_last_of(std::uint32_t blocks, std::uint32_t* arrived, std::uint32_t* shared) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    publish();
+    *shared = add_to(arrived, 1) == blocks - 1 ? 1 : 0;
+    if (*shared != 0) *arrived = 0;
+    publish();
+  }
+  __syncthreads();
+  const bool is_last = *shared != 0;
+  __syncthreads();  // that memory is free again
+  return is_last;
+}
+
 // Where the sums of blocks go, neighbours in the tree.
 struct BlockSums {
   double* of_blocks = nullptr;  // and then of the levels above them
@@ -73,16 +89,8 @@ LPMM_DEVICE void sum_blocks(const BlockSums& sums, double of_block, double* of_w
     if (threadIdx.x == 0) *sums.to = of_block;
     return;
   }
-  auto* const is_last = reinterpret_cast<std::uint32_t*>(of_warps);
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    sums.of_blocks[blockIdx.x] = of_block;
-    publish();
-    *is_last = add_to(sums.arrived, 1) == gridDim.x - 1 ? 1 : 0;
-  }
-  __syncthreads();
-  if (*is_last == 0) return;
-  publish();
+  if (threadIdx.x == 0) sums.of_blocks[blockIdx.x] = of_block;
+  if (!is_last_of(gridDim.x, sums.arrived, reinterpret_cast<std::uint32_t*>(of_warps))) return;
   constexpr std::uint32_t kEach = kSumsOfBlock / kTreeThreads;
   double sum = 0;
   for (std::uint32_t count = gridDim.x; count > 1; count = (count + kSumsOfBlock - 1) / kSumsOfBlock) {
@@ -100,9 +108,7 @@ LPMM_DEVICE void sum_blocks(const BlockSums& sums, double of_block, double* of_w
     }
     __syncthreads();
   }
-  if (threadIdx.x != 0) return;
-  *sums.to = sum;
-  *sums.arrived = 0;
+  if (threadIdx.x == 0) *sums.to = sum;
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,11 +1,13 @@
 // Sums down the columns of a matrix: a block takes a strip of columns of a shard of rows; each thread adds
 // every so many rows of its columns, and the threads of a column meet in a tree. The sums of shards are added
-// up by the last block to finish: which one that is does not matter. Sums over a warp.
+// up by the last block to finish, where AddShards says so: which one that is does not matter. Sums over a
+// warp.
 #pragma once
 
 #include <algorithm>
 
 #include "kernels/cuda/compute/map.h"
+#include "kernels/cuda/sum_tree.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -122,23 +124,6 @@ LPMM_DEVICE void sum_rows_of_strip(std::int64_t first, std::int64_t end, std::in
   finish(begin + thread, of);
 }
 
-// Whether all `blocks` of a launch have come here, this one last: what the others wrote before can be read.
-// `arrived` is 0 before and afterwards.
-LPMM_DEVICE bool is_last_of(std::uint32_t blocks, std::uint32_t* arrived) {
-  auto* const before = static_cast<std::uint32_t*>(dynamic_shared());
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    __threadfence();
-    *before = add_to(arrived, 1);
-    if (*before == blocks - 1) *arrived = 0;
-    __threadfence();
-  }
-  __syncthreads();
-  const bool is_last = *before == blocks - 1;
-  __syncthreads();  // that memory is free again
-  return is_last;
-}
-
 // Nothing is done with the sums of shards by the same launch.
 struct Apart {};
 // The last block of a strip adds them up: terms(shard, column, of), finish(column, sums).
@@ -162,7 +147,8 @@ __global__ void sum_strip(std::int64_t rows, std::int64_t columns, std::int64_t 
       [&](std::int64_t column, const Number(&of)[kTerms]) { finish(shard, column, of); });
   if constexpr (!std::is_same_v<Then, Apart>) {
     const std::int64_t shards = gridDim.x / strips;
-    if (!is_last_of(static_cast<std::uint32_t>(shards), then.arrived + at)) return;
+    auto* const room = static_cast<std::uint32_t*>(dynamic_shared());
+    if (!is_last_of(static_cast<std::uint32_t>(shards), then.arrived + at, room)) return;
     sum_rows_of_strip<kTerms, 1, double>(0, shards, at * strip, strip, columns, then.terms, then.finish);
   }
 }

@@ -52,6 +52,9 @@ UpdateKernel<R> kernel_of_set(const R& rule, const RoleArray<RoleView>& roles) {
     return kernel_of_scalars<R, kSet, false>(rule);
   } else if constexpr (kSet == kPlainSet) {
     if (!fused::serves(kCodecs, roles) || feeds_back(rule)) return {};
+    // A gradient that is the caller's may begin anywhere.
+    if (reinterpret_cast<std::uintptr_t>(roles[Role::kAccumulator].codes) % alignof(FourFloats) != 0)
+      return {};
     return {update_plain_units<R>, kPlainBlocks, 0};
   }
   return {};

@@ -10,7 +10,8 @@
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast {
 
-// All tensors in three launches; those without a fast kernel are updated in the last one. No statistics.
+// All tensors of one arithmetic by a launch of each kernel that they have, and one of what is left: tensors
+// without a fast kernel, and units that theirs does not take. No statistics.
 bool update(std::span<const TensorUpdate> tensors, Stream stream);
 
 // Without statistics, in one launch, that of fp32 accumulators too. `result` is as it was made: only a

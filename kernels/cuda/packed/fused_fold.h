@@ -1,4 +1,5 @@
-// Folds and reads of whole units, threads and registers as in kernels/cuda/packed/fused_update.h.
+// Folds, square sums and reads of units, threads and registers as in kernels/cuda/packed/fused_update.h. A
+// unit that ends early, or holds what is not usual, is folded once more, with care.
 #pragma once
 
 #include "kernels/cuda/packed/fused_roles.h"

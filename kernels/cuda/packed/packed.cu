@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/counted.h"
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/cuda/packed/fold_few.h"
 #include "kernels/cuda/packed/fused.h"
 #include "kernels/cuda/packed/rows_body.h"
 #include "kernels/cuda/packed/steps_body.h"
@@ -374,7 +373,6 @@ void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int6
   double* const sum = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
   const FoldJob job =
       cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table);
-  if (fold_few(job, finite, sum, stream())) return;
   begin(finite, stream());
   if (sum != nullptr) run_sums(cuda::make_folded_sum(job), sum, stream());
   run(job, stream());
