@@ -12,8 +12,8 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
 class CudaDevice : public Device {
  public:
-  // Threads of the host as in CpuDevice.
-  explicit CudaDevice(int threads) : host_(threads) {}
+  // Threads of the host as in CpuDevice. `tensor_cores`: what fits them is computed there, in bf16.
+  CudaDevice(int threads, bool tensor_cores) : host_(threads), has_tensor_cores_(tensor_cores) {}
   CpuDevice& host() override { return host_; }
   Stream stream() const { return stream_; }
   PanelSizes panel_sizes() const override { return {std::int64_t{1} << 25, std::int64_t{1} << 27, 64}; }
@@ -114,6 +114,7 @@ class CudaDevice : public Device {
 
  protected:
   CpuDevice host_;
+  const bool has_tensor_cores_;
   Stream stream_ = nullptr;  // a device that is opened later makes its own
   Arrivals arrivals_;        // of the launches of that stream
 };

@@ -13,7 +13,9 @@ class EmulatedCuda : public cuda_emulated::CudaDevice {
   static constexpr std::string_view kName = "cuda-emulated";
 
   // Guards close the device's memory to the host between kernels, which takes the system a while each time.
-  explicit EmulatedCuda(int threads, bool guards = true) : CudaDevice(threads), guards_(guards) {}
+  // Emulated tensor cores take ten times as long as the kernels that do without: tests of kernels have them.
+  explicit EmulatedCuda(int threads, bool guards = true, bool tensor_cores = false)
+      : CudaDevice(threads, tensor_cores), guards_(guards) {}
   std::string_view name() const override { return kName; }
   bool is_host() const override { return false; }
   std::string compute_library() const override { return "CUDA emulated, " + host_.compute_library(); }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cuda/emulated.h"
 #include "kernels/device.h"
 #include "kernels/formats/codec.h"
 
@@ -118,7 +119,12 @@ class DeviceTest : public testing::TestWithParam<std::string_view> {
       if (b.name == GetParam() && !b.is_available()) GTEST_SKIP() << b.why_not;
     }
     std::unique_ptr<Device>& device = devices()[GetParam()];
-    if (device == nullptr) device = make_device(GetParam(), 2);
+    if (device != nullptr) return;
+    if (GetParam() == EmulatedCuda::kName) {
+      device = std::make_unique<EmulatedCuda>(2, true, true);
+    } else {
+      device = make_device(GetParam(), 2);
+    }
   }
   static Device& device() { return *devices()[GetParam()]; }
   template <class T>

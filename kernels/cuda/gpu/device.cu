@@ -85,7 +85,7 @@ class Staging {
 
 class Gpu final : public CudaDevice {
  public:
-  using CudaDevice::CudaDevice;
+  explicit Gpu(int threads) : CudaDevice(threads, true) {}
   ~Gpu() override {
     arrivals_.release();
     products_.reset();

@@ -153,7 +153,7 @@ void CudaDevice::attention_backward(const AttentionShape& s, const Dropout& drop
     a.dkv = args.dq;
     a.accumulate_kv = args.accumulate;
   }
-  if (is_for_tensor_cores(s, {a.q, a.kv, a.y, a.dy, a.dq, a.dkv})) {
+  if (has_tensor_cores_ && is_for_tensor_cores(s, {a.q, a.kv, a.y, a.dy, a.dq, a.dkv})) {
     return differentiate_on_tensor_cores(a, stream());
   }
   launch(dot_rows, row_blocks(s.rows() * s.heads), kRowThreads, 0, stream(), s, args.y, args.dy, dots);

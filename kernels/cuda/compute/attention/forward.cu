@@ -82,8 +82,9 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
   store_results<T>(results, head.results(s, a.y), tile.first, a.y, false);
 }
 
-void run(const Attention& a, Stream stream) {
-  if (is_for_tensor_cores(a.shape, {a.q, a.kv, a.cache, a.y})) return attend_on_tensor_cores(a, stream);
+void run(const Attention& a, bool tensor_cores, Stream stream) {
+  if (tensor_cores && is_for_tensor_cores(a.shape, {a.q, a.kv, a.cache, a.y}))
+    return attend_on_tensor_cores(a, stream);
   with_tile(a.shape.head_width, [&]<class T>(T) {
     launch(attend<T>, tile_blocks<T>(a.shape, a.shape.heads, a.shape.length), T::kThreads,
            4 * (2 * T::kFloats + T::kScores), stream, a);
@@ -104,7 +105,8 @@ struct NewKeys {
 
 void CudaDevice::attention_forward(const AttentionShape& s, const void* q, const void* kv,
                                    const Dropout& drop, void* y, float* log_sums, void*) {
-  run({s, 0, q, s.is_self() ? q : kv, nullptr, 0, drop, score_scale(s), y, log_sums}, stream());
+  run({s, 0, q, s.is_self() ? q : kv, nullptr, 0, drop, score_scale(s), y, log_sums}, has_tensor_cores_,
+      stream());
 }
 
 void CudaDevice::attention_cached(const AttentionShape& s, std::int64_t past, const void* qkv, void* cache,
@@ -118,7 +120,7 @@ void CudaDevice::attention_cached(const AttentionShape& s, std::int64_t past, co
                  static_cast<Cell*>(cache) + (i * room + past) * both, false);
     }
   });
-  run({s, past, qkv, qkv, cache, room, {}, score_scale(s), y, nullptr}, stream());
+  run({s, past, qkv, qkv, cache, room, {}, score_scale(s), y, nullptr}, has_tensor_cores_, stream());
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

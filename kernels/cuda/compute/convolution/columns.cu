@@ -292,7 +292,7 @@ void CudaConvolution::data_gradient(const std::byte* dy, std::int64_t images, vo
 }  // namespace
 
 std::unique_ptr<Convolution> CudaDevice::convolution(const ConvShape& shape, Compute type) {
-  if (fits_tensor_cores(shape, type)) return convolution_on_tensor_cores(*this, shape);
+  if (has_tensor_cores_ && fits_tensor_cores(shape, type)) return convolution_on_tensor_cores(*this, shape);
   return std::make_unique<CudaConvolution>(*this, shape, type);
 }
 
