@@ -44,7 +44,7 @@ quoted() { printf '"%s"' "$(tr -d '\000-\037' <<<"$1" | sed 's/\\/\\\\/g; s/"/\\
 part() {
   local limit=$1 name=$2 start=$SECONDS code=0
   shift 2
-  [[ $name == $parts ]] || return 1
+  [[ $name == $parts || $name == @(configure|build) ]] || return 1
   [ $((seconds - SECONDS)) -ge "$limit" ] || limit=$((seconds - SECONDS))
   if [ "$limit" -lt 5 ]; then
     put "$name" '"left out: no time"'
@@ -71,12 +71,11 @@ line() {
 put card "$(quoted "$card")"
 put commit "$(quoted "$(git rev-parse HEAD 2>/dev/null || echo unknown)")"
 if [ -z "$binaries" ]; then
-  binaries=$build all=$parts parts='*'
+  binaries=$build
   part 60 configure cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
     -DLPMM_ONEDNN=OFF -DLPMM_DOWNLOAD=OFF -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON \
     ${LPMM_DEPS_DIR:+-DLPMM_DEPS_DIR="$LPMM_DEPS_DIR"} || exit 1
   part 300 build cmake --build "$build" -j "$(nproc)" --target lpmm kernels_tests models_tests || exit 1
-  parts=$all
 fi
 lpmm=$binaries/lpmm
 measured 20 info "$lpmm" info --json

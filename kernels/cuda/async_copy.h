@@ -32,13 +32,7 @@ LPMM_DEVICE void begin_copy(void* shared, const void* from, bool is_there) {
 }
 // 16 bytes that are there.
 LPMM_DEVICE void copy16(void* shared, const void* from) {
-#if defined(__CUDACC__)
-  const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(__cvta_generic_to_global(from))
-               : "memory");
-#else
   begin_copy<16>(shared, from, true);
-#endif
 }
 LPMM_DEVICE void commit() {
 #if defined(__CUDACC__)
