@@ -114,6 +114,9 @@ def tune(folder, data, task, seed):
                    for name in ("train", "dev"))
     model = AutoModelForSequenceClassification.from_pretrained(
         folder, num_labels=len(labels) if labels else 1, hidden_dropout_prob=DROPOUT, attention_probs_dropout_prob=DROPOUT)
+    with torch.no_grad():  # the head as lpmm draws it
+        for p in model.classifier.parameters():
+            p.uniform_(-model.config.hidden_size**-0.5, model.config.hidden_size**-0.5)
     is_plain = lambda name: name.endswith(".bias") or name.endswith("LayerNorm.weight")
     optimizer = torch.optim.AdamW([
         {"params": [p for n, p in model.named_parameters() if not is_plain(n)], "weight_decay": DECAY},

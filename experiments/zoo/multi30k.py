@@ -82,12 +82,14 @@ with torch.no_grad():
             p.normal_(0, WIDTH**-0.5)
         elif p.ndim == 2 and "embed_positions" not in name:
             p.normal_(0, math.sqrt(2 / sum(p.shape)))
+for table in (model.model.shared, model.model.encoder.embed_tokens, model.model.decoder.embed_tokens):
+    table.padding_idx = None  # the end token is trained where it is read, too
 trained = [p for name, p in model.named_parameters() if "embed_positions" not in name] + [bias]
 train, val, test = pairs("train"), pairs("val"), pairs("test_2016_flickr")
 steps = given.epochs * (len(train) // BATCH)
 rule = torch.optim.Adam(trained, lr=RATE, betas=(0.9, 0.98), eps=1e-9)
 rate = torch.optim.lr_scheduler.LambdaLR(
-    rule, lambda s: min(1, (s + 1) / WARM_UP) * (1 + math.cos(math.pi * max(0, s - WARM_UP) / max(1, steps - WARM_UP))) / 2)
+    rule, lambda s: min(1, (s + 1) / (WARM_UP + 1)) * (1 + math.cos(math.pi * max(0, s - WARM_UP) / max(1, steps - WARM_UP))) / 2)
 
 
 def loss_of(batch):
