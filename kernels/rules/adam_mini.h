@@ -75,7 +75,8 @@ struct AdamMini : AdamAverages {
     F& m = x[Role::kMomentum];
     m = m - F(feedback) * spread(v) * error;
   }
-  void set(const Settings& s, const RuleStep& step) {
+  template <class S>
+  void set(const S& s, const RuleStep& step) {
     const double corrected = step.learning_rate / set_averages(s, step);
     step_size = static_cast<float>(corrected);
     decay_factor = static_cast<float>(step.decay_factor());

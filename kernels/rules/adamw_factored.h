@@ -33,9 +33,22 @@ struct AdamWFactored : AdamMini {
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kRowVariance,
                                          Role::kColumnVariance};
 
+  // Those of AdamMini but for per_head: the mean of R is one of rows, each of which has its own.
+  struct Settings {
+    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  };
+  static constexpr std::array kSettings = {
+      Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum that stays"),
+      Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
+      Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
+  };
+
   static bool uses(const Settings&, const TensorTraits& tensor, Role role) {
     return role == Role::kMomentum || (role == Role::kVariance) == tensor.is_vector;
   }
+  static std::string_view problem(const Settings&) { return ""; }
+  static double momentum_kept(const Settings& s) { return s.beta1; }
+
   static AdamWFactored make(const Settings& s, const RuleStep& step) {
     AdamWFactored adam;
     adam.set(s, step);

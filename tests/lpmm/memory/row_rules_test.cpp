@@ -204,6 +204,16 @@ TEST(AdamMini, OneElementIsAdamsAndDecayIsDecoupled) {
   }
 }
 
+// The mean of its rows' variances is that of as many rows: none may share one.
+TEST(AdamWFactored, RowsOfAHeadNeverShare) {
+  EXPECT_EQ(rules_with(SettingKey("per_head")), std::vector<std::string_view>{"adam_mini"});
+  const OptimizerConfig c = of_rule("adamw_factored", {{"per_head", 1}});  // a file of several rules
+  EXPECT_THROW(setting(c, "per_head"), std::logic_error);
+  CpuDevice device(1);
+  const ModelMemory memory({kHeads}, make_policy("fp32"), c, 1, 1, device);
+  EXPECT_EQ(memory.view(0, Role::kRowVariance).elements, 12);
+}
+
 // Squares of rank one are the product of their rows and columns: all steps are AdamW's.
 TEST(AdamWFactored, IsAdamWWhereSquaresHaveRankOne) {
   const std::int64_t rows = 37, columns = 150;
