@@ -1,7 +1,9 @@
 // LAMB (You et al. 2020, arXiv 1904.00962): AdamW's update u, its decay
-// included, taken as long as the tensor: p -= lr * |p| / |u| * u. The ratio is
-// 1 where either norm is 0, and for vectors (biases, norms) unless they are
-// asked for; their decay is a matter of [[optimizer.group]].
+// included, taken as long as the tensor: p -= lr * phi(|p|) / |u| * u, where
+// phi(x) = min(max(x, min_weight_norm), max_weight_norm); usually neither bound
+// is there. The ratio is 1 where phi(|p|) or |u| is 0, and for vectors (biases,
+// norms) unless they are asked for; their decay is a matter of
+// [[optimizer.group]]. With trust_clip it is at most 1 (LAMBC).
 #pragma once
 
 #include "kernels/rules/adam_averages.h"
@@ -13,7 +15,10 @@ struct Lamb : AdamAverages {
   float learning_rate = 0;
   float momentum_scale = 1;  // 1 / (1 - beta1^t)
   float decay = 0;           // u += decay * p
-  bool adapts = true;        // false: the ratio is 1
+  float least_norm = 0;      // |p| counts as no less
+  float most_norm = 0;       // and as no more; 0: any
+  bool clips = false;        // the ratio is at most 1
+  bool adapts = true;        // false: it is 1
   float trust_ratio = 1;     // from the first pass
 
   // Makes the new states; returns u.
@@ -41,8 +46,12 @@ struct Lamb : AdamAverages {
   }
   LPMM_HD void take_norms(const double (&square_sums)[kNorms]) {
     constexpr double kMost = 1e30;  // updates below a 1e30th of the tensor are as good as 0
-    const double p = sqrt(square_sums[0]), u = sqrt(square_sums[1]);
-    trust_ratio = p > 0 && u > 0 ? static_cast<float>(p / u < kMost ? p / u : kMost) : 1.0F;
+    double p = sqrt(square_sums[0]);
+    if (p < double{least_norm}) p = double{least_norm};
+    if (most_norm > 0 && p > double{most_norm}) p = double{most_norm};
+    const double u = sqrt(square_sums[1]), ratio = p > 0 && u > 0 ? p / u : 1;
+    const double most = clips ? 1 : kMost;
+    trust_ratio = static_cast<float>(ratio < most ? ratio : most);
   }
 
   static constexpr std::string_view kName = "lamb";
@@ -51,12 +60,18 @@ struct Lamb : AdamAverages {
 
   struct Settings {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-6;
-    bool adapt_vectors = false;
+    double min_weight_norm = 0, max_weight_norm = 0;
+    bool trust_clip = false, adapt_vectors = false;
   };
   static constexpr std::array kSettings = {
       Setting("beta1", &Settings::beta1, kBelowOne, "share of the momentum that stays"),
       Setting("beta2", &Settings::beta2, kBelowOne, "share of the variance that stays"),
       Setting("epsilon", &Settings::epsilon, kAboveZero, "added to the root of the variance"),
+      Setting("min_weight_norm", &Settings::min_weight_norm, kFromZero,
+              "a tensor counts as no shorter than this"),
+      Setting("max_weight_norm", &Settings::max_weight_norm, kFromZero,
+              "a tensor counts as no longer than this; 0: any length"),
+      Setting("trust_clip", &Settings::trust_clip, "no step longer than Adam's (LAMBC)"),
       Setting("adapt_vectors", &Settings::adapt_vectors,
               "biases and norms take steps as long as they are, too"),
   };
@@ -66,7 +81,11 @@ struct Lamb : AdamAverages {
   static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }
-  static std::string_view problem(const Settings&) { return ""; }
+  static std::string_view problem(const Settings& s) {
+    return s.max_weight_norm > 0 && s.min_weight_norm > s.max_weight_norm
+               ? "min_weight_norm is above max_weight_norm, but must be at most that"
+               : "";
+  }
   static double momentum_kept(const Settings& s) { return s.beta1; }
   static double typical_move(double learning_rate, double size) { return learning_rate * size; }
 
@@ -75,6 +94,9 @@ struct Lamb : AdamAverages {
     lamb.learning_rate = static_cast<float>(step.learning_rate);
     lamb.momentum_scale = static_cast<float>(1 / lamb.set_averages(s, step));
     lamb.decay = static_cast<float>(step.weight_decay);
+    lamb.least_norm = static_cast<float>(s.min_weight_norm);
+    lamb.most_norm = static_cast<float>(s.max_weight_norm);
+    lamb.clips = s.trust_clip;
     lamb.adapts = s.adapt_vectors || !step.tensor.is_vector;
     return lamb;
   }

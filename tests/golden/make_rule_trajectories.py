@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes rule_trajectories.json: 20 steps of rules in fp64, written down from the papers' algorithms and nothing of
-this project. Lion: arXiv 2302.06675, program 2. LAMB: arXiv 1904.00962, algorithm 2 with phi(z) = z. LARS: arXiv
-1708.03888, algorithm 1, with the learning rate outside of the buffer and PyTorch's Nesterov step, and LARC's clip; the
-clip of the momentum alone, as in bitsandbytes. AdEMAMix: arXiv 2409.03137, algorithm 1, with beta3 by its half-life.
+this project. Lion: arXiv 2302.06675, program 2. LAMB: arXiv 1904.00962, algorithm 2, phi(z) = z or between
+bounds, and LAMBC's clip. LARS: arXiv 1708.03888, algorithm 1, with the learning rate outside of the buffer and PyTorch's
+Nesterov step, and LARC's clip; the clip of the momentum alone, as in bitsandbytes. AdEMAMix: arXiv 2409.03137, algorithm 1, with beta3 by its half-life.
 StableAdamW: arXiv 2304.13013, algorithm 2, whose averages are corrected as they are made. Adam-mini: arXiv 2406.16793 with a
 block for each row, or for each head of queries and keys. The factored variance: arXiv 2309.01507. Adafactor: arXiv 1804.04235, algorithms 4 and 5, with sums
 as there.
@@ -45,6 +45,9 @@ CASES = [
     ("adafactor", dict(lr=0.03, beta1=0.9, relative_step=False, weight_decay=0.05), [2, 2, 3]),
     ("adafactor", dict(lr=0.02, beta1=0.5, epsilon1=1e-3, scale_parameter=False, clip_threshold=0.5), [6, 2]),
     ("adafactor", dict(lr=0.5, decay_rate=0.6, epsilon2=0.2), [12]),
+    ("lamb", dict(lr=0.02, weight_decay=0.05, min_weight_norm=1.52)),
+    ("lamb", dict(lr=0.05, betas=(0.8, 0.99), weight_decay=0.1, min_weight_norm=0.5, max_weight_norm=1.3)),
+    ("lamb", dict(lr=0.1, betas=(0.9, 0.95), eps=1e-3, weight_decay=0.1, max_weight_norm=1.4, trust_clip=True)),
 ]
 
 
@@ -67,15 +70,18 @@ def norm(x):
     return math.sqrt(sum(e * e for e in x))
 
 
-def lamb(p, m, v, _s, g, t, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0):
+def lamb(p, m, v, _s, g, t, lr, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, min_weight_norm=0.0, max_weight_norm=math.inf,
+         trust_clip=False):
     u = []
     for i in range(N):
         m[i] = betas[0] * m[i] + (1 - betas[0]) * g[i]
         v[i] = betas[1] * v[i] + (1 - betas[1]) * g[i] * g[i]
         m_hat, v_hat = m[i] / (1 - betas[0] ** t), v[i] / (1 - betas[1] ** t)
         u.append(m_hat / (math.sqrt(v_hat) + eps) + weight_decay * p[i])
-    size, length = norm(p), norm(u)
+    size, length = min(max(norm(p), min_weight_norm), max_weight_norm), norm(u)
     ratio = size / length if size > 0 and length > 0 else 1
+    if trust_clip:
+        ratio = min(ratio, 1)
     for i in range(N):
         p[i] -= lr * ratio * u[i]
 

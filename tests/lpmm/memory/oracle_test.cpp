@@ -192,6 +192,13 @@ TEST(Oracle, SettingsOfTheRules) {
       stable.settings["update_clip"] = 0.5;
       run_both(make_policy(preset), stable, 1, 3, fmt::format("{}, clipped updates", rule.text()));
     }
+    OptimizerConfig lamb = optimizer(RuleName("lamb"), 0.1);
+    lamb.settings["trust_clip"] = 1;
+    run_both(make_policy(preset), lamb, 2, 2, "lamb, clipped");
+    lamb.settings["trust_clip"] = 0;
+    lamb.settings["min_weight_norm"] = 0.1;
+    lamb.settings["max_weight_norm"] = 0.3;
+    run_both(make_policy(preset), lamb, 1, 3, "lamb between bounds");
     OptimizerConfig mix = optimizer(RuleName("ademamix"), 0.1);
     mix.settings["beta1"] = 0;
     mix.settings["slow_weight_warmup"] = mix.settings["beta3_warmup"] = 3;

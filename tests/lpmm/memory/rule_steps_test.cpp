@@ -437,6 +437,8 @@ std::vector<OptimizerConfig> usual_and_other_rules() {
   };
   for (const std::string_view name : rule_names()) add(name, {});
   add("adamw", {{"update_clip", 0.9}});
+  add("lamb", {{"min_weight_norm", 0.5}, {"max_weight_norm", 2}});
+  add("lamb", {{"trust_clip", 1}, {"adapt_vectors", 1}});
   add("adafactor", {{"beta1", 0.9}});
   add("rmsprop", {{"centered", 1}});
   add("rmsprop", {{"centered", 1}, {"momentum", 0}});

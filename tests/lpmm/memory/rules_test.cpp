@@ -186,6 +186,62 @@ TEST(Lamb, TheRatioIsOneWhereANormIsZero) {
   EXPECT_NEAR(decays.run(1, 0.0F, 0.125), 1.75, 1e-6);
 }
 
+// u is 1 everywhere: the ratio is phi(|p|) over the root of the number of
+// elements.
+TEST(Lamb, ATensorCountsAsLongAsItsBoundsAllow) {
+  const double root = std::sqrt(2100.0);
+  const auto step = [&](float size, GivenSettings settings) {
+    settings["epsilon"] = 1e-12;
+    Fp32 w(of_rule("lamb", std::move(settings)), {7, 300}, size);
+    return (size - w.run(1, 0.25F, 0.125)) / 0.125;
+  };
+  EXPECT_NEAR(step(2, {{"min_weight_norm", 4 * root}}), 4, 1e-5);
+  EXPECT_NEAR(step(2, {{"max_weight_norm", 0.5 * root}}), 0.5, 1e-5);
+  EXPECT_NEAR(step(2, {{"min_weight_norm", root}, {"max_weight_norm", 3 * root}}), 2, 1e-5);
+  EXPECT_NEAR(step(2, {{"min_weight_norm", 3 * root}, {"max_weight_norm", 3 * root}}), 3, 1e-5);
+  EXPECT_NEAR(step(0x1p60F, {{"max_weight_norm", root * 0x1p59}}) / 0x1p59, 1, 1e-5);
+  EXPECT_NEAR(step(1e-6F, {{"min_weight_norm", 1e-5 * root}}) / 1e-5, 1, 1e-5);
+}
+
+TEST(Lamb, ALeastNormIsThatOfATensorOfZerosToo) {
+  Fp32 zero(of_rule("lamb", {{"min_weight_norm", 2}}), {4, 4}, 0.0F);
+  EXPECT_NEAR(zero.run(1, 1.0F, 0.125), -0.125 * 2 / 4, 1e-6);
+  Fp32 still(of_rule("lamb", {{"min_weight_norm", 2}}), {4, 4}, 0.0F);
+  EXPECT_EQ(still.run(3, 0.0F, 0.125), 0.0F);
+  Fp32 bias(of_rule("lamb", {{"min_weight_norm", 64}, {"max_weight_norm", 64}}), {16}, 2.0F);
+  EXPECT_NEAR(bias.run(1, 1.0F, 0.125), 1.875, 1e-6) << "vectors have no ratio";
+}
+
+TEST(Lamb, ClippedStepsAreNoLongerThanAdams) {
+  const auto moved = [](float size, GivenSettings settings) {
+    settings["trust_clip"] = 1;
+    Fp32 w(of_rule("lamb", std::move(settings)), {7, 300}, size);
+    return size - w.run(1, 0.25F, 0.125);
+  };
+  EXPECT_NEAR(moved(2, {}), 0.125, 1e-6);
+  EXPECT_NEAR(moved(0.5F, {}), 0.125 * 0.5, 1e-6);
+  EXPECT_NEAR(moved(0, {}), 0.125, 1e-6);
+  EXPECT_EQ(moved(0x1p90F, {}), 0.0F);
+  EXPECT_NEAR(moved(0.5F, {{"min_weight_norm", 1e6}}), 0.125, 1e-6);
+  EXPECT_NEAR(moved(2, {{"max_weight_norm", 0.25 * std::sqrt(2100.0)}}), 0.125 * 0.25, 1e-6);
+}
+
+TEST(Lamb, BoundsThatCrossAreRefused) {
+  const auto message = [](const GivenSettings& settings) -> std::string {
+    try {
+      check_optimizer(of_rule("lamb", settings));
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message({{"min_weight_norm", 2}, {"max_weight_norm", 1}}).find("above max_weight_norm"),
+            std::string::npos);
+  EXPECT_NE(message({{"max_weight_norm", -1}}).find("max_weight_norm is -1"), std::string::npos);
+  EXPECT_EQ(message({{"min_weight_norm", 2}}), "");
+  EXPECT_EQ(message({{"min_weight_norm", 2}, {"max_weight_norm", 2}}), "");
+}
+
 TEST(Lamb, VectorsTakeAdamsStepsUnlessTheyAreAskedFor) {
   Fp32 bias(of_rule("lamb"), {16}, 2.0F);
   EXPECT_NEAR(bias.run(1, 1.0F, 0.125), 1.875, 1e-6);

@@ -78,7 +78,7 @@ TEST(Trajectory, PyTorch) {
 
 // tests/golden/make_rule_trajectories.py
 TEST(Trajectory, OtherRulesAsInTheirPapers) {
-  expect_stored_trajectories("rule_trajectories.json", 28);
+  expect_stored_trajectories("rule_trajectories.json", 31);
 }
 
 // One textbook step in fp64 over whole vectors.
