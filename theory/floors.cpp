@@ -261,6 +261,11 @@ double floor_growth(double rounding_noise, double update_variance, double moment
   return 1 + rounding_noise / update_variance * (1 - momentum) / (1 + momentum);
 }
 
+double fed_back_length(double error, double rate, double momentum) {
+  const double share = error / rate * std::sqrt((1 - momentum) / (1 + momentum));
+  return share < 1 ? 1 / std::sqrt(1 - share * share) : std::numeric_limits<double>::infinity();
+}
+
 Floor quadratic_floor(const QuadraticProblem& s) {
   if (s.quasi && (s.moves > 0 || s.error_feedback)) {
     throw UsageError("the floor of qr is known for a sticky step without error feedback");

@@ -103,6 +103,11 @@ struct Floor {
 // with qr (14a). Throws UsageError for what does not settle and what the formulas do not cover.
 Floor quadratic_floor(const QuadraticProblem& problem);
 
+// How many times as long error feedback makes the momentum of a rule whose steps are `rate` times the
+// parameter whatever the momentum, as LAMB's; rounding errors are `error` times the parameter. Infinite where
+// such steps are too short to bring the errors back. README 4.
+double fed_back_length(double error, double rate, double momentum);
+
 // The variance of `quadratic_floor` with sr in closed form, given the rounding noise. Eq. (13), (14).
 double floor_variance(const QuadraticProblem& problem, double rounding_noise);
 

@@ -76,8 +76,9 @@ struct Lamb : AdamAverages {
               "biases and norms take steps as long as they are, too"),
   };
   static constexpr std::string_view kNoFeedback =
-      "steps are scaled anew each time, so how far a change of the momentum "
-      "moves a weight is not known";
+      "a step is as long as its tensor times the rate, however long the "
+      "momentum, so that at small rates it cannot bring the errors back, and "
+      "the momentum would grow without bound";
   static constexpr std::string_view kNoAccumulation = kVarianceNeedsGradient;
 
   static bool uses(const Settings&, const TensorTraits&, Role) { return true; }

@@ -432,5 +432,42 @@ TEST(GradientBound, RefusesWhatItDoesNotCover) {
   EXPECT_THROW(gradient_bound(p), UsageError);
 }
 
+// Length of u over what it is without feedback, in steps whose length is fixed; the mean over the last half.
+double measured_length(double error, double rate, double beta, int steps) {
+  constexpr int kElements = 2000;
+  constexpr double kSize = 3;  // |p|, which stays
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal(0, 1 / std::sqrt(kElements));
+  std::vector<double> u(kElements), plain(kElements);
+  double length = 0, usual = 0;
+  for (int s = 0; s < steps; ++s) {
+    double squares = 0, of_plain = 0;
+    for (std::size_t i = 0; i < u.size(); ++i) {
+      const double g = normal(random);
+      u[i] = beta * u[i] + (1 - beta) * g;
+      plain[i] = beta * plain[i] + (1 - beta) * g;
+      squares += u[i] * u[i];
+      of_plain += plain[i] * plain[i];
+    }
+    if (2 * s >= steps) length += squares, usual += of_plain;
+    const double moved = rate * kSize / std::sqrt(squares) * beta / (1 - beta);
+    for (double& x : u) x -= error * kSize * normal(random) / moved;
+  }
+  return std::sqrt(length / usual);
+}
+
+TEST(FixedSteps, FeedbackMakesTheMomentumLonger) {
+  for (const double beta : {0.5, 0.9}) {
+    const double most = std::sqrt((1 + beta) / (1 - beta));  // of the error over the rate
+    for (const double share : {0.3, 0.7}) {
+      const double expected = fed_back_length(share * most * 1e-3, 1e-3, beta);
+      EXPECT_NEAR(expected, 1 / std::sqrt(1 - share * share), 1e-9);
+      EXPECT_NEAR(measured_length(share * most * 1e-3, 1e-3, beta, 600), expected, 0.05 * expected) << beta;
+    }
+    EXPECT_TRUE(std::isinf(fed_back_length(1.3 * most * 1e-3, 1e-3, beta)));
+    EXPECT_GT(measured_length(1.3 * most * 1e-3, 1e-3, beta, 600), 100) << beta;
+  }
+}
+
 }  // namespace
 }  // namespace lpmm::theory
