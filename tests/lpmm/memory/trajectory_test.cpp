@@ -81,6 +81,11 @@ TEST(Trajectory, OtherRulesAsInTheirPapers) {
   expect_stored_trajectories("rule_trajectories.json", 31);
 }
 
+// tests/golden/make_timm_trajectories.py
+TEST(Trajectory, Timm) {
+  expect_stored_trajectories("timm_trajectories.json", 9);
+}
+
 // One textbook step in fp64 over whole vectors.
 void reference_step(const OptimizerConfig& c, double lr, int t, const std::vector<float>& gradient,
                     std::vector<double>& p, std::vector<double>& m, std::vector<double>& v) {
