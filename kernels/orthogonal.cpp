@@ -134,6 +134,7 @@ void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdateP
   args.roles[Role::kAccumulator] = fp32_view(direction, count);
   args.stats = tensor.args.stats;
   muon.pass = Muon::Pass::kCombine;
+  if (tensor.watched != nullptr) device.watch({muon, args}, tensor.watched);
   pass(muon, args);
 }
 

@@ -104,15 +104,6 @@ inline TensorTraits matrix_of(const RoleArray<RoleView>& roles) {
   return {rows, rows == 0 ? 0 : roles[Role::kParameter].elements / rows};
 }
 
-struct TensorUpdate {
-  Rule rule;
-  UpdateArgs args;
-  bool* storable = nullptr;  // becomes false where a new value was not storable, true else
-  // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
-  std::byte* workspace = nullptr;
-  PeakView peaks = {};  // watch() raises them
-};
-
 // The largest magnitude and where it is; of equal ones the first.
 struct LargestElement {
   std::uint32_t bits = 0;  // of the float
@@ -130,6 +121,18 @@ struct LargestElement {
 struct WatchStats {
   double squares[kWatched] = {};  // sums over elements, in the order of kernels/sums.h
   LargestElement update, ratio;
+};
+
+struct TensorUpdate {
+  Rule rule;
+  UpdateArgs args;
+  bool* storable = nullptr;  // becomes false where a new value was not storable, true else
+  // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
+  std::byte* workspace = nullptr;
+  PeakView peaks = {};  // watch() raises them
+  // Where not null, of a step that is an orthogonal matrix: becomes what watch() would tell of its last pass,
+  // whose gradient is that matrix.
+  WatchStats* watched = nullptr;
 };
 
 // What a device (kernels/device.h) does with packed memory. Results go where pointers say; they are there
@@ -160,8 +163,8 @@ class PackedKernels {
   // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
   // order of kernels/sums.h. One whose step is an orthogonal matrix takes the passes of kernels/orthogonal.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
-  // What this update would do to its tensor; writes nothing but its peaks. Not of tensors with a variance per
-  // row, or whose step is an orthogonal matrix.
+  // What this update would do to its tensor; writes nothing but its peaks, and variances of rows and columns,
+  // which move on: they are to be copies. Not of a step that is an orthogonal matrix.
   virtual void watch(const TensorUpdate& tensor, WatchStats* stats) = 0;
 
  protected:

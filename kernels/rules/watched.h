@@ -10,7 +10,7 @@ enum class Watched : std::uint8_t {
   kUpdate,     // its change before rounding, decay included
   kGradient,   // as the rule takes it: clipped, without decay
   kRatio,      // g / max(sqrt(v), epsilon), v as the rule reads it (Wortsman et al. 2023, arXiv 2304.13013);
-               // 0 without a variance
+               // 0 without a variance of each element
 };
 inline constexpr int kWatched = static_cast<int>(Watched::kRatio) + 1;
 

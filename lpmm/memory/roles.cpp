@@ -111,6 +111,13 @@ void check_peaks(const Policy& policy, const OptimizerConfig& config) {
   }
 }
 
+std::int64_t count_unseen(const Policy& policy, const OptimizerConfig& config,
+                          std::span<const TensorInfo> tensors) {
+  if (!policy.apply_at_once) return 0;
+  return std::count_if(tensors.begin(), tensors.end(),
+                       [&](const TensorInfo& t) { return !t.is_shared && !is_frozen(config, t.name); });
+}
+
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches) {
   if (!policy.apply_at_once) return;
   const auto refuse = [](const std::string& why) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "kernels/noise.h"
@@ -28,14 +29,17 @@ bool can_accumulate(const OptimizerConfig& config);
 // Throws UsageError where a policy asks of the momentum what this optimizer's cannot do.
 void check_momentum(const Policy& policy, const OptimizerConfig& config);
 // The bytes of one of the codes that the watch keeps of each element (kernels/peaks.h), and how many there
-// are of a tensor; 0 where the policy keeps none, or the watch cannot look at its updates: it is frozen, its
-// gradients are applied at once, its variances are of rows, or its step is an orthogonal matrix.
+// are of a tensor; 0 where the policy keeps none, or its updates are not known before they are made: it is
+// frozen, its gradients are applied at once, its variances are of rows, or its step is an orthogonal matrix.
 std::int64_t peak_bytes(const TensorInfo& tensor);
 int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
 // Throws UsageError where the rule's updates are none to look at.
 void check_peaks(const Policy& policy, const OptimizerConfig& config);
 // The same where gradients are applied at once, in steps of so many microbatches.
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches);
+// How many of these tensors are updated without a look of the watch: their gradients are applied at once.
+std::int64_t count_unseen(const Policy& policy, const OptimizerConfig& config,
+                          std::span<const TensorInfo> tensors);
 // Whether gradients of this tensor are folded into its momentum.
 bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor);
 // The factor of each of K gradients where it is folded in update `t` (1-based): 1/K; into a momentum, which

@@ -5,44 +5,95 @@
 #include <vector>
 
 #include "kernels/orthogonal.h"
+#include "lpmm/base/error.h"
 #include "lpmm/memory/shared_results.h"
 
 namespace lpmm {
 
 class UpdateWatch {
  public:
-  explicit UpdateWatch(Device& device) : device_(device), results_(device) {}
+  explicit UpdateWatch(Device& device) : device_(device), results_(device), sums_(device) {}
   void begin_step(bool wanted) {
     wanted_ = wanted;
     results_.clear();
+    sums_.clear();
     seen_.clear();
     stats_.clear();
   }
-  // Of updates that follow.
-  void look_at(std::span<const kernels::TensorUpdate> updates) {
-    for (const kernels::TensorUpdate& update : updates) {
+  // Of updates that follow. An orthogonal step is not known before its update, which looks at it itself.
+  void look_at(std::span<kernels::TensorUpdate> updates) {
+    for (kernels::TensorUpdate& update : updates) {
       if (!wanted_) return;
-      seen_.push_back(results_.next());
-      // Variances of rows are made anew, and steps made orthogonal, by the update itself: before it there is
-      // nothing to look at, and such tensors have zeros.
-      const bool has_rows = update.args.roles[Role::kRowVariance].codes != nullptr;
-      if (!has_rows && !kernels::is_orthogonal(update.rule)) device_.watch(update, seen_.back());
+      Seen& seen = seen_.emplace_back(Seen{results_.next()});
+      if (kernels::is_orthogonal(update.rule)) {
+        update.watched = seen.stats;
+        look_at_gradient(update, seen);
+      } else {
+        device_.watch(with_own_rows(update), seen.stats);
+      }
     }
   }
   // Once the device is synchronized: update i was of tensor updated[i], of so many.
   void read(std::span<const int> updated, std::size_t tensors) {
     if (!wanted_) return;
     stats_.assign(tensors, {});
-    for (std::size_t i = 0; i < seen_.size(); ++i) stats_[static_cast<std::size_t>(updated[i])] = *seen_[i];
+    for (std::size_t i = 0; i < seen_.size(); ++i) {
+      kernels::WatchStats& stats = stats_[static_cast<std::size_t>(updated[i])] = *seen_[i].stats;
+      if (!seen_[i].is_orthogonal) continue;
+      const double *sum = seen_[i].gradient, scale = seen_[i].gradient_scale;
+      stats.squares[static_cast<std::size_t>(Watched::kGradient)] = sum == nullptr ? 0 : scale * scale * *sum;
+    }
   }
   std::span<const kernels::WatchStats> stats() const { return stats_; }
 
  private:
+  struct Seen {
+    kernels::WatchStats* stats;
+    bool is_orthogonal = false;  // then the gradient's sum of squares is here; null: it is in the momentum
+    double* gradient = nullptr;
+    double gradient_scale = 1;
+  };
+
+  void look_at_gradient(const kernels::TensorUpdate& update, Seen& seen) {
+    seen.is_orthogonal = true;
+    seen.gradient_scale = std::get<Muon>(update.rule).gradient_scale;
+    const kernels::RoleView& gradient = update.args.roles[Role::kAccumulator];
+    if (gradient.codes == nullptr) return;
+    seen.gradient = sums_.next();
+    device_.square_sum(gradient, 0, gradient.elements, seen.gradient);
+  }
+  // With copies of the variances of rows and columns, as a look moves them on.
+  kernels::TensorUpdate with_own_rows(const kernels::TensorUpdate& update) {
+    constexpr std::int64_t kBytes = sizeof(float);
+    kernels::TensorUpdate own = update;
+    kernels::RoleView& rows = own.args.roles[Role::kRowVariance];
+    kernels::RoleView& columns = own.args.roles[Role::kColumnVariance];
+    const std::int64_t of_rows = rows.codes == nullptr ? 0 : rows.elements;
+    const std::int64_t of_columns = columns.codes == nullptr ? 0 : columns.elements;
+    if (of_rows + of_columns == 0) return own;
+    if (of_rows + of_columns > room_) {
+      rows_ = device_.allocate(kBytes * (of_rows + of_columns));
+      if (rows_ == nullptr) throw RunError("no memory to look at variances of rows");
+      room_ = of_rows + of_columns;
+    }
+    auto* to = reinterpret_cast<std::uint8_t*>(rows_.get());
+    for (kernels::RoleView* view : {&rows, &columns}) {
+      if (view->codes == nullptr) continue;
+      device_.copy(to, view->codes, kBytes * view->elements);
+      view->codes = to;
+      to += kBytes * view->elements;
+    }
+    return own;
+  }
+
   Device& device_;
   bool wanted_ = false;
   SharedResults<kernels::WatchStats> results_;
-  std::vector<kernels::WatchStats*> seen_;
+  SharedResults<double> sums_;
+  std::vector<Seen> seen_;
   std::vector<kernels::WatchStats> stats_;  // by tensor
+  DeviceMemory rows_;                       // copies of the variances of one tensor
+  std::int64_t room_ = 0;                   // how many it has room for
 };
 
 }  // namespace lpmm

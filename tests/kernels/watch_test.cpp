@@ -170,7 +170,7 @@ void expect_close(const WatchStats& stats, const WatchStats& plain, const std::s
   EXPECT_EQ(stats.ratio.element, plain.ratio.element) << what;
 }
 
-// The update itself makes variances of rows: before it there is nothing to look at.
+// A look moves variances of rows on, so that those rules are looked at with copies (UpdateWatch).
 std::vector<Rule> watched_rules() {
   std::vector<Rule> rules = every_rule();
   std::erase_if(rules, [](const Rule& rule) { return has_state(rule, Role::kRowVariance); });

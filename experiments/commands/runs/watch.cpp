@@ -18,6 +18,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
@@ -276,15 +277,17 @@ nlohmann::ordered_json write_files(const WatchArguments& o, const Case& c, const
 
 nlohmann::ordered_json watch_json(const Case& c, const Answer& a) {
   const auto known = [&](double x) { return a.range.deviation > 0 ? nlohmann::ordered_json(x) : nullptr; };
-  nlohmann::ordered_json j = {{"step", c.spike.step},
-                              {"kind", kSpikeKinds[static_cast<std::size_t>(c.spike.kind)]},
-                              {"loss_before", known(a.range.mean)},
-                              {"deviation_before", known(a.range.deviation)},
-                              {"worst_loss", a.worst},
-                              {"from_step", c.from},
-                              {"to_step", c.to},
-                              {"losses_compared", a.compared},
-                              {"moves", nlohmann::ordered_json::array()}};
+  nlohmann::ordered_json j = {
+      {"step", c.spike.step},
+      {"kind", kSpikeKinds[static_cast<std::size_t>(c.spike.kind)]},
+      {"loss_before", known(a.range.mean)},
+      {"deviation_before", known(a.range.deviation)},
+      {"worst_loss", a.worst},
+      {"from_step", c.from},
+      {"to_step", c.to},
+      {"losses_compared", a.compared},
+      {"tensors_not_looked_at", count_unseen(c.config.policy, c.config.optimizer, a.infos)},
+      {"moves", nlohmann::ordered_json::array()}};
   for (const Move& m : a.moves) {
     j["moves"].push_back({{"tensor", a.tensors[m.tensor]},
                           {"step", m.step},
@@ -320,6 +323,9 @@ void print_for_people(const Case& c, const Answer& a) {
   }
   fmt::print("made again from step {} to {}: {} losses, all as the run wrote them\n\n", c.from, c.to,
              a.compared);
+  if (const std::string unseen = unseen_note(c.config, a.infos); !unseen.empty()) {
+    fmt::print("{}\n", unseen);
+  }
   if (a.moves.empty()) {
     fmt::print("no tensor moved in the {} steps before\n", kStepsBefore);
     return;

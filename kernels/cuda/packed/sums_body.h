@@ -85,6 +85,7 @@ struct WatchTerms {
   RoleSlots roles;
   LPMM_HD void operator()(std::int64_t element, float (&of)[kCount]) const {
     look_at(completed == nullptr ? rule : *completed, roles.load(element), of);
+    if (roles.at[Role::kVariance].codes == nullptr) of[static_cast<int>(Watched::kRatio)] = 0;
   }
 };
 inline constexpr int kLargest = 2;  // of an update, of a ratio

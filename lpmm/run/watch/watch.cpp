@@ -10,6 +10,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 
@@ -171,6 +172,15 @@ bool is_watched(const RunConfig& config, std::int64_t step) {
   return step % watch.every_steps == 0 || (watch.log_every_steps > 0 && step % watch.log_every_steps == 0);
 }
 
+std::string unseen_note(const RunConfig& config, std::span<const TensorInfo> tensors) {
+  const std::int64_t unseen = count_unseen(config.policy, config.optimizer, tensors);
+  if (unseen == 0) return "";
+  return fmt::format(
+      "{} of {} tensors are not looked at, as their gradients are applied at once "
+      "(memory.accumulator = \"none\")",
+      unseen, tensors.size());
+}
+
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
   if (config.watch.every_steps == 0) return 0;
   const std::int64_t look = std::int64_t{sizeof(Look)} + tensors * std::int64_t{sizeof(TensorLook)};
@@ -180,7 +190,10 @@ std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors) {
 Watch::Watch(const RunConfig& config, const ModelMemory& memory, const std::string& run, WatchState& state,
              std::int64_t step)
     : config_(config), memory_(memory), run_(run), state_(state) {
-  for (int i = 0; i < memory.tensors(); ++i) names_.push_back(memory.info(i).name);
+  std::vector<TensorInfo> tensors;
+  for (int i = 0; i < memory.tensors(); ++i) tensors.push_back(memory.info(i));
+  for (const TensorInfo& t : tensors) names_.push_back(t.name);
+  unseen_ = unseen_note(config, tensors);
   for (const SpikeFile& file : kept_spikes(run, true)) kept_.push_back(file.spike);  // training needs none
   if (keeps_steps() && step > 0) load(step);
 }
@@ -251,7 +264,9 @@ Watch::Said Watch::add(std::int64_t step, double loss, const std::string& failed
   keep(*spike);
   const bool is_kept =
       std::any_of(kept_.begin(), kept_.end(), [&](const Spike& s) { return s.step == spike->step; });
-  if (spike->kind == SpikeKind::kLoss) said.warning = warning_of(*spike, is_kept);
+  if (spike->kind != SpikeKind::kLoss) return said;
+  said.warning = warning_of(*spike, is_kept);
+  if (!unseen_.empty()) said.warning += "; " + unseen_;
   return said;
 }
 

@@ -70,6 +70,8 @@ std::string spike_path(const std::string& run, std::int64_t step);
 
 // Whether a run of this configuration looks at the updates of a step.
 bool is_watched(const RunConfig& config, std::int64_t step);
+// Which of these tensors a watch tells nothing of, and why; empty: it looks at all of them.
+std::string unseen_note(const RunConfig& config, std::span<const TensorInfo> tensors);
 // What it keeps of its last steps.
 std::int64_t watch_bytes(const RunConfig& config, std::int64_t tensors);
 
@@ -105,7 +107,7 @@ class Watch {
   std::string run_;
   WatchState& state_;
   std::vector<std::string> names_;
-  std::string missing_;
+  std::string missing_, unseen_;
   std::deque<Look> looks_;
   std::vector<Spike> kept_;
 };

@@ -329,6 +329,22 @@ TEST(WatchedRun, SaysWhereItKnowsLessAfterAStop) {
   EXPECT_EQ(Watch(off, memory, out, state, 20).missing(), "");
 }
 
+TEST(WatchedRun, SaysOfHowManyTensorsItKnowsNothing) {
+  for (const bool at_once : {false, true}) {
+    const RunConfig config =
+        at_once ? watched_config({"train.microbatches=1", "memory.accumulator=none"}) : watched_config();
+    CpuDevice device(1);
+    const ModelMemory memory({{"w", {4, 4}}, {"tied", {4, 4}, TensorKind::kEmbedding, 1, 0, true}},
+                             config.policy, config.optimizer, 1, at_once ? 1 : 2, device);
+    const Scratch scratch;
+    WatchState state = usual_losses(128);
+    Watch watch(config, memory, scratch.path(), state, 0);
+    const std::string warning = watch.add(200, 5, "").warning;
+    EXPECT_NE(warning.find("deviations above"), std::string::npos) << warning;
+    EXPECT_EQ(warning.find("1 of 2 tensors are not looked at") != std::string::npos, at_once) << warning;
+  }
+}
+
 TEST(WatchedRun, IsCountedInThePlan) {
   const RunConfig config = watched_config();
   const TinyModel model;

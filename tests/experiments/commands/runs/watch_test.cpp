@@ -93,6 +93,25 @@ TEST_F(WatchProgram, NamesElementsWhereTheRunKeptTheirPeaks) {
   EXPECT_NE(told.out.find(".weight["), std::string::npos) << told.out;
 }
 
+// A variance of rows moves in the update itself, which is looked at all the same.
+TEST_F(WatchProgram, NamesTensorsWhoseVariancesAreOfRows) {
+  train_to_a_spike("run", {"--set", "optimizer.rule=adam_mini"});
+  const auto answer = run_lpmm({"watch", path("run"), "--step", "60", "--json", "--quiet"}).json();
+  EXPECT_EQ(answer["tensors_not_looked_at"], 0);
+  ASSERT_GE(answer["moves"].size(), 2U) << answer;
+  EXPECT_EQ(answer["trials"].size(), 1U);
+}
+
+TEST_F(WatchProgram, SaysThatItLooksAtNoUpdateMadeAtOnce) {
+  train("run", {"--set", "memory.accumulator=none", "--set", "train.microbatches=1"});
+  const std::vector<std::string> watch = {"watch", path("run"), "--step", "4", "--from-start", "--quiet"};
+  const Outcome told = run_lpmm(watch);
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_NE(told.out.find("4 of 4 tensors are not looked at, as their gradients are applied at once"),
+            std::string::npos)
+      << told.out;
+}
+
 TEST_F(WatchProgram, SaysWhatIsMissing) {
   expect_failure(run_lpmm({"watch", path("nothing")}), 2, {"nothing", "no run's folder"});
   train("calm");
