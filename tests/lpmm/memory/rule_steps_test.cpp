@@ -389,6 +389,30 @@ TEST(Adagrad, NearestRoundingAndMovingStepsOfFewBitsLoseTheSum) {
   EXPECT_GT(moving.mean[1], 1.5);
 }
 
+// A sum only grows, and so does a sticky step: it would fall where all values of its block fell below 0.66 of
+// it, and none does. What is stored falls by chance alone, from one level to the next of the same ones.
+TEST(Adagrad, StickyStepsOfBlocksOnlyRise) {
+  CpuDevice device(2);
+  for (const char* preset : {"lpmm", "lpmm-compact", "lpmm-min"}) {
+    ModelMemory memory({{"w", {64, 128}}}, make_policy(preset), of_rule("adagrad"), 3, 1, device);
+    const kernels::RoleView view = memory.view(0, Role::kVariance);
+    const std::int64_t blocks = view.elements / view.codec.block;
+    std::vector<std::uint16_t> before(static_cast<std::size_t>(blocks));
+    int rises = 0;
+    for (std::uint32_t s = 1; s <= 300; ++s) {
+      memory.begin_step(s);
+      memory.fold(0, 0, normal_values(64 * 128, s, 0.1F), 0);
+      EXPECT_TRUE(memory.commit(0.01).applied);
+      for (std::size_t b = 0; b < before.size(); ++b) {
+        ASSERT_GE(bf16_to_float(view.steps[b]), bf16_to_float(before[b])) << preset << " update " << s;
+        rises += view.steps[b] != before[b] ? 1 : 0;
+        before[b] = view.steps[b];
+      }
+    }
+    EXPECT_GT(rises, 5 * blocks) << preset;
+  }
+}
+
 // Bytes of every role after steps of drawn gradients.
 std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const OptimizerConfig& config,
                                                    const Policy& policy, int steps) {
