@@ -169,9 +169,9 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
     take_ends(config.model, reads.get());
     const PairEnds ends{config.model.integer(kStart), config.model.integer(kEnd)};
     const auto& data = config.data;
-    return use(std::make_shared<const PairData>(
-                   load_pairs(data.set, data.text.path, data.source, data.target, data.test_file), *reads,
-                   ends, filled_lengths(config.model.length)),
+    const PairSet set = load_pairs(data.set, data.text.path, data.source, data.target, data.test_file,
+                                   !config.optimizer.frozen);
+    return use(std::make_shared<const PairData>(set, *reads, ends, filled_lengths(config.model.length)),
                reads);
   }
   const SentenceSet set = load_sentences(config.data.set, config.data.text.path, config.data.test_file);

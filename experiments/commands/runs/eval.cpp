@@ -12,6 +12,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/data/image_sets.h"
+#include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
@@ -38,6 +39,13 @@ void name_images(const std::string& given, RunConfig& config) {
   config.data.text.path = has_name ? "" : given;
 }
 
+// A set by its name, or a folder.
+void name_pairs(const std::string& given, RunConfig& config) {
+  const bool has_name = given != kPairsByPath && is_pair_set(given);
+  config.data.set = has_name ? given : kPairsByPath;
+  config.data.text.path = has_name ? "" : given;
+}
+
 // In place of the run's own data.
 void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig& config) {
   const bool is_sentences = reads_sentences(config.model);
@@ -50,6 +58,8 @@ void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig&
     if (reads_tokens(config.model)) {
       config.data.text.path = o.data;
       config.data.text.validation_share = 1;
+    } else if (reads_pairs(config.model)) {
+      name_pairs(o.data, config);
     } else {
       name_images(o.data, config);
     }
@@ -71,6 +81,7 @@ int run_eval(const EvalArguments& o) {
   RunConfig config =
       load_config(o.config.empty() ? config_beside(checkpoint) : find_config(o.config), options);
   name_data(o, checkpoint, config);
+  config.optimizer.frozen = true;
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
@@ -112,8 +123,8 @@ void add_eval_command(CLI::App& program, Action& action) {
   command
       ->add_option(
           "--data", o->data,
-          "in place of the run's: a text or a file of tokens; images, as data.path has them, or the name "
-          "of a set of images")
+          "in place of the run's: a text or a file of tokens; images or pairs, as data.path has them, or the "
+          "name of a set of them")
       ->type_name("PATH");
   command
       ->add_option(

@@ -81,7 +81,7 @@ bool is_pair_set(std::string_view set) {
 }
 
 PairSet load_pairs(const std::string& set, const std::string& path, const std::string& source,
-                   const std::string& target, std::string_view test_file) {
+                   const std::string& target, std::string_view test_file, bool trains) {
   NamedPairs names{kPairsByPath, "", "train", kDevelopmentFile, kTestFile};
   for (const NamedPairs& known : named_pair_sets()) {
     if (known.name == set) names = known;
@@ -106,7 +106,7 @@ PairSet load_pairs(const std::string& set, const std::string& path, const std::s
   }
   PairSet out;
   out.name = path.empty() ? set : path;
-  out.train = read_part(folder, names.train, source, target);
+  if (trains) out.train = read_part(folder, names.train, source, target);
   out.test = read_part(folder, test_file == kTestFile ? names.test : names.dev, source, target);
   return out;
 }

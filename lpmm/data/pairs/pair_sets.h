@@ -32,9 +32,9 @@ inline constexpr std::string_view kPairsByPath = "pairs";
 bool is_pair_set(std::string_view set);
 
 // `path` leads to the folder of the set, from here or from data_folder(); empty: the named set's own.
-// `test_file`: dev or test. Throws RunError naming file and line: files that are missing, of unequal counts
-// of lines, empty lines, what is not UTF-8.
+// `test_file`: dev or test. `trains`: else what is trained on is not read. Throws RunError naming file and
+// line: files that are missing, of unequal counts of lines, empty lines, what is not UTF-8.
 PairSet load_pairs(const std::string& set, const std::string& path, const std::string& source,
-                   const std::string& target, std::string_view test_file);
+                   const std::string& target, std::string_view test_file, bool trains = true);
 
 }  // namespace lpmm

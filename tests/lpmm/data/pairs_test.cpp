@@ -108,6 +108,15 @@ TEST_F(PairsTest, AnEpochHasEveryPairOnce) {
   EXPECT_LT(longest, 7);  // short ones are together
 }
 
+TEST_F(PairsTest, WhatIsOnlyTestedNeedsNothingToTrainOn) {
+  write_set();
+  std::filesystem::remove(folder_ / "set/train.de");
+  EXPECT_NE(said([&] { load(); }).find("has no train.de"), std::string::npos);
+  const PairData data(load_pairs("pairs", folder_ / "set", "en", "de", "dev", false), *bytes_, {1, 2}, {16});
+  EXPECT_EQ(data.train_examples(), 0);
+  EXPECT_EQ(data.test_examples(), 2);
+}
+
 TEST_F(PairsTest, WhatIsWrongWithFilesIsSaid) {
   const auto expect_said = [&](const std::string& part) {
     const std::string what = said([&] { PairData(load(), *bytes_, {1, 2}, {4, 8, 16}); });
