@@ -81,8 +81,7 @@ std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::
   if (const std::string path = find_data(options.tokenizer); !path.empty()) return load_tokenizer(path);
   throw UsageError(fmt::format(
       "unknown tokenizer \"{}\": there are {}, and files: a tokenizer.json, a vocab.txt, a SentencePiece "
-      ".model, "
-      "or a folder with one{}",
+      ".model, or a folder with one or with Marian's{}",
       options.tokenizer, join(kTokenizers), did_you_mean(nearest_name(options.tokenizer, kTokenizers))));
 }
 

@@ -91,6 +91,7 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text, const Progres
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool begins) const {
+  const bool from_start = begins;
   std::string bytes;
   for (const std::int32_t id : ids) {
     if (id < 0 || id >= vocabulary()) {
@@ -103,7 +104,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids, bool begins) co
     bytes += begins ? first_bytes(id) : token;
     begins = begins && token.empty();
   }
-  return bytes;
+  return from_start ? finished(std::move(bytes)) : bytes;
 }
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer() {

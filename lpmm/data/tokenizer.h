@@ -1,5 +1,5 @@
 // Text to token ids and back: bytes, characters, words, GPT-2's byte-level BPE (Radford et al. 2019), and
-// what others publish as tokenizer.json, vocab.txt or a SentencePiece model.
+// what others publish as tokenizer.json, vocab.txt, a SentencePiece model, or Marian's two.
 #pragma once
 
 #include <cstddef>
@@ -27,6 +27,7 @@ inline constexpr std::string_view kWords = "words";
 // Files that hold a whole tokenizer, under the names that others give them.
 inline constexpr std::string_view kTokenizerJson = "tokenizer.json", kVocabTxt = "vocab.txt",
                                   kSentencePiece = "sentencepiece";
+inline constexpr std::string_view kMarianTokenizer = "marian";  // a folder of several
 
 // Never changes after it is made, so any number of threads may use one.
 class Tokenizer {
@@ -56,6 +57,10 @@ class Tokenizer {
   virtual std::optional<std::int32_t> end_of_text() const { return std::nullopt; }
   // What its models expect before a text, as a Llama its <s>. encode() does not give it.
   virtual std::vector<std::int32_t> before_text() const { return {}; }
+  // That of the language which a translator writes, where it is another; ids mean the same.
+  virtual const Tokenizer& target() const { return *this; }
+  // What its translators begin with, where that is not the end of a text.
+  virtual std::optional<std::int32_t> before_translation() const { return std::nullopt; }
 
  protected:
   explicit Tokenizer(std::vector<std::string> tokens) : tokens_(std::move(tokens)) {}
@@ -63,6 +68,8 @@ class Tokenizer {
 
  private:
   virtual std::string first_bytes(std::int32_t id) const { return tokens_[static_cast<std::size_t>(id)]; }
+  // What becomes of the bytes of a text that was decoded from its beginning.
+  virtual std::string finished(std::string text) const { return text; }
 
   std::vector<std::string> tokens_;
 };
@@ -81,11 +88,14 @@ std::unique_ptr<Tokenizer> make_word_tokenizer(std::string_view listed);
 // GPT-2's, or one like it, from `folder`/encoder.json and `folder`/vocab.bpe as OpenAI wrote them, or under
 // Hugging Face's names. Throws RunError naming the file and what is wrong with it.
 std::unique_ptr<Tokenizer> load_gpt2_tokenizer(const std::string& folder);
-// Of a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them. Throws
-// RunError naming the file and the part of it that is wrong or not supported.
+// Of a tokenizer.json, BERT's vocab.txt or a SentencePiece model, or a folder that holds one of them or
+// Marian's files. Throws RunError naming the file and the part of it that is wrong or not supported.
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path);
-// The file in a folder that load_tokenizer takes; empty where there is none.
-std::string find_tokenizer_file(const std::string& folder);
+// What load_tokenizer takes of a folder: the file, or the folder where it holds Marian's; empty where there
+// is none.
+std::string tokenizer_in(const std::string& folder);
+// The files that load_tokenizer reads of it; empty where there are none.
+std::vector<std::string> tokenizer_paths(const std::string& path);
 // The tokenizer that describe() described; `files` is where those that lie in files are, gpt2's folder or
 // what load_tokenizer takes. Throws RunError where the description is none, or the files are not those it was
 // made from.

@@ -43,7 +43,7 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   std::vector<std::string> told;
   for (const auto& ids :
        beam_search(model, memory, compute, lengths, sources, options, sizes.integer(kContext), progress)) {
-    told.push_back(tokenizer.decode(ids));
+    told.push_back(tokenizer.target().decode(ids));
   }
   return told;
 }

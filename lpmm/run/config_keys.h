@@ -109,7 +109,8 @@ void visit_data(Visitor& v, Config& c) {
          "sentences: folder of train.tsv and dev.tsv. pairs: folder of train.SOURCE, train.TARGET, dev...");
   v.text("tokenizer", c.data.text.tokenizer,
          "text: characters, bytes, words, gpt2, or a tokenizer.json, vocab.txt or .model; not given: bytes "
-         "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end");
+         "without a path. sentences: tokenizer.json or vocab.txt. pairs: one of both languages, with an end, "
+         "or a folder of Marian's");
   v.text("tokenizer_folder", c.data.text.folder, "gpt2: folder of encoder.json and vocab.bpe");
   v.integer("words", c.data.text.words, 0, 1 << 24, "words: the most frequent, with <unk> and <eos>; 0: all");
   v.number("validation_share", c.data.text.validation_share, 0, 1, "text: share at the end kept for tests");

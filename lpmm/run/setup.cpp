@@ -70,12 +70,13 @@ RunConfig without_data(RunConfig config) {
 }
 
 // What sentences begin and end with, where the configuration does not say it: a translation begins with what
-// the source ends with.
+// the source ends with, but for tokenizers that say otherwise.
 void take_ends(ModelConfig& model, const Tokenizer* tokenizer) {
   if (tokenizer == nullptr) {
     throw UsageError(
         "data.tokenizer: a translator reads both languages by one SentencePiece .model, tokenizer.json, gpt2 "
-        "or bytes; make one with lpmm data tokenizer, or name with train.init a model that has one");
+        "or bytes, or by a folder of Marian's files; make one with lpmm data tokenizer, or name with "
+        "train.init a model that has one");
   }
   const std::int64_t most = tokenizer->vocabulary();
   if (model.integer(kEnd) < 0) {
@@ -86,7 +87,9 @@ void take_ends(ModelConfig& model, const Tokenizer* tokenizer) {
     }
     model.set(kEnd, std::int64_t{*end});
   }
-  if (model.integer(kStart) < 0) model.set(kStart, std::int64_t{model.integer(kEnd)});
+  if (model.integer(kStart) < 0) {
+    model.set(kStart, std::int64_t{tokenizer->before_translation().value_or(model.integer(kEnd))});
+  }
   for (const std::string_view key : {kEnd, kStart}) {
     if (model.integer(key) >= std::max<std::int64_t>(most, model.integer(kVocabulary))) {
       throw UsageError(

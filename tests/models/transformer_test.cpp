@@ -1,14 +1,16 @@
-// The translator: what transformers computed with a small one (tests/golden/make_marian_tiny.py), the way
-// there and back, beam search, steps of unequal microbatches.
+// The translator: what transformers computed with small ones (tests/golden/make_marian_tiny.py and
+// make_marian_text.py), the way there and back, beam search, steps of unequal microbatches.
 #include <gtest/gtest.h>
 
 #include "kernels/cpu.h"
 #include "lpmm/files/files.h"
 #include "lpmm/program/beam_search.h"
+#include "lpmm/program/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/published.h"
 #include "models/transformer_hugging_face.h"
+#include "tests/lpmm/data/sentence_pieces.h"
 #include "tests/models/imported.h"
 #include "tests/models/parameters.h"
 
@@ -217,6 +219,24 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
   EXPECT_EQ(beam_search(*m.model, m.memory, Compute::kFp32, lengths, last, options, 24)[0], together[5]);
   const std::vector<std::vector<std::int32_t>> longest{std::vector<std::int32_t>(25, 3)};
   EXPECT_THROW(beam_search(*m.model, m.memory, Compute::kFp32, lengths, longest, options, 24), UsageError);
+}
+
+// From text to text, by what transformers' tokenizer and generate() make of it.
+TEST_F(TransformerTest, TranslationsAreThoseOfTransformers) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const std::string folder = LPMM_SOURCE_DIR "/tests/golden/marian_text";
+  const auto stored = parse_json(read_text(folder + "/expected.json", 1 << 20))["translations"];
+  std::vector<std::string> texts, wanted;
+  for (const auto& pair : stored) {
+    texts.push_back(pair[0].get<std::string>());
+    wanted.push_back(pair[1].get<std::string>());
+  }
+  ASSERT_GE(texts.size(), 13U);
+  ModelConfig config = transformer_hugging_face().read(folder);
+  config.length = config.integer(kContext);
+  Imported m(transformer_hugging_face(), config, folder);
+  const auto tokenizer = load_tokenizer(folder);
+  EXPECT_EQ(translate(config, Compute::kFp32, *m.model, m.memory, *tokenizer, texts, {.most = 19}), wanted);
 }
 
 TEST_F(TransformerTest, TheWayThereAndBackGivesTheSameFile) {

@@ -36,9 +36,9 @@ void write_tokenizer_files(const Json& described, const PublishedTokenizer& publ
     for (const auto& file : published.files) {
       names.emplace_back(fs::path(files) / file.ours, fmt::format("{}/{}", output, file.theirs));
     }
-  } else if (described.contains("checksum")) {  // one file
-    const fs::path file = fs::is_directory(files) ? find_tokenizer_file(files) : files;
-    names.emplace_back(file, (fs::path(output) / file.filename()).string());
+  } else if (described.contains("checksum")) {
+    for (const fs::path file : tokenizer_paths(files))
+      names.emplace_back(file, (fs::path(output) / file.filename()).string());
   }
   std::vector<std::string> texts;
   try {

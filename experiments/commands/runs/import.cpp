@@ -12,6 +12,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/image_sets.h"
+#include "lpmm/data/pairs/marian_tokenizer.h"
 #include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/text_data.h"
@@ -61,7 +62,7 @@ bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& publishe
   namespace fs = std::filesystem;
   const std::string folder = o.folder.empty() ? published_folder(o.path) : o.folder;
   const bool is_theirs = has_tokenizer(published, folder);
-  const std::string file = fs::is_directory(folder) ? find_tokenizer_file(folder) : folder;
+  const std::string file = fs::is_directory(folder) ? tokenizer_in(folder) : folder;
   if (!is_theirs && !file.empty() && fs::exists(file)) {
     text.tokenizer = fs::absolute(file).string();
     return true;
@@ -109,6 +110,14 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   const auto kind = described["kind"].get<std::string>();
   if (!is_found || kind == kGpt2Tokenizer) text.tokenizer = kind;
   return described;
+}
+
+// Those of the tokenizer, which pairs to test on have in their files' names.
+void name_languages(RunConfig& config) {
+  const Languages named = marian_languages(tokenizer_files(config.data.text));
+  if (named.source.empty() || named.target.empty()) return;
+  config.data.source = named.source;
+  config.data.target = named.target;
 }
 
 // What the files say, or do not say, as --set has it.
@@ -173,7 +182,10 @@ int run_import(const ImportArguments& o) {
   ordered_json state = {{kSource, o.path}};
   const bool reads_words = family_of(config.model.name).reads != Reads::kImages;
   const ordered_json tokenizer = reads_words ? tokenizer_of(o, config) : ordered_json();
-  if (!tokenizer.is_null()) state["tokenizer"] = tokenizer;
+  if (!tokenizer.is_null()) {
+    state["tokenizer"] = tokenizer;
+    if (tokenizer["kind"] == kMarianTokenizer) name_languages(config);
+  }
   const std::string checkpoint =
       save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory, buffers, state, 0);
   write_text(out.config.string(), sealed_config(config));
@@ -203,9 +215,9 @@ void add_import_command(CLI::App& program, Action& action) {
   command->add_option("--preset", o->preset, "memory policy of the parameters")->capture_default_str();
   command->add_option(
       "--vocab", o->folder,
-      "its tokenizer: tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one of them or "
-      "with "
-      "GPT-2's files (default: that of the model, else for a GPT-2 gpt2-bpe in the data folder)");
+      "its tokenizer: tokenizer.json, vocab.txt, a SentencePiece .model, or a folder with one of them, with "
+      "Marian's source.spm, target.spm and vocab.json, or with GPT-2's files (default: that of the model, "
+      "else for a GPT-2 gpt2-bpe in the data folder)");
   add_settings_option(*command, o->settings);
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");

@@ -122,7 +122,8 @@ void add_tokenize(CLI::App& data, Action& action) {
   command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
   command
       ->add_option("--tokenizer", o->text.tokenizer,
-                   "characters, bytes, words, gpt2, or a file: tokenizer.json, vocab.txt, .model")
+                   "characters, bytes, words, gpt2, or a file: tokenizer.json, vocab.txt, .model; a "
+                   "folder of Marian's: its source language")
       ->capture_default_str();
   command->add_option("--words", o->text.words, "vocabulary of words: the most frequent; 0: all")
       ->check(CLI::Range(0, 1 << 24).description(""))

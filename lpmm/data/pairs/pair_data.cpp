@@ -55,7 +55,7 @@ PairData::PairData(const PairSet& set, const Tokenizer& tokenizer, const PairEnd
 void PairData::read(const PairSet::Part& from, const Tokenizer& tokenizer, std::vector<Example>& to) {
   for (std::size_t i = 0; i < from.source.lines.size(); ++i) {
     to.push_back({encoded(from.source, i, tokenizer, ends_, lengths_.back()),
-                  encoded(from.target, i, tokenizer, ends_, lengths_.back())});
+                  encoded(from.target, i, tokenizer.target(), ends_, lengths_.back())});
     bytes_ += 4 * std::ssize(to.back().source) + 4 * std::ssize(to.back().target) +
               static_cast<std::int64_t>(sizeof(Example));
   }

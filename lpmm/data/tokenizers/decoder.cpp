@@ -112,6 +112,14 @@ Decoder make_decoder(const Part& file) {
   return file.has("decoder") ? make_one_decoder(file.at("decoder")) : whole_tokens(file);
 }
 
+std::string cleaned_up(std::string text) {
+  constexpr std::string_view kNoSpaceBefore[][2] = {
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kNoSpaceBefore) text = replaced(text, text_finder(std::string(from)), to);
+  return text;
+}
+
 Decoder word_piece_decoder(const std::string& prefix, bool cleanup) {
   return [=](std::string token, bool first) {
     if (!first && token.starts_with(prefix)) {
@@ -119,12 +127,7 @@ Decoder word_piece_decoder(const std::string& prefix, bool cleanup) {
     } else if (!first) {
       token.insert(0, " ");
     }
-    if (!cleanup) return token;
-    constexpr std::string_view kNoSpaceBefore[][2] = {
-        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
-        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-    for (const auto& [from, to] : kNoSpaceBefore) token = replaced(token, text_finder(std::string(from)), to);
-    return token;
+    return cleanup ? replaced(cleaned_up(std::move(token)), text_finder(" do not"), " don't") : token;
   };
 }
 

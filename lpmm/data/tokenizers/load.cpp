@@ -6,6 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/pairs/marian_tokenizer.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/pipeline.h"
 #include "lpmm/data/tokenizers/sentence_piece.h"
@@ -20,22 +21,6 @@ using nlohmann::json;  // not ordered: its search for a name is linear
 
 constexpr std::string_view kConfigFile = "tokenizer_config.json";
 
-json read_json(const std::string& path) {
-  constexpr std::uint64_t kMost = 64 << 20;
-  constexpr int kDeepest = 32;
-  const std::string text = read_text(path, kMost);
-  // The parser takes a zero byte for the end.
-  if (text.find('\0') != std::string::npos) throw RunError(fmt::format("{}: is no JSON", path));
-  try {
-    return json::parse(text, [&](int depth, auto, auto&) {
-      if (depth > kDeepest) throw RunError(fmt::format("{}: is nested too deeply", path));
-      return true;
-    });
-  } catch (const json::exception&) {
-    throw RunError(fmt::format("{}: is no JSON; it may be cut off", path));
-  }
-}
-
 std::uint32_t crc_of(const std::string& text) {
   return crc32(std::as_bytes(std::span(text)));
 }
@@ -44,7 +29,7 @@ std::uint32_t crc_of(const std::string& text) {
 json config_beside(const std::string& path) {
   const fs::path config = fs::path(path).parent_path() / kConfigFile;
   std::error_code error;
-  return fs::exists(config, error) ? read_json(config.string()) : json::object();
+  return fs::exists(config, error) ? read_sorted_json(config.string()) : json::object();
 }
 
 // The token that the file beside names, else one of the usual ones.
@@ -64,7 +49,7 @@ std::optional<std::int32_t> end_of_text(const AddedTokens& added, const json& co
 }
 
 Pipeline read_tokenizer_json(const std::string& path) {
-  const json document = read_json(path);
+  const json document = read_sorted_json(path);
   const Part file(document, path, "");
   const Normalizer normalize = make_normalizer(file);
   Pipeline parts{AddedTokens(file, normalize), normalize,          make_pre_tokenizer(file),
@@ -121,23 +106,35 @@ Pipeline read_vocab_txt(const std::string& path) {
 
 constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, "tokenizer.model"};
 
-// The file in a folder, or the path itself.
+// What is in a folder, or the path itself.
 std::string tokenizer_file(const std::string& path) {
   std::error_code error;
   if (!fs::is_directory(path, error)) return path;
-  std::string file = find_tokenizer_file(path);
-  if (file.empty()) throw RunError(fmt::format("{}: has none of {}", path, join(kFiles)));
+  std::string file = tokenizer_in(path);
+  if (file.empty()) {
+    throw RunError(
+        fmt::format("{}: has none of {}, nor Marian's {}", path, join(kFiles), join(kMarianFiles)));
+  }
   return file;
 }
 
 }  // namespace
 
-std::string find_tokenizer_file(const std::string& folder) {
+std::string tokenizer_in(const std::string& folder) {
+  if (has_marian_tokenizer(folder)) return folder;
   std::error_code error;
   for (const std::string_view name : kFiles) {
     if (const fs::path file = fs::path(folder) / name; fs::exists(file, error)) return file.string();
   }
   return "";
+}
+
+std::vector<std::string> tokenizer_paths(const std::string& path) {
+  std::error_code error;
+  const bool is_folder = fs::is_directory(path, error);
+  if (is_folder && has_marian_tokenizer(path)) return marian_tokenizer_paths(path);
+  std::string file = is_folder ? tokenizer_in(path) : path;
+  return file.empty() ? std::vector<std::string>() : std::vector{std::move(file)};
 }
 
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path) {
@@ -152,6 +149,8 @@ std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& pa
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
+  std::error_code error;
+  if (fs::is_directory(file, error)) return load_marian_tokenizer(file);
   if (file.ends_with(".json") || file.ends_with(".txt")) return load_pipeline_tokenizer(file);
   return load_sentence_piece(file);
 }

@@ -6,10 +6,27 @@
 
 #include "lpmm/base/text.h"
 #include "lpmm/data/utf8.h"
+#include "lpmm/files/files.h"
 
 namespace lpmm {
 
 using AnyJson = nlohmann::json;
+
+AnyJson read_sorted_json(const std::string& path) {
+  constexpr std::uint64_t kMost = 64 << 20;
+  constexpr int kDeepest = 32;
+  const std::string text = read_text(path, kMost);
+  // The parser takes a zero byte for the end.
+  if (text.find('\0') != std::string::npos) throw RunError(fmt::format("{}: is no JSON", path));
+  try {
+    return AnyJson::parse(text, [&](int depth, auto, auto&) {
+      if (depth > kDeepest) throw RunError(fmt::format("{}: is nested too deeply", path));
+      return true;
+    });
+  } catch (const AnyJson::exception&) {
+    throw RunError(fmt::format("{}: is no JSON; it may be cut off", path));
+  }
+}
 
 Part::Part(const AnyJson& json, std::string file, std::string name)
     : json_(&json), file_(std::move(file)), name_(std::move(name)) {

@@ -26,20 +26,36 @@ std::string byte_of(const std::string& piece) {  // <0x0A>
   return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};
 }
 
-// What each piece is within a text.
+// What a piece is within a text; another than that of `id` where the model does not have it.
+std::string bytes_of(const SentencePieceProcessor& model, int id, std::string piece) {
+  if (model.IsControl(id)) return "";
+  if (model.IsByte(id)) return byte_of(piece);
+  if (model.IsUnknown(id) && piece == model.IdToPiece(id)) return " \u2047 ";  // as the library shows it
+  for (std::size_t at = piece.find(kSpace); at != std::string::npos; at = piece.find(kSpace, at)) {
+    piece.replace(at, kSpace.size(), " ");
+  }
+  return piece;
+}
+
 std::vector<std::string> pieces_of(const SentencePieceProcessor& model) {
   std::vector<std::string> tokens;
   for (int id = 0; id < model.GetPieceSize(); ++id) {
-    std::string token = model.IdToPiece(id);
-    if (model.IsControl(id)) token.clear();
-    if (model.IsByte(id)) token = byte_of(token);
-    if (model.IsUnknown(id)) token = " \u2047 ";  // as the library shows it
-    for (std::size_t at = token.find(kSpace); at != std::string::npos; at = token.find(kSpace, at)) {
-      token.replace(at, kSpace.size(), " ");
-    }
-    tokens.push_back(std::move(token));
+    tokens.push_back(bytes_of(model, id, model.IdToPiece(id)));
   }
   return tokens;
+}
+
+UsageError refused() {
+  return UsageError("SentencePiece refuses the text");
+}
+
+std::unique_ptr<SentencePieceProcessor> read_model(const std::string& path, const std::string& file) {
+  auto model = std::make_unique<SentencePieceProcessor>();
+  const auto status = model->LoadFromSerializedProto(file);
+  if (!status.ok() || model->GetPieceSize() < 1) {
+    throw RunError(fmt::format("{}: is no SentencePiece model: {}", path, printable(status.message())));
+  }
+  return model;
 }
 
 class SentencePieceTokenizer : public Tokenizer {
@@ -61,8 +77,7 @@ class SentencePieceTokenizer : public Tokenizer {
       const auto at = static_cast<std::size_t>(part.data() - text.data());
       check_utf8(text, at, at + part.size());
       std::vector<int> out;
-      if (!model_->Encode({part.data(), part.size()}, &out).ok())
-        throw UsageError("SentencePiece refuses the text");
+      if (!model_->Encode({part.data(), part.size()}, &out).ok()) throw refused();
       return std::vector<std::int32_t>(out.begin(), out.end());
     };
     const auto append = [&](const std::vector<std::int32_t>& found) {
@@ -102,6 +117,22 @@ class SentencePieceTokenizer : public Tokenizer {
   bool lines_apart_ = false;
 };
 
+class LibraryPieces : public SentencePieces {
+ public:
+  explicit LibraryPieces(std::unique_ptr<SentencePieceProcessor> model) : model_(std::move(model)) {}
+  std::vector<std::string> cut(std::string_view text) const override {
+    std::vector<std::string> pieces;
+    if (!model_->Encode({text.data(), text.size()}, &pieces).ok()) throw refused();
+    return pieces;
+  }
+  std::string within_text(const std::string& piece) const override {
+    return bytes_of(*model_, model_->PieceToId(piece), piece);
+  }
+
+ private:
+  std::unique_ptr<SentencePieceProcessor> model_;
+};
+
 // What SentencePiece says behind the line of its source, in this program's words.
 std::string why_not_trained(const SentencePieceOptions& options, std::string told) {
   if (const std::size_t end = told.rfind("] "); end != std::string::npos) told.erase(0, end + 2);
@@ -122,12 +153,12 @@ std::string why_not_trained(const SentencePieceOptions& options, std::string tol
 std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
   constexpr std::uint64_t kMost = 64 << 20;
   const std::string file = read_text(path, kMost);
-  auto model = std::make_unique<SentencePieceProcessor>();
-  const auto status = model->LoadFromSerializedProto(file);
-  if (!status.ok() || model->GetPieceSize() < 1) {
-    throw RunError(fmt::format("{}: is no SentencePiece model: {}", path, printable(status.message())));
-  }
-  return std::make_unique<SentencePieceTokenizer>(std::move(model), crc32(std::as_bytes(std::span(file))));
+  return std::make_unique<SentencePieceTokenizer>(read_model(path, file),
+                                                  crc32(std::as_bytes(std::span(file))));
+}
+
+std::unique_ptr<SentencePieces> read_sentence_pieces(const std::string& path, const std::string& file) {
+  return std::make_unique<LibraryPieces>(read_model(path, file));
 }
 
 namespace {

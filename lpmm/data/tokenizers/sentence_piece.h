@@ -3,14 +3,29 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lpmm/data/tokenizer.h"
 
 namespace lpmm {
 
-// Both throw RunError where this lpmm was built without the library, and where a file is wrong.
+// What is declared here throws RunError where this lpmm was built without the library, and where a file is
+// wrong.
 std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path);
+
+// A model for those who number its pieces themselves.
+class SentencePieces {
+ public:
+  virtual ~SentencePieces() = default;
+  // As the library spells them; neighbours that it does not know are one. `text` is UTF-8. Throws UsageError
+  // where the library refuses it.
+  virtual std::vector<std::string> cut(std::string_view text) const = 0;
+  // The bytes of a piece within a text.
+  virtual std::string within_text(const std::string& piece) const = 0;
+};
+// `file`: what the file holds, `path`: its name in messages.
+std::unique_ptr<SentencePieces> read_sentence_pieces(const std::string& path, const std::string& file);
 
 struct SentencePieceOptions {
   std::string type = "unigram";  // or bpe

@@ -19,6 +19,10 @@ std::unique_ptr<Tokenizer> load_sentence_piece(const std::string& path) {
   throw built_without(path);
 }
 
+std::unique_ptr<SentencePieces> read_sentence_pieces(const std::string& path, const std::string&) {
+  throw built_without(path);
+}
+
 std::string train_sentence_piece(const SentencePieceOptions&, const std::vector<std::string>& files) {
   throw built_without(files.empty() ? "" : files.front());
 }

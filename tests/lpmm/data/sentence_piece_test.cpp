@@ -9,6 +9,7 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
+#include "tests/lpmm/data/sentence_pieces.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -20,17 +21,6 @@ std::string from_hex(const std::string& hex) {
     bytes.push_back(static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
   }
   return bytes;
-}
-
-// Why there is no library; empty where there is one.
-std::string missing_library() {
-  try {
-    load_sentence_piece("");
-  } catch (const RunError& e) {
-    const std::string said = e.what();
-    return said.find("built without SentencePiece") == std::string::npos ? "" : said;
-  }
-  return "";
 }
 
 TEST(SentencePiece, SaysInOneLineWhatIsMissing) {

@@ -211,5 +211,66 @@ TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
                  {"the model reads 8"});
 }
 
+// With its own tokenizer: two SentencePiece models and a vocab.json.
+TEST_F(Zoo, AMarianComesWithItsTokenizerAndGoesWithIt) {
+  const std::string published = LPMM_SOURCE_DIR "/tests/golden/marian_text";
+  const Outcome imported =
+      run_lpmm({"import", published, "--preset", "fp32", "--out", path("run"), "--json"});
+  if (imported.err.find("built without SentencePiece") != std::string::npos) GTEST_SKIP() << imported.err;
+  ASSERT_EQ(imported.code, 0) << imported.err;
+  EXPECT_EQ(imported.json()["tokenizer"], "marian");
+  const std::vector<std::string> ask = {"translate", path("run"), "--text", ">>deu<< a man is riding"};
+  const Outcome told = run_lpmm(ask);
+  ASSERT_EQ(told.code, 0) << told.err;
+  EXPECT_GT(told.out.size(), 1U);
+  // Given back as it came, file by file.
+  ASSERT_EQ(run_lpmm({"export", path("run"), "--hf", "--out", path("hf")}).code, 0);
+  for (const char* name : {"source.spm", "target.spm", "vocab.json", "tokenizer_config.json"})
+    EXPECT_EQ(read_file(path("hf/") + name), read_file(published + "/" + name)) << name;
+  ASSERT_EQ(run_lpmm({"import", path("hf"), "--preset", "fp32", "--out", path("again")}).code, 0);
+  EXPECT_EQ(run_lpmm({"translate", path("again"), "--text", ask[3]}).out, told.out);
+  // Scored, and trained further, in the languages that its files name.
+  fs::create_directories(path("pairs"));
+  std::string source, target;
+  for (int i = 0; i < 8; ++i) {
+    source += "the man walks\na dog plays in the snow\n";
+    target += "der Mann geht\nein Hund spielt im Schnee\n";
+  }
+  const auto write_pairs = [&](const std::string& name) {
+    write("pairs/" + name + ".en", source);
+    write("pairs/" + name + ".de", target);
+  };
+  write_pairs("test");
+  const Outcome scored = run_lpmm({"eval", path("run"), "--data", path("pairs"), "--test", "--json"});
+  ASSERT_EQ(scored.code, 0) << scored.err;
+  EXPECT_EQ(scored.json()["sentences"], 16);
+  write_pairs("train");
+  write_pairs("dev");
+  const std::string config =
+      write("tune.toml",
+            "[model]\nname = 'transformer'\nlayers = 1\ndecoder_layers = 1\nheads = 2\nembedding = 16\n"
+            "mlp_width = 20\ncontext = 40\nswish = true\n[data]\nset = 'pairs'\npath = '" +
+                path("pairs") +
+                "'\n[train]\nsteps = 30\nbatch = 8\ncompute = 'fp32'\n[optimizer]\nrule = "
+                "'adam'\nlearning_rate = 0.01\n[memory]\npreset = 'fp32'\n");
+  const Outcome tuned = run_lpmm({"train", config, "--init", path("run"), "--out", path("tuned"), "--json"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  EXPECT_LT(tuned.json()["test_loss"].get<double>(), scored.json()["test_loss"].get<double>() / 2);
+  ASSERT_EQ(run_lpmm({"export", path("tuned"), "--hf", "--out", path("given")}).code, 0);
+  const auto given = nlohmann::json::parse(read_file(path("given/config.json")));
+  EXPECT_EQ(given["decoder_start_token_id"], 211);  // as the tokenizer says
+  EXPECT_EQ(given["eos_token_id"], 0);
+  EXPECT_EQ(read_file(path("given/target.spm")), read_file(published + "/target.spm"));
+  // What is wrong with its files is said, and nothing is made.
+  fs::remove(path("hf/target.spm"));
+  expect_failure(run_lpmm({"import", path("hf"), "--out", path("x")}), 1, {"target.spm"});
+  write("hf/target.spm", read_file(published + "/target.spm"));
+  write("hf/tokenizer_config.json", R"({"separate_vocabs": true})");
+  expect_failure(run_lpmm({"import", path("hf"), "--out", path("x")}), 1, {"separate_vocabs"});
+  EXPECT_FALSE(fs::exists(path("x")));
+  fs::remove(path("hf/vocab.json"));
+  expect_failure(run_lpmm({"translate", path("again"), "--text", "a"}), 1, {"vocab.json"});
+}
+
 }  // namespace
 }  // namespace lpmm

@@ -1,0 +1,22 @@
+// What tests of SentencePiece models need of this build.
+#pragma once
+
+#include <string>
+
+#include "lpmm/base/error.h"
+#include "lpmm/data/tokenizers/sentence_piece.h"
+
+namespace lpmm {
+
+// Why there is no library; empty where there is one.
+inline std::string missing_library() {
+  try {
+    load_sentence_piece("");
+  } catch (const RunError& e) {
+    const std::string said = e.what();
+    return said.find("built without SentencePiece") == std::string::npos ? "" : said;
+  }
+  return "";
+}
+
+}  // namespace lpmm
