@@ -51,6 +51,15 @@ seeds() {
       done
       printf '{"model":{"type":"WordPiece","unk_token":"a","vocab":{"a":0,"##b":1}}}\0ab b' >"$2/pieces"
       ;;
+    marian_tokenizer)
+      local i=0 part
+      { cat tests/golden/marian_text/vocab.json && printf '\0' && cat tests/golden/marian_text/tokenizer_config.json &&
+        printf '\0>>deu<< a man</s> is'; } >"$2/whole"
+      for part in '"bos_token":{"content":"a"},"clean_up_tokenization_spaces":true' '"extra_special_tokens":["a"]' \
+        '"added_tokens_decoder":{"4":{"content":"b","lstrip":true,"rstrip":true}}'; do
+        printf '{"</s>":0,"<unk>":1,"<pad>":2,"a":3}\0{%s}\0a b </s> .\n a' "$part" >"$2/$((i++))"
+      done
+      ;;
     tokens)
       printf 'lpmmtok\n\1\0\0\0\20\0\0\0\0\1\0\0\0\0\0\0\2\0\0\0\0\0\0\0{"kind":"bytes"}%16s' '' | tr ' ' '\0' >"$2/bytes"
       printf 'a\0b\0' >>"$2/bytes"
