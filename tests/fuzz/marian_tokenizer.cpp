@@ -25,7 +25,7 @@ LPMM_FUZZ_TARGET(bytes) {
   const auto [second, third] = lpmm::fuzz::split(rest);
   vocabulary.set(first);
   config.set(second);
-  const auto tokenizer = lpmm::load_marian_tokenizer(folder);
+  const std::unique_ptr<const lpmm::Tokenizer> tokenizer = lpmm::load_marian_tokenizer(folder);
   for (const std::string_view text : {lpmm::fuzz::text(third), lpmm::fuzz::text(bytes)}) {
     lpmm::fuzz::read([&] {
       for (const lpmm::Tokenizer* side : {tokenizer.get(), &tokenizer->target()}) {

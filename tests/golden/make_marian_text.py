@@ -5,6 +5,7 @@ and a vocab.json, as transformers saves them, and in expected.json what they mak
 normalisation, the target's is of BPE; some pieces of theirs are left out of vocab.json.
 Needs PyTorch, transformers, sentencepiece.
 usage: make_marian_text.py OUTDIR"""
+import contextlib
 import io
 import json
 import random
@@ -74,7 +75,7 @@ def texts(draw):
 
 
 def tokenizer_in(folder):
-    names = {"source.spm": pieces(ENGLISH, "unigram", 110, normalization_rule_tsv=str(rules(folder))),
+    names = {"source.spm": pieces(ENGLISH, "unigram", 110, normalization_rule_tsv=str(rules())),
              "target.spm": pieces(GERMAN, "bpe", 160, normalization_rule_name="identity")}
     vocabulary = {"</s>": 0, "<unk>": 1}
     for name, model in names.items():
@@ -90,9 +91,9 @@ def tokenizer_in(folder):
                            target_lang="de")
 
 
-def rules(folder):
+def rules():
     spelled = lambda text: " ".join(f"{ord(c):X}" for c in text)
-    path = folder / "rules.tsv"
+    path = Path("rules.tsv")  # a name that the model keeps
     path.write_text("".join(f"{spelled(a)}\t{spelled(b)}\n" for a, b in RULES.items()))
     return path
 
@@ -121,13 +122,13 @@ def variants(config, size):
     yield {"tokenizer_config.json": {**config, "clean_up_tokenization_spaces": True}}, ["wo ist , der 's ' Hund ! wo ?"]
     yield {"tokenizer_config.json": bare, "special_tokens_map.json": {
         "eos_token": {"content": "</s>", **flags, "lstrip": True, "rstrip": True}, "unk_token": "<unk>",
-        "additional_special_tokens": [">>fra<<"]}}, ["a </s> </s> b", "a >>fra<< b >>deu<< c"]
+        "additional_special_tokens": [">>fra<<"]}}, ["a </s> </s> b", "a\t</s>\t der", "a >>fra<< b >>deu<< c"]
     yield {"tokenizer_config.json": {**bare, "additional_special_tokens": ["▁der", {"content": ">>deu<<", **flags, "__type": "AddedToken"}],
                                      "bos_token": "e"}}, ["the e >>deu<< ▁der Bus", ">>deu<<der"]
-    added = {**config["added_tokens_decoder"], str(size): {"content": "new", **flags, "special": True},
+    added = {**config["added_tokens_decoder"], "0": {"content": "</s>", **flags, "lstrip": True, "special": True}, str(size): {"content": "new", **flags, "special": True},
              str(size + 1): {"content": "newer", **flags, "rstrip": True, "special": False}}
     yield {"tokenizer_config.json": {**config, "added_tokens_decoder": added, "extra_special_tokens": ["new"]},
-           "added_tokens.json": {"nothing": 1}}, ["a new newer  e", "newernew ist"]
+           "added_tokens.json": {"nothing": 1}}, ["a new newer  e", "newernew ist", "der\t</s>\tist newer\t new\tist"]
 
 
 def read_by(tokenizer, texts):
@@ -150,7 +151,7 @@ def read_variants(folder, size):
 
 def main(folder):
     folder.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
+    with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch):
         tokenizer = tokenizer_in(Path(scratch))
         tokenizer.save_pretrained(folder)
     tokenizer = MarianTokenizer.from_pretrained(folder)
@@ -174,4 +175,4 @@ def main(folder):
     print(len(every), "texts,", len(tokenizer), "tokens;", *translations, sep="\n")
 
 
-main(Path(sys.argv[1]) / "marian_text")
+main(Path(sys.argv[1]).resolve() / "marian_text")

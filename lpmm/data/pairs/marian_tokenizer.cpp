@@ -76,7 +76,8 @@ void refuse_unsupported(const Part& config) {
     throw config.refusal("sp_model_kwargs is not supported");
 }
 
-// A token that is named alone, or with how it is found.
+// A token that is named alone, or with how it is found, which transformers leaves unread but in the list of
+// added tokens.
 std::string named_token(const Part& config, const SortedJson& value) {
   if (value.is_string()) return value.get<std::string>();
   return Part(value, config.file(), "a special token").text("content");
