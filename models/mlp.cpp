@@ -26,7 +26,8 @@ Family mlp() {
           .models = {{"mlp"}},
           .settings = {{"hidden", std::vector<std::int64_t>{}, 1, 1 << 20, "widths of the hidden layers"},
                        label_smoothing()},
-          .forward = forward};
+          .forward = forward,
+          .head = "head."};
 }
 
 }  // namespace lpmm

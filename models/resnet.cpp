@@ -62,7 +62,8 @@ Family resnet() {
           .models = std::move(models),
           .settings = {{"widen", 1, 1, 1024, "factor on the channels of every layer"}, label_smoothing()},
           .check = check,
-          .forward = forward};
+          .forward = forward,
+          .head = "head."};
 }
 
 }  // namespace lpmm

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {
@@ -156,10 +157,10 @@ ImageFileFacts read_image_facts(const std::string& path) {
 ImageData open_image_file(const std::string& path) {
   const File file(path, File::Mode::kRead);
   const ImageHeader h = read_image_header(path, file);
-  read_class_names(path, file, h);
   const ImagePlaces places(h);
   const auto map = map_file(path, places.end);
   ImageData data;
+  for (const std::string& name : read_class_names(path, file, h)) data.class_names.push_back(printable(name));
   std::copy_n(h.mean, kMostImageChannels, data.mean);
   std::copy_n(h.deviation, kMostImageChannels, data.deviation);
   std::uint64_t first = 0;

@@ -90,6 +90,7 @@ ImageData describe_images(const std::string& set, const std::string& path) {
     data.train = without_pixels(loaded.train);
     data.test = without_pixels(loaded.test);
     data.train.mapped = loaded.train.mapped;
+    data.class_names = loaded.class_names;
     return data;
   }
   const NamedImages& images = named_set(set);

@@ -20,10 +20,10 @@ const std::vector<NamedImages>& named_image_sets();
 
 inline constexpr std::string_view kImagesByPath = "images";  // the set that data.path names
 
-// Counts, sides, channels and classes of a set, without its pixels; of one with a name, before its files are
-// there. `set` is a name or kImagesByPath. `path` then leads, from here or from data_folder(), to an image
-// file (image_file.h), or to a folder of IDX or CIFAR-10 files. Throws RunError naming what is there, and
-// what the loaders throw.
+// Counts, sides, channels, classes and their names of a set, without its pixels; of one with a name, before
+// its files are there. `set` is a name or kImagesByPath. `path` then leads, from here or from data_folder(),
+// to an image file (image_file.h), or to a folder of IDX or CIFAR-10 files. Throws RunError naming what is
+// there, and what the loaders throw.
 ImageData describe_images(const std::string& set, const std::string& path);
 ImageData load_images(const std::string& set, const std::string& path);
 

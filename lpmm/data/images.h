@@ -37,6 +37,7 @@ struct ImageData : DataSource {
   ImageSet train, test;
   // Per-channel mean and standard deviation of the training pixels, in units of 0..255.
   float mean[kMostImageChannels] = {}, deviation[kMostImageChannels] = {};
+  std::vector<std::string> class_names;  // in their order, printable; empty: the files name none
 
   const std::string& name() const override { return train.name; }
   const char* unit() const override { return "images"; }

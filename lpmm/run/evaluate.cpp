@@ -1,14 +1,19 @@
 #include "lpmm/run/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "kernels/device.h"
+#include "lpmm/base/error.h"
 #include "lpmm/data/pairs/bleu.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/translate.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/plan.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 
@@ -28,8 +33,26 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
   return tested;
 }
 
+namespace {
+
+// Throws where the data asks for something else than the model tells.
+void check_classes(const Setup& setup, const std::string& checkpoint) {
+  const ModelConfig& model = setup.config.model;
+  if (family_of(model.name).head.empty()) return;
+  const StoredWeights weights(checkpoint);
+  if (weights.model() != model.name) return;  // which is an error of its own
+  const int told = stored_classes(weights, model);
+  const Json run = checkpoint_run(checkpoint);
+  if (told == model.classes && !has_other_classes(run, setup.class_names)) return;
+  throw UsageError(fmt::format("{}: {}; name data that has the model's, or fine-tune it (lpmm train --init)",
+                               checkpoint, compare_classes(run, told, setup.config, setup.class_names)));
+}
+
+}  // namespace
+
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress) {
+  check_classes(setup, checkpoint);
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
   const auto device = make_device(config.train.device, config.train.threads);

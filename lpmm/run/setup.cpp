@@ -148,7 +148,9 @@ Setup::Setup(const RunConfig& given, const Setup& other) : config(without_data(g
 
 void Setup::open(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   if (is_images(config)) {
-    size = use_images(describe(config), config.model);
+    const ImageData described = describe(config);
+    size = use_images(described, config.model);
+    class_names = described.class_names;
     return;
   }
   const std::int64_t before = heap_bytes();
@@ -193,6 +195,7 @@ void Setup::use(std::shared_ptr<const TextData> opened) {
 void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads) {
   sentences = std::move(opened);
   config.model.classes = sentences->classes();
+  class_names = sentences->class_names();
   check_types(config.model, *sentences);
   fit_vocabulary(std::move(reads), sentences->name());
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernels/pool.h"
 #include "lpmm/base/host.h"
@@ -40,6 +42,7 @@ struct Setup {
   std::shared_ptr<const SentenceData> sentences;  // null for others
   std::shared_ptr<const PairData> pairs;          // null for others
   std::shared_ptr<const Tokenizer> tokenizer;     // of text, sentences or pairs; null where there is none
+  std::vector<std::string> class_names;           // in their order; empty: the data names none
   DataSize size;
 
  private:

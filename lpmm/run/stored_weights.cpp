@@ -11,6 +11,7 @@
 
 #include "kernels/formats/compensation.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/family.h"
@@ -138,14 +139,14 @@ bool is_of_head(std::string_view name, std::string_view head) {
   return !head.empty() && name.starts_with(head);
 }
 
-// The tensors of a head that the weights lack, or have in another shape.
+// The tensors of a head that the weights lack, or have in another shape; `all`: all of it.
 std::vector<std::string> other_head(const StoredWeights& weights, const ModelMemory& memory,
-                                    std::string_view head) {
+                                    std::string_view head, bool all) {
   std::vector<std::string> names;
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     const CheckpointTensor* stored = weights.find(info.name);
-    const bool is_other = stored == nullptr || stored->shape != info.shape;
+    const bool is_other = all || stored == nullptr || stored->shape != info.shape;
     if (is_other && is_of_head(info.name, head)) names.push_back(info.name);
   }
   return names;
@@ -163,15 +164,52 @@ int stored_classes(const StoredWeights& weights, const ModelConfig& model) {
   return classes;
 }
 
+std::vector<std::string> stored_class_names(const Json& run) {
+  std::vector<std::string> names;
+  const auto saved = run.find(kClasses);
+  if (saved == run.end() || !saved->is_array()) return names;
+  for (const Json& name : *saved) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
+  return names;
+}
+
+bool has_other_classes(const Json& run, const std::vector<std::string>& names) {
+  const std::vector<std::string> stored = stored_class_names(run);
+  if (stored.empty() || names.empty() || stored == names) return false;
+  bool are_numbers = run.contains(kSource) && stored.size() == names.size();
+  for (std::size_t i = 0; i < names.size() && are_numbers; ++i) are_numbers = names[i] == std::to_string(i);
+  return !are_numbers;
+}
+
+std::string compare_classes(const Json& run, int told, const RunConfig& config,
+                            const std::vector<std::string>& names) {
+  static constexpr std::ptrdiff_t kMostShown = 8;
+  const std::vector<std::string> stored = stored_class_names(run);
+  const auto text = [](int count, const std::vector<std::string>& of) {
+    if (count < 2) return std::string(count == 1 ? "a number" : "no classes");
+    if (of.empty()) return fmt::format("{} classes", count);
+    const auto end = of.begin() + std::min(std::ssize(of), kMostShown);
+    return printable(fmt::format("{} classes ({}{})", count, fmt::join(of.begin(), end, ", "),
+                                 end == of.end() ? "" : ", ..."));
+  };
+  std::string first;
+  const auto [a, b] = std::ranges::mismatch(stored, names);
+  if (a != stored.end() && b != names.end() && a - stored.begin() >= kMostShown) {
+    first = printable(fmt::format("; class {} is {} there, {} here", a - stored.begin(), *a, *b));
+  }
+  const std::string& data = config.data.text.path.empty() ? config.data.set : config.data.text.path;
+  return fmt::format("the model tells {}, {} has {}{}", text(told, stored), data,
+                     text(config.model.classes, names), first);
+}
+
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
-                                         std::string_view head) {
+                                         std::string_view head, bool leaves_head) {
   const std::string& path = weights.path();
   for (const CheckpointTensor& t : weights.tensors()) {
     if (t.specs.front().first != "buffer" && memory.find(t.name) < 0 && !is_of_head(t.name, head)) {
       throw RunError(fmt::format("{}: holds the tensor {}, which this model has not", path, t.name));
     }
   }
-  std::vector<std::string> left = other_head(weights, memory, head);
+  std::vector<std::string> left = other_head(weights, memory, head, leaves_head);
   for (int i = 0; i < memory.tensors(); ++i) {
     const TensorInfo& info = memory.info(i);
     if (std::ranges::find(left, info.name) != left.end()) continue;
@@ -189,7 +227,8 @@ std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemo
 }
 
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
-                                         Buffers& buffers, const ProgressCall& progress) {
+                                         Buffers& buffers, const std::vector<std::string>& class_names,
+                                         const ProgressCall& progress) {
   if (config.train.init.empty()) {
     model.initialize(memory, config.train.seed, progress);
     return {};
@@ -198,12 +237,16 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   const StoredWeights weights(checkpoint);
   const Family& family = family_of(config.model.name);
   if (family.check_start != nullptr) family.check_start(config.model, weights);
-  if (!other_head(weights, memory, family.head).empty()) {
+  const Json run = checkpoint_run(checkpoint);
+  const bool has_others = has_other_classes(run, class_names);
+  if (!other_head(weights, memory, family.head, has_others).empty()) {
     model.initialize(memory, config.train.seed, progress);
   }
-  std::vector<std::string> drawn = load_parameters(weights, memory, family.head);
+  std::vector<std::string> drawn = load_parameters(weights, memory, family.head, has_others);
   load_buffers(weights, buffers);
-  return {checkpoint, std::move(drawn)};
+  std::string reason;
+  if (has_others) reason = compare_classes(run, stored_classes(weights, config.model), config, class_names);
+  return {checkpoint, std::move(drawn), std::move(reason)};
 }
 
 void load_buffers(const StoredWeights& weights, Buffers& buffers) {

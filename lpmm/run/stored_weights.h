@@ -44,21 +44,35 @@ class StoredWeights : public WeightSource {
 // none, it embeds.
 int stored_classes(const StoredWeights& weights, const ModelConfig& model);
 
+// What the run of a checkpoint says: the names of the classes in order, and where it was imported from.
+inline constexpr const char *kClasses = "classes", *kSource = "source";
+// Empty: nobody named them.
+std::vector<std::string> stored_class_names(const Json& run);
+// Whether that run's classes are others than those that data names. Data may also number, from 0, those that
+// the publisher of an import named.
+bool has_other_classes(const Json& run, const std::vector<std::string>& names);
+// "the model tells 2 classes (cat, dog), DATA has 3 classes (a, b, c)", of a configuration with its data.
+std::string compare_classes(const Json& run, int told, const RunConfig& config,
+                            const std::vector<std::string>& names);
+
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
 // begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
-// them in another shape, and returned. Throws RunError naming the checkpoint and the tensor where names or
-// shapes differ else.
+// them in another shape, or always where `leaves_head`, and returned. Throws RunError naming the checkpoint
+// and the tensor where names or shapes differ else.
 std::vector<std::string> load_parameters(const StoredWeights& weights, ModelMemory& memory,
-                                         std::string_view head = {});
+                                         std::string_view head = {}, bool leaves_head = false);
 
 // Where the parameters of a run begin: drawn, or those of the checkpoint that train.init names, its head
-// (Family) drawn where that is another. Buffers are its too.
+// (Family) drawn where that is another or tells other classes than `class_names`, which the data has. Buffers
+// are its too.
 struct InitialParameters {
   std::string checkpoint;          // empty: all are drawn
   std::vector<std::string> drawn;  // else: which tensors
+  std::string reason = {};         // of that, where classes have other names
 };
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
-                                         Buffers& buffers, const ProgressCall& progress = {});
+                                         Buffers& buffers, const std::vector<std::string>& class_names = {},
+                                         const ProgressCall& progress = {});
 // The buffers that it has.
 void load_buffers(const StoredWeights& weights, Buffers& buffers);
 

@@ -162,6 +162,10 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
     throw UsageError(fmt::format("{}: was trained on another text than {} is now, or with another tokenizer",
                                  checkpoint, data_->name()));
   }
+  if (has_other_classes(saved, setup_.class_names)) {
+    throw UsageError(fmt::format("{}: {}; another run may start from it (--init)", checkpoint,
+                                 compare_classes(saved, config_.model.classes, config_, setup_.class_names)));
+  }
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config) write_text(folder_.config, sealed_config(config_));
   log_->cut(state_.log_bytes, state_.log_crc32);
@@ -173,10 +177,12 @@ std::string Run::begin(const Model& model) {
   const std::string& given = config_.train.init;
   progress_.say(given.empty() ? "drawing initial parameters"
                               : fmt::format("taking the parameters of {}", given));
-  const InitialParameters initial = set_initial_parameters(config_, model, memory_, buffers_,
-                                                           progress_.share_of("drawing initial parameters"));
+  const InitialParameters initial =
+      set_initial_parameters(config_, model, memory_, buffers_, setup_.class_names,
+                             progress_.share_of("drawing initial parameters"));
   if (!initial.drawn.empty()) {
-    progress_.say(fmt::format("drawn anew: {}", fmt::join(initial.drawn, ", ")));
+    const std::string reason = initial.reason.empty() ? "" : initial.reason + "; ";
+    progress_.say(fmt::format("{}drawn anew: {}", reason, fmt::join(initial.drawn, ", ")));
   }
   write_text(folder_.config, sealed_config(config_));  // before any record
   log_->cut(0);
@@ -327,7 +333,7 @@ void Run::save() {
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
   if (setup_.tokenizer != nullptr) saved["tokenizer"] = setup_.tokenizer->describe();
   if (!text_.is_null()) saved["text"] = text_;
-  if (setup_.sentences != nullptr) saved["classes"] = setup_.sentences->class_names();
+  if (!setup_.class_names.empty()) saved[kClasses] = setup_.class_names;
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.
   const int keep = state_.failed_in_row > 0 ? 0 : config_.checkpoint.keep;
   if (const std::string lost = watch_->save(state_.step); !lost.empty()) progress_.warn(lost);

@@ -22,14 +22,13 @@
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
+#include "lpmm/run/stored_weights.h"
 #include "models/published.h"
 
 namespace lpmm {
 namespace {
 
 using nlohmann::ordered_json;
-
-constexpr const char* kSource = "source";  // in the state of a checkpoint that was imported
 
 struct ImportArguments {
   std::string path, output, preset = "lpmm", folder;

@@ -39,12 +39,8 @@ RunConfig sentences_config(const std::string& checkpoint, const std::string& com
 std::vector<std::string> saved_names(const std::string& checkpoint, const RunConfig& config) {
   const auto run = checkpoint_run(checkpoint);
   const auto classes = static_cast<std::size_t>(config.model.classes);
-  std::vector<std::string> names;
-  if (const auto saved = run.find("classes"); saved != run.end() && saved->is_array()) {
-    for (const auto& name : *saved) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
-  } else {
-    names = class_names_of(config.data.set);
-  }
+  std::vector<std::string> names = stored_class_names(run);
+  if (names.empty()) names = class_names_of(config.data.set);
   if (names.size() == classes) return names;
   names.clear();
   for (std::size_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));

@@ -82,7 +82,7 @@ void Replay::State::begin(std::int64_t step) {
     window = parse_state(saved, config, steps_per_epoch(*data, config.train.batch), path).window;
     return;
   }
-  set_initial_parameters(config, model, *memory, *buffers);
+  set_initial_parameters(config, model, *memory, *buffers, setup.class_names);
 }
 
 ReplayedStep Replay::State::make(std::int64_t step, Prefetcher& batches) {

@@ -192,6 +192,7 @@ TEST_F(ImageFileTest, HoldsWhatWasWritten) {
   EXPECT_EQ(data.train.labels, (std::vector<std::uint16_t>{0, 2, 1}));
   EXPECT_EQ(data.test.labels, (std::vector<std::uint16_t>{2}));
   EXPECT_EQ(data.train.classes, 3);
+  EXPECT_EQ(data.class_names, facts().names);
   EXPECT_TRUE(data.train.pixels.empty());
   EXPECT_EQ(data.train.image(2)[4], 21);
   EXPECT_EQ(data.test.image(0)[11], 32);
@@ -243,6 +244,7 @@ TEST_F(ImageFileTest, PathsAreToldApart) {
   EXPECT_EQ(load_images(set, path_).train.height, 2);
   const ImageData described = describe_images(set, path_);
   EXPECT_EQ(described.train.classes, 3);
+  EXPECT_EQ(described.class_names, facts().names);
   EXPECT_EQ(described.test.count, 1);
   expect_file_refused([&] { load_images(set, scratch_.path()); },
                       {scratch_.path(), "pack-images", "IDX", "CIFAR"});

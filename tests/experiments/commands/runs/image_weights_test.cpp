@@ -65,7 +65,8 @@ TEST_F(ImageWeights, AreTrainedFurther) {
   const Outcome tested = run_lpmm({"eval", path("published"), "--data", images, "--json"});
   ASSERT_EQ(tested.code, 0) << tested.err;
   EXPECT_EQ(tested.json()["images"], 5);
-  expect_failure(run_lpmm({"eval", path("published"), "--data", "drawn"}), 1, {"fc"});
+  expect_failure(run_lpmm({"eval", path("published"), "--data", "drawn"}), 2,
+                 {"the model tells 5 classes, drawn has 10 classes"});
   expect_failure(run_lpmm({"eval", path("published"), "--data", path("nosuch")}), 1, {"nosuch"});
   const std::string config = write("tune.toml", R"(
 [model]
