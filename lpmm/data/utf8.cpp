@@ -29,6 +29,15 @@ Character first_character(std::string_view bytes) {
   return {Character::kGood, code, length};
 }
 
+std::size_t first_bad_byte(std::string_view text) {
+  for (std::size_t at = 0; at < text.size();) {
+    const Character c = first_character(text.substr(at));
+    if (c.state != Character::kGood) return at;
+    at += c.bytes;
+  }
+  return std::string_view::npos;
+}
+
 Character character_at(std::string_view text, std::size_t at) {
   const Character c = first_character(text.substr(at));
   if (c.state != Character::kGood) {

@@ -16,6 +16,8 @@ struct Character {
 
 // The character at the start of `bytes`, which is not empty (Unicode, table 3-7).
 Character first_character(std::string_view bytes);
+// The offset of the first byte that is not UTF-8; npos: all is.
+std::size_t first_bad_byte(std::string_view text);
 // Throws UsageError naming the offset where it is not good.
 Character character_at(std::string_view text, std::size_t at);
 // Of all that start in [first, end).

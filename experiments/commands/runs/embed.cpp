@@ -26,8 +26,8 @@ std::vector<SentenceExample> single(std::vector<SentenceExample> lines, bool are
   if (!are_pairs) return lines;
   std::vector<SentenceExample> out;
   for (SentenceExample& line : lines) {
-    out.push_back({.first = std::move(line.first), .second = {}});
-    out.push_back({.first = std::move(line.second), .second = {}});
+    out.push_back({.first = std::move(line.first), .second = {}, .line = line.line});
+    out.push_back({.first = std::move(line.second), .second = {}, .line = line.line});
   }
   return out;
 }

@@ -11,6 +11,7 @@
 #include "experiments/commands/runs/loaded_model.h"
 #include "lpmm/base/error.h"
 #include "lpmm/data/sentences/sentence_data.h"
+#include "lpmm/data/utf8.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
@@ -119,6 +120,10 @@ void for_each_line(const std::string& file, bool pairs_only, const LinesCall& bo
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (line.ends_with('\r')) line.pop_back();
+    if (const std::size_t bad = first_bad_byte(line); bad != std::string::npos) {
+      throw RunError(
+          fmt::format("{}: line {} is not UTF-8 from byte {} on: save the text as UTF-8", name, number, bad));
+    }
     const std::size_t tab = line.find('\t');
     const bool is_pair = tab != std::string::npos;
     if (is_pair && line.find('\t', tab + 1) != std::string::npos) {
@@ -134,7 +139,8 @@ void for_each_line(const std::string& file, bool pairs_only, const LinesCall& bo
       lines.clear();
     }
     are_pairs = is_pair;
-    lines.push_back({.first = line.substr(0, tab), .second = is_pair ? line.substr(tab + 1) : ""});
+    lines.push_back(
+        {.first = line.substr(0, tab), .second = is_pair ? line.substr(tab + 1) : "", .line = number});
   }
   if (in.bad()) throw RunError(fmt::format("{}: cannot be read", name));
   if (number == 0) throw UsageError(fmt::format("{}: holds no line", name));

@@ -54,7 +54,8 @@ SentenceData::SentenceData(const SentenceSet& set, std::shared_ptr<const Tokeniz
         bytes_ += 8 * std::ssize(put.ids) + static_cast<std::int64_t>(sizeof(Example));
         to.push_back({std::move(put.ids), std::move(put.types), e.label, e.score});
       } catch (const UsageError& why) {
-        throw RunError(fmt::format("{}: sentence {}: {}", name_, to.size() + 1, why.what()));
+        throw RunError(fmt::format("{}: line {}{}: {}", name_, e.line,
+                                   &to == &test_ && !train_.empty() ? " of the test file" : "", why.what()));
       }
     };
     for (const SentenceExample& e : from) {

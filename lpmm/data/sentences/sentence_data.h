@@ -19,7 +19,7 @@ namespace lpmm {
 class SentenceData : public DataSource {
  public:
   // `apart`: the sentences of a pair are two examples one after the other, for models that embed; there are
-  // no answers then. Throws RunError for sentences that are not UTF-8, UsageError for a tokenizer that puts
+  // no answers then. Throws RunError for sentences without a token, UsageError for a tokenizer that puts
   // no sentences together: it is to be one of tokenizer.json or vocab.txt.
   SentenceData(const SentenceSet& set, std::shared_ptr<const Tokenizer> tokenizer, std::vector<int> lengths,
                bool apart = false);

@@ -13,6 +13,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/images.h"
 #include "lpmm/data/scores.h"
+#include "lpmm/data/utf8.h"
 #include "lpmm/files/gz_file.h"
 
 namespace lpmm {
@@ -137,11 +138,15 @@ class TsvFile {
     const int most = std::max({first, second, answer});
     std::vector<SentenceExample> examples;
     for (std::size_t i = layout.has_names ? 1 : 0; i < lines_.size(); ++i) {
+      if (const std::size_t bad = first_bad_byte(lines_[i]); bad != std::string_view::npos) {
+        refuse(i, fmt::format("is not UTF-8 from byte {} on: save the file as UTF-8", bad));
+      }
       const std::vector<std::string_view> parts = split(lines_[i], '\t');
       if (std::ssize(parts) <= most)
         refuse(i, fmt::format("has {} columns, {} are expected", parts.size(), most + 1));
       const auto part = [&](int place) { return without_ends(parts[static_cast<std::size_t>(place)]); };
       SentenceExample e;
+      e.line = static_cast<std::int64_t>(i) + 1;
       e.first = part(first);
       if (has_second) e.second = part(second);
       if (e.first.empty() || (has_second && e.second.empty())) refuse(i, "has an empty sentence");

@@ -17,6 +17,7 @@ struct SentenceExample {
   std::string first, second;
   std::int32_t label = 0;
   float score = 0;
+  std::int64_t line = 0;  // of the file, from 1, for messages
 };
 
 struct SentenceSet {

@@ -93,6 +93,9 @@ TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
   expect_refused("sentence\tlabel\na\t0\nb\n", "line 3 has 1 columns, 2 are expected");
   expect_refused("sentence\tlabel\n \t0\n", "line 2 has an empty sentence");
   expect_refused("sentence\tlabel\na\t0\nb\t0\n", "have one label");
+  expect_refused("sentence\tlabel\na\t0\n\xC3\xA9 \xE9\t1\n",
+                 "train.tsv: line 3 is not UTF-8 from byte 3 on");
+  expect_refused("sentence\tlabel\na\t0\nb\t\xE9\n", "train.tsv: line 3 is not UTF-8 from byte 2 on");
   expect_refused("sentence\tscore\na\t0\nb\tnan\n", "line 3 has the score \"nan\"");
   expect_refused("sentence\tscore\na\t\n", "which is no number");
   expect_refused("sentence\tlabel\na\t1\nb\t2\n", "has the label \"0\", which is none of 1, 2");

@@ -199,7 +199,8 @@ TEST_F(Tasks, ATunedModelTellsWhatNewSentencesAre) {
   expect_failure(lpmm({"classify", "tuned", "--file", write("three.txt", "a\tb\tc\n")}), 2, {"line 1"});
   expect_failure(lpmm({"classify", "tuned", "--file", write("none.txt", "")}), 2, {"holds no line"});
   expect_failure(lpmm({"classify", "tuned", "--file", "nosuch"}), 1, {"nosuch"});
-  expect_failure(lpmm({"classify", "tuned", "--file", write("bytes.txt", "a \xff\n")}), 1, {"UTF-8"});
+  expect_failure(lpmm({"classify", "tuned", "--file", write("bytes.txt", "a longer line\na \xff\n")}), 1,
+                 {"bytes.txt: line 2 is not UTF-8 from byte 2 on"});
 }
 
 TEST_F(Tasks, SentencesBecomeVectors) {
