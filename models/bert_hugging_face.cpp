@@ -6,6 +6,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/published.h"
+#include "models/published/facts.h"
 
 namespace lpmm {
 namespace {
@@ -138,10 +139,11 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
                   {"type_vocab_size", m.integer("types")},
                   {"layer_norm_eps", m.number("epsilon")},
                   {"hidden_act", "gelu"},
-                  {"pad_token_id", first > 0 ? first - 1 : 0},
                   {"torch_dtype", "float32"}};
+  if (first > 0) written["pad_token_id"] = first - 1;
   if (m.classes > 0) {
     written["num_labels"] = m.classes;
+    add_id2label(weights.facts(), m.classes, written);
     layout.is_behind_prefix = is_of_encoder;
   }
   save_published(weights, layout, written, folder, device);

@@ -85,20 +85,22 @@ void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std
                     "GPT-2 has no place; export without --hf",
                     weights.path()));
   }
-  save_published(weights, kLayout,
-                 {{"architectures", {"GPT2LMHeadModel"}},
-                  {"model_type", "gpt2"},
-                  {"activation_function", "gelu_new"},
-                  {"vocab_size", model.integer(kVocabulary)},
-                  {"n_positions", model.integer(kContext)},
-                  {"n_ctx", model.integer(kContext)},
-                  {"n_embd", model.integer("embedding")},
-                  {"n_layer", model.integer("layers")},
-                  {"n_head", model.integer("heads")},
-                  {"layer_norm_epsilon", 1e-5},
-                  {"tie_word_embeddings", true},
-                  {"torch_dtype", "float32"}},
-                 folder, device);
+  Json config_json = {{"architectures", {"GPT2LMHeadModel"}},
+                      {"model_type", "gpt2"},
+                      {"activation_function", "gelu_new"},
+                      {"vocab_size", model.integer(kVocabulary)},
+                      {"n_positions", model.integer(kContext)},
+                      {"n_ctx", model.integer(kContext)},
+                      {"n_embd", model.integer("embedding")},
+                      {"n_layer", model.integer("layers")},
+                      {"n_head", model.integer("heads")},
+                      {"layer_norm_epsilon", 1e-5},
+                      {"tie_word_embeddings", true},
+                      {"torch_dtype", "float32"}};
+  if (model.integer(kVocabulary) < kGpt2Vocabulary) {  // else transformers takes the last token of GPT-2's
+    config_json[kBeginToken] = config_json[kEndToken] = nullptr;
+  }
+  save_published(weights, kLayout, config_json, folder, device);
 }
 
 }  // namespace

@@ -109,6 +109,8 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {"rms_norm_eps", m.number("epsilon")},
                   {"tie_word_embeddings", m.flag("tied")},
                   {"hidden_act", "silu"},
+                  {kBeginToken, nullptr},  // else transformers takes 1 and 2
+                  {kEndToken, nullptr},
                   {"torch_dtype", "float32"}},
                  folder, device);
 }

@@ -15,6 +15,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"
+#include "models/published/facts.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;
@@ -281,11 +282,6 @@ std::int64_t count_published(const PublishedTensors& tensors, const PublishedLay
   return count;
 }
 
-std::string published_folder(const std::string& path) {
-  std::error_code error;
-  return (fs::is_directory(path, error) ? fs::path(path) : fs::path(path).parent_path()).string();
-}
-
 const Family& published_family(const std::string& path) {
   std::vector<std::string_view> known;
   for (const Family& family : families()) {
@@ -295,68 +291,6 @@ const Family& published_family(const std::string& path) {
   }
   throw RunError(fmt::format("{}: {}no model that can be imported is there; known are {}", path,
                              type_beside(path), join(known)));
-}
-
-// ---- config ----------------------------------------------------------------------------------------------
-PublishedConfig::PublishedConfig(const std::string& path)
-    : PublishedConfig(path, read_json(path, kLongestText)) {}
-PublishedConfig::PublishedConfig(std::string name, Json json)
-    : path_(std::move(name)), json_(std::move(json)) {
-  if (!json_.is_object()) throw RunError(fmt::format("{}: is no object of a model's settings", path_));
-}
-
-std::string PublishedConfig::beside(const std::string& path) {
-  return (fs::path(published_folder(path)) / kConfig).string();
-}
-
-bool PublishedConfig::is_beside(const std::string& path) {
-  return is_there(beside(path));
-}
-
-bool PublishedConfig::has(std::string_view key) const {
-  const auto at = json_.find(key);
-  return at != json_.end() && !at->is_null();
-}
-
-const Json& PublishedConfig::at(std::string_view key) const {
-  if (!has(key)) throw RunError(fmt::format("{}: has no {}", path_, key));
-  return *json_.find(key);
-}
-
-std::int64_t PublishedConfig::size(std::string_view key) const {
-  const std::int64_t value = to_count(at(key), fmt::format("{}: {}", path_, key));
-  if (value < 1 || value > 1 << 24) {
-    throw RunError(fmt::format("{}: {} is {}, which is no size of a model", path_, key, value));
-  }
-  return value;
-}
-
-double PublishedConfig::number(std::string_view key, double otherwise) const {
-  if (!has(key)) return otherwise;
-  const Json& value = at(key);
-  if (!value.is_number() || !std::isfinite(value.get<double>())) {
-    throw RunError(fmt::format("{}: {} is {}, which is no number", path_, key, value.dump()));
-  }
-  return value.get<double>();
-}
-
-bool PublishedConfig::flag(std::string_view key, bool otherwise) const {
-  if (!has(key)) return otherwise;
-  if (!at(key).is_boolean()) {
-    throw RunError(fmt::format("{}: {} is {}, expected true or false", path_, key, at(key).dump()));
-  }
-  return at(key).get<bool>();
-}
-
-std::string PublishedConfig::text(std::string_view key) const {
-  return has(key) && at(key).is_string() ? at(key).get<std::string>() : "";
-}
-
-void PublishedConfig::expect(std::string_view key, const std::vector<Json>& known) const {
-  const auto at = json_.find(key);
-  if (at == json_.end() || std::find(known.begin(), known.end(), *at) != known.end()) return;
-  throw RunError(
-      fmt::format("{}: {} is {}, which this program's models do not have", path_, key, at->dump()));
 }
 
 // ---- in and out ------------------------------------------------------------------------------------------
@@ -403,8 +337,9 @@ void check_tied(const PublishedTensors& tensors, const std::string& output, cons
       fmt::format("{}: {} is not {}; only a tied output can be imported", tensors.path(), output, embedding));
 }
 
-void save_published(const WeightSource& weights, const PublishedLayout& layout, const Json& config,
+void save_published(const WeightSource& weights, const PublishedLayout& layout, Json config,
                     const std::string& folder, Device& device, std::int64_t shard_bytes) {
+  add_tokens(weights.facts(), config);
   std::vector<std::vector<SafetensorsSource>> shards(1);
   std::int64_t bytes = 0, all = 0;
   const std::vector<TensorInfo> tensors = weights.infos();

@@ -20,6 +20,7 @@
 #include "lpmm/program/model_config.h"
 #include "lpmm/program/program.h"
 #include "lpmm/program/weight_source.h"
+#include "models/published/config.h"
 
 namespace lpmm {
 
@@ -49,38 +50,8 @@ class PublishedTensors {
 bool has_published_tensors(const std::string& path, std::initializer_list<const char*> names,
                            std::string_view prefix = {});
 
-// The folder that holds published weights: the path, or that of a file.
-std::string published_folder(const std::string& path);
 // The family whose published weights are at `path`. Throws RunError where none is known.
 const Family& published_family(const std::string& path);
-
-// config.json beside published weights. Errors name file and key.
-class PublishedConfig {
- public:
-  // Throws RunError where it cannot be read, or is none.
-  explicit PublishedConfig(const std::string& path);
-  // A part of one, which messages call `name`.
-  PublishedConfig(std::string name, Json json);
-  // For weights at `path`; whether there is one.
-  static bool is_beside(const std::string& path);
-  static std::string beside(const std::string& path);
-
-  const std::string& path() const { return path_; }
-  const Json& json() const { return json_; }
-  bool has(std::string_view key) const;  // and not null
-  // Model sizes: 1 to 2^24.
-  std::int64_t size(std::string_view key) const;
-  double number(std::string_view key, double otherwise) const;  // finite
-  bool flag(std::string_view key, bool otherwise) const;
-  std::string text(std::string_view key) const;  // empty where there is none
-  // Throws where the key is there with another value: what this program's model does not have.
-  void expect(std::string_view key, const std::vector<Json>& known) const;
-
- private:
-  const Json& at(std::string_view key) const;
-  std::string path_;
-  Json json_;
-};
 
 // How a family's tensors are published. Their names are ours, perhaps behind a prefix.
 struct PublishedLayout {
@@ -109,8 +80,9 @@ void load_published_buffers(const PublishedTensors& tensors, const PublishedLayo
 void check_tied(const PublishedTensors& tensors, const std::string& output, const std::string& embedding,
                 const PublishedLayout& layout);
 // Writes model.safetensors (fp32), or shards of at most so many bytes (or a tensor) with their index, and
-// config.json into `folder`. Files appear as a whole, the index after all that it names.
-void save_published(const WeightSource& weights, const PublishedLayout& layout, const Json& config,
+// `config`, with the special tokens that the run kept, as config.json into `folder`. Files appear as a whole,
+// the index after all that it names.
+void save_published(const WeightSource& weights, const PublishedLayout& layout, Json config,
                     const std::string& folder, Device& device, std::int64_t shard_bytes = 5'000'000'000);
 
 }  // namespace lpmm

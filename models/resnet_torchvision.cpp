@@ -7,6 +7,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/published.h"
+#include "models/published/facts.h"
 
 namespace lpmm {
 namespace {
@@ -65,8 +66,9 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
   const auto head =
       std::find_if(tensors.begin(), tensors.end(), [](const TensorInfo& t) { return t.name == "fc.bias"; });
   if (head == tensors.end()) throw RunError(fmt::format("{}: has no fc.bias", weights.path()));
-  save_published(weights, kLayout, {{"architecture", config.name}, {"num_classes", head->elements()}}, folder,
-                 device);
+  Json written = {{"architecture", config.name}, {"num_classes", head->elements()}};
+  add_label_names(weights.facts(), head->elements(), written);
+  save_published(weights, kLayout, written, folder, device);
 }
 
 }  // namespace

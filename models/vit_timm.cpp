@@ -8,6 +8,7 @@
 
 #include "lpmm/base/error.h"
 #include "models/published.h"
+#include "models/published/facts.h"
 
 namespace lpmm {
 namespace {
@@ -81,16 +82,16 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
     if (t.name == "head.bias") classes = t.shape[0];
   }
   const auto across = std::lround(std::sqrt(static_cast<double>(positions - 1)));
-  save_published(weights, kLayout,
-                 {{"architecture", "vit_base_patch16_224"},
+  Json written = {{"architecture", "vit_base_patch16_224"},
                   {"num_classes", classes},
                   {"model_args",
                    {{"img_size", across * m.integer("patch")},
                     {"patch_size", m.integer("patch")},
                     {"embed_dim", m.integer("embedding")},
                     {"depth", m.integer("layers")},
-                    {"num_heads", m.integer("heads")}}}},
-                 folder, device);
+                    {"num_heads", m.integer("heads")}}}};
+  add_label_names(weights.facts(), classes, written);
+  save_published(weights, kLayout, written, folder, device);
 }
 
 }  // namespace

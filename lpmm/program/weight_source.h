@@ -11,6 +11,7 @@
 #include "kernels/device.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/program/published_facts.h"
 
 namespace lpmm {
 
@@ -23,6 +24,8 @@ class WeightSource {
   virtual std::vector<TensorInfo> infos() const = 0;
   // All values of the tensor at this place of infos() in order, panel by panel.
   virtual void read(std::size_t tensor, Device& device, const PanelBody& body) const = 0;
+  // What their publisher said besides, as the run kept it.
+  virtual PublishedFacts facts() const { return {}; }
   // Writes a file of what this holds; it appears whole or not at all. Throws UsageError for a place inside
   // what is read, or for what is no ordinary file.
   virtual void write(const std::string& output, const Metadata& metadata,

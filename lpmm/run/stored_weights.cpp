@@ -79,6 +79,18 @@ std::vector<TensorInfo> StoredWeights::infos() const {
   return out;
 }
 
+PublishedFacts StoredWeights::facts() const {
+  const auto run = state_->opened.state.find("run");
+  return run == state_->opened.state.end() ? PublishedFacts{} : facts_of(*run);
+}
+
+PublishedFacts StoredWeights::facts_of(const Json& run) {
+  constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
+  const auto tokens = run.find(kSpecialTokens);
+  return {tokens == run.end() ? SpecialTokens{} : parse_special_tokens(*tokens, kMostTokens),
+          stored_class_names(run)};
+}
+
 void StoredWeights::read(std::size_t tensor, Device& device, const PanelBody& body) const {
   read(tensors()[tensor], device, body);
 }
@@ -172,6 +184,17 @@ std::vector<std::string> stored_class_names(const Json& run) {
   return names;
 }
 
+Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenizer* tokenizer) {
+  if (const auto said = run.find(kSpecialTokens); said != run.end()) return *said;
+  if (tokenizer == nullptr || !reads_tokens(model)) return nullptr;
+  SpecialTokens tokens;
+  if (const std::vector<std::int32_t> before = tokenizer->before_text(); before.size() == 1) {
+    tokens.emplace_back(kBeginToken, before);
+  }
+  if (const auto end = tokenizer->end_of_text()) tokens.push_back({kEndToken, {*end}});
+  return tokens.empty() ? Json() : special_tokens_json(tokens);
+}
+
 bool has_other_classes(const Json& run, const std::vector<std::string>& names) {
   const std::vector<std::string> stored = stored_class_names(run);
   if (stored.empty() || names.empty() || stored == names) return false;
@@ -237,7 +260,7 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   const StoredWeights weights(checkpoint);
   const Family& family = family_of(config.model.name);
   if (family.check_start != nullptr) family.check_start(config.model, weights);
-  const Json run = checkpoint_run(checkpoint);
+  Json run = checkpoint_run(checkpoint);
   const bool has_others = has_other_classes(run, class_names);
   if (!other_head(weights, memory, family.head, has_others).empty()) {
     model.initialize(memory, config.train.seed, progress);
@@ -246,7 +269,7 @@ InitialParameters set_initial_parameters(const RunConfig& config, const Model& m
   load_buffers(weights, buffers);
   std::string reason;
   if (has_others) reason = compare_classes(run, stored_classes(weights, config.model), config, class_names);
-  return {checkpoint, std::move(drawn), std::move(reason)};
+  return {checkpoint, std::move(drawn), std::move(reason), std::move(run)};
 }
 
 void load_buffers(const StoredWeights& weights, Buffers& buffers) {

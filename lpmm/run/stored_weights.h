@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lpmm/data/tokenizer.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
@@ -28,6 +30,8 @@ class StoredWeights : public WeightSource {
   const std::vector<CheckpointTensor>& tensors() const { return info_.tensors; }
   const CheckpointTensor* find(const std::string& name) const;  // null where there is none
   std::vector<TensorInfo> infos() const override;               // in the order of tensors()
+  PublishedFacts facts() const override;
+  static PublishedFacts facts_of(const Json& run);
   void read(const CheckpointTensor& tensor, Device& device, const PanelBody& body) const;
   void read(std::size_t tensor, Device& device, const PanelBody& body) const override;
   void write(const std::string& output, const Metadata& metadata,
@@ -44,8 +48,9 @@ class StoredWeights : public WeightSource {
 // none, it embeds.
 int stored_classes(const StoredWeights& weights, const ModelConfig& model);
 
-// What the run of a checkpoint says: the names of the classes in order, and where it was imported from.
-inline constexpr const char *kClasses = "classes", *kSource = "source";
+// What the run of a checkpoint says: the names of the classes in order, where it was imported from, and which
+// tokens begin, end and fill up a text.
+inline constexpr const char *kClasses = "classes", *kSource = "source", *kSpecialTokens = "special_tokens";
 // Empty: nobody named them.
 std::vector<std::string> stored_class_names(const Json& run);
 // Whether that run's classes are others than those that data names. Data may also number, from 0, those that
@@ -54,6 +59,9 @@ bool has_other_classes(const Json& run, const std::vector<std::string>& names);
 // "the model tells 2 classes (cat, dog), DATA has 3 classes (a, b, c)", of a configuration with its data.
 std::string compare_classes(const Json& run, int told, const RunConfig& config,
                             const std::vector<std::string>& names);
+// The tokens that the run says; of a model of text that says none, those of its tokenizer. Null: there are
+// none.
+Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenizer* tokenizer);
 
 // Parameters of a checkpoint as initial values of `memory`, whatever the specs of either. Tensors whose names
 // begin with `head`, where that is not empty, are left as they are where the checkpoint lacks them or has
@@ -69,6 +77,7 @@ struct InitialParameters {
   std::string checkpoint;          // empty: all are drawn
   std::vector<std::string> drawn;  // else: which tensors
   std::string reason = {};         // of that, where classes have other names
+  Json run = {};                   // what the checkpoint says of its run
 };
 InitialParameters set_initial_parameters(const RunConfig& config, const Model& model, ModelMemory& memory,
                                          Buffers& buffers, const std::vector<std::string>& class_names = {},

@@ -94,6 +94,7 @@ class Run {
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
   const Setup& setup_;
+  Json tokens_;      // that begin and end a text, as it started with them
   const Json text_;  // which one it is, or which sentences; null for images
   const RunConfig& config_;
   const RunFolder& folder_;
@@ -166,6 +167,7 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
     throw UsageError(fmt::format("{}: {}; another run may start from it (--init)", checkpoint,
                                  compare_classes(saved, config_.model.classes, config_, setup_.class_names)));
   }
+  tokens_ = special_tokens_of(saved, config_.model, setup_.tokenizer.get());
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config) write_text(folder_.config, sealed_config(config_));
   log_->cut(state_.log_bytes, state_.log_crc32);
@@ -180,6 +182,7 @@ std::string Run::begin(const Model& model) {
   const InitialParameters initial =
       set_initial_parameters(config_, model, memory_, buffers_, setup_.class_names,
                              progress_.share_of("drawing initial parameters"));
+  tokens_ = special_tokens_of(initial.run, config_.model, setup_.tokenizer.get());
   if (!initial.drawn.empty()) {
     const std::string reason = initial.reason.empty() ? "" : initial.reason + "; ";
     progress_.say(fmt::format("{}drawn anew: {}", reason, fmt::join(initial.drawn, ", ")));
@@ -332,6 +335,7 @@ void Run::save() {
   state_.log_crc32 = log_->checksum();
   Json saved = state_json(state_, config_, steps_per_epoch_, device_);
   if (setup_.tokenizer != nullptr) saved["tokenizer"] = setup_.tokenizer->describe();
+  if (!tokens_.is_null()) saved[kSpecialTokens] = tokens_;
   if (!text_.is_null()) saved["text"] = text_;
   if (!setup_.class_names.empty()) saved[kClasses] = setup_.class_names;
   // Nothing is removed for the sake of steps that changed nothing: what comes next may be no better.

@@ -24,6 +24,7 @@
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/stored_weights.h"
 #include "models/published.h"
+#include "models/published/facts.h"
 
 namespace lpmm {
 namespace {
@@ -178,7 +179,13 @@ int run_import(const ImportArguments& o) {
   const Published& published = *family_of(config.model.name).published;
   published.load(o.path, memory);
   if (published.load_buffers != nullptr) published.load_buffers(o.path, buffers);
+  const ReadFacts facts = read_published_facts(o.path, config.model);
+  if (!facts.left_out.empty()) {
+    tell(fmt::format("{}: {}: no token of the model, left out\n", o.path, facts.left_out));
+  }
   ordered_json state = {{kSource, o.path}};
+  if (!facts.tokens.empty()) state[kSpecialTokens] = special_tokens_json(facts.tokens);
+  if (!facts.classes.empty()) state[kClasses] = facts.classes;
   const bool reads_words = family_of(config.model.name).reads != Reads::kImages;
   const ordered_json tokenizer = reads_words ? tokenizer_of(o, config) : ordered_json();
   if (!tokenizer.is_null()) {

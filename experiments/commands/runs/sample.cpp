@@ -12,6 +12,8 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/program/family.h"
 #include "lpmm/program/sampling.h"
+#include "lpmm/run/checkpoint.h"
+#include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
 namespace {
@@ -24,6 +26,16 @@ struct SampleArguments {
   bool json = false;
 };
 
+// The tokens that end a text: those that the run says, and its tokenizer's.
+std::vector<std::int32_t> end_tokens(LoadedModel& loaded) {
+  std::vector<std::int32_t> ends;
+  for (const auto& [name, ids] : StoredWeights::facts_of(checkpoint_run(loaded.checkpoint)).tokens) {
+    if (name == kEndToken) ends = ids;
+  }
+  if (const auto end = loaded.tokenizer().end_of_text()) ends.push_back(*end);
+  return ends;
+}
+
 int run_sample(const SampleArguments& o) {
   if (std::isnan(o.sampling.temperature) || std::isnan(o.sampling.top_p)) {
     throw UsageError("--temperature and --top-p are numbers, not nan");
@@ -35,6 +47,7 @@ int run_sample(const SampleArguments& o) {
   ids.insert(ids.end(), prompt.begin(), prompt.end());
   if (prompt.empty()) throw UsageError("--prompt is empty; a text begins with something");
   const std::int64_t context = complete(loaded.config.model).integer(kContext);
+  const std::vector<std::int32_t> ends = end_tokens(loaded);
   Utf8Stream text;
   std::string written;
   const auto show = [&](const std::string& piece) {
@@ -59,7 +72,7 @@ int run_sample(const SampleArguments& o) {
     ids.push_back(sample_token(std::span<const float>(state.logits).first(known), o.sampling,
                                static_cast<std::int64_t>(ids.size())));
     next = std::span<const std::int32_t>(ids).last(1);
-    if (next[0] == tokenizer.end_of_text()) break;
+    if (std::ranges::find(ends, next[0]) != ends.end()) break;
     show(text.push(tokenizer.decode(next, false)));
   }
   show(text.finish());

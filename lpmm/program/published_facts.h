@@ -1,0 +1,30 @@
+// What a publisher says of a model besides its sizes and weights. Runs carry it from import to export.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lpmm/files/json.h"
+
+namespace lpmm {
+
+// Ids of tokens, one or more, by what config.json calls them.
+inline constexpr const char *kBeginToken = "bos_token_id", *kEndToken = "eos_token_id",
+                            *kPadToken = "pad_token_id";
+using SpecialTokens = std::vector<std::pair<std::string, std::vector<std::int32_t>>>;
+
+struct PublishedFacts {
+  SpecialTokens tokens;              // those that are said
+  std::vector<std::string> classes;  // names in their order; empty: there are none
+};
+
+// Those that an object names: an id each, or a list. `left_out`, where it is not null, takes what is there
+// but is no token of so many, for a message; a negative id stands for none.
+SpecialTokens parse_special_tokens(const Json& object, std::int64_t vocabulary,
+                                   std::string* left_out = nullptr);
+// The same as an object.
+Json special_tokens_json(const SpecialTokens& tokens);
+
+}  // namespace lpmm

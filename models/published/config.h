@@ -1,0 +1,45 @@
+// config.json, and what else a publisher says beside weights.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lpmm/files/json.h"
+
+namespace lpmm {
+
+// The folder that holds published weights: the path, or that of a file.
+std::string published_folder(const std::string& path);
+
+// config.json beside published weights. Errors name file and key.
+class PublishedConfig {
+ public:
+  // Throws RunError where it cannot be read, or is none.
+  explicit PublishedConfig(const std::string& path);
+  // A part of one, which messages call `name`.
+  PublishedConfig(std::string name, Json json);
+  // For weights at `path`; whether there is one.
+  static bool is_beside(const std::string& path);
+  static std::string beside(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const Json& json() const { return json_; }
+  bool has(std::string_view key) const;  // and not null
+  // Model sizes: 1 to 2^24.
+  std::int64_t size(std::string_view key) const;
+  double number(std::string_view key, double otherwise) const;  // finite
+  bool flag(std::string_view key, bool otherwise) const;
+  std::string text(std::string_view key) const;  // empty where there is none
+  // Throws where the key is there with another value: what this program's model does not have.
+  void expect(std::string_view key, const std::vector<Json>& known) const;
+
+ private:
+  const Json& at(std::string_view key) const;
+  std::string path_;
+  Json json_;
+};
+
+}  // namespace lpmm

@@ -1,0 +1,106 @@
+#include "models/published/facts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "lpmm/base/error.h"
+#include "lpmm/program/family.h"
+#include "models/published/config.h"
+
+namespace lpmm {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char *kById = "id2label", *kToId = "label2id", *kInOrder = "label_names";
+constexpr const char* kGeneration = "generation_config.json";
+
+// What a class is called that nobody named.
+bool is_placeholder(const Json& names) {
+  return std::ranges::all_of(names.items(), [](const auto& item) {
+    return item.value().is_string() && item.value().template get<std::string>() == "LABEL_" + item.key();
+  });
+}
+
+// The names as a list, in their order.
+Json names_in_order(const PublishedConfig& config) {
+  Json names = Json::array();
+  if (config.has(kInOrder) && config.json()[kInOrder].is_array()) return config.json()[kInOrder];
+  if (!config.has(kById) || !config.json()[kById].is_object() || is_placeholder(config.json()[kById])) {
+    return names;
+  }
+  const Json& by_id = config.json()[kById];
+  for (std::size_t i = 0; i < by_id.size(); ++i) {
+    const auto name = by_id.find(std::to_string(i));
+    if (name == by_id.end()) throw RunError(fmt::format("{}: {} has no class {}", config.path(), kById, i));
+    names.push_back(*name);
+  }
+  return names;
+}
+
+std::vector<std::string> class_names(const PublishedConfig& config, int classes) {
+  if (classes < 2) return {};
+  const Json names = names_in_order(config);
+  const char* key = config.has(kInOrder) ? kInOrder : kById;
+  if (names.empty()) return {};
+  if (std::ssize(names) != classes) {
+    throw RunError(fmt::format("{}: {} names {} classes, the weights have {}", config.path(), key,
+                               names.size(), classes));
+  }
+  std::vector<std::string> out;
+  for (const Json& name : names) {
+    if (!name.is_string()) {
+      throw RunError(fmt::format("{}: {} has {}, expected a name", config.path(), key, name.dump()));
+    }
+    out.push_back(name.get<std::string>());
+  }
+  return out;
+}
+
+}  // namespace
+
+ReadFacts read_published_facts(const std::string& path, const ModelConfig& model) {
+  ReadFacts facts;
+  const bool reads_words = family_of(model.name).reads != Reads::kImages;
+  const std::int64_t vocabulary = reads_words ? model.integer(kVocabulary) : 0;
+  Json tokens = Json::object();
+  if (PublishedConfig::is_beside(path)) {
+    const PublishedConfig config(PublishedConfig::beside(path));
+    facts.classes = class_names(config, model.classes);
+    tokens = config.json();
+  }
+  const fs::path generation = fs::path(published_folder(path)) / kGeneration;
+  std::error_code error;
+  if (reads_words && fs::exists(generation, error)) {
+    const PublishedConfig config(generation.string());
+    for (const char* name : {kBeginToken, kEndToken, kPadToken}) {
+      if (config.has(name)) tokens[name] = config.json()[name];
+    }
+  }
+  if (reads_words) facts.tokens = parse_special_tokens(tokens, vocabulary, &facts.left_out);
+  return facts;
+}
+
+void add_tokens(const PublishedFacts& facts, Json& config) {
+  const Json tokens = special_tokens_json(facts.tokens);
+  for (const auto& [name, ids] : tokens.items()) {
+    const auto said = config.find(name);
+    if (said == config.end() || said->is_null()) config[name] = ids;
+  }
+}
+
+void add_id2label(const PublishedFacts& facts, std::int64_t classes, Json& config) {
+  if (std::ssize(facts.classes) != classes) return;
+  for (std::size_t i = 0; i < facts.classes.size(); ++i) {
+    config[kById][std::to_string(i)] = facts.classes[i];
+    config[kToId][facts.classes[i]] = i;
+  }
+}
+
+void add_label_names(const PublishedFacts& facts, std::int64_t classes, Json& config) {
+  if (std::ssize(facts.classes) == classes) config[kInOrder] = facts.classes;
+}
+
+}  // namespace lpmm

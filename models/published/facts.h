@@ -1,0 +1,26 @@
+// Special tokens and names of classes, as they come and go in config.json.
+#pragma once
+
+#include <string>
+
+#include "lpmm/program/model_config.h"
+#include "lpmm/program/published_facts.h"
+
+namespace lpmm {
+
+struct ReadFacts : PublishedFacts {
+  std::string left_out;  // what is no token of the model, for a message; empty: nothing
+};
+// Of published weights at `path`, which are that model: tokens of generation_config.json, else of
+// config.json, whose names of classes are those of transformers (id2label, but for LABEL_0, LABEL_1, ...) or
+// timm (label_names). Nothing where neither file is there. Throws RunError naming file and key where the
+// names are not one for each class.
+ReadFacts read_published_facts(const std::string& path, const ModelConfig& model);
+
+// Adds the tokens that `config` leaves open.
+void add_tokens(const PublishedFacts& facts, Json& config);
+// The names of so many classes; nothing where there are not as many.
+void add_id2label(const PublishedFacts& facts, std::int64_t classes, Json& config);
+void add_label_names(const PublishedFacts& facts, std::int64_t classes, Json& config);
+
+}  // namespace lpmm
