@@ -32,6 +32,62 @@ bool is_there(const fs::path& path) {
   return fs::exists(path, error);
 }
 
+// What PyTorch pickles into by default.
+bool is_pickle_name(const fs::path& path) {
+  constexpr std::string_view kEndings[] = {".bin", ".pt", ".pth", ".ckpt"};
+  return std::ranges::find(kEndings, path.extension().string()) != std::end(kEndings);
+}
+
+[[noreturn]] void refuse_pickle(const fs::path& path) {
+  const bool is_of_transformers = path.extension() == ".bin";
+  throw RunError(fmt::format(
+      "{}: is a PyTorch pickle, which can run code when it is read; save the model as safetensors ({})",
+      path.string(),
+      is_of_transformers ? "model.save_pretrained(folder, safe_serialization=True)"
+                         : "safetensors.torch.save_file(model.state_dict(), \"model.safetensors\")"));
+}
+
+// Throws where a folder without safetensors holds pickles, for the largest of them.
+void refuse_pickles_in(const fs::path& folder) {
+  std::error_code error;
+  fs::path largest;
+  std::uintmax_t bytes = 0;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    if (at->path().extension() == ".safetensors") return;
+    std::error_code none;
+    const std::uintmax_t size = is_pickle_name(at->path()) ? at->file_size(none) : 0;
+    const bool is_first = largest.empty() || size > bytes || (size == bytes && at->path() < largest);
+    if (none || size == 0 || !is_first) continue;
+    largest = at->path();
+    bytes = size;
+  }
+  if (!largest.empty()) refuse_pickle(largest);
+}
+
+// As a zip file, or as the older ones; safetensors may too.
+bool begins_as_pickle(const std::string& path) {
+  constexpr std::string_view kZip = "PK\x03\x04", kOld = "\x80\x02";
+  try {
+    const File file(path, File::Mode::kRead);
+    std::string first(kZip.size(), '\0');
+    if (file.size() < first.size()) return false;
+    file.read(0, std::as_writable_bytes(std::span(first)));
+    return first == kZip || first.starts_with(kOld);
+  } catch (const RunError&) {
+    return false;
+  }
+}
+
+std::unique_ptr<SafetensorsFile> open_weights(const std::string& path) {
+  if (is_there(path) && is_pickle_name(path)) refuse_pickle(path);
+  try {
+    return std::make_unique<SafetensorsFile>(path);
+  } catch (const RunError&) {
+    if (begins_as_pickle(path)) refuse_pickle(path);
+    throw;
+  }
+}
+
 // Elements [first, first + out.size()) of a tensor of any of the three types.
 void read_floats(const PublishedTensors::Place& place, std::int64_t first, std::span<float> out) {
   const SafetensorsEntry& entry = *place.entry;
@@ -190,17 +246,8 @@ PublishedTensors::PublishedTensors(const std::string& path) : path_(path) {
     open_shards(path_);
     return;
   }
-  if (const fs::path pickled = fs::path(path) / "pytorch_model.bin"; !is_there(path_) && is_there(pickled)) {
-    path_ = pickled.string();
-  }
-  for (const char* pickle : {".bin", ".pt", ".pth", ".ckpt"}) {
-    if (!path_.ends_with(pickle)) continue;
-    throw RunError(fmt::format(
-        "{}: is a PyTorch pickle, which can run code when it is read; save the model as safetensors "
-        "(model.save_pretrained(folder, safe_serialization=True))",
-        path_));
-  }
-  files_.push_back(std::make_unique<SafetensorsFile>(path_));
+  if (!is_there(path_)) refuse_pickles_in(published_folder(path_));
+  files_.push_back(open_weights(path_));
 }
 
 void PublishedTensors::open_shards(const std::string& index) {
@@ -222,7 +269,7 @@ void PublishedTensors::open_shards(const std::string& index) {
     }
     if (!by_name.contains(name)) {
       if (files_.size() == kMostShards) throw RunError(fmt::format("{}: names too many files", index));
-      files_.push_back(std::make_unique<SafetensorsFile>((fs::path(index).parent_path() / name).string()));
+      files_.push_back(open_weights((fs::path(index).parent_path() / name).string()));
       by_name[name] = files_.back().get();
     }
     if (by_name[name]->find(tensor) == nullptr) {
@@ -289,6 +336,7 @@ const Family& published_family(const std::string& path) {
     if (family.published->is_at(path)) return family;
     known.push_back(family.name);
   }
+  refuse_pickles_in(published_folder(path));
   throw RunError(fmt::format("{}: {}no model that can be imported is there; known are {}", path,
                              type_beside(path), join(known)));
 }

@@ -2,6 +2,8 @@
 // there and back, shards, and what does not fit.
 #include "models/published.h"
 
+#include <fmt/format.h>
+
 #include <fstream>
 #include <functional>
 
@@ -270,13 +272,53 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
               "lm_head.weight is not model.embed_tokens.weight");
   expect_said(changed("qwen2_tiny", "tie_word_embeddings", false), "has no tensor lm_head.weight");
   expect_said(path("nowhere"), "cannot be opened");
-  fs::create_directories(path("pickled"));
-  fs::copy_file(golden("llama_tiny/config.json"), path("pickled/config.json"));
-  write_text(path("pickled/pytorch_model.bin"), "PK");
-  expect_said(path("pickled"), "safetensors");
-  fs::copy_file(golden("llama_tiny/config.json"), path("config.json"));
-  write_text(path("model.pth"), "PK");
-  expect_said(path("model.pth"), "PyTorch pickle");
+}
+
+TEST_F(PublishedTest, PicklesAreNamedWhereverTheyAre) {
+  const auto expect_pickle = [&](const std::string& given, const std::string& file, const char* hint) {
+    const std::string what = said([&] { import(given); });
+    EXPECT_TRUE(what.starts_with(file + ": is a PyTorch pickle")) << what;
+    EXPECT_NE(what.find(hint), std::string::npos) << what;
+  };
+  constexpr const char *kTransformers = "save_pretrained", *kTorch = "save_file(model.state_dict()";
+  const auto folder = [&](const std::string& name, bool has_config) {
+    fs::create_directories(path(name));
+    if (has_config) fs::copy_file(golden("llama_tiny/config.json"), path(name) + "/config.json");
+    return path(name);
+  };
+  const std::string one = folder("one", true), bare = folder("bare", false), vision = folder("vision", false),
+                    sharded = folder("sharded", true), index = folder("index", true);
+  write_text(one + "/pytorch_model.bin", "PK");
+  expect_pickle(one, one + "/pytorch_model.bin", kTransformers);
+  write_text(bare + "/pytorch_model.bin", "PK and weights");
+  write_text(bare + "/training_args.bin", "PK");
+  expect_pickle(bare, bare + "/pytorch_model.bin", kTransformers);
+  write_text(vision + "/resnet50.pth", "PK");
+  expect_pickle(vision, vision + "/resnet50.pth", kTorch);
+  expect_pickle(vision + "/resnet50.pth", vision + "/resnet50.pth", kTorch);
+  for (const char* shard : {"1", "2"})
+    write_text(fmt::format("{}/pytorch_model-0000{}-of-00002.bin", sharded, shard), "PK");
+  write_text(sharded + "/pytorch_model.bin.index.json",
+             R"({"weight_map": {"a": "pytorch_model-00001-of-00002.bin"}})");
+  expect_pickle(sharded, sharded + "/pytorch_model-00001-of-00002.bin", kTransformers);
+  expect_pickle(sharded + "/pytorch_model.bin.index.json", sharded + "/pytorch_model-00001-of-00002.bin",
+                kTransformers);
+  // An index of safetensors that names one, and one that is called as what it is not.
+  write_text(index + "/m.bin", "PK\x03\x04 a header of many bytes");
+  write_text(index + "/model.safetensors.index.json", R"({"weight_map": {"a": "m.bin"}})");
+  expect_pickle(index, index + "/m.bin", kTransformers);
+  write_text(index + "/model.safetensors", "PK\x03\x04 a header of many bytes");
+  expect_pickle(index, index + "/model.safetensors", kTorch);
+  write_text(index + "/model.safetensors", "\x80\x02 a header of many bytes");
+  expect_pickle(index, index + "/model.safetensors", kTorch);
+  // A header of 640 bytes begins as an old pickle does.
+  std::string begin;
+  for (std::size_t pad = 0; pad < 640 && begin != "\x80\x02"; ++pad) {
+    write_safetensors(index + "/model.safetensors", {{"x", std::string(pad, 'x')}}, {});
+    begin = read_text(index + "/model.safetensors", 1 << 20).substr(0, 2);
+  }
+  ASSERT_EQ(begin, "\x80\x02");
+  EXPECT_TRUE(PublishedTensors(index).all().empty());
 }
 
 }  // namespace
