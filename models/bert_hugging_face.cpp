@@ -152,7 +152,8 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
 }  // namespace
 
 const Published& bert_hugging_face() {
-  static constexpr Published kPublished{.by = "Hugging Face",
+  static constexpr Published kPublished{.by = "transformers",
+                                        .kinds = "bert, roberta",
                                         .tokenizer = {},
                                         .is_at = is_bert,
                                         .read = read_bert,

@@ -107,7 +107,8 @@ void save_gpt2(const WeightSource& weights, const ModelConfig& config, const std
 
 const Published& gpt_hugging_face() {
   static constexpr Published kPublished{
-      .by = "Hugging Face",
+      .by = "transformers",
+      .kinds = "gpt2",
       .tokenizer = {kGpt2Tokenizer, {{{kGpt2Tokens, kHuggingFaceTokens}, {kGpt2Merges, kHuggingFaceMerges}}}},
       .is_at = is_gpt2,
       .read = read_gpt2,

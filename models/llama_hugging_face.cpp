@@ -118,7 +118,8 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
 }  // namespace
 
 const Published& llama_hugging_face() {
-  static constexpr Published kPublished{.by = "Hugging Face",
+  static constexpr Published kPublished{.by = "transformers",
+                                        .kinds = "llama, qwen2",
                                         .tokenizer = {},
                                         .is_at = is_llama,
                                         .read = read_llama,

@@ -187,15 +187,32 @@ PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedL
   return place;
 }
 
-// What config.json says that published weights are, for a message; empty where it says nothing.
-std::string type_beside(const std::string& path) {
-  if (!PublishedConfig::is_beside(path)) return "";
-  try {
-    const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-    return type.empty() ? "" : fmt::format("is a {}; ", type);
-  } catch (const RunError&) {
-    return "";
+// What is wrong with published weights that no family knows.
+std::string why_unknown(const std::string& path) {
+  if (!PublishedConfig::is_beside(path)) {
+    return "holds no model that can be imported; there is no config.json, by which those of transformers are "
+           "known";
   }
+  const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
+  return type.empty() ? "holds no model that can be imported"
+                      : fmt::format("is a {} of transformers, which cannot be imported", printable(type));
+}
+
+// "gpt2, llama (transformers), vit (timm)"
+std::string known_kinds() {
+  std::vector<std::pair<std::string_view, std::string>> by;
+  for (const Family& family : families()) {
+    if (family.published == nullptr) continue;
+    const auto at = std::ranges::find(by, family.published->by, [](const auto& p) { return p.first; });
+    if (at == by.end()) {
+      by.emplace_back(family.published->by, family.published->kinds);
+    } else {
+      at->second += fmt::format(", {}", family.published->kinds);
+    }
+  }
+  std::vector<std::string> known;
+  for (const auto& [library, kinds] : by) known.push_back(fmt::format("{} ({})", kinds, library));
+  return fmt::format("{}", fmt::join(known, ", "));
 }
 
 // The counts of batches beside running statistics: whoever goes on training counts anew.
@@ -330,15 +347,11 @@ std::int64_t count_published(const PublishedTensors& tensors, const PublishedLay
 }
 
 const Family& published_family(const std::string& path) {
-  std::vector<std::string_view> known;
   for (const Family& family : families()) {
-    if (family.published == nullptr) continue;
-    if (family.published->is_at(path)) return family;
-    known.push_back(family.name);
+    if (family.published != nullptr && family.published->is_at(path)) return family;
   }
   refuse_pickles_in(published_folder(path));
-  throw RunError(fmt::format("{}: {}no model that can be imported is there; known are {}", path,
-                             type_beside(path), join(known)));
+  throw RunError(fmt::format("{}: {}; there are {}", path, why_unknown(path), known_kinds()));
 }
 
 // ---- in and out ------------------------------------------------------------------------------------------

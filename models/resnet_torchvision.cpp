@@ -75,6 +75,7 @@ void save_resnet(const WeightSource& weights, const ModelConfig& config, const s
 
 const Published& resnet_torchvision() {
   static constexpr Published kPublished{.by = "torchvision",
+                                        .kinds = "resnet",
                                         .tokenizer = {},
                                         .is_at = is_resnet,
                                         .read = read_resnet,

@@ -129,7 +129,8 @@ void save_marian(const WeightSource& weights, const ModelConfig& config, const s
 }  // namespace
 
 const Published& transformer_hugging_face() {
-  static constexpr Published kPublished{.by = "Hugging Face",
+  static constexpr Published kPublished{.by = "transformers",
+                                        .kinds = "marian",
                                         .tokenizer = {},
                                         .is_at = is_marian,
                                         .read = read_marian,

@@ -98,6 +98,7 @@ void save_vit(const WeightSource& weights, const ModelConfig& config, const std:
 
 const Published& vit_timm() {
   static constexpr Published kPublished{.by = "timm",
+                                        .kinds = "vit",
                                         .tokenizer = {},
                                         .is_at = is_vit,
                                         .read = read_vit,

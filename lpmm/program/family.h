@@ -48,7 +48,8 @@ struct PublishedTokenizer {
 
 // Weights as others publish them. All throw RunError naming file and tensor for what does not fit.
 struct Published {
-  std::string_view by;                           // whose layout it is
+  std::string_view by;                           // whose layout it is: a library
+  std::string_view kinds;                        // what that library calls such models, for messages
   PublishedTokenizer tokenizer;                  // of models of text
   bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model

@@ -254,7 +254,13 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
     const std::string what = said([&] { import(folder); });
     EXPECT_NE(what.find(part), std::string::npos) << what;
   };
-  expect_said(changed("llama_tiny", "model_type", "mamba"), "is a mamba");
+  expect_said(
+      changed("llama_tiny", "model_type", "vit"),
+      ": is a vit of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
+      "gpt2, llama, qwen2, bert, roberta, marian (transformers)");
+  fs::create_directories(path("bare"));
+  fs::copy_file(golden("bert_tiny/model.safetensors"), path("bare/model.safetensors"));
+  expect_said(path("bare"), "there is no config.json");
   expect_said(changed("llama_tiny", "hidden_act", "gelu"), "hidden_act");
   for (const char* bias : {"attention_bias", "mlp_bias", "use_sliding_window"}) {
     expect_said(changed("llama_tiny", bias, true), bias);
