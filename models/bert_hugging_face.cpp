@@ -84,7 +84,7 @@ ModelConfig read_bert(const std::string& path) {
   model.set(kContext, config.size("max_position_embeddings"));
   model.set(kVocabulary, config.size("vocab_size"));
   model.set("types", config.size("type_vocab_size"));
-  model.set("epsilon", config.number("layer_norm_eps", 1e-12));
+  model.set("epsilon", config.positive("layer_norm_eps", 1e-12));
   config.expect("hidden_act", {"gelu"});
   config.expect("position_embedding_type", {"absolute"});
   config.expect("is_decoder", {false});

@@ -63,6 +63,7 @@ ModelConfig read_gpt2(const std::string& path) {
   model.set(kVocabulary, size_of(tokens.shape[0], tensors.path() + ": vocabulary"));
   model.set("embedding", embedding);
   model.set(kContext, size_of(positions.shape[0], tensors.path() + ": positions"));
+  expect_published(tensors, kLayout, "h.0.ln_1.weight", 1);
   model.set("layers", count_published(tensors, kLayout, kMostLayers,
                                       [](std::int64_t i) { return fmt::format("h.{}.ln_1.weight", i); }));
   model.set("heads", std::max<std::int64_t>(1, embedding / kHeadWidth));

@@ -26,10 +26,10 @@ bool is_llama(const std::string& path) {
 void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   const bool is_new = config.has("rope_parameters");
   const char* key = is_new ? "rope_parameters" : "rope_scaling";
-  model.set("theta", config.number("rope_theta", 1e4));
+  model.set("theta", config.positive("rope_theta", 1e4));
   if (!config.has(key)) return;
   const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
-  if (is_new) model.set("theta", rope.number("rope_theta", model.number("theta")));
+  if (is_new) model.set("theta", rope.positive("rope_theta", model.number("theta")));
   const std::string type = rope.has("rope_type") ? rope.text("rope_type") : rope.text("type");
   if (type == "default") return;
   if (type != "linear" && type != "llama3") {
@@ -37,11 +37,11 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
         fmt::format("{}: type \"{}\" is not known; there are default, linear and llama3", rope.path(), type));
   }
   if (!rope.has("factor")) throw RunError(fmt::format("{}: has no factor", rope.path()));
-  model.set("rope_factor", rope.number("factor", 1));
+  model.set("rope_factor", rope.positive("factor", 1));
   if (type == "linear") return;
   model.set("rope_context", rope.size("original_max_position_embeddings"));
-  model.set("rope_low", rope.number("low_freq_factor", 1));
-  model.set("rope_high", rope.number("high_freq_factor", 4));
+  model.set("rope_low", rope.positive("low_freq_factor", 1));
+  model.set("rope_high", rope.positive("high_freq_factor", 4));
 }
 
 ModelConfig read_llama(const std::string& path) {
@@ -56,7 +56,7 @@ ModelConfig read_llama(const std::string& path) {
   if (config.has("head_dim")) model.set("head_width", config.size("head_dim"));
   model.set(kContext, config.size("max_position_embeddings"));
   model.set(kVocabulary, config.size("vocab_size"));
-  model.set("epsilon", config.number("rms_norm_eps", 1e-6));
+  model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
   model.set("tied", config.flag("tie_word_embeddings", false));
   model.set("qkv_bias", config.text("model_type") == kQwen2);
   config.expect("hidden_act", {"silu", "swish"});

@@ -30,6 +30,7 @@ ModelConfig read_resnet(const std::string& path) {
   constexpr std::int64_t kMostBlocks = 100;
   std::vector<std::int64_t> blocks;
   for (int stage = 1; stage <= 4; ++stage) {
+    expect_published(tensors, kLayout, fmt::format("layer{}.0.conv1.weight", stage), 4);
     blocks.push_back(count_published(tensors, kLayout, kMostBlocks, [stage](std::int64_t i) {
       return fmt::format("layer{}.{}.conv1.weight", stage, i);
     }));

@@ -55,6 +55,7 @@ ModelConfig read_vit(const std::string& path) {
                                tensors.path(), patches));
   }
   ModelConfig model = model_config("vit");
+  expect_published(tensors, kLayout, "blocks.0.norm1.weight", 1);
   model.set("layers", count_published(tensors, kLayout, kMostLayers, [](std::int64_t i) {
               return fmt::format("blocks.{}.norm1.weight", i);
             }));

@@ -65,6 +65,12 @@ double PublishedConfig::number(std::string_view key, double otherwise) const {
   return value.get<double>();
 }
 
+double PublishedConfig::positive(std::string_view key, double otherwise) const {
+  const double value = number(key, otherwise);
+  if (value > 0) return value;
+  throw RunError(fmt::format("{}: {} is {}, expected more than 0", path_, key, value));
+}
+
 bool PublishedConfig::flag(std::string_view key, bool otherwise) const {
   if (!has(key)) return otherwise;
   if (!at(key).is_boolean()) {

@@ -30,7 +30,8 @@ class PublishedConfig {
   bool has(std::string_view key) const;  // and not null
   // Model sizes: 1 to 2^24.
   std::int64_t size(std::string_view key) const;
-  double number(std::string_view key, double otherwise) const;  // finite
+  double number(std::string_view key, double otherwise) const;    // finite
+  double positive(std::string_view key, double otherwise) const;  // and above 0
   bool flag(std::string_view key, bool otherwise) const;
   std::string text(std::string_view key) const;  // empty where there is none
   // Throws where the key is there with another value: what this program's model does not have.

@@ -159,6 +159,24 @@ TEST(ImagenetResNet, WhatDoesNotFitIsNamed) {
   EXPECT_EQ(&published_family(path), &family_of("resnet18"));
 }
 
+TEST(ImagenetResNet, AStageThatIsMissingIsNamed) {
+  const SafetensorsFile whole(kBasic.path());
+  std::vector<SafetensorsSource> sources;
+  for (const SafetensorsEntry& entry : whole.entries()) {
+    if (entry.dtype == "I64" || entry.name.starts_with("layer4.")) continue;
+    sources.push_back(
+        {entry.name, "F32", entry.shape, [values = published_values(whole, entry.name)](const auto& sink) {
+           sink(std::as_bytes(std::span(values)));
+         }});
+  }
+  const Scratch scratch;
+  write_safetensors(scratch / "short.safetensors", {}, sources);
+  const std::string what = said([&] { resnet_torchvision().read(scratch / "short.safetensors"); });
+  EXPECT_NE(what.find("short.safetensors: has no tensor layer4.0.conv1.weight, which a ResNet has"),
+            std::string::npos)
+      << what;
+}
+
 TEST(ImagenetResNet, VariancesAreNotNegative) {
   const SafetensorsFile whole(kBasic.path());
   for (const auto& [value, words] : {std::pair(-0.5F, "layer1.0.bn1.running_var holds a negative variance"),

@@ -269,6 +269,8 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(changed("llama_tiny", "quantization_config", {{"bits", 4}}), "quantization_config");
   expect_said(changed("llama_tiny", "num_hidden_layers", 3), "model.layers.2.input_layernorm.weight");
   expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size");
+  expect_said(changed("llama_tiny", "rms_norm_eps", -1),
+              "config.json: rms_norm_eps is -1, expected more than 0");
   expect_said(changed("llama_tiny", "intermediate_size", 21),
               "gate_proj.weight is 20 x 16, expected 21 x 16");
   expect_said(changed("llama_tiny", "rope_parameters", {{"rope_type", "yarn"}}),

@@ -121,16 +121,30 @@ void name_languages(RunConfig& config) {
 }
 
 // What the files say, or do not say, as --set has it.
-ModelConfig changed_model(const RunConfig& config, const std::vector<std::string>& settings) {
+ModelConfig changed_model(const RunConfig& config, const std::string& path,
+                          const std::vector<std::string>& settings) {
   for (const std::string& setting : settings) {
     if (setting.starts_with("model.") && !setting.starts_with("model.name")) continue;
     throw UsageError(
         fmt::format("--set {}: an import has only settings of its model, model.heads for one", setting));
   }
   ModelConfig changed = config.model;  // with what no configuration says: classes, sides
-  ConfigOptions options;
-  options.settings = settings;
-  changed.settings = parse_config(to_toml(config), "the import", options).model.settings;
+  const auto parsed = [&](const std::vector<std::string>& with) {
+    ConfigOptions options;
+    options.settings = with;
+    return parse_config(to_toml(config), "the import", options).model.settings;
+  };
+  try {
+    changed.settings = parsed(settings);
+  } catch (const UsageError&) {
+    try {
+      parsed({});
+    } catch (const UsageError& e) {  // which nobody typed: the files say so
+      const std::string_view what = e.what();
+      throw RunError(fmt::format("{}: its files say{}", path, what.substr(what.find(": ") + 1)));
+    }
+    throw;
+  }
   return changed;
 }
 
@@ -145,7 +159,7 @@ RunConfig imported_config(const ImportArguments& o) {
   config.policy = make_policy(o.preset);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
-  config.model = changed_model(config, o.settings);
+  config.model = changed_model(config, o.path, o.settings);
   const Reads reads = family_of(config.model.name).reads;
   if (reads == Reads::kImages) {
     config.data.set = kImagesByPath;  // of which there are none yet

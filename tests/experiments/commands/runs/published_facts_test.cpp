@@ -159,6 +159,22 @@ TEST_F(Facts, NamesOfClassesComeAndGo) {
   }
 }
 
+// What the files say wrongly is no usage error; what --set mends is none at all.
+TEST_F(Facts, WhatIsOutOfRangeIsTheFiles) {
+  const std::string published = model("llama_tiny", {{"num_attention_heads", 5000}});
+  const std::vector<std::string> in = {"import", published, "--out", path("x")};
+  const Outcome refused = run_lpmm(in);
+  expect_failure(refused, 1, {published + ": its files say model.heads = 5000"});
+  EXPECT_FALSE(fs::exists(path("x")));
+  std::vector<std::string> mended = in, wrong = in;
+  mended.insert(mended.end(), {"--set", "model.heads=4"});
+  wrong.insert(wrong.end(), {"--set", "model.heads=6000"});
+  EXPECT_EQ(run_lpmm(mended).code, 0);
+  model("llama_tiny", json::object());
+  wrong[3] = path("y");
+  expect_failure(run_lpmm(wrong), 2, {"model.heads"});
+}
+
 TEST_F(Facts, NamesOfImagesComeAndGo) {
   fs::create_directories(path("vit"));
   fs::copy(LPMM_SOURCE_DIR "/tests/golden/vit_tiny.safetensors", path("vit/model.safetensors"));
