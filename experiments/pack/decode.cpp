@@ -32,12 +32,20 @@ struct JpegErrors {
   std::jmp_buf back;
   char text[JMSG_LENGTH_MAX];
 };
+// What comes after the first follows from it.
+void keep_first(j_common_ptr info, JpegErrors& errors) {
+  if (errors.text[0] == '\0') info->err->format_message(info, errors.text);
+}
 void fail_jpeg(j_common_ptr info) {
   auto* errors = reinterpret_cast<JpegErrors*>(info->err);
-  info->err->format_message(info, errors->text);
+  keep_first(info, *errors);
   std::longjmp(errors->back, 1);
 }
-void ignore_message(j_common_ptr /*info*/) {}
+void note_warning(j_common_ptr info, int level) {
+  if (level >= 0) return;  // no warning, but a trace
+  ++info->err->num_warnings;
+  keep_first(info, *reinterpret_cast<JpegErrors*>(info->err));
+}
 
 // False, with errors.text, where the library gave up. Memory of `picture` is the caller's, made by `grow`.
 bool read_jpeg(std::span<const std::uint8_t> file, DecodedPicture& picture, JpegErrors& errors,
@@ -46,7 +54,7 @@ bool read_jpeg(std::span<const std::uint8_t> file, DecodedPicture& picture, Jpeg
   std::memset(&info, 0, sizeof info);
   info.err = jpeg_std_error(&errors.manager);
   errors.manager.error_exit = fail_jpeg;
-  errors.manager.output_message = ignore_message;
+  errors.manager.emit_message = note_warning;
   if (setjmp(errors.back) != 0) {
     jpeg_destroy_decompress(&info);
     return false;
@@ -68,7 +76,6 @@ bool read_jpeg(std::span<const std::uint8_t> file, DecodedPicture& picture, Jpeg
   }
   jpeg_finish_decompress(&info);
   const long warnings = errors.manager.num_warnings;
-  if (warnings > 0) info.err->format_message(reinterpret_cast<j_common_ptr>(&info), errors.text);
   jpeg_destroy_decompress(&info);
   return warnings == 0;
 }
@@ -77,6 +84,10 @@ DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string
   DecodedPicture picture;
   JpegErrors errors{};
   const auto grow = [](DecodedPicture& p, const jpeg_decompress_struct& info, JpegErrors& e) {
+    if (info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK) {
+      std::strncpy(e.text, "it is in CMYK, save it as RGB", sizeof e.text - 1);
+      return;
+    }
     p.height = static_cast<int>(info.image_height);
     p.width = static_cast<int>(info.image_width);
     if (std::int64_t{p.height} * p.width > kMostPixels || std::max(p.height, p.width) > kMostSide) {

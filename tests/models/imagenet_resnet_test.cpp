@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/resnet_torchvision.h"
+#include "tests/lpmm/said.h"
 #include "tests/models/parameters.h"
 #include "tests/models/published_images.h"
 

@@ -67,7 +67,10 @@ TEST(Pictures, WhatIsNotOneIsNamed) {
     damaged[whole.size() / 2] = static_cast<char>(damaged[whole.size() / 2] ^ 0x55);
     if (std::string(name) == "stripes.png") expect_picture_refused(damaged, "can be read");
   }
-  expect_picture_refused(picture_bytes("cmyk.jpg"), "is no JPEG that can be read");
+  const std::string jpeg = picture_bytes("stripes.jpg");
+  expect_picture_refused(jpeg.substr(0, jpeg.size() - 20), "can be read: Premature end of JPEG file");
+  expect_picture_refused(jpeg.substr(0, 30), "can be read: Premature end of JPEG file");
+  expect_picture_refused(picture_bytes("cmyk.jpg"), "is no JPEG that can be read: it is in CMYK");
   expect_picture_refused("GIF89a", "is neither a JPEG nor a PNG");
   expect_picture_refused("", "is neither a JPEG nor a PNG");
   std::string huge = picture_bytes("stripes.jpg");
