@@ -198,6 +198,13 @@ fs::path folder_at(const std::string& path) {
       "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names", path));
 }
 
+// Of a set whose publisher names none: all that can be told of its answers.
+std::vector<Metric> fitting_metrics(const SentenceSet& set) {
+  if (set.is_number) return {Metric::kSpearman, Metric::kPearson};
+  if (set.labels.size() == 2) return {Metric::kAccuracy, Metric::kF1, Metric::kMatthews};
+  return {Metric::kAccuracy};
+}
+
 // A set that says what it holds.
 SentenceSet load_own(const std::string& path, std::string_view test_file) {
   SentenceSet set;
@@ -208,7 +215,6 @@ SentenceSet load_own(const std::string& path, std::string_view test_file) {
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
   set.has_pairs = has("sentence2");
   set.is_number = !has("label") && has("score");
-  set.metrics = {set.is_number ? Metric::kSpearman : Metric::kAccuracy};
   Layout layout = named("", set.has_pairs ? "sentence1" : "sentence", set.has_pairs ? "sentence2" : "",
                         set.is_number ? "score" : "label");
   set.train = train.read(layout, set, true);
@@ -224,6 +230,7 @@ SentenceSet load_own(const std::string& path, std::string_view test_file) {
   if (!set.is_number && set.labels.size() < 2) {
     throw RunError(fmt::format("{}: its lines have one label, there must be two", path));
   }
+  set.metrics = fitting_metrics(set);
   set.test = test.read(layout, set, false);
   return set;
 }

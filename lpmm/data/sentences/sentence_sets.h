@@ -41,7 +41,9 @@ bool is_sentence_set(std::string_view set);
 std::vector<std::string> class_names_of(std::string_view set);
 
 // The set that data.path names, in files that say what they hold: train.tsv and dev.tsv begin with a line of
-// names, `sentence` or `sentence1` and `sentence2`, and `label` or `score`.
+// names, `sentence` or `sentence1` and `sentence2`, and `label` or `score`. It is scored by all that fits:
+// accuracy, of two classes F1 of the one whose name comes last and MCC besides; of scores Spearman and
+// Pearson.
 inline constexpr std::string_view kSentencesByPath = "sentences";
 
 // Which file a run is tested on: dev.tsv, or test.tsv where it has answers.

@@ -75,10 +75,15 @@ TEST_F(SentencesTest, AFolderSaysWhatItHolds) {
   EXPECT_EQ(set.train[1].second, "e f");
   EXPECT_EQ(set.train[0].label, 1);
   EXPECT_EQ(set.test[0].label, 0);
+  EXPECT_EQ(set.metrics, (std::vector<Metric>{Metric::kAccuracy, Metric::kF1, Metric::kMatthews}));
+  write("train.tsv", "sentence\tlabel\na\t0\nb\t1\nc\t2\n");
+  write("dev.tsv", "sentence\tlabel\na\t2\n");
+  EXPECT_EQ(load().metrics, (std::vector<Metric>{Metric::kAccuracy}));
   write("train.tsv", "score\tsentence\n0.5\ta\n-2e1\tb\n");
   write("dev.tsv", "score\tsentence\n1\ta\n");
   EXPECT_TRUE(load().is_number);
   EXPECT_EQ(load().train[1].score, -20);
+  EXPECT_EQ(load().metrics, (std::vector<Metric>{Metric::kSpearman, Metric::kPearson}));
 }
 
 TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
