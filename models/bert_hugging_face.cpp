@@ -59,7 +59,9 @@ void read_roberta(const PublishedConfig& config, ModelConfig& model) {
   model.set("pooler", false);
   model.set("dense_head", true);
   const std::int64_t first =
-      1 + (config.has("pad_token_id") ? to_count(config.json()["pad_token_id"], "pad_token_id") : 1);
+      1 + (config.has("pad_token_id")
+               ? to_count(config.json()["pad_token_id"], fmt::format("{}: pad_token_id", config.path()))
+               : 1);
   const std::int64_t rows = config.size("max_position_embeddings");
   if (first >= rows) {
     throw RunError(fmt::format("{}: has {} rows of positions, the first of which would be {}", config.path(),

@@ -30,8 +30,9 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   if (!config.has(key)) return;
   const PublishedConfig rope(fmt::format("{}: {}", config.path(), key), config.json()[key]);
   if (is_new) model.set("theta", rope.positive("rope_theta", model.number("theta")));
-  const std::string type = rope.has("rope_type") ? rope.text("rope_type") : rope.text("type");
-  if (type == "default") return;
+  const char* said = rope.has("rope_type") ? "rope_type" : "type";
+  const std::string type = rope.text(said);
+  if (!rope.has(said) || type == "default") return;
   if (type != "linear" && type != "llama3") {
     throw RunError(
         fmt::format("{}: type \"{}\" is not known; there are default, linear and llama3", rope.path(), type));

@@ -78,7 +78,12 @@ std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::
   if (options.tokenizer == kTokenizers[1]) return make_byte_tokenizer();
   if (options.tokenizer == kWords) return make_word_tokenizer(text, options.words);
   if (options.tokenizer == kGpt2Tokenizer) return load_gpt2_tokenizer(gpt2_folder(options));
-  if (const std::string path = find_data(options.tokenizer); !path.empty()) return load_tokenizer(path);
+  check_tokenizer(options);
+  return load_tokenizer(find_data(options.tokenizer));
+}
+
+void check_tokenizer(const TextOptions& options) {
+  if (is_named(options.tokenizer) || !find_data(options.tokenizer).empty()) return;
   throw UsageError(fmt::format(
       "unknown tokenizer \"{}\": there are {}, and files: a tokenizer.json, a vocab.txt, a SentencePiece "
       ".model, or a folder with one or with Marian's{}",
@@ -102,6 +107,7 @@ TextData::TextData(const TextOptions& options, std::unique_ptr<Tokenizer> tokeni
       throw UsageError(fmt::format("{}: was made by another tokenizer than the model's", name_));
     }
   } else {
+    if (tokenizer == nullptr) check_tokenizer(options);
     const std::string text = options.path.empty() ? licence_texts() : read_text(name_, kLongestText);
     try {
       tokenizer_ = tokenizer != nullptr ? std::move(tokenizer) : make_text_tokenizer(options, text);

@@ -34,6 +34,8 @@ std::string gpt2_folder(const TextOptions& options);
 std::string tokenizer_files(const TextOptions& options);
 // Whether options.tokenizer names files, be they there or not.
 bool names_tokenizer_files(const TextOptions& options);
+// Throws UsageError for a tokenizer that is not known: neither a name nor a file.
+void check_tokenizer(const TextOptions& options);
 // The tokenizer that options ask for, for `text`. Throws UsageError for one that is not known.
 std::unique_ptr<Tokenizer> make_text_tokenizer(const TextOptions& options, std::string_view text);
 

@@ -99,7 +99,7 @@ std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view
 
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                           const ProgressCall& progress) {
-  if (text.empty()) throw UsageError(fmt::format("{}: there is no text to encode, it is empty", path));
+  if (text.empty()) throw UsageError("is empty: there is no text to encode");
   NewFile out(path);
   if (out.in_place())
     throw UsageError(fmt::format("{}: tokens can only be written to an ordinary file", path));

@@ -20,6 +20,10 @@ std::string find_plain_or_gz(const std::string& path) {
 
 GzFile::GzFile(std::string path) : path_(std::move(path)), file_(gzopen(path_.c_str(), "rb")) {
   if (file_ == nullptr) throw RunError(fmt::format("{}: cannot be opened: {}", path_, std::strerror(errno)));
+  // The library gives any other file as it is.
+  if (path_.ends_with(".gz") && gzdirect(file_.get()) != 0) {
+    throw RunError(fmt::format("{}: is no gzip file, as its name says", path_));
+  }
 }
 
 std::size_t GzFile::read(std::span<std::byte> out) {

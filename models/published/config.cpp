@@ -49,11 +49,13 @@ const Json& PublishedConfig::at(std::string_view key) const {
 }
 
 std::int64_t PublishedConfig::size(std::string_view key) const {
-  const std::int64_t value = to_count(at(key), fmt::format("{}: {}", path_, key));
-  if (value < 1 || value > 1 << 24) {
-    throw RunError(fmt::format("{}: {} is {}, which is no size of a model", path_, key, value));
+  constexpr std::int64_t kMost = 1 << 24;
+  const Json& value = at(key);
+  if (!value.is_number_integer() || value < 1 || value > kMost) {
+    throw RunError(
+        fmt::format("{}: {} is {}, expected a whole number from 1 to {}", path_, key, value.dump(), kMost));
   }
-  return value;
+  return value.get<std::int64_t>();
 }
 
 double PublishedConfig::number(std::string_view key, double otherwise) const {

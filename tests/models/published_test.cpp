@@ -160,6 +160,13 @@ TEST_F(PublishedTest, ScaledFrequenciesComeAndGo) {
   }
 }
 
+TEST_F(PublishedTest, RotaryWithoutATypeIsTheDefault) {
+  const std::string folder = changed("llama_tiny", "rope_parameters", {{"rope_theta", 5e5}});
+  const ModelConfig config = published_at(folder).read(folder);
+  EXPECT_EQ(config.number("theta"), 5e5);
+  EXPECT_EQ(config.number("rope_factor"), 1);
+}
+
 // Splits a fixture into two files and an index.
 void write_shards(const std::string& folder, const std::function<void(Json& map)>& change = {}) {
   fs::create_directories(folder);
@@ -268,7 +275,11 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(changed("llama_tiny", "partial_rotary_factor", 0.5), "partial_rotary_factor");
   expect_said(changed("llama_tiny", "quantization_config", {{"bits", 4}}), "quantization_config");
   expect_said(changed("llama_tiny", "num_hidden_layers", 3), "model.layers.2.input_layernorm.weight");
-  expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size");
+  expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size is -4, expected a whole number from 1");
+  expect_said(changed("llama_tiny", "num_attention_heads", "four"),
+              "num_attention_heads is \"four\", expected a whole number from 1 to 16777216");
+  const std::string pad = changed("roberta_tiny", "pad_token_id", "one");
+  expect_said(pad, (pad + "/config.json: pad_token_id is \"one\"").c_str());
   expect_said(changed("llama_tiny", "rms_norm_eps", -1),
               "config.json: rms_norm_eps is -1, expected more than 0");
   expect_said(changed("llama_tiny", "intermediate_size", 21),

@@ -33,6 +33,7 @@ int run_tokenize(const TokenizeArguments& o) {
   if (!o.output.ends_with(".tokens")) {
     throw UsageError(fmt::format("{}: the name of a token file ends in .tokens", o.output));
   }
+  check_tokenizer(o.text);
   const std::string text = read_text(o.input, kLongestText);
   Progress progress(o.json);
   std::unique_ptr<Tokenizer> tokenizer;

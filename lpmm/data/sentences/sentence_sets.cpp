@@ -118,14 +118,14 @@ int place_of(const Column& column, std::span<const std::string_view> names) {
 class TsvFile {
  public:
   TsvFile(const fs::path& folder, std::string_view name) : text_(read_tsv(folder, name, path_)) {
+    if (text_.find_first_not_of(" \r\n") == std::string::npos)
+      throw RunError(fmt::format("{}: is empty", path_));
     lines_ = split(text_, '\n');
-    if (!lines_.empty() && without_ends(lines_.back()).empty()) lines_.pop_back();
+    if (without_ends(lines_.back()).empty()) lines_.pop_back();
   }
   std::vector<std::string_view> names() const {
     std::vector<std::string_view> names;
-    if (!lines_.empty()) {
-      for (const std::string_view name : split(lines_.front(), '\t')) names.push_back(without_ends(name));
-    }
+    for (const std::string_view name : split(lines_.front(), '\t')) names.push_back(without_ends(name));
     return names;
   }
   // Adds its lines to a set whose labels are known; `adds_labels`: those that are new belong to it too.

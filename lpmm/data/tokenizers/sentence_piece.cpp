@@ -49,11 +49,20 @@ UsageError refused() {
   return UsageError("SentencePiece refuses the text");
 }
 
+// What SentencePiece says behind the line of its source; empty where that is all.
+std::string said_by(const sentencepiece::util::Status& status) {
+  std::string told = printable(status.message());
+  if (const std::size_t end = told.rfind("] "); end != std::string::npos) told.erase(0, end + 2);
+  const bool is_code = told.find(".cc(") != std::string::npos || told.ends_with(']');
+  return is_code ? "" : told;
+}
+
 std::unique_ptr<SentencePieceProcessor> read_model(const std::string& path, const std::string& file) {
   auto model = std::make_unique<SentencePieceProcessor>();
   const auto status = model->LoadFromSerializedProto(file);
   if (!status.ok() || model->GetPieceSize() < 1) {
-    throw RunError(fmt::format("{}: is no SentencePiece model: {}", path, printable(status.message())));
+    const std::string why = status.ok() ? "it has no pieces" : said_by(status);
+    throw RunError(fmt::format("{}: is no SentencePiece model{}{}", path, why.empty() ? "" : ": ", why));
   }
   return model;
 }
@@ -133,19 +142,17 @@ class LibraryPieces : public SentencePieces {
   std::unique_ptr<SentencePieceProcessor> model_;
 };
 
-// What SentencePiece says behind the line of its source, in this program's words.
+// What SentencePiece said, in this program's words.
 std::string why_not_trained(const SentencePieceOptions& options, std::string told) {
-  if (const std::size_t end = told.rfind("] "); end != std::string::npos) told.erase(0, end + 2);
   const std::pair<std::string_view, std::string_view> words[] = {{"vocab_size", "--vocabulary"},
                                                                  {"character_coverage", "--coverage"}};
   for (const auto& [theirs, ours] : words) {
     for (std::size_t at; (at = told.find(theirs)) != std::string::npos;)
       told.replace(at, theirs.size(), ours);
   }
-  const bool is_code = told.empty() || told.find(".cc(") != std::string::npos || told.ends_with(']');
   return fmt::format("no {} tokenizer of {} pieces can be made of these texts{}", options.type,
                      options.vocabulary,
-                     is_code ? "; more text, or a smaller --vocabulary, may help" : ": " + told);
+                     told.empty() ? "; more text, or a smaller --vocabulary, may help" : ": " + told);
 }
 
 }  // namespace
@@ -207,7 +214,7 @@ std::string train_sentence_piece(const SentencePieceOptions& options, const std:
       {"minloglevel", "2"}};
   std::string model;
   const auto status = sentencepiece::SentencePieceTrainer::Train(settings, &lines, &model);
-  if (!status.ok()) throw UsageError(why_not_trained(options, printable(status.message())));
+  if (!status.ok()) throw UsageError(why_not_trained(options, said_by(status)));
   return model;
 }
 

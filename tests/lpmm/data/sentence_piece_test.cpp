@@ -67,8 +67,9 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
       load_tokenizer(scratch / "a.model");
       ADD_FAILURE() << "accepted";
     } catch (const RunError& e) {
-      EXPECT_NE(std::string(e.what()).find("a.model: is no SentencePiece model"), std::string::npos)
-          << e.what();
+      const std::string what = e.what();
+      EXPECT_NE(what.find("a.model: is no SentencePiece model"), std::string::npos) << what;
+      EXPECT_EQ(what.find(".cc("), std::string::npos) << what;
     }
   }
 }

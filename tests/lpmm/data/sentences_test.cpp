@@ -107,9 +107,15 @@ TEST_F(SentencesTest, WhatIsWrongIsNamedWithItsLine) {
   expect_said([&] { load_sentences("sst3", "", kDevelopmentFile); }, "no set of sentences is called sst3");
   expect_said([&] { load_sentences("sst2", folder_.path(), kTestFile); }, "are not public");
   expect_said([&] { load_sentences("sst2", folder_ / "nowhere", kDevelopmentFile); }, "no such folder");
-  write("train.tsv.gz", "\x1f\x8b nothing");
+  expect_refused("", "train.tsv: is empty");
+  expect_refused("\n", "train.tsv: is empty");
   std::filesystem::remove(folder_ / "train.tsv");
-  expect_said([&] { load(); }, "train.tsv.gz");
+  for (const auto& [bytes, part] : {std::pair("\x1f\x8b nothing", "train.tsv.gz: cannot be read"),
+                                    {"", "train.tsv.gz: is no gzip file"},
+                                    {"sentence\tlabel\n", "train.tsv.gz: is no gzip file"}}) {
+    write("train.tsv.gz", bytes);
+    expect_said([&] { load(); }, part);
+  }
 }
 
 TEST_F(SentencesTest, ABatchIsFilledUpToItsLongest) {

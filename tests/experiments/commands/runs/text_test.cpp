@@ -226,6 +226,18 @@ TEST_F(TextProgram, ATokenFileTrainsTheSame) {
   ASSERT_EQ(train_gpt("text").code, 0);
   ASSERT_EQ(run_lpmm({"train", gpt(path("t.tokens")), "--out", path("file"), "--quiet"}).code, 0);
   EXPECT_TRUE(weights("text", "00000040") == weights("file", "00000040"));
+  // What is wrong is named alone.
+  const auto err = [&](const std::string& in, const std::string& tokenizer) {
+    const Outcome out = run_lpmm({"data", "tokenize", in, path("x.tokens"), "--tokenizer", tokenizer});
+    EXPECT_EQ(out.code, 2);
+    return out.err;
+  };
+  const std::string unknown = err(text(), "caracters");
+  EXPECT_NE(unknown.find("unknown tokenizer \"caracters\""), std::string::npos) << unknown;
+  EXPECT_EQ(unknown.find(text()), std::string::npos) << unknown;
+  const std::string none = err(write("none.txt", ""), "bytes");
+  EXPECT_NE(none.find("none.txt: is empty"), std::string::npos) << none;
+  EXPECT_EQ(none.find("x.tokens"), std::string::npos) << none;
 }
 
 // A run is told the file of its tokenizer; its checkpoints and its files of tokens know which one that was.
