@@ -26,7 +26,7 @@ inline constexpr int kGpt2Vocabulary = 50257;
 inline constexpr std::string_view kWords = "words";
 // Files that hold a whole tokenizer, under the names that others give them.
 inline constexpr std::string_view kTokenizerJson = "tokenizer.json", kVocabTxt = "vocab.txt",
-                                  kSentencePiece = "sentencepiece";
+                                  kSentencePiece = "sentencepiece", kSentencePieceFile = "tokenizer.model";
 inline constexpr std::string_view kMarianTokenizer = "marian";  // a folder of several
 
 // Never changes after it is made, so any number of threads may use one.

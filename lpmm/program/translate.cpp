@@ -20,31 +20,30 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   }
   const std::vector<int> lengths = filled_lengths(sizes.length);
   std::vector<std::vector<std::int32_t>> sources;
-  for (const std::string& line : lines) {
+  std::vector<std::size_t> places;  // their lines
+  for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto refuse = [&](const std::string& why) {
-      throw UsageError(fmt::format("line {}: {}", sources.size() + 1, why));
+      throw UsageError(fmt::format("line {}: {}", i + 1, why));
     };
+    std::vector<std::int32_t> ids;
     try {
-      sources.push_back(tokenizer.encode(line));
+      ids = tokenizer.encode(lines[i]);
     } catch (const UsageError& e) {
       refuse(e.what());
     }
-    if (sources.back().empty()) {
-      sources.pop_back();
-      refuse("is empty");
+    if (ids.empty()) continue;
+    ids.push_back(options.end);
+    if (std::ssize(ids) > lengths.back()) {
+      refuse(fmt::format("has {} tokens with its end, the model reads {}", ids.size(), lengths.back()));
     }
-    sources.back().push_back(options.end);
-    if (std::ssize(sources.back()) > lengths.back()) {
-      const std::size_t tokens = sources.back().size();
-      sources.pop_back();
-      refuse(fmt::format("has {} tokens with its end, the model reads {}", tokens, lengths.back()));
-    }
+    sources.push_back(std::move(ids));
+    places.push_back(i);
   }
-  std::vector<std::string> told;
-  for (const auto& ids :
-       beam_search(model, memory, compute, lengths, sources, options, sizes.integer(kContext), progress)) {
-    told.push_back(tokenizer.target().decode(ids));
-  }
+  std::vector<std::string> told(lines.size());
+  if (sources.empty()) return told;
+  const auto found =
+      beam_search(model, memory, compute, lengths, sources, options, sizes.integer(kContext), progress);
+  for (std::size_t i = 0; i < places.size(); ++i) told[places[i]] = tokenizer.target().decode(found[i]);
   return told;
 }
 

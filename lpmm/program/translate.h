@@ -13,8 +13,8 @@
 
 namespace lpmm {
 
-// Each line's translation. The tokens at both ends are the model's, whatever `options` say. Throws UsageError
-// naming the line that is empty, cannot be encoded, or is longer than the model reads.
+// Each line's translation; an empty line stays one. The tokens at both ends are the model's, whatever
+// `options` say. Throws UsageError naming the line that cannot be encoded, or is longer than the model reads.
 std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
                                    const ModelMemory& memory, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,

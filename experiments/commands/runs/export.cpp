@@ -18,6 +18,7 @@
 #include "lpmm/run/stored_weights.h"
 
 namespace lpmm {
+namespace fs = std::filesystem;
 namespace {
 
 struct ExportArguments {
@@ -26,10 +27,16 @@ struct ExportArguments {
   bool hugging_face = false, json = false;
 };
 
+// The name by which a file of this kind is found beside a model, whatever the run called it.
+fs::path standard_name(const Json& described, const fs::path& file) {
+  const auto kind = described.at("kind").get<std::string>();
+  if (kind == kSentencePiece) return kSentencePieceFile;
+  return kind == kTokenizerJson || kind == kVocabTxt ? fs::path(kind) : file.filename();
+}
+
 // The files of its tokenizer under their publisher's names, as programs beside lpmm look for them.
 void write_tokenizer_files(const Json& described, const PublishedTokenizer& published,
                            const TextOptions& text, const std::string& output) {
-  namespace fs = std::filesystem;
   const std::string files = tokenizer_files(text);
   std::vector<std::pair<fs::path, std::string>> names;  // and what is written
   if (described.at("kind") == kGpt2Tokenizer) {
@@ -37,8 +44,9 @@ void write_tokenizer_files(const Json& described, const PublishedTokenizer& publ
       names.emplace_back(fs::path(files) / file.ours, fmt::format("{}/{}", output, file.theirs));
     }
   } else if (described.contains("checksum")) {
-    for (const fs::path file : tokenizer_paths(files))
-      names.emplace_back(file, (fs::path(output) / file.filename()).string());
+    for (const fs::path file : tokenizer_paths(files)) {
+      names.emplace_back(file, (fs::path(output) / standard_name(described, file)).string());
+    }
   }
   std::vector<std::string> texts;
   try {
@@ -84,7 +92,7 @@ int run_export(const ExportArguments& o) {
                 {"output", o.output},
                 {"type", o.type},
                 {"tensors", file.entries().size()},
-                {"bytes", std::filesystem::file_size(o.output)}},
+                {"bytes", fs::file_size(o.output)}},
                o.json);
   return kDone;
 }

@@ -60,12 +60,18 @@ bool has_tokenizer(const PublishedTokenizer& tokenizer, const std::filesystem::p
 // data. Whether one was found.
 bool find_tokenizer(const ImportArguments& o, const PublishedTokenizer& published, TextOptions& text) {
   namespace fs = std::filesystem;
+  if (!o.folder.empty() && !fs::exists(o.folder)) {
+    throw UsageError(fmt::format("--vocab {}: there is no such file or folder", o.folder));
+  }
   const std::string folder = o.folder.empty() ? published_folder(o.path) : o.folder;
   const bool is_theirs = has_tokenizer(published, folder);
   const std::string file = fs::is_directory(folder) ? tokenizer_in(folder) : folder;
-  if (!is_theirs && !file.empty() && fs::exists(file)) {
+  if (!is_theirs && !file.empty()) {
     text.tokenizer = fs::absolute(file).string();
     return true;
+  }
+  if (!is_theirs && !o.folder.empty()) {
+    throw UsageError(fmt::format("--vocab {}: holds no tokenizer that lpmm reads", o.folder));
   }
   text.tokenizer = published.name;
   if (is_theirs || !o.folder.empty()) text.folder = folder;
@@ -79,6 +85,17 @@ ordered_json exported_tokenizer(const std::string& path) {
   return fs::exists(file) ? read_json(file.string(), std::uint64_t{1} << 26) : ordered_json();
 }
 
+// Throws where a translator's sentences end otherwise than the tokenizer's, so that it must be another's.
+void check_end(const Tokenizer& tokenizer, const ImportArguments& o, const ModelConfig& model) {
+  if (family_of(model.name).reads != Reads::kPairs) return;
+  const auto end = tokenizer.end_of_text();
+  if (!end || *end == model.integer(kEnd)) return;
+  throw UsageError(
+      fmt::format("{}: ends sentences with token {}, the model of {} with {}: it is the tokenizer of another "
+                  "model",
+                  o.folder.empty() ? "its tokenizer" : o.folder, *end, o.path, model.integer(kEnd)));
+}
+
 // The model's own tokenizer, else that of --vocab, else its publisher's where it fits; null where there is
 // none. The config names its files.
 ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
@@ -89,6 +106,7 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
   const int most = config.model.integer(kVocabulary);
   if (described.is_null() && is_found) {
     const auto tokenizer = make_text_tokenizer(text, "");
+    check_end(*tokenizer, o, config.model);
     if (tokenizer->vocabulary() <= most) return tokenizer->describe();
     if (!o.folder.empty()) {
       throw UsageError(
@@ -101,6 +119,11 @@ ordered_json tokenizer_of(const ImportArguments& o, RunConfig& config) {
         "no tokenizer beside {} that fits: text cannot be sampled from this import (see --vocab)\n", o.path));
     text.tokenizer = TextOptions{}.tokenizer;
     return {};
+  }
+  if (!is_found && described.contains("checksum")) {
+    throw RunError(
+        fmt::format("{}: its tokenizer ({}) lies in a file that is not there: give it with --vocab", o.path,
+                    described.value("kind", "")));
   }
   const auto own = make_tokenizer(described, tokenizer_files(text));
   if (own->vocabulary() > most) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -21,7 +22,8 @@ namespace lpmm {
 namespace {
 
 struct TranslateArguments {
-  std::string path, text, file;
+  std::string path, file;
+  std::optional<std::string> text;
   BeamOptions beams;
   int threads = 0;
   bool json = false;
@@ -34,8 +36,8 @@ std::vector<std::string> lines_of(std::istream& in) {
 }
 
 std::vector<std::string> given_lines(const TranslateArguments& o) {
-  if (!o.text.empty() && !o.file.empty()) throw UsageError("--text and --file: give one of them");
-  if (!o.text.empty()) return {o.text};
+  if (o.text && !o.file.empty()) throw UsageError("--text and --file: give one of them");
+  if (o.text) return {*o.text};
   if (o.file.empty()) return lines_of(std::cin);
   std::istringstream in(read_plain_or_gz(o.file));
   return lines_of(in);

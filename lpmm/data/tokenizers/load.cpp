@@ -104,7 +104,7 @@ Pipeline read_vocab_txt(const std::string& path) {
           .checksum = crc_of(fmt::format("{}{}", lowercase, text))};
 }
 
-constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, "tokenizer.model"};
+constexpr std::string_view kFiles[] = {kTokenizerJson, kVocabTxt, kSentencePieceFile};
 
 // What is in a folder, or the path itself.
 std::string tokenizer_file(const std::string& path) {

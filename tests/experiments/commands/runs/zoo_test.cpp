@@ -194,17 +194,26 @@ TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
   EXPECT_EQ(run_lpmm({"translate", path("run"), "--text", "a b", "--beams", "1", "--most", "4"}).code, 0);
   // There and back, with its pieces.
   ASSERT_EQ(run_lpmm({"export", path("run"), "--hf", "--out", path("hf")}).code, 0);
-  EXPECT_TRUE(fs::exists(path("hf/joint.model")));
-  ASSERT_EQ(run_lpmm({"import", path("hf"), "--preset", "fp32", "--vocab", path("joint.model"), "--out",
-                      path("again"), "--json"})
-                .code,
-            0);
-  EXPECT_EQ(run_lpmm({"translate", path("again"), "--text", "a b c"}).code, 0);
+  EXPECT_EQ(read_file(path("hf/tokenizer.model")), read_file(path("joint.model")));
+  const Outcome again =
+      run_lpmm({"import", path("hf"), "--preset", "fp32", "--out", path("again"), "--json"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.json()["tokenizer"], "sentencepiece");
+  EXPECT_EQ(run_lpmm({"translate", path("again"), "--text", "h g f e d c b a"}).code, 0);
+  const Outcome gap = run_lpmm({"translate", path("run"), "--file", write("gap.en", "a b\n\nc\n"), "--json"});
+  ASSERT_EQ(gap.code, 0) << gap.err;
+  ASSERT_EQ(gap.json()["target"].size(), 3U);
+  EXPECT_EQ(gap.json()["target"][1], "");
+  EXPECT_EQ(run_lpmm({"translate", path("run"), "--text", ""}).out, "\n");
   // Wrong ways in.
   expect_failure(run_lpmm({"translate", path("run"), "--text", std::string(200, 'a')}), 2,
                  {"the model reads 64"});
-  expect_failure(run_lpmm({"translate", path("run"), "--file", write("gap.en", "a b\n\nc\n")}), 2,
-                 {"line 2: is empty"});
+  expect_failure(run_lpmm({"import", path("hf"), "--vocab", path("none.model"), "--out", path("x")}), 2,
+                 {"--vocab", "no such file"});
+  expect_failure(run_lpmm({"import", path("hf"), "--vocab", path("pairs"), "--out", path("x")}), 2,
+                 {"--vocab", "no tokenizer"});
+  fs::remove(path("hf/tokenizer.model"));
+  expect_failure(run_lpmm({"import", path("hf"), "--out", path("x")}), 1, {"sentencepiece", "--vocab"});
   expect_failure(run_lpmm({"translate", path("run"), "--text", "a", "--file", "b"}), 2, {"one of them"});
   expect_failure(run_lpmm({"sample", path("run")}), 2, {"two languages"});
   expect_failure(run_lpmm({"train", config, "--set", "data.set=text", "--out", path("x")}), 2,
@@ -272,6 +281,8 @@ TEST_F(Zoo, AMarianComesWithItsTokenizerAndGoesWithIt) {
   write("hf/tokenizer_config.json", R"({"separate_vocabs": true})");
   expect_failure(run_lpmm({"import", path("hf"), "--out", path("x")}), 1, {"separate_vocabs"});
   EXPECT_FALSE(fs::exists(path("x")));
+  expect_failure(run_lpmm({"import", published, "--vocab", published + "/target.spm", "--out", path("x")}), 2,
+                 {"target.spm", "token 2", "another model"});
   fs::remove(path("hf/vocab.json"));
   expect_failure(run_lpmm({"translate", path("again"), "--text", "a"}), 1, {"vocab.json"});
 }
