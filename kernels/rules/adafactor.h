@@ -66,7 +66,8 @@ struct Adafactor {
 
   static constexpr std::string_view kName = "adafactor";
   static constexpr std::string_view kHelp =
-      "Adafactor: steps are a share of the tensor; a variance per row and column, and no momentum by default";
+      "Adafactor: steps are a share of the tensor, with a variance per row and column and by default no "
+      "momentum; weight decay pulls on the weights";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kRowVariance,
                                          Role::kColumnVariance};
 

@@ -26,9 +26,7 @@ struct Adagrad {
 
   static constexpr std::string_view kName = "adagrad";
   static constexpr std::string_view kHelp =
-      "Adagrad: gradients over the root of the sum of their squares; a packed variance takes a format "
-      "without "
-      "zero, and sr or qr";
+      "Adagrad: gradients over the root of the sum of their squares; weight decay is added to the gradient";
   static constexpr std::array kStates = {Role::kVariance};
   static constexpr bool kVarianceGrows = true;
 

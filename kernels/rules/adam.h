@@ -56,7 +56,7 @@ struct Adam : AdamAverages {
   }
 
   static constexpr std::string_view kName = "adam";
-  static constexpr std::string_view kHelp = "Adam; the decay is a part of the gradient";
+  static constexpr std::string_view kHelp = "Adam; weight decay is added to the gradient";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
 
   struct Settings {
@@ -97,7 +97,7 @@ struct Adam : AdamAverages {
 
 struct AdamW : Adam {
   static constexpr std::string_view kName = "adamw";
-  static constexpr std::string_view kHelp = "Adam; the decay acts on the weights themselves";
+  static constexpr std::string_view kHelp = "Adam whose weight decay pulls on the weights themselves";
 
   static AdamW make(const Settings& s, const RuleStep& step) {
     AdamW adam;

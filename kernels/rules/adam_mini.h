@@ -27,7 +27,8 @@ struct AdamMini : AdamAverages {
 
   static constexpr std::string_view kName = "adam_mini";
   static constexpr std::string_view kHelp =
-      "AdamW with one variance per row of a matrix, and per vector: nearly no memory";
+      "AdamW with one variance per row of a matrix, and per vector, in nearly no memory; weight decay pulls "
+      "on the weights";
   static constexpr std::array kStates = {Role::kMomentum, Role::kRowVariance};
 
   struct Settings {

@@ -29,7 +29,8 @@ struct AdamWFactored : AdamMini {
 
   static constexpr std::string_view kName = "adamw_factored";
   static constexpr std::string_view kHelp =
-      "AdamW with a variance per row and column of a matrix, multiplied: nearly no memory";
+      "AdamW with a variance per row and column of a matrix, multiplied, in nearly no memory; weight decay "
+      "pulls on the weights";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kRowVariance,
                                          Role::kColumnVariance};
 

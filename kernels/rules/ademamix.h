@@ -44,7 +44,8 @@ struct AdEmaMix : AdamAverages {
 
   static constexpr std::string_view kName = "ademamix";
   static constexpr std::string_view kHelp =
-      "AdEMAMix: AdamW and a second, slow momentum, for long runs; its warm-ups are best as long as the run";
+      "AdEMAMix: AdamW and a second, slow momentum, for long runs, with warm-ups as long as the run; weight "
+      "decay pulls on the weights";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kSlowMomentum};
 
   struct Settings {

@@ -55,7 +55,9 @@ struct Lamb : AdamAverages {
   }
 
   static constexpr std::string_view kName = "lamb";
-  static constexpr std::string_view kHelp = "LAMB: Adam with steps as long as the tensor, for large batches";
+  static constexpr std::string_view kHelp =
+      "LAMB: Adam with steps as long as the tensor, for large batches; weight decay is added to Adam's step "
+      "before its length is set";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
 
   struct Settings {

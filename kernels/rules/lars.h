@@ -58,7 +58,8 @@ struct Lars {
 
   static constexpr std::string_view kName = "lars";
   static constexpr std::string_view kHelp =
-      "LARS: SGD whose steps are a share of the tensor, for large batches; rates of 1 and more";
+      "LARS: SGD whose steps are a share of the tensor, for large batches, at rates of 1 and more; weight "
+      "decay is added to the gradient";
   static constexpr std::array kStates = {Role::kMomentum};
 
   struct Settings {

@@ -50,7 +50,8 @@ struct LarsClip {
 
   static constexpr std::string_view kName = "lars_clip";
   static constexpr std::string_view kHelp =
-      "SGD whose steps are cut to a share of the tensor, which bitsandbytes calls LARS";
+      "SGD whose steps are cut to a share of the tensor, which bitsandbytes calls LARS; weight decay is "
+      "added to the gradient";
   static constexpr std::array kStates = {Role::kMomentum};
 
   struct Settings {

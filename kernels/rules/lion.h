@@ -28,7 +28,8 @@ struct Lion {
 
   static constexpr std::string_view kName = "lion";
   static constexpr std::string_view kHelp =
-      "Lion: steps of one size; rates 3 to 10 times below adamw's, decay above";
+      "Lion: steps of one size, at rates 3 to 10 times below adamw's and more decay; weight decay pulls on "
+      "the weights";
   static constexpr std::array kStates = {Role::kMomentum};
 
   struct Settings {

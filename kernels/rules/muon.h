@@ -58,7 +58,8 @@ struct Muon {
 
   static constexpr std::string_view kName = "muon";
   static constexpr std::string_view kHelp =
-      "Muon: steps of hidden matrices are made orthogonal; the rest takes adamw's";
+      "Muon: steps of hidden matrices are made orthogonal, the rest takes adamw's; weight decay pulls on the "
+      "weights";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
 
   struct Settings {

@@ -49,7 +49,8 @@ struct RmsProp {
 
   static constexpr std::string_view kName = "rmsprop";
   static constexpr std::string_view kHelp =
-      "RMSProp: gradients over the root of their mean square; the first steps are the longest";
+      "RMSProp: gradients over the root of their mean square, the longest steps first; weight decay is added "
+      "to the gradient";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance, Role::kSlowMomentum};
   static constexpr std::array kFusedStates = {Role::kMomentum, Role::kVariance};
   static constexpr float kLeastSpread = 1.0F / 16;  // of the variance

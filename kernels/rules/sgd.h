@@ -36,7 +36,9 @@ struct Sgd {
   }
 
   static constexpr std::string_view kName = "sgd";
-  static constexpr std::string_view kHelp = "gradient descent, with momentum, dampening and Nesterov's step";
+  static constexpr std::string_view kHelp =
+      "SGD, with momentum, dampening and Nesterov's step; weight decay is added to the gradient, or with "
+      "decoupled_decay pulls on the weights";
   static constexpr std::array kStates = {Role::kMomentum};
 
   struct Settings {

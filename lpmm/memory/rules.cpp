@@ -43,6 +43,7 @@ RuleRow row_of() {
   row.name = R::kName;
   row.help = R::kHelp;
   row.settings = settings_of<R>();
+  row.states.assign(R::kStates.begin(), R::kStates.end());
   row.variance_grows = requires {
     R::kVarianceGrows;
   };

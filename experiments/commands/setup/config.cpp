@@ -9,6 +9,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
 #include "lpmm/files/toml_table.h"
+#include "lpmm/memory/rules.h"
 #include "lpmm/run/config_keys.h"
 
 namespace lpmm {
@@ -37,6 +38,13 @@ std::vector<ConfigKey> matching(const std::string& word) {
   return found;
 }
 
+// What each one is, as comments.
+void print_rule_comments() {
+  for (const std::string_view name : rule_names()) {
+    fmt::print("# {:<14} {}\n", name, rule_row(RuleName::find(name).value()).help);
+  }
+}
+
 void print_keys(const std::vector<ConfigKey>& keys) {
   std::string section;
   for (const ConfigKey& key : keys) {
@@ -48,6 +56,7 @@ void print_keys(const std::vector<ConfigKey>& keys) {
                  is_list ? fmt::format("[[{}]]  # any number of them", of) : fmt::format("[{}]", of));
       section = of;
     }
+    if (key.name == "optimizer.rule") print_rule_comments();
     const std::string value = key.default_value.empty() ? "..." : key.default_value;
     fmt::print("{:<34} # {} ({})\n", fmt::format("{} = {}", name, value), key.help, key.range);
   }

@@ -76,6 +76,21 @@ ordered_json presets() {
   return all;
 }
 
+ordered_json rule_texts() {
+  ordered_json texts = ordered_json::object();
+  for (const std::string_view name : rule_names()) {
+    texts[std::string(name)] = rule_row(RuleName::find(name).value()).help;
+  }
+  return texts;
+}
+
+void print_rule_texts() {
+  fmt::print("\n");
+  for (const std::string_view name : rule_names()) {
+    fmt::print("{:<16} {}\n", name, rule_row(RuleName::find(name).value()).help);
+  }
+}
+
 void print_formats(const ordered_json& rows) {
   fmt::print("\n{:<8} {:>4} {:>9} {:>6} {:>12} {:>8}  {}\n", "format", "bits", "sign", "zero", "smallest",
              "largest", "use");
@@ -137,9 +152,11 @@ int run_info(const InfoArguments& o) {
   for (const Format format : all_formats()) formats.push_back(format_row(format));
   if (!o.json) {
     print_answer(answer, false);
+    print_rule_texts();
     print_formats(formats);
     return kDone;
   }
+  answer["rule_texts"] = rule_texts();
   answer["formats"] = formats;
   answer["backends"] = backend_rows();
   print_answer(answer, true);
