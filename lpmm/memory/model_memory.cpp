@@ -34,7 +34,7 @@ void check_tensor(const TensorInfo& info) {
 
 ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
                          std::uint64_t seed, int microbatches, Device& device) {
-  check_policy(policy, tensors);
+  check_policy(policy, optimizer, tensors);
   check_optimizer(optimizer);
   check_momentum(policy, optimizer);
   check_at_once(policy, optimizer, microbatches);

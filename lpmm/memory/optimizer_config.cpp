@@ -15,7 +15,7 @@ namespace lpmm {
 namespace {
 
 void require(bool ok, std::string_view name, double value, std::string_view range) {
-  if (!ok) throw UsageError(fmt::format("optimizer: {} is {}, but must be {}", name, value, range));
+  if (!ok) throw UsageError(fmt::format("optimizer.{} is {}, but must be {}", name, value, range));
 }
 
 }  // namespace
@@ -40,23 +40,26 @@ void check_optimizer(const OptimizerConfig& c) {
   const auto require_product = [](const char* name, double product) {
     require(product <= kMostScalar, name, product, "at most 1e30");
   };
-  require_product("learning_rate times weight_decay", c.learning_rate * c.weight_decay);
+  require_product("learning_rate times optimizer.weight_decay", c.learning_rate * c.weight_decay);
   const RuleRow& row = rule_row(c.rule);
   for (const SettingRow& s : row.settings) {
-    require(s.range.holds(setting(c, s.key)), s.key.text(), setting(c, s.key), s.range.text);
+    require(s.range.holds(setting(c, s.key)), s.key.text(), setting(c, s.key),
+            fmt::format("{} with {}", s.range.text, row.name));
   }
   if (const std::string_view problem = row.problem(c.settings); !problem.empty()) {
-    throw UsageError(fmt::format("optimizer: {}", problem));
+    throw UsageError(fmt::format("optimizer.{} (optimizer.rule is {})", problem, row.name));
   }
   for (const ParameterGroup& g : c.groups) {
-    require(!g.pattern.empty(), "group.pattern", 0, "a pattern on tensor names");
+    if (g.pattern.empty()) {
+      throw UsageError("optimizer.group.pattern is empty, but must be a pattern on tensor names");
+    }
     require(kFromZero.holds(g.learning_rate_scale), "group.learning_rate_scale", g.learning_rate_scale,
             kFromZero.text);
     require(g.weight_decay < 0 ? std::isfinite(g.weight_decay) : kFromZero.holds(g.weight_decay),
             "group.weight_decay", g.weight_decay, "0, or 1e-30 to 1e30, or negative for the optimizer's own");
     const double rate = c.learning_rate * g.learning_rate_scale;
-    require_product("learning_rate times group.learning_rate_scale", rate);
-    require_product("group's learning rate times weight_decay",
+    require_product("learning_rate times optimizer.group.learning_rate_scale", rate);
+    require_product("learning_rate of a group times its weight_decay",
                     rate * (g.weight_decay < 0 ? c.weight_decay : g.weight_decay));
   }
 }

@@ -8,6 +8,7 @@
 #include "kernels/formats/maps.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/memory/optimizer_config.h"
 
 namespace lpmm {
 namespace {
@@ -50,8 +51,7 @@ bool is_slow_average(Role role) {
 void check_spec(const Spec& spec, Role role, const std::string& what) {
   const bool unsigned_map = !is_signed(spec.format.map);
   const auto refuse = [&](const std::string& why, const std::string& instead) {
-    throw UsageError(
-        fmt::format("illegal policy: {} = \"{}\": {}; use {}", what, to_string(spec), why, instead));
+    throw UsageError(fmt::format("{} = \"{}\": {}; use {}", what, to_string(spec), why, instead));
   };
   const bool is_signed_role = kRoleRows[role].is_signed;
   if (is_signed_role && unsigned_map) {
@@ -90,8 +90,8 @@ void check_spec(const Spec& spec, Role role, const std::string& what) {
 void check_whole(const Policy& policy, const Spec& spec, Role role, const std::string& what) {
   if (has_blocks(spec)) return;
   const auto refuse = [&](std::string_view why, std::string_view instead) {
-    throw UsageError(fmt::format("illegal policy: {} = \"{}\": {} needs whole tensors, but {}; use {}", what,
-                                 to_string(spec), scaling_name(spec), why, instead));
+    throw UsageError(fmt::format("{} = \"{}\": {} needs whole tensors, but {}; use {}", what, to_string(spec),
+                                 scaling_name(spec), why, instead));
   };
   if (policy.apply_at_once) refuse("memory.accumulator = \"none\" updates part by part", "blockN");
   if (role != Role::kMomentum) return;
@@ -108,8 +108,8 @@ void check_compensation(const Policy& policy, const RoleSpecs& specs, const std:
   const bool is_one = !tensor.empty();
   const auto refuse = [&](const std::string& why, std::string_view instead) {
     throw UsageError(fmt::format(
-        "illegal policy: {}compensation = \"{}\"{}: {}; {}, or {}", is_one ? "" : "memory.",
-        to_string(compensation), is_one ? fmt::format(" of tensor {}", tensor) : "", why, instead,
+        "{}compensation = \"{}\"{}: {}; {}, or {}", is_one ? "" : "memory.", to_string(compensation),
+        is_one ? fmt::format(" of tensor {}", tensor) : "", why, instead,
         is_one ? "add compensation = \"none\" to its override" : "use memory.compensation = \"none\""));
   };
   if (parameter.format.map == Map::kFp32)
@@ -121,6 +121,46 @@ void check_compensation(const Policy& policy, const RoleSpecs& specs, const std:
   }
   if (policy.error_feedback) {
     refuse("error feedback would give back what it keeps a second time", "use memory.error_feedback = false");
+  }
+}
+
+void check(const Policy& policy, std::span<const TensorInfo> tensors) {
+  for (const Role r : kEveryElementRole) {
+    const auto check_one = [&](const Spec& spec, const std::string& what) {
+      check_spec(spec, r, what);
+      check_whole(policy, spec, r, what);
+    };
+    check_one(policy.specs[r], fmt::format("memory.{}", to_string(r)));
+    for (const PolicyOverride& o : policy.overrides) {
+      if (o.specs[r]) check_one(*o.specs[r], fmt::format("override \"{}\", {}", o.pattern, to_string(r)));
+    }
+  }
+  check_compensation(policy, policy.specs, "");
+  for (const TensorInfo& t : tensors) check_compensation(policy, specs_for(policy, t), t.name);
+  for (const PolicyOverride& o : policy.overrides) {
+    const bool changes =
+        std::any_of(o.specs.begin(), o.specs.end(), [](const auto& s) { return s.has_value(); });
+    if (o.exempt == changes) {
+      throw UsageError(fmt::format("override \"{}\" must either be exempt or give specs", o.pattern));
+    }
+    if (policy.accumulate_in_momentum && o.specs[Role::kAccumulator]) {
+      throw UsageError(
+          fmt::format("override \"{}\" gives an accumulator, but gradients are accumulated in "
+                      "the momentum; give a momentum",
+                      o.pattern));
+    }
+    const bool has_accumulator = std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
+      return t.is_shared && matches_pattern(o.pattern, t.name);
+    });
+    if (policy.apply_at_once && o.specs[Role::kAccumulator] && !tensors.empty() && !has_accumulator) {
+      throw UsageError(
+          fmt::format("override \"{}\" gives an accumulator, but gradients are applied at "
+                      "once, and only tied tensors have one",
+                      o.pattern));
+    }
+    if (matches_any(o.pattern, tensors)) continue;
+    throw UsageError(
+        fmt::format("override \"{}\" matches no tensor{}", o.pattern, near_tensors(o.pattern, tensors)));
   }
 }
 
@@ -208,44 +248,12 @@ std::string near_tensors(std::string_view pattern, std::span<const TensorInfo> t
   return did_you_mean_or_some(pattern, names);
 }
 
-void check_policy(const Policy& policy, std::span<const TensorInfo> tensors) {
-  for (const Role r : kEveryElementRole) {
-    const auto check = [&](const Spec& spec, const std::string& what) {
-      check_spec(spec, r, what);
-      check_whole(policy, spec, r, what);
-    };
-    check(policy.specs[r], fmt::format("memory.{}", to_string(r)));
-    for (const PolicyOverride& o : policy.overrides) {
-      if (o.specs[r]) check(*o.specs[r], fmt::format("override \"{}\", {}", o.pattern, to_string(r)));
-    }
-  }
-  check_compensation(policy, policy.specs, "");
-  for (const TensorInfo& t : tensors) check_compensation(policy, specs_for(policy, t), t.name);
-  for (const PolicyOverride& o : policy.overrides) {
-    const bool changes =
-        std::any_of(o.specs.begin(), o.specs.end(), [](const auto& s) { return s.has_value(); });
-    if (o.exempt == changes) {
-      throw UsageError(
-          fmt::format("illegal policy: override \"{}\" must either be exempt or give specs", o.pattern));
-    }
-    if (policy.accumulate_in_momentum && o.specs[Role::kAccumulator]) {
-      throw UsageError(fmt::format(
-          "illegal policy: override \"{}\" gives an accumulator, but gradients are accumulated in "
-          "the momentum; give a momentum",
-          o.pattern));
-    }
-    const bool has_accumulator = std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
-      return t.is_shared && matches_pattern(o.pattern, t.name);
-    });
-    if (policy.apply_at_once && o.specs[Role::kAccumulator] && !tensors.empty() && !has_accumulator) {
-      throw UsageError(
-          fmt::format("illegal policy: override \"{}\" gives an accumulator, but gradients are applied at "
-                      "once, and only tied tensors have one",
-                      o.pattern));
-    }
-    if (matches_any(o.pattern, tensors)) continue;
-    throw UsageError(fmt::format("illegal policy: override \"{}\" matches no tensor{}", o.pattern,
-                                 near_tensors(o.pattern, tensors)));
+void check_policy(const Policy& policy, const OptimizerConfig& optimizer,
+                  std::span<const TensorInfo> tensors) {
+  try {
+    check(policy, tensors);
+  } catch (const UsageError& e) {
+    throw UsageError(fmt::format("illegal policy for {}: {}", optimizer.rule.text(), e.what()));
   }
 }
 

@@ -93,8 +93,10 @@ std::string why_exempt(const Policy& policy, const TensorInfo& tensor);
 
 // Refuses what may not be: an unsigned format for a signed role, a signed one for the variance, a sticky
 // accumulator, rn with a sticky slow average, a compensation of what is exact, of another format than its
-// unit is for, or besides error feedback, and overrides that match no tensor. Throws UsageError.
-void check_policy(const Policy& policy, std::span<const TensorInfo> tensors);
+// unit is for, or besides error feedback, and overrides that match no tensor. Throws UsageError, which names
+// the optimizer's rule.
+void check_policy(const Policy& policy, const OptimizerConfig& optimizer,
+                  std::span<const TensorInfo> tensors);
 
 // Whether a shell pattern names one of the tensors, or none are known yet; and the end of a message that says
 // which it may have been meant for.

@@ -73,18 +73,21 @@ bool can_accumulate(const OptimizerConfig& config) {
 void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   const RuleRow& row = rule_row(config.rule);
   if (policy.error_feedback && !row.no_feedback.empty()) {
-    throw UsageError(
-        fmt::format("memory.error_feedback is not for {}: {}; turn it off", row.name, row.no_feedback));
+    throw UsageError(fmt::format("memory.error_feedback is not for {}: {}; set memory.error_feedback = false",
+                                 row.name, row.no_feedback));
   }
   if (policy.error_feedback && row.momentum_kept(config.settings) == 0) {
-    throw UsageError(
-        fmt::format("memory.error_feedback brings rounding errors back through the momentum: set "
-                    "optimizer.{}, or turn it off",
-                    row.momentum_setting));
+    throw UsageError(fmt::format(
+        "memory.error_feedback brings rounding errors back through the momentum, and {} has none: "
+        "set optimizer.{} above 0, or memory.error_feedback = false",
+        row.name, row.momentum_setting));
   }
   if (const std::string why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
-    throw UsageError(fmt::format(
-        "memory.accumulator is \"momentum\", but {}; or give the accumulator a spec of its own", why));
+    throw UsageError(
+        fmt::format("memory.accumulator = \"momentum\" is not for {} as it is set: {}. Or give "
+                    "memory.accumulator a spec, "
+                    "int8:block128:sr",
+                    row.name, why));
   }
 }
 
@@ -102,12 +105,19 @@ int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorIn
 
 void check_peaks(const Policy& policy, const OptimizerConfig& config) {
   if (!policy.keeps_peaks) return;
-  const auto refuse = [](const std::string& why) {
-    throw UsageError(fmt::format("watch.every looks at updates before they are made: {}; turn it off", why));
+  const auto refuse = [](const std::string& why, std::string_view instead) {
+    throw UsageError(
+        fmt::format("watch.every = true looks at every update before it is made, but {}; set watch.every = "
+                    "false, or {}",
+                    why, instead));
   };
-  if (policy.apply_at_once) refuse("not where gradients are applied at once (memory.accumulator = \"none\")");
+  if (policy.apply_at_once) {
+    refuse("with memory.accumulator = \"none\" gradients are applied at once",
+           "give memory.accumulator a spec, int8:block128:sr");
+  }
   if (uses(config, TensorTraits{2, 2}, Role::kRowVariance)) {
-    refuse(fmt::format("{} makes the variances of rows in the update", config.rule.text()));
+    refuse(fmt::format("{} makes the variances of rows in the update", config.rule.text()),
+           "choose another optimizer.rule");
   }
 }
 
@@ -120,27 +130,33 @@ std::int64_t count_unseen(const Policy& policy, const OptimizerConfig& config,
 
 void check_at_once(const Policy& policy, const OptimizerConfig& config, int microbatches) {
   if (!policy.apply_at_once) return;
-  const auto refuse = [](const std::string& why) {
-    throw UsageError(fmt::format(
-        "memory.accumulator is \"none\", but {}; or give the accumulator a spec, int8:block128:sr", why));
-  };
   const RuleRow& row = rule_row(config.rule);
-  if (policy.accumulate_in_momentum) refuse("gradients are accumulated in the momentum");
+  const auto refuse = [&](const std::string& why, const std::string& instead) {
+    throw UsageError(fmt::format(
+        "memory.accumulator = \"none\" updates with {} as soon as a gradient is known, but {}. Either "
+        "{}, or give memory.accumulator a spec, int8:block128:sr",
+        row.name, why, instead));
+  };
+  if (policy.accumulate_in_momentum) {
+    refuse("gradients are accumulated in the momentum", "do not accumulate them there");
+  }
   if (microbatches > 1) {
-    refuse(fmt::format("{} microbatches are added up somewhere; set train.microbatches = 1", microbatches));
+    refuse(fmt::format("the gradients of {} microbatches must be added up first", microbatches),
+           "set train.microbatches = 1");
   }
   if (clips(config)) {
-    refuse("clipping needs norms of gradients first; set optimizer.clip_norm = 0 and percentile_clip = 0");
+    refuse("clipping needs the norms of whole gradients first",
+           "set optimizer.clip_norm = 0 and optimizer.percentile_clip = 0");
   }
   if (!row.needs_whole_tensors(config.settings)) return;
   for (const SettingRow& s : row.settings) {
     GivenSettings without = config.settings;
     without[s.key] = s.usual;
     if (row.needs_whole_tensors(without)) continue;
-    refuse(fmt::format("optimizer.{} needs whole gradients of tensors first; set it to {}", s.key.text(),
-                       s.usual));
+    refuse(fmt::format("optimizer.{} needs whole gradients of tensors first", s.key.text()),
+           fmt::format("set optimizer.{} = {}", s.key.text(), s.usual));
   }
-  refuse(fmt::format("{} needs whole gradients of tensors first; choose another optimizer.rule", row.name));
+  refuse(fmt::format("{} needs whole gradients of tensors first", row.name), "choose another optimizer.rule");
 }
 
 bool folds_into_momentum(const Policy& policy, const OptimizerConfig& config, const TensorInfo& tensor) {

@@ -190,7 +190,7 @@ void check(const RunConfig& c, const TomlTable& file) {
   }
   try {
     check_optimizer(c.optimizer);
-    check_policy(c.policy, {});
+    check_policy(c.policy, c.optimizer, {});
     check_momentum(c.policy, c.optimizer);
     check_at_once(c.policy, c.optimizer, c.train.microbatches);
     check_peaks(c.policy, c.optimizer);

@@ -39,7 +39,7 @@ std::vector<ExemptTensors> exempt_tensors(const Policy& policy, const Model& mod
 
 Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   const RunConfig& config = setup.config;
-  check_policy(config.policy, model.tensors());
+  check_policy(config.policy, config.optimizer, model.tensors());
   check_groups(config.optimizer, model.tensors());
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);

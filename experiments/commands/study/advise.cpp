@@ -45,7 +45,7 @@ std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o
   const Setup setup(plain);
   check_trained(setup);
   const auto model = make_model(setup.config.model);
-  check_policy(config.policy, model->tensors());
+  check_policy(config.policy, config.optimizer, model->tensors());
   check_packed(config, model->tensors());
   CpuDevice device(config.train.threads);
   check_memory(make_plan(setup, *model, device), device);

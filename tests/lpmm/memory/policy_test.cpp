@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lpmm/base/error.h"
+#include "lpmm/memory/optimizer_config.h"
 
 namespace lpmm {
 namespace {
@@ -58,9 +59,9 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
       const bool is_none = r == kCompensation && !has_compensation(policy.specs);
       EXPECT_EQ(is_none ? 0 : policy.specs[r].format.bits, c.bits[r]) << c.name;
     }
-    EXPECT_NO_THROW(check_policy(policy, {}));
+    EXPECT_NO_THROW(check_policy(policy, OptimizerConfig(), {}));
     set_rounding(policy, Rounding::kNearest);
-    EXPECT_NO_THROW(check_policy(policy, {})) << c.name << " rn";
+    EXPECT_NO_THROW(check_policy(policy, OptimizerConfig(), {})) << c.name << " rn";
   }
   EXPECT_EQ(preset_names().size(), 16U);
 }
@@ -157,7 +158,7 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   const auto with = [](PolicyOverride o) {
     Policy policy = make_policy("lpmm");
     policy.overrides = {std::move(o)};
-    return error_of([&] { check_policy(policy, std::array{kMatrix, kBias}); });
+    return error_of([&] { check_policy(policy, OptimizerConfig(), std::array{kMatrix, kBias}); });
   };
   EXPECT_EQ(with(change("*weight", kMomentum, "de8:rn")), "no error");
   EXPECT_NE(with(change("*weight", kParameter, "ude8"))
@@ -195,7 +196,9 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   EXPECT_NE(with(PolicyOverride{"*weight", {}, false}).find("must either be exempt"), std::string::npos);
   Policy policy = make_policy("lpmm");
   policy.specs[kVariance] = parse_spec("int8");
-  EXPECT_NE(error_of([&] { check_policy(policy, {}); }).find("memory.variance = \"int8:block128:sr\""),
+  EXPECT_NE(error_of([&] {
+              check_policy(policy, OptimizerConfig(), {});
+            }).find("memory.variance = \"int8:block128:sr\""),
             std::string::npos);
 }
 
@@ -205,7 +208,7 @@ TEST(Policy, StepsOfRowsHaveTheirPlaces) {
     Policy policy = make_policy("lpmm");
     policy.specs[role] = parse_spec(spec);
     change(policy);
-    return error_of([&] { check_policy(policy, std::array{kMatrix}); });
+    return error_of([&] { check_policy(policy, OptimizerConfig(), std::array{kMatrix}); });
   };
   const auto nothing = [](Policy&) {};
   for (const char* spec : {"int8:row", "int8:rank1", "int8:block64:step32"}) {
@@ -246,7 +249,7 @@ TEST(Policy, CompensationsThatCannotBeAreRefused) {
     policy.specs[kCompensation] = parse_spec(kCompensation, compensation);
     policy.error_feedback = feedback;
     policy.overrides = std::move(overrides);
-    return error_of([&] { check_policy(policy, std::array{kMatrix, kBias}); });
+    return error_of([&] { check_policy(policy, OptimizerConfig(), std::array{kMatrix, kBias}); });
   };
   for (const char* compensation : {"int8:block128:rn", "int4:sticky", "soft4", "de8:rn", "bf16", "none"}) {
     EXPECT_EQ(checked("int8:sticky", compensation), "no error");

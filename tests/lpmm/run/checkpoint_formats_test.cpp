@@ -51,7 +51,7 @@ struct OneWeight {
 };
 
 void expect_comes_back(const Policy& policy, const std::string& what) {
-  check_policy(policy, {});
+  check_policy(policy, OptimizerConfig(), {});
   OneWeight saved(policy);
   const std::vector<float> start = saved.decoded();
   for (std::uint32_t step = 1; step <= 2; ++step) saved.train(step);
