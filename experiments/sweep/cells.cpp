@@ -86,6 +86,42 @@ SweepCell cell_of(const SweepGrid& grid, const std::string& config, const std::s
   return cell;
 }
 
+std::string key_of(const std::string& setting) {
+  return setting.substr(0, setting.find('='));
+}
+
+using Keys = std::set<std::string>;
+
+// Of a cell's settings, those that its optimizer does not have.
+Keys foreign_keys(const SweepCell& cell) {
+  const std::vector<std::string> names = foreign_settings(cell.config_path, cell.options);
+  return {names.begin(), names.end()};
+}
+
+// The keys of settings that the optimizer of any cell has.
+Keys taken_keys(const SweepGrid& grid, const std::vector<Choice>& grid_choices) {
+  Keys taken;
+  for (const std::string& config : grid.configs) {
+    for (const Choice& choice : grid_choices) {
+      const SweepCell cell = cell_of(grid, config, "", choice, choice);
+      const Keys foreign = foreign_keys(cell);
+      for (const std::string& setting : cell.options.settings) {
+        if (!foreign.contains(key_of(setting))) taken.insert(key_of(setting));
+      }
+    }
+  }
+  return taken;
+}
+
+// What no cell takes stays, and is refused where the cell's config is read.
+void leave_out_foreign(SweepCell& cell, const Keys& taken) {
+  cell.settings = cell.options.settings;
+  const Keys foreign = foreign_keys(cell);
+  std::erase_if(cell.options.settings, [&](const std::string& setting) {
+    return foreign.contains(key_of(setting)) && taken.contains(key_of(setting));
+  });
+}
+
 void name_cell(SweepCell& cell) {
   cell.name = fmt::format("{}__seed{}", cell.group, cell.config.train.seed);
   if (cell.name.size() <= kLongestName) return;
@@ -111,6 +147,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
   std::vector<std::optional<std::uint64_t>> seeds(grid.seeds.begin(), grid.seeds.end());
   if (seeds.empty()) seeds.emplace_back();
 
+  const Keys taken = taken_keys(grid, grid_choices);
   std::vector<SweepCell> cells;
   std::set<std::string> names;
   std::optional<Setup> setup;  // of the last cell: most share one text
@@ -120,6 +157,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
     const Choice own = is_baseline ? without_memory(choice) : choice;
     SweepCell cell = cell_of(grid, config, preset, choice, own);
     if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
+    leave_out_foreign(cell, taken);
     RunConfig loaded = load_config(config, cell.options);
     make_init_absolute(loaded);  // as `train` keeps it
     setup.emplace(setup ? Setup(loaded, *setup) : loaded);

@@ -15,13 +15,15 @@ struct SweepCell {
   std::string name;             // of its folder
   std::string group, baseline;  // name without the seed; group of the baseline cells, or empty
   std::string config_path;
-  ConfigOptions options;  // seed included
-  RunConfig config;       // with what its data decides
+  std::vector<std::string> settings;  // as the grid has them, seed included
+  ConfigOptions options;              // with those of them that the cell's optimizer takes
+  RunConfig config;                   // with what its data decides
   std::int64_t steps = 0;
 };
 
-// All cells, seed by seed. The baseline preset is not crossed with axes of [memory]. Throws UsageError where
-// a config is wrong or two cells would have one name.
+// All cells, seed by seed. The baseline preset is not crossed with axes of [memory]. Settings may serve
+// several rules: a cell leaves out what its own does not take and another cell's does. Throws UsageError
+// where a config is wrong or two cells would have one name.
 std::vector<SweepCell> sweep_cells(const SweepGrid& grid);
 
 }  // namespace lpmm

@@ -47,7 +47,7 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
                                                                  : "moving";
   }
   // What else the grid varies, as it was written.
-  for (const std::string& setting : cell.options.settings) {
+  for (const std::string& setting : cell.settings) {
     const std::size_t equals = setting.find('=');
     const std::string key = setting.substr(0, equals);
     const bool varies = std::any_of(grid.axes.begin(), grid.axes.end(), [&](const SweepAxis& axis) {

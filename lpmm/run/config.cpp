@@ -45,7 +45,7 @@ class ConfigReader {
     for (const auto& [name, item] : names) words.push_back(name);
     if (const auto at = table_.choice(key, words)) out = names[*at].second;
   }
-  // Those of other rules are checked too: one file may serve several rules.
+  // Those of other rules too: foreign_keys() knows which of them may be there.
   void settings(OptimizerConfig& out) {
     for (const SettingRow& row : all_settings()) {
       const std::string_view key = row.key.text();
@@ -241,6 +241,99 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
   return file;
 }
 
+// ---- keys of another optimizer -------------------------------------------------------------------------
+
+// Which optimizers a key may be meant for: that of the run and, where the key is the file's, the file's own,
+// which the command line may have changed.
+struct MeantOptimizers {
+  OptimizerConfig of_run, of_file;
+  bool file_is_ours = false;  // a run wrote it: all that it holds is meant
+};
+
+MeantOptimizers meant_optimizers(const OptimizerConfig& of_run, const std::string& text,
+                                 const std::string& name, const ConfigOptions& options) {
+  const std::optional<Seal> seal = read_seal(text);
+  MeantOptimizers meant{of_run, of_run, seal && seal->saved == seal->found};
+  if (options.settings.empty()) return meant;
+  try {
+    const TomlTable file = TomlTable::parse(text, name);
+    RunConfig own;
+    ConfigReader reader(file);
+    config_keys::visit_optimizer(reader, own);
+    meant.of_file = own.optimizer;
+  } catch (const UsageError&) {  // the command line sets it right
+  }
+  return meant;
+}
+
+// A key of a setting or a state that its optimizer does not have.
+struct ForeignKey {
+  TomlTable table;
+  std::string key, why;
+};
+
+bool has_setting(const OptimizerConfig& optimizer, SettingKey key) {
+  const std::vector<SettingRow>& settings = rule_row(optimizer.rule).settings;
+  return std::any_of(settings.begin(), settings.end(), [&](const SettingRow& s) { return s.key == key; });
+}
+
+// `rule` is the rule's name as messages have it.
+std::string why_no_setting(const TomlTable& table, const SettingRow& setting, RuleName name,
+                           const std::string& rule) {
+  std::vector<std::string_view> own;
+  for (const SettingRow& s : rule_row(name).settings) own.push_back(s.key.text());
+  return fmt::format("{} is no setting of {}, which has {}; it is one of {}{}",
+                     table.full_name(setting.key.text()), rule, join(own), join(rules_with(setting.key)),
+                     did_you_mean(nearest_name(setting.key.text(), own)));
+}
+
+std::string why_no_state(const TomlTable& table, Role state, const OptimizerConfig& optimizer,
+                         const std::string& rule) {
+  const std::string key = table.full_name(to_string(state));
+  const RuleRow& row = rule_row(optimizer.rule);
+  for (const SettingRow& s : row.settings) {
+    OptimizerConfig with = optimizer;
+    with.settings[s.key] = s.is_switch ? 1 : 0.5;
+    if (!uses(with, state)) continue;
+    return fmt::format(
+        "{} is the spec of a state that {} keeps only with optimizer.{}: set that {}, or leave {} out", key,
+        rule, s.key.text(), s.is_switch ? "= true" : "above 0", key);
+  }
+  std::vector<std::string_view> kept;
+  for (const Role role : row.states) {
+    if (kRoleRows[role].extent == Extent::kElements) kept.push_back(to_string(role));
+  }
+  return fmt::format("{} is the spec of a state that {} does not keep; it keeps {}", key, rule, join(kept));
+}
+
+std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizers& meant) {
+  std::vector<ForeignKey> found;
+  const TomlTable optimizer = file.table("optimizer"), memory = file.table("memory");
+  const std::string rule =
+      std::string(meant.of_run.rule.text()) + (optimizer.has("rule") ? "" : " (optimizer.rule is not set)");
+  const auto is_foreign = [&](const TomlTable& table, std::string_view key, const auto& has) {
+    if (!table.has(key) || has(meant.of_run)) return false;
+    const bool is_typed = table.place(key).starts_with("--");
+    return is_typed || !(meant.file_is_ours || has(meant.of_file));
+  };
+  for (const SettingRow& s : all_settings()) {
+    const auto has = [&](const OptimizerConfig& c) { return has_setting(c, s.key); };
+    if (!is_foreign(optimizer, s.key.text(), has)) continue;
+    found.push_back(
+        {optimizer, std::string(s.key.text()), why_no_setting(optimizer, s, meant.of_run.rule, rule)});
+  }
+  std::vector<TomlTable> tables = memory.tables("override");
+  tables.insert(tables.begin(), memory);
+  for (const TomlTable& table : tables) {
+    for (const Role role : kEveryElementRole) {
+      const auto has = [&](const OptimizerConfig& c) { return !is_state(role) || uses(c, role); };
+      if (!is_foreign(table, to_string(role), has)) continue;
+      found.push_back({table, std::string(to_string(role)), why_no_state(table, role, meant.of_run, rule)});
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options) {
@@ -255,8 +348,24 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
     config.data.text.tokenizer = "bytes";
   }
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());
+  for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, name, options))) {
+    f.table.refuse(f.key, f.why);
+  }
   check(config, file);
   return config;
+}
+
+std::vector<std::string> foreign_settings(const std::string& path, const ConfigOptions& options) {
+  const std::string text = read_toml(path);
+  const TomlTable file = changed_file(text, path, options);
+  RunConfig config;
+  ConfigReader reader(file);
+  config_keys::visit_optimizer(reader, config);
+  std::vector<std::string> names;
+  for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, path, options))) {
+    names.push_back(f.table.full_name(f.key));
+  }
+  return names;
 }
 
 RunConfig load_config(const std::string& path, const ConfigOptions& options) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/compute.h"
@@ -77,8 +79,23 @@ RunConfig load_config(const std::string& path, const ConfigOptions& options);
 // The same from text; `name` stands for the file in messages.
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options);
 
-// The resolved configuration as TOML; load_config of it gives the same run.
+// The keys of settings and states that the run's optimizer does not have, "optimizer.beta3" with sgd.
+// load_config() refuses them, but for those of the file that the file's own optimizer has or that a run
+// wrote; a grid, whose settings may serve several rules, leaves them out.
+std::vector<std::string> foreign_settings(const std::string& path, const ConfigOptions& options);
+
+// The resolved configuration as TOML; load_config of it gives the same run. It has the settings and specs of
+// the run's own optimizer; overrides may have more.
 std::string to_toml(const RunConfig& config);
+
+// The text of a run's config.toml: the same, and its checksum in a comment as the last line.
+std::string sealed_config(const RunConfig& config);
+// What that line says, and what it should say.
+inline constexpr std::string_view kSeal = "# crc32 ";
+struct Seal {
+  std::string saved, found;
+};
+std::optional<Seal> read_seal(const std::string& text);  // nothing where there is no such line
 
 // The keys in which two configurations differ, with both values as TOML; not the spec of a role that neither
 // optimizer has, unless an override gives it.

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "lpmm/base/text.h"
+#include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/config.h"
@@ -96,9 +98,10 @@ class Writer {
       add(to_string(role), v ? toml_string(to_string(role, *v)) : "", spec_choices(role), help);
     }
   }
-  void policy(const Policy& policy, const OptimizerConfig&) {
+  void policy(const Policy& policy, const OptimizerConfig& optimizer) {
     add("preset", toml_string(policy.preset), join(preset_names()), "memory policy that the rest changes");
     for (const Role role : kEveryElementRole) {
+      if (!lists_all_ && is_state(role) && !uses(optimizer, role)) continue;
       const bool is_accumulator = role == Role::kAccumulator;
       std::string value = to_string(role, policy.specs[role]);
       if (is_accumulator && policy.accumulate_in_momentum) value = kInMomentum;
@@ -169,6 +172,12 @@ std::vector<Line> lines_of(const RunConfig& config, bool lists_all = false) {
   return std::move(writer.lines);
 }
 
+constexpr std::size_t kSealDigits = 8;
+
+std::string seal_of(std::string_view text) {
+  return fmt::format("{:08x}", crc32(std::as_bytes(std::span(text))));
+}
+
 }  // namespace
 
 std::string to_toml(const RunConfig& config) {
@@ -183,15 +192,23 @@ std::string to_toml(const RunConfig& config) {
   return out;
 }
 
+std::optional<Seal> read_seal(const std::string& text) {
+  const std::size_t at = text.rfind(kSeal);
+  const bool is_line = at != std::string::npos && (at == 0 || text[at - 1] == '\n');
+  if (!is_line || text.size() - at < kSeal.size() + kSealDigits) return {};
+  return Seal{text.substr(at + kSeal.size(), kSealDigits), seal_of(text.substr(0, at))};
+}
+
+std::string sealed_config(const RunConfig& config) {
+  const std::string text = to_toml(config);
+  return fmt::format("{}\n{}{}: of the lines above. Remove this line where you edit them.\n", text, kSeal,
+                     seal_of(text + '\n'));
+}
+
 std::vector<ConfigDifference> differences(const RunConfig& first, const RunConfig& second) {
   std::map<std::string, ConfigDifference> all;
   for (const Line& l : lines_of(first)) all[l.section + "." + l.key].first = l.value;
   for (const Line& l : lines_of(second)) all[l.section + "." + l.key].second = l.value;
-  for (const Role role : kEveryRole) {
-    if (is_state(role) && !uses(first.optimizer, role) && !uses(second.optimizer, role)) {
-      all.erase(fmt::format("memory.{}", to_string(role)));
-    }
-  }
   std::vector<ConfigDifference> out;
   for (auto& [key, d] : all) {
     if (d.first != d.second) out.push_back({key, d.first, d.second});

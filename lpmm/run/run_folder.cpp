@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
-#include <span>
-#include <string_view>
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
@@ -28,39 +26,18 @@ bool may_change(const std::string& key) {
 }
 
 constexpr std::uint64_t kLongestConfig = 1 << 20;
-constexpr std::string_view kSeal = "# crc32 ";
-constexpr std::size_t kSealDigits = 8;
-
-// What precedes the seal, and where that is; npos where there is none.
-std::size_t seal_at(const std::string& text) {
-  const std::size_t at = text.rfind(kSeal);
-  const bool is_line = at != std::string::npos && (at == 0 || text[at - 1] == '\n');
-  return is_line && text.size() - at >= kSeal.size() + kSealDigits ? at : std::string::npos;
-}
-
-std::string seal_of(std::string_view text) {
-  return fmt::format("{:08x}", crc32(std::as_bytes(std::span(text))));
-}
 
 }  // namespace
 
-std::string sealed_config(const RunConfig& config) {
-  const std::string text = to_toml(config);
-  return fmt::format("{}\n{}{}: of the lines above. Remove this line where you edit them.\n", text, kSeal,
-                     seal_of(text + '\n'));
-}
-
 bool check_config_seal(const std::string& path) {
-  const std::string text = read_text(path, kLongestConfig);
-  const std::size_t at = seal_at(text);
-  if (at == std::string::npos) return false;
-  const std::string saved = text.substr(at + kSeal.size(), kSealDigits), found = seal_of(text.substr(0, at));
-  if (saved == found) return true;
+  const std::optional<Seal> seal = read_seal(read_text(path, kLongestConfig));
+  if (!seal) return false;
+  if (seal->saved == seal->found) return true;
   throw RunError(fmt::format(
       "{}: is damaged or was edited: its checksum is {}, its last line says {}; where you edited it "
       "on purpose, remove that line (\"{}{}...\"), else put the file back as the run wrote it: "
       "log.jsonl holds it in its record of type config",
-      path, found, saved, kSeal, saved));
+      path, seal->found, seal->saved, kSeal, seal->saved));
 }
 
 bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool resume) {
@@ -68,7 +45,7 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
   const bool has_log = fs::exists(folder.log, error) && fs::file_size(folder.log, error) > 0;
   const bool has_config = fs::exists(folder.config, error);
   const bool used = has_log || !newest_checkpoint(folder.checkpoints).empty() ||
-                    (has_config && seal_at(read_text(folder.config, kLongestConfig)) != std::string::npos);
+                    (has_config && read_seal(read_text(folder.config, kLongestConfig)));
   if (!used && has_config) {
     throw UsageError(
         fmt::format("{}: is no run's, and a run would write its own there; name another folder (--out)",

@@ -16,9 +16,6 @@ struct RunFolder {
   std::filesystem::path root, config, log, checkpoints;
 };
 
-// The text of a run's config.toml: the resolved configuration, and its checksum in a comment as the last
-// line.
-std::string sealed_config(const RunConfig& config);
 // Throws RunError where the config.toml of a run ends with a checksum that is not its own, and says what to
 // do where it was edited by hand. One without a checksum is taken as it is. Returns whether it has one.
 bool check_config_seal(const std::string& path);

@@ -86,7 +86,8 @@ void add_sweep_command(CLI::App& program, Action& action) {
   command->add_flag("--json", o->json, "print groups and cells as one JSON object");
   command->footer(R"(A grid file: configs = ["a.toml"], presets = ["fp32", "lpmm"], seeds = [1, 2, 3], set =
 ["train.epochs=2"], baseline = "fp32", [axes] "memory.rounding" = ["sr", "rn"]. The baseline is
-not crossed with axes of memory. Stopped or failed sweeps go on with the same command: finished
+not crossed with axes of memory. Settings may serve several rules: a cell leaves out what its own
+does not take. Stopped or failed sweeps go on with the same command: finished
 cells are kept, others resume. Results are also in DIR/sweep.csv and DIR/sweep.json. A gap is
 baseline minus cell in points of what the task is scored by (accuracy, F1, ...), cell minus
 baseline in loss: more is worse; its

@@ -195,13 +195,34 @@ TEST_F(SweepTest, AFolderOfAnotherRunIsRefused) {
                  {"another run", "optimizer.learning_rate"});
 }
 
+// A cell leaves out what its own rule does not take; what none takes is refused.
+TEST_F(SweepTest, SettingsMayServeSeveralRules) {
+  const std::vector<std::string> rules = {"--axis", "optimizer.rule=lion,ademamix", "--set",
+                                          "optimizer.learning_rate=1e-3"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = rules;
+    all.insert(all.end(), more.begin(), more.end());
+    return sweep(all);
+  };
+  const Outcome outcome = with({"--set", "optimizer.slow_weight_warmup=3", "--set", "memory.variance=fp32"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(names(outcome.json()).size(), 2U);
+  EXPECT_EQ(read_file(path("out/config__optimizer.rule=lion__seed1/config.toml")).find("slow_weight"),
+            std::string::npos);
+  EXPECT_NE(read_file(path("out/config__optimizer.rule=ademamix__seed1/config.toml"))
+                .find("slow_weight_warmup = 3\n"),
+            std::string::npos);
+  expect_failure(with({"--set", "optimizer.decay_rate=0.8"}), 2,
+                 {"--set optimizer.decay_rate=0.8", "is no setting of lion", "adafactor"});
+  expect_failure(sweep({"--axis", "memory.slow_momentum=fp32,int12"}), 2, {"memory.slow_momentum", "sgd"});
+}
+
 // What a preset stands for counts, not its name: results outlive a preset that is given other specs.
 TEST_F(SweepTest, APresetOfAnotherNameIsTheSameRun) {
   ASSERT_EQ(sweep({"--presets", "fp32"}).code, 0);
   fs::rename(path("out/config__fp32__seed1"), path("out/config__states8__seed1"));
   expect_failure(sweep({"--presets", "states8"}), 2, {"another run", "memory.momentum"});
-  const std::vector<std::string> same = {
-      "--presets", "states8", "--set", "memory.momentum=fp32", "--set", "memory.variance=fp32"};
+  const std::vector<std::string> same = {"--presets", "states8", "--set", "memory.momentum=fp32"};
   const Outcome outcome = sweep(same);
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("1 finished before"), std::string::npos) << outcome.err;
@@ -250,7 +271,7 @@ TEST_F(SweepTest, BadGridsAreRefusedBeforeAnythingRuns) {
   expect_failure(sweep({"--axis", "train.steps=1", "--axis", "train.steps=2"}), 2,
                  {"two axes", "train.steps"});
   std::vector<std::string> wide;
-  for (const char* key : {"learning_rate", "weight_decay", "momentum", "beta1", "beta2"}) {
+  for (const char* key : {"learning_rate", "weight_decay", "momentum", "dampening", "clip_norm"}) {
     wide.insert(wide.end(), {"--axis", fmt::format("optimizer.{}=0.{:030}", key, 1)});
   }
   expect_failure(sweep(wide), 2, {"name of", "255"});

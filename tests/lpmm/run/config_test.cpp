@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "lpmm/base/error.h"
+#include "lpmm/files/files.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/run/config_keys.h"
 
 namespace lpmm {
@@ -36,6 +39,12 @@ void expect_refusal(const std::string& text, const std::vector<std::string>& par
   for (const std::string& part : parts) {
     EXPECT_NE(said.find(part), std::string::npos) << "\"" << said << "\" lacks \"" << part << "\"";
   }
+}
+
+// As a run writes its config.toml.
+std::string sealed(const std::string& text) {
+  return fmt::format("{}{}{:08x}: of the lines above.\n", text, kSeal,
+                     crc32(std::as_bytes(std::span<const char>(text))));
 }
 
 TEST(Config, ReadsEverySection) {
@@ -216,7 +225,7 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=int8"}}).policy.apply_at_once);
   EXPECT_FALSE(parse(none + sgdm, {"", "", {"memory.accumulator=momentum"}}).policy.apply_at_once);
   expect_refusal("train.epochs = 1\n" + none + sgdm + "clip_norm = 1\n",
-                 {"memory.accumulator is \"none\"", "optimizer.clip_norm = 0"});
+                 {"memory.accumulator = \"none\"", "with sgd", "optimizer.clip_norm = 0"});
   expect_refusal("train.epochs = 1\n" + none + "[optimizer]\nrule = 'lars'\n",
                  {"lars needs whole gradients"});
 
@@ -233,7 +242,8 @@ TEST(Config, GradientsMayBeAccumulatedInTheMomentum) {
   EXPECT_FALSE(parse(sgdm, {"lpmm-nano", "", {"memory.accumulator=int8"}}).policy.accumulate_in_momentum);
 
   const std::string run = "[train]\nepochs=1\n";
-  expect_refusal(run + memory, {"run.toml", "memory.accumulator is \"momentum\"", "1e-06 or more"});
+  expect_refusal(run + memory,
+                 {"run.toml", "memory.accumulator = \"momentum\" is not for sgd", "1e-06 or more"});
   expect_refusal(run + memory + "[optimizer]\nmomentum = 1e-20\n", {"1e-06 or more"});
   EXPECT_FALSE(nano("[optimizer]\nmomentum = 1e-20\n").accumulate_in_momentum);
   expect_refusal("[train]\nepochs=1\nbatch=16384\nmicrobatches=16384\n", {"run.toml:4", "16383"});
@@ -283,8 +293,7 @@ TEST(Config, ParametersMayHaveASecondTerm) {
 
 TEST(Config, PrintsWhatItReads) {
   const RunConfig c = parse_config(
-      "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nmomentum=0.9\nweight_decay=1e-4\nepsilon="
-      "1e-8\n"
+      "[train]\nepochs=3\nseed=7\n[optimizer]\nlearning_rate=0.1\nmomentum=0.9\nweight_decay=1e-4\n"
       "[[optimizer.group]]\npattern='a\"\\*'\n[memory]\npreset='lpmm'\nerror_feedback=true\n[[memory."
       "override]]\npattern='*.w'\n"
       "momentum='soft4:block256:sr'\n[model]\nname='mlp'\nhidden=[1,2]\n",
@@ -296,7 +305,10 @@ TEST(Config, PrintsWhatItReads) {
   EXPECT_EQ(again.optimizer.groups[0].pattern, "a\"\\*");
   EXPECT_EQ(again.optimizer.weight_decay, 1e-4);
   EXPECT_TRUE(again.policy.error_feedback);
-  EXPECT_EQ(again.policy.specs, c.policy.specs);
+  for (const Role role : kEveryElementRole) {
+    if (is_state(role) && !uses(c.optimizer, role)) continue;
+    EXPECT_EQ(again.policy.specs[role], c.policy.specs[role]);
+  }
   EXPECT_EQ(again.policy.overrides[0].specs[Role::kMomentum], c.policy.overrides[0].specs[Role::kMomentum]);
 }
 
@@ -312,12 +324,15 @@ TEST(Config, NamesDifferences) {
   EXPECT_EQ(d.back().second, "4");
 }
 
-// An SGD without momentum has neither state, one with momentum no variance.
+// An SGD without momentum has neither state, one with momentum no variance. Files of earlier programs hold
+// all.
 TEST(Config, SpecsOfRolesWithoutMemoryAreNoDifference) {
   const auto changed = [](const std::string& optimizer, const std::string& role) {
     const std::string run = "[optimizer]\n" + optimizer + "[memory]\npreset='lpmm'\n";
     const std::string spec = role == "variance" ? " = 'sqrt02:block64:sr'\n" : " = 'int5:block64:sr'\n";
-    return !differences(parse(run), parse(run + role + spec)).empty();
+    return !differences(parse(run),
+                        parse_config(sealed("train.steps = 1\n" + run + role + spec), "run.toml", {}))
+                .empty();
   };
   const std::string sgd = "rule='sgd'\n", sgdm = "rule='sgd'\nmomentum=0.9\n", adam = "rule='adamw'\n";
   EXPECT_FALSE(changed(sgd, "momentum") || changed(sgd, "variance") || changed(sgdm, "variance"));
@@ -432,12 +447,119 @@ TEST(Config, RefusesWhatDoesNotFitTogether) {
   expect_refusal("[train]\nepochs=1\n[memory]\nparameter = 'int13:blok128'\n",
                  {"run.toml:4", "memory.parameter", "blok128"});
   expect_refusal("[train]\nepochs=1\n[memory]\nparameter = 'ude8'\n",
-                 {"run.toml", "illegal policy: memory.parameter = \"ude8:block128:sr\""});
+                 {"run.toml", "illegal policy for sgd: memory.parameter = \"ude8:block128:sr\""});
   expect_refusal(
       "[train]\nepochs=1\n[memory]\naccumulator = 'nothing'\n",
       {"run.toml:4", "memory.accumulator", "\"nothing\"", "int2 to int16", "\"momentum\" or \"none\""});
   expect_refusal("[train]\nepochs=1\n", {"--rounding ur", "memory.variance", "ur"}, {"", "ur", {}});
   expect_refusal("[train]\nepochs=1\n[memory]\nerror_feedback = true\n", {"run.toml", "optimizer.momentum"});
+}
+
+TEST(Config, RefusesSettingsOfAnotherRule) {
+  const std::string run = "[train]\nepochs = 1\n[optimizer]\n";
+  for (const auto& [rule, setting, more] :
+       {std::tuple{"lion", "epsilon = 1e-8", "it is one of adam, adamw, "},
+        {"lion", "update_clip = 1", "which has beta1, beta2;"},
+        {"lamb", "trust_clip = true", "it is one of lars"},
+        {"rmsprop", "nesterov = true", "which has alpha, "},
+        {"adagrad", "beta1 = 0.9", "which has "},
+        {"adamw", "beta3 = 0.9", "did you mean beta"},
+        {"sgd", "epsilon = 1e-8", "which has decoupled_decay, momentum, "}}) {
+    const std::string text = setting, key = "optimizer." + text.substr(0, text.find(' '));
+    const std::string named = fmt::format("{} is no setting of {}, which has ", key, rule);
+    expect_refusal(run + fmt::format("rule = '{}'\n{}\n", rule, setting), {"run.toml:5: " + named, more});
+    // Typed beside the rule or under that of the file.
+    const std::string typed = "optimizer." + text.substr(0, text.find(' ')) + text.substr(text.find('='));
+    expect_refusal(run + fmt::format("rule = '{}'\n", rule), {"--set optimizer.", named, more},
+                   {"", "", {typed}});
+    expect_refusal(run, {"--set optimizer.", named, more},
+                   {"", "", {fmt::format("optimizer.rule={}", rule), typed}});
+  }
+  expect_refusal(run + "beta1 = 0.9\n",
+                 {"run.toml:4", "no setting of sgd (optimizer.rule is not set), which has"});
+  EXPECT_EQ(setting(parse("[optimizer]\nrule='adamw'\nbeta1=0.8\n").optimizer, "beta1"), 0.8);
+}
+
+TEST(Config, RefusesSpecsOfStatesThatTheRuleDoesNotKeep) {
+  const std::string run = "[train]\nepochs = 1\n[optimizer]\nrule = '";
+  const auto refuses = [&](const std::string& rule, const std::string& spec, const std::string& says) {
+    expect_refusal(run + rule + "'\n[memory]\n" + spec, {"run.toml:6: memory.", says});
+    expect_refusal(run + rule + "'\n[[memory.override]]\npattern = 'a'\n" + spec,
+                   {"run.toml:7: memory.override.", says});
+  };
+  refuses("adamw", "slow_momentum = 'int8'\n",
+          "slow_momentum is the spec of a state that adamw does not keep; it keeps momentum, variance");
+  refuses("adagrad", "momentum = 'int8'\n", "adagrad does not keep; it keeps variance");
+  refuses("sgd", "variance = 'sqrt08'\n", "sgd does not keep; it keeps momentum");
+  refuses("adam_mini", "variance = 'fp32'\n", "adam_mini does not keep");
+  // It may be that settings decide.
+  refuses("sgd", "momentum = 'int8'\n",
+          "sgd keeps only with optimizer.momentum: set that above 0, or leave ");
+  refuses("rmsprop", "slow_momentum = 'int12'\n",
+          "rmsprop keeps only with optimizer.centered: set that = true");
+  EXPECT_NO_THROW(parse("[optimizer]\nmomentum = 0.9\n[memory]\nmomentum = 'int8'\n"));
+  EXPECT_NO_THROW(
+      parse("[optimizer]\nrule = 'rmsprop'\ncentered = true\n[memory]\nslow_momentum = 'int12'\n"));
+  EXPECT_NO_THROW(parse("[optimizer]\nrule = 'adamw_factored'\n[memory]\nvariance = 'sqrt08'\n"));
+  expect_refusal(run + "lion'\n", {"--set memory.variance=fp32", "lion does not keep"},
+                 {"", "", {"memory.variance=fp32"}});
+}
+
+// What the file says of its own rule is meant, also where the command line takes another.
+TEST(Config, TheCommandLineMayChangeTheRuleOfAFile) {
+  const std::string file =
+      "[optimizer]\nrule = 'adamw'\nbeta2 = 0.99\n[memory]\npreset = 'lpmm'\nvariance = 'de08'\n"
+      "[[memory.override]]\npattern = 'a'\nvariance = 'fp32'\n";
+  const RunConfig c = parse(file, {"", "", {"optimizer.rule=sgd", "optimizer.momentum=0.9"}});
+  EXPECT_EQ(c.optimizer.rule, RuleName("sgd"));
+  EXPECT_EQ(to_toml(c).find("beta2"), std::string::npos);
+  EXPECT_EQ(to_toml(c).find("\nvariance"), std::string::npos) << to_toml(c);
+  EXPECT_TRUE(differences(c, parse_config(sealed_config(c), "config.toml", {})).empty());
+  EXPECT_NO_THROW(parse("[optimizer]\nmomentum = 0.9\n[memory]\nmomentum = 'int8'\n",
+                        {"", "", {"optimizer.momentum=0"}}));
+  // Also where the file is wrong and the command line sets it right.
+  EXPECT_NO_THROW(parse("[optimizer]\nrule = 'adma'\nbeta1 = 0.9\n", {"", "", {"optimizer.rule=adam"}}));
+  // A setting of neither rule is refused.
+  expect_refusal("train.steps = 1\n[optimizer]\nrule = 'adamw'\nbeta3 = 0.9\n",
+                 {"run.toml:4", "optimizer.beta3 is no setting of sgd"}, {"", "", {"optimizer.rule=sgd"}});
+  EXPECT_NO_THROW(parse("[optimizer]\nrule = 'adamw'\nbeta3 = 0.9\n", {"", "", {"optimizer.rule=ademamix"}}));
+}
+
+// Earlier programs wrote the specs of all roles into config.toml.
+TEST(Config, WhatARunWroteIsTakenAsItIs) {
+  const std::string text =
+      "train.steps = 1\n[optimizer]\nrule = 'adamw'\n[memory]\npreset = 'lpmm'\nslow_momentum = 'int8'\n";
+  expect_refusal(text, {"memory.slow_momentum"});
+  EXPECT_NO_THROW(parse_config(sealed(text), "config.toml", {}));
+  EXPECT_NO_THROW(parse_config(sealed(text), "config.toml", {"", "", {"optimizer.rule=lion"}}));
+  std::string edited = sealed(text);
+  edited.replace(edited.find("int8"), 4, "int9");
+  expect_refusal(edited, {"run.toml:6: memory.slow_momentum"});
+  expect_refusal(sealed(text), {"--set memory.slow_momentum=int8"}, {"", "", {"memory.slow_momentum=int8"}});
+}
+
+TEST(Config, NamesTheRuleWhereAPolicyIsNotForIt) {
+  const std::string run = "[train]\nepochs = 1\n[memory]\n", sgdm = "[optimizer]\nmomentum = 0.9\n";
+  expect_refusal(run + "error_feedback = true\n",
+                 {"memory.error_feedback", "sgd has none", "set optimizer.momentum above 0"});
+  expect_refusal(run + "error_feedback = true\n[optimizer]\nrule = 'lion'\n",
+                 {"memory.error_feedback is not for lion", "set memory.error_feedback = false"});
+  expect_refusal(run + "variance = 'int8'\n[optimizer]\nrule = 'adamw'\n",
+                 {"illegal policy for adamw: memory.variance = \"int8:block128:sr\"", "sign"});
+  expect_refusal(
+      run + "accumulator = 'none'\n[optimizer]\nrule = 'lamb'\n",
+      {"with lamb as soon as a gradient is known, but lamb needs whole gradients of tensors first. Either "
+       "choose another optimizer.rule, or give memory.accumulator a spec"});
+  expect_refusal(
+      "train.steps = 1\ntrain.batch = 4\ntrain.microbatches = 4\n[memory]\naccumulator = 'none'\n",
+      {"the gradients of 4 microbatches must be added up first. Either set train.microbatches = 1, or"});
+  expect_refusal(run + "accumulator = 'none'\n[watch]\nevery = true\n",
+                 {"watch.every = true looks at every update before it is made, but with memory.accumulator = "
+                  "\"none\" gradients are applied at once; set watch.every = false, or"});
+  expect_refusal(run + sgdm + "nesterov = true\ndampening = 0.1\n",
+                 {"optimizer.nesterov is on", "(optimizer.rule is sgd)"});
+  expect_refusal(run + "[optimizer]\nrule='adam'\nbeta2 = 1\n",
+                 {"optimizer.beta2 is 1, but must be ", " with adam"});
 }
 
 TEST(Config, RefusesBrokenFilesAndSettings) {
