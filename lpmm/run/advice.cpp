@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/formats/maps.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -72,6 +73,77 @@ std::string zero_free_formats(std::uint8_t bits) {
     names.push_back(to_string(Format{row.map, bits}));
   }
   return fmt::format("{}", fmt::join(names, " or "));
+}
+
+// How a tensor's states are stored.
+struct StoredState {
+  const Policy& policy;
+  const OptimizerConfig& optimizer;
+  const TensorInfo& tensor;
+
+  std::string_view rule() const { return optimizer.rule.text(); }
+  // fp32 where there is no such state.
+  Spec spec(Role role) const {
+    return has_role(policy, optimizer, tensor, role) ? specs_for(policy, tensor)[role] : Spec{};
+  }
+};
+
+std::string zero_variance(const StoredState& state) {
+  const Format format = state.spec(Role::kVariance).format;
+  if (is_signed(format.map) || is_zero_free(format.map) || format.bits > 6) return {};
+  return fmt::format(
+      "the variance of {} is stored as {}, which rounds small ones to 0: {} then divides by epsilon "
+      "alone and may diverge; use {}",
+      state.tensor.name, to_string(format), state.rule(), zero_free_formats(format.bits));
+}
+
+// Levels of equal ratios: where the share that stays is near 1, a step changes a value by less than half of
+// one.
+std::string nearest_variance(const StoredState& state) {
+  const Spec spec = state.spec(Role::kVariance);
+  const bool grows = rule_row(state.optimizer.rule).variance_grows;  // which is told of in any format
+  if (grows || spec.format.map != Map::kLog || spec.rounding != Rounding::kNearest) return {};
+  Spec better = spec;
+  better.rounding = Rounding::kStochastic;
+  return fmt::format(
+      "the variance of {} is stored as {}: rounding to nearest loses nearly every change of it, as {} "
+      "changes "
+      "it by less than half the ratio of two values per step; use {}",
+      state.tensor.name, to_string(spec), state.rule(), to_string(better));
+}
+
+std::string growing_variance(const StoredState& state) {
+  const Spec spec = state.spec(Role::kVariance);
+  if (!rule_row(state.optimizer.rule).variance_grows || spec.format.map == Map::kFp32) return {};
+  const bool loses = spec.rounding == Rounding::kNearest, in_update = spec.rounding == Rounding::kUpdate;
+  const bool moves = is_packed(spec.format) && spec.step_mode == StepMode::kMoving && spec.format.bits <= 4;
+  if (!loses && !in_update && !moves) return {};
+  return fmt::format(
+      "the variance of {} is stored as {}, and that of {} is a sum that only grows: {}; use "
+      "sqrt08:block128:sr:sticky or sqrt04:block128:sr:sticky",
+      state.tensor.name, to_string(spec), state.rule(),
+      loses       ? "nearest rounding loses what is added"
+      : in_update ? "ur lifts it a little with every write"
+                  : "steps that move lift it far above what was added");
+}
+
+std::string slow_momentum(const StoredState& state) {
+  constexpr double kMostNoise = 0.1;
+  const OptimizerConfig& optimizer = state.optimizer;
+  const double kept = rule_row(optimizer.rule).slow_momentum_kept(optimizer.settings);
+  const Spec spec = state.spec(Role::kSlowMomentum);
+  if (spec.format.map == Map::kFp32) return {};
+  // Of a block's largest value; in bf16, of the value itself.
+  const double gap = spec.format.map == Map::kBf16 ? 0x1p-8 : 1.0 / code_limit(spec.format.bits);
+  const bool loses = spec.rounding == Rounding::kNearest && 1 - kept < gap / 2;
+  const double noise = gap / std::sqrt(6 * (1 - kept * kept));
+  if (!loses && noise <= kMostNoise) return {};
+  return fmt::format(
+      "the slow momentum of {} is stored as {}, and {} keeps {} of it per step: {}; use "
+      "int12:block128:qr:sticky",
+      state.tensor.name, to_string(spec), state.rule(), kept,
+      loses ? std::string("nearest rounding loses what a gradient adds")
+            : fmt::format("the noise of rounding adds up to {:.0f} % of its largest values", 100 * noise));
 }
 
 }  // namespace
@@ -161,61 +233,19 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
       packed, finest_name(compensates));
 }
 
-std::string zero_variance_warning(const ModelMemory& memory) {
-  for (int i = 0; i < memory.tensors(); ++i) {
-    const Format format = memory.view(i, Role::kVariance).codec.format;
-    if (memory.is_frozen(i) || is_signed(format.map) || is_zero_free(format.map) || format.bits > 6) continue;
-    return fmt::format(
-        "the variance of {} is stored as {}, which rounds small ones to 0: {} then divides by epsilon "
-        "alone and may diverge; use {}",
-        memory.info(i).name, to_string(format), rule_row(memory.optimizer().rule).name,
-        zero_free_formats(format.bits));
+std::vector<std::string> storage_warnings(const Policy& policy, const OptimizerConfig& optimizer,
+                                          std::span<const TensorInfo> tensors) {
+  std::vector<std::string> warnings;
+  for (std::string (*warning)(const StoredState&) :
+       {zero_variance, nearest_variance, growing_variance, slow_momentum}) {
+    for (const TensorInfo& tensor : tensors) {
+      std::string text = warning({policy, optimizer, tensor});
+      if (text.empty()) continue;
+      warnings.push_back(std::move(text));  // of the first tensor: the others are alike
+      break;
+    }
   }
-  return {};
-}
-
-std::string growing_variance_warning(const ModelMemory& memory) {
-  const RuleRow& rule = rule_row(memory.optimizer().rule);
-  for (int i = 0; rule.variance_grows && i < memory.tensors(); ++i) {
-    const kernels::RoleView v = memory.view(i, Role::kVariance);
-    const Codec& codec = v.codec;
-    if (v.codes == nullptr || codec.format.map == Map::kFp32) continue;
-    const bool loses = codec.rounding == Rounding::kNearest, in_update = codec.rounding == Rounding::kUpdate;
-    const bool moves =
-        is_packed(codec.format) && codec.step_mode == StepMode::kMoving && codec.format.bits <= 4;
-    if (!loses && !in_update && !moves) continue;
-    return fmt::format(
-        "the variance of {} is stored as {}, and that of {} is a sum that only grows: {}; use "
-        "sqrt08:block128:sr:sticky or sqrt04:block128:sr:sticky",
-        memory.info(i).name, to_string(codec), rule.name,
-        loses       ? "nearest rounding loses what is added"
-        : in_update ? "ur lifts it a little with every write"
-                    : "steps that move lift it far above what was added");
-  }
-  return {};
-}
-
-std::string slow_momentum_warning(const ModelMemory& memory) {
-  constexpr double kMostNoise = 0.1;
-  const OptimizerConfig& optimizer = memory.optimizer();
-  const double kept = rule_row(optimizer.rule).slow_momentum_kept(optimizer.settings);
-  for (int i = 0; i < memory.tensors(); ++i) {
-    const kernels::RoleView view = memory.view(i, Role::kSlowMomentum);
-    const Format format = view.codec.format;
-    if (view.codes == nullptr || format.map == Map::kFp32) continue;
-    // Of a block's largest value; in bf16, of the value itself.
-    const double gap = format.map == Map::kBf16 ? 0x1p-8 : 1.0 / code_limit(format.bits);
-    const bool loses = view.codec.rounding == Rounding::kNearest && 1 - kept < gap / 2;
-    const double noise = gap / std::sqrt(6 * (1 - kept * kept));
-    if (!loses && noise <= kMostNoise) continue;
-    return fmt::format(
-        "the slow momentum of {} is stored as {}, and {} keeps {} of it per step: {}; use "
-        "int12:block128:qr:sticky",
-        memory.info(i).name, to_string(view.codec), rule_row(optimizer.rule).name, kept,
-        loses ? std::string("nearest rounding loses what a gradient adds")
-              : fmt::format("the noise of rounding adds up to {:.0f} % of its largest values", 100 * noise));
-  }
-  return {};
+  return warnings;
 }
 
 }  // namespace lpmm

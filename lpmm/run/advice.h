@@ -40,15 +40,16 @@ std::string underflow_warning(const LostUpdates& lost, bool expected);
 // Not empty where parameters that should change do not: all but kStalledShare of the increments were lost
 // under rn, none of them changed a code whatever the rounding, or no parameter had any increment at all.
 std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats> stats);
-// Not empty where a variance may be stored as 0 though it is not: up to 6 bits of a map with a 0 (`ude6`).
-std::string zero_variance_warning(const ModelMemory& memory);
-// Not empty where the rule's variance is a sum, Adagrad's, and rounding does not keep it: nearest loses what
-// is added, `ur` keeps another mean; at 4 bits and fewer, steps that follow the largest of a block lift it,
-// and all others, time and again.
-std::string growing_variance_warning(const ModelMemory& memory);
-// Not empty where a slow momentum has so few bits that nearest rounding loses a gradient's share of it, or
-// that the noise of stochastic rounding, over the steps that it averages, is more than a tenth of a block's
-// largest value.
-std::string slow_momentum_warning(const ModelMemory& memory);
+// Of what is known before a run, each for the first tensor that it is true of:
+// - a variance may be stored as 0 though it is not: up to 6 bits of a map with a 0 (`ude6`);
+// - a variance of equal ratios (`log08`) is rounded to nearest, and hardly ever moves;
+// - the rule's variance is a sum, Adagrad's, and rounding does not keep it: nearest loses what is added, `ur`
+//   keeps another mean; at 4 bits and fewer, steps that follow the largest of a block lift it, and all
+//   others, time and again;
+// - a slow momentum has so few bits that nearest rounding loses a gradient's share of it, or that the noise
+// of
+//   stochastic rounding, over the steps that it averages, is more than a tenth of a block's largest value.
+std::vector<std::string> storage_warnings(const Policy& policy, const OptimizerConfig& optimizer,
+                                          std::span<const TensorInfo> tensors);
 
 }  // namespace lpmm

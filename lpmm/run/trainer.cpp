@@ -138,10 +138,10 @@ void Run::start(const Model& model, bool config_changed) {
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
-  for (const std::string& warning :
-       {underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true),
-        zero_variance_warning(memory_), growing_variance_warning(memory_), slow_momentum_warning(memory_),
-        watch_->missing()}) {
+  std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model.tensors());
+  warnings.push_back(underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true));
+  warnings.push_back(watch_->missing());
+  for (const std::string& warning : warnings) {
     if (!warning.empty()) progress_.warn(warning);
   }
   batches_.emplace(

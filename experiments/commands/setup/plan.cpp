@@ -12,6 +12,7 @@
 #include "lpmm/base/progress.h"
 #include "lpmm/base/text.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/advice.h"
 
 namespace lpmm {
 namespace {
@@ -80,10 +81,15 @@ int run_plan(const PlanArguments& o) {
   check_trained(setup);
   const auto model = make_model(setup.config.model);
   const Plan plan = make_plan(setup, *model);
+  const std::vector<std::string> warnings =
+      storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());
   if (o.json) {
-    print_answer(plan_json(plan), true);
+    nlohmann::ordered_json answer = plan_json(plan);
+    answer["warnings"] = warnings;
+    print_answer(answer, true);
     return kDone;
   }
+  for (const std::string& warning : warnings) tell(fmt::format("warning: {}\n", warning));
   Setup plain = setup;
   plain.config.policy = make_policy(kPlainPreset);
   print_plan(plan, make_plan(plain, *model), setup.config.policy);
@@ -103,7 +109,8 @@ void add_plan_command(CLI::App& program, Action& action) {
 bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, exempt and buffers, exempt
 (which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes
 (the largest piece of a parameter or gradient that is ever unpacked at once), peak_bytes (what the run
-adds to its resident memory) and device_bytes (of a GPU's memory, where the run uses one; else 0).
+adds to its resident memory), device_bytes (of a GPU's memory, where the run uses one; else 0) and
+warnings (of states that the run's own formats or rounding harm).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json)");

@@ -114,6 +114,36 @@ TEST(Cli, ConfigListsKeysWithDefaultRangeAndHelp) {
                  {"--set optimizer.lr=1", "optimizer.learning_rate?"});
 }
 
+// One line each, which says what weight decay is added to.
+TEST(Cli, InfoAndConfigSayWhatEachRuleIs) {
+  const Outcome info = run_lpmm({"info"}), keys = run_lpmm({"config", "optimizer"});
+  const json answer = run_lpmm({"info", "--json"}).json();
+  ASSERT_EQ(answer["rule_texts"].size(), answer["rules"].size());
+  for (const json& rule : answer["rules"]) {
+    const std::string text = answer["rule_texts"][rule.get<std::string>()];
+    EXPECT_NE(text.find("weight decay"), std::string::npos) << text;
+    EXPECT_NE(info.out.find(text), std::string::npos) << text;
+    EXPECT_NE(keys.out.find(text), std::string::npos) << text;
+  }
+  EXPECT_EQ(run_lpmm({"config", "train.batch"}).out.find("weight decay"), std::string::npos);
+}
+
+// As a training says it.
+TEST_F(Answers, PlanWarnsOfAVarianceThatIsNotKept) {
+  const std::vector<std::string> plan = {"plan", "resnet8_drawn", "--set", "optimizer.rule=adamw", "--set"};
+  const auto of = [&](const char* spec, bool as_json) {
+    std::vector<std::string> all = plan;
+    all.push_back(std::string("memory.variance=") + spec);
+    if (as_json) all.emplace_back("--json");
+    return run_lpmm(all);
+  };
+  EXPECT_NE(of("ude4:block128:sr", false).err.find("warning: the variance of"), std::string::npos);
+  EXPECT_NE(of("log08:block128:rn", false).err.find("rounding to nearest loses"), std::string::npos);
+  EXPECT_EQ(of("sqrt08:block128:sr", false).err, "");
+  EXPECT_EQ(of("ude4:block128:sr", true).json()["warnings"].size(), 1U);
+  EXPECT_TRUE(of("sqrt08:block128:sr", true).json()["warnings"].empty());
+}
+
 TEST_F(Answers, ShippedConfigsAreFoundByName) {
   const Outcome by_name = run_lpmm({"plan", "resnet8_drawn", "--json"}, {.folder = "/"});
   const Outcome by_path =

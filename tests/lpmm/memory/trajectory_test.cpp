@@ -2,6 +2,9 @@
 // underflow: learning rate 1e-5, one fixed batch.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -287,8 +290,13 @@ TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
   EXPECT_NE(warning.find("updates changed a code"), std::string::npos) << warning;
 }
 
+// What is told of one matrix.
+std::string warnings(const Policy& policy, const OptimizerConfig& config) {
+  const TensorInfo tensors[] = {{"w", {64, 128}}};
+  return fmt::format("{}", fmt::join(storage_warnings(policy, config, tensors), "\n"));
+}
+
 TEST(Trajectory, VarianceOfFewBitsWithAZeroIsTold) {
-  CpuDevice device(1);
   OptimizerConfig c;
   c.rule = "adamw";
   for (const auto& [spec, told] : {std::pair{"ude4:block128:sr", true},
@@ -299,19 +307,44 @@ TEST(Trajectory, VarianceOfFewBitsWithAZeroIsTold) {
                                    {"fp32", false}}) {
     Policy policy = make_policy("lpmm-min");
     policy.specs[Role::kVariance] = parse_spec(spec);
-    const ModelMemory memory({{"w", {64, 128}}}, policy, c, 1, 1, device);
-    EXPECT_EQ(zero_variance_warning(memory).find("the variance of w is stored as ude") == 0, told) << spec;
-    EXPECT_EQ(zero_variance_warning(memory).find("use de0") != std::string::npos, told);
-    EXPECT_EQ(zero_variance_warning(memory).empty(), !told) << spec;
+    const std::string warning = warnings(policy, c);
+    EXPECT_EQ(warning.find("the variance of w is stored as ude") == 0, told) << spec;
+    EXPECT_EQ(warning.find("use de0") != std::string::npos, told);
+    EXPECT_EQ(warning.empty(), !told) << spec;
   }
   c.rule = "sgd";
   Policy policy = make_policy("lpmm-min");
   policy.specs[Role::kVariance] = parse_spec("ude4:block128:sr");
-  EXPECT_EQ(zero_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, device)), "");
+  EXPECT_EQ(warnings(policy, c), "");
+}
+
+// One step changes it by less than half the ratio of two levels.
+TEST(Trajectory, AVarianceOfEqualRatiosRoundedToNearestIsTold) {
+  for (const char* rule : {"adamw", "adagrad"}) {
+    for (const auto& [spec, told] : {std::pair{"log04:block128:rn", true},
+                                     {"log08:block64:rn", true},
+                                     {"log04:block128:sr", false},
+                                     {"log04:block128:qr:sticky", false},
+                                     {"de08:block128:rn", false}}) {
+      OptimizerConfig c;
+      c.rule = RuleName::find(rule).value();
+      Policy policy = make_policy("lpmm-min");
+      policy.specs[Role::kVariance] = parse_spec(spec);
+      const bool said = warnings(policy, c).find("loses nearly every change of it") != std::string::npos;
+      EXPECT_EQ(said, told && c.rule == "adamw") << spec << " " << warnings(policy, c);
+    }
+  }
+  Policy policy = make_policy("lpmm-min");
+  policy.specs[Role::kVariance] = parse_spec("log08:block64:rn");
+  OptimizerConfig c;
+  c.rule = "adamw";
+  EXPECT_NE(warnings(policy, c).find("adamw"), std::string::npos);
+  EXPECT_NE(warnings(policy, c).find("use log08:block64:sr"), std::string::npos) << warnings(policy, c);
+  c.groups = {{.pattern = "w", .frozen = true}};
+  EXPECT_EQ(warnings(policy, c), "");
 }
 
 TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
-  CpuDevice device(1);
   for (const char* rule : {"adagrad", "adamw"}) {
     for (const auto& [spec, told] : {std::pair{"sqrt04:block128:sr", "lift"},
                                      {"bf16:rn", "nearest"},
@@ -326,8 +359,7 @@ TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
       c.rule = RuleName::find(rule).value();
       Policy policy = make_policy("lpmm-min");
       policy.specs[Role::kVariance] = parse_spec(spec);
-      const std::string warning =
-          growing_variance_warning(ModelMemory({{"w", {64, 128}}}, policy, c, 1, 1, device));
+      const std::string warning = warnings(policy, c);
       EXPECT_EQ(warning.empty(), c.rule == "adamw" || std::string_view(told).empty()) << spec;
       EXPECT_TRUE(warning.empty() || warning.find(told) != std::string::npos) << warning;
     }
@@ -335,11 +367,10 @@ TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
 }
 
 TEST(Trajectory, ASlowMomentumOfTooFewBitsIsTold) {
-  CpuDevice device(1);
   const auto warning = [&](const char* spec, const OptimizerConfig& config) {
     Policy policy = make_policy("fp32");
     policy.specs[Role::kSlowMomentum] = parse_spec(spec);
-    return slow_momentum_warning(ModelMemory({{"w", {64, 128}}}, policy, config, 1, 1, device));
+    return warnings(policy, config);
   };
   OptimizerConfig mix, centred;
   mix.rule = "ademamix";
