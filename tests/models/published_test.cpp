@@ -332,7 +332,7 @@ TEST_F(PublishedTest, PicklesAreNamedWhereverTheyAre) {
   expect_pickle(index, index + "/model.safetensors", kTorch);
   // A header of 640 bytes begins as an old pickle does.
   std::string begin;
-  for (std::size_t pad = 0; pad < 640 && begin != "\x80\x02"; ++pad) {
+  for (std::size_t pad = 560; pad < 640 && begin != "\x80\x02"; ++pad) {
     write_safetensors(index + "/model.safetensors", {{"x", std::string(pad, 'x')}}, {});
     begin = read_text(index + "/model.safetensors", 1 << 20).substr(0, 2);
   }
