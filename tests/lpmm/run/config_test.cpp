@@ -460,7 +460,7 @@ TEST(Config, RefusesSettingsOfAnotherRule) {
   for (const auto& [rule, setting, more] :
        {std::tuple{"lion", "epsilon = 1e-8", "it is one of adam, adamw, "},
         {"lion", "update_clip = 1", "which has beta1, beta2;"},
-        {"lamb", "trust_clip = true", "it is one of lars"},
+        {"lamb", "alpha = 0.9", "it is one of rmsprop"},
         {"rmsprop", "nesterov = true", "which has alpha, "},
         {"adagrad", "beta1 = 0.9", "which has "},
         {"adamw", "beta3 = 0.9", "did you mean beta"},

@@ -48,9 +48,8 @@ TEST_F(Folder, AReaderThatGoesAwayIsNoFailure) {
 }
 
 TEST_F(Folder, AnImportThatWasKilledBetweenItsFilesCanBeRepeated) {
-  const std::vector<std::string> import = {"import",  LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors",
-                                           "--vocab", path("none"),
-                                           "--out",   path("hf")};
+  const std::vector<std::string> import = {"import", LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors",
+                                           "--out", path("hf")};
   ASSERT_EQ(run_lpmm(import).code, 0);
   fs::remove(path("hf/config.toml"));
   const Outcome again = run_lpmm(import);

@@ -355,8 +355,7 @@ TEST_F(TextProgram, ExportBringsTheFilesOfGpt2sTokenizer) {
 }
 
 TEST_F(TextProgram, ImportFineTuneExport) {
-  const Outcome made =
-      run_lpmm({"import", kTiny, "--preset", "fp32", "--vocab", path("none"), "--out", path("hf"), "--json"});
+  const Outcome made = run_lpmm({"import", kTiny, "--preset", "fp32", "--out", path("hf"), "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_EQ(made.json()["vocabulary"], 61);
   EXPECT_NE(made.err.find("no tokenizer"), std::string::npos);
@@ -366,8 +365,7 @@ TEST_F(TextProgram, ImportFineTuneExport) {
   expect_failure(run_lpmm({"sample", path("hf")}), 1, {"state.json", "no tokenizer"});
   const Outcome out = run_lpmm({"export", path("hf"), "--hf", "--out", path("again"), "--json"});
   ASSERT_EQ(out.code, 0) << out.err;
-  const Outcome back =
-      run_lpmm({"import", path("again"), "--preset", "fp32", "--vocab", path("none"), "--out", path("hf2")});
+  const Outcome back = run_lpmm({"import", path("again"), "--preset", "fp32", "--out", path("hf2")});
   ASSERT_EQ(back.code, 0) << back.err;
   EXPECT_TRUE(weights("hf", "00000000") == weights("hf2", "00000000"));
   expect_failure(run_lpmm({"import", kTiny, "--out", path("hf")}), 2, {"holds a run already"});
