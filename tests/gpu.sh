@@ -113,6 +113,8 @@ for run in adamw:lpmm-compact adamw:lpmm adamw:lpmm-min sgd:lpmm sgd:lpmm-compac
 done
 measured 30 codec "$lpmm" bench codec --device cuda --json --elements $((256 * mi)) --spec int8:block128 \
   --spec int12:block256 --spec soft4:block128 --spec sqrt08:block128
+measured 20 plan_llama2_7b "$lpmm" plan experiments/configs/llama2_7b.toml --device cuda --json
+measured 30 quantiles "$lpmm" bench quantiles --device cuda --json
 find kernels lpmm models -name '*.cpp' -exec cat {} + >"$logs/text" # a text of some size
 gpt2=(experiments/configs/gpt2_124m.toml --set data.path="$logs/text" --set data.tokenizer=bytes --set data.length=1024
   --set model.vocabulary=50257)
