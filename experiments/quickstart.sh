@@ -14,7 +14,13 @@ heading "packages"
 bash experiments/packages.sh
 
 heading "build $lpmm"
-cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF -DCMAKE_UNITY_BUILD=ON >/dev/null
+if nvidia-smi -L 2>/dev/null | grep -q '^GPU'; then
+  cuda=-DCMAKE_CUDA_ARCHITECTURES=native
+else
+  cuda=-DLPMM_CUDA=OFF
+  echo "no NVIDIA GPU here: building for the processor (cmake -DLPMM_CUDA=ON build builds for GPUs, too)"
+fi
+cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release -DLPMM_TESTS=OFF -DCMAKE_UNITY_BUILD=ON "$cuda" >/dev/null
 cmake --build build --target lpmm
 
 if [ -d "${LPMM_DATA:-${HOME:-}/.cache/lpmm}/cifar-10-batches-bin" ]; then
