@@ -85,8 +85,7 @@ void check_momentum(const Policy& policy, const OptimizerConfig& config) {
   if (const std::string why = no_accumulation(config); policy.accumulate_in_momentum && !why.empty()) {
     throw UsageError(
         fmt::format("memory.accumulator = \"momentum\" is not for {} as it is set: {}. Or give "
-                    "memory.accumulator a spec, "
-                    "int8:block128:sr",
+                    "memory.accumulator a spec, int8:block128:sr",
                     row.name, why));
   }
 }

@@ -107,8 +107,7 @@ std::string nearest_variance(const StoredState& state) {
   better.rounding = Rounding::kStochastic;
   return fmt::format(
       "the variance of {} is stored as {}: rounding to nearest loses nearly every change of it, as {} "
-      "changes "
-      "it by less than half the ratio of two values per step; use {}",
+      "changes it by less than half the ratio of two values per step; use {}",
       state.tensor.name, to_string(spec), state.rule(), to_string(better));
 }
 

@@ -47,8 +47,7 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
 //   keeps another mean; at 4 bits and fewer, steps that follow the largest of a block lift it, and all
 //   others, time and again;
 // - a slow momentum has so few bits that nearest rounding loses a gradient's share of it, or that the noise
-// of
-//   stochastic rounding, over the steps that it averages, is more than a tenth of a block's largest value.
+//   of stochastic rounding, over the steps that it averages, is more than a tenth of a block's largest value.
 std::vector<std::string> storage_warnings(const Policy& policy, const OptimizerConfig& optimizer,
                                           std::span<const TensorInfo> tensors);
 

@@ -27,8 +27,8 @@ struct EvalResult {
   DataSource::Scores scores;
 };
 // The same of a checkpoint, with memory for the parameters alone; of pairs with the BLEU of translations by
-// five beams. `progress` counts images or sequences. Throws UsageError where the data
-// has other classes than the model.
+// five beams. `progress` counts images or sequences. Throws UsageError where the data has other classes than
+// the model.
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress = {});
 

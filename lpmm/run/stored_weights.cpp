@@ -81,14 +81,7 @@ std::vector<TensorInfo> StoredWeights::infos() const {
 
 PublishedFacts StoredWeights::facts() const {
   const auto run = state_->opened.state.find("run");
-  return run == state_->opened.state.end() ? PublishedFacts{} : facts_of(*run);
-}
-
-PublishedFacts StoredWeights::facts_of(const Json& run) {
-  constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
-  const auto tokens = run.find(kSpecialTokens);
-  return {tokens == run.end() ? SpecialTokens{} : parse_special_tokens(*tokens, kMostTokens),
-          stored_class_names(run)};
+  return run == state_->opened.state.end() ? PublishedFacts{} : stored_facts(*run);
 }
 
 void StoredWeights::read(std::size_t tensor, Device& device, const PanelBody& body) const {
@@ -182,6 +175,13 @@ std::vector<std::string> stored_class_names(const Json& run) {
   if (saved == run.end() || !saved->is_array()) return names;
   for (const Json& name : *saved) names.push_back(name.is_string() ? name.get<std::string>() : name.dump());
   return names;
+}
+
+PublishedFacts stored_facts(const Json& run) {
+  constexpr std::int64_t kMostTokens = std::int64_t{1} << 31;
+  const auto tokens = run.find(kSpecialTokens);
+  return {tokens == run.end() ? SpecialTokens{} : parse_special_tokens(*tokens, kMostTokens),
+          stored_class_names(run)};
 }
 
 Json special_tokens_of(const Json& run, const ModelConfig& model, const Tokenizer* tokenizer) {

@@ -31,7 +31,6 @@ class StoredWeights : public WeightSource {
   const CheckpointTensor* find(const std::string& name) const;  // null where there is none
   std::vector<TensorInfo> infos() const override;               // in the order of tensors()
   PublishedFacts facts() const override;
-  static PublishedFacts facts_of(const Json& run);
   void read(const CheckpointTensor& tensor, Device& device, const PanelBody& body) const;
   void read(std::size_t tensor, Device& device, const PanelBody& body) const override;
   void write(const std::string& output, const Metadata& metadata,
@@ -53,6 +52,8 @@ int stored_classes(const StoredWeights& weights, const ModelConfig& model);
 inline constexpr const char *kClasses = "classes", *kSource = "source", *kSpecialTokens = "special_tokens";
 // Empty: nobody named them.
 std::vector<std::string> stored_class_names(const Json& run);
+// What its publisher said besides.
+PublishedFacts stored_facts(const Json& run);
 // Whether that run's classes are others than those that data names. Data may also number, from 0, those that
 // the publisher of an import named.
 bool has_other_classes(const Json& run, const std::vector<std::string>& names);

@@ -32,6 +32,17 @@ pid_t start_lpmm(const std::vector<std::string>& arguments);
 
 Outcome run_lpmm(const std::vector<std::string>& arguments, const Surroundings& surroundings = {});
 
+// The model of tests/golden/roberta_tiny, as a config has it.
+inline constexpr const char* kTinyRobertaModel = R"([model]
+name = "roberta"
+layers = 2
+heads = 4
+embedding = 16
+mlp_width = 20
+context = 24
+vocabulary = 280
+)";
+
 // A folder that is removed after the test, and files in it.
 class ProgramTest : public ::testing::Test {
  protected:

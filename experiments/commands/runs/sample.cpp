@@ -29,7 +29,7 @@ struct SampleArguments {
 // The tokens that end a text: those that the run says, and its tokenizer's.
 std::vector<std::int32_t> end_tokens(LoadedModel& loaded) {
   std::vector<std::int32_t> ends;
-  for (const auto& [name, ids] : StoredWeights::facts_of(checkpoint_run(loaded.checkpoint)).tokens) {
+  for (const auto& [name, ids] : stored_facts(checkpoint_run(loaded.checkpoint)).tokens) {
     if (name == kEndToken) ends = ids;
   }
   if (const auto end = loaded.tokenizer().end_of_text()) ends.push_back(*end);

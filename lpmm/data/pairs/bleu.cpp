@@ -52,8 +52,7 @@ std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words(1);
   for (std::size_t at = 0; at < text.size();) {
     const Character c = first_character(text.substr(at));
-    const bool is_space =
-        c.state == Character::kGood && (is_white_space(c.code) || (c.code >= 0x1C && c.code <= 0x1F));
+    const bool is_space = c.state == Character::kGood && is_python_space(c.code);
     if (is_space && !words.back().empty()) words.emplace_back();
     if (!is_space) words.back() += text.substr(at, c.bytes);
     at += c.bytes;

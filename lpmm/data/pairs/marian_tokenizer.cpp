@@ -217,8 +217,7 @@ std::string stripped(std::string_view text) {
   std::size_t begin = text.size(), end = 0;
   for (std::size_t at = 0; at < text.size();) {
     const Character c = first_character(text.substr(at));
-    const bool is_space =
-        c.state == Character::kGood && (is_white_space(c.code) || (c.code >= 0x1C && c.code <= 0x1F));
+    const bool is_space = c.state == Character::kGood && is_python_space(c.code);
     if (!is_space) begin = std::min(begin, at);
     at += c.bytes;
     if (!is_space) end = at;

@@ -36,6 +36,10 @@ bool is_white_space(char32_t c) {
          c == 0x3000;
 }
 
+bool is_python_space(char32_t c) {
+  return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
+}
+
 bool is_letter(char32_t c) {
   return is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO);
 }

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
 
 namespace lpmm {
@@ -17,6 +19,16 @@ inline OptimizerConfig of_rule(std::string_view name, GivenSettings settings = {
   c.rule = RuleName::find(name).value();
   c.settings = std::move(settings);
   return c;
+}
+
+// What check_optimizer() says of it; empty where it takes it.
+inline std::string refusal_of(const OptimizerConfig& c) {
+  try {
+    check_optimizer(c);
+  } catch (const UsageError& e) {
+    return e.what();
+  }
+  return "";
 }
 
 // One tensor in fp32.

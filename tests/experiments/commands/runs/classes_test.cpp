@@ -29,15 +29,7 @@ class Classes : public ProgramTest {
     const Outcome in =
         run_lpmm({"import", LPMM_SOURCE_DIR "/tests/golden/roberta_tiny", "--out", path("published")});
     ASSERT_EQ(in.code, 0) << in.err;
-    write("tune.toml", fmt::format(R"([model]
-name = "roberta"
-layers = 2
-heads = 4
-embedding = 16
-mlp_width = 20
-context = 24
-vocabulary = 280
-[data]
+    write("tune.toml", fmt::format(R"({}[data]
 set = "sentences"
 path = "{}"
 [train]
@@ -46,7 +38,7 @@ batch = 4
 compute = "fp32"
 init = "{}"
 )",
-                                   sentences("animals", "cat", "dog"), path("published")));
+                                   kTinyRobertaModel, sentences("animals", "cat", "dog"), path("published")));
     const Outcome out = run_lpmm({"train", path("tune.toml"), "--out", path("animal_run")});
     ASSERT_EQ(out.code, 0) << out.err;
   }

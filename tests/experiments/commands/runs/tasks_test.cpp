@@ -42,22 +42,14 @@ class Tasks : public ProgramTest {
     EXPECT_EQ(in.json()["tokenizer"], "tokenizer.json");
   }
   std::string config() const {
-    return write("tune.toml", R"([model]
-name = "roberta"
-layers = 2
-heads = 4
-embedding = 16
-mlp_width = 20
-context = 24
-vocabulary = 280
-[data]
+    return write("tune.toml", kTinyRobertaModel + std::string(R"([data]
 set = "mrpc"
 [train]
 steps = 3
 batch = 4
 compute = "fp32"
 init = "published"
-)");
+)"));
   }
 };
 
