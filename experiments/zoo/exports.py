@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Do the publishers' libraries take what `lpmm export --hf` writes? For each family: their model with drawn weights, saved by
+them, imported and exported in fp32, loaded by them again (strictly: no tensor missing, left over or of another shape), and run
+on the same input before and after.
+
+    pip install torch torchvision timm transformers safetensors
+    python3 experiments/zoo/exports.py build/lpmm
+
+Prints a line per model: its tensors and bytes, and how far logits differ. Exits with 1 where one does not load, or differs."""
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import timm
+import torch
+import torchvision
+import transformers as t
+from safetensors.torch import load_file, save_file
+
+SMALL = dict(vocab_size=96, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
+LLAMA = dict(SMALL, num_key_value_heads=2, max_position_embeddings=64)
+TRANSFORMERS = {
+    "GPT-2": lambda: t.GPT2LMHeadModel(t.GPT2Config(vocab_size=96, n_positions=64, n_embd=32, n_layer=2, n_head=4)),
+    "Llama": lambda: t.LlamaForCausalLM(t.LlamaConfig(**LLAMA)),
+    "Llama 3.2 (tied, scaled rotary)": lambda: t.LlamaForCausalLM(t.LlamaConfig(
+        **LLAMA, tie_word_embeddings=True, rope_parameters=dict(
+            rope_type="llama3", rope_theta=1e4, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+            original_max_position_embeddings=32))),
+    "Qwen2": lambda: t.Qwen2ForCausalLM(t.Qwen2Config(**LLAMA)),
+    "BERT": lambda: t.BertModel(t.BertConfig(**SMALL)),
+    "BERT, classes": lambda: t.BertForSequenceClassification(t.BertConfig(**SMALL, num_labels=3)),
+    "RoBERTa": lambda: t.RobertaModel(t.RobertaConfig(**SMALL, type_vocab_size=1), add_pooling_layer=False),
+    "RoBERTa, a score": lambda: t.RobertaForSequenceClassification(t.RobertaConfig(**SMALL, type_vocab_size=1, num_labels=1)),
+    "Marian": lambda: t.MarianMTModel(t.MarianConfig(
+        vocab_size=96, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
+        encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, pad_token_id=95, eos_token_id=0,
+        decoder_start_token_id=95, forced_eos_token_id=0, activation_function="relu", scale_embedding=True)),
+}
+IMAGES = {
+    **{f"ResNet-{n} (torchvision)": lambda n=n: getattr(torchvision.models, f"resnet{n}")() for n in (18, 34, 50, 101)},
+    **{f"ViT {size} (timm)": lambda size=size: timm.create_model(f"vit_{size}_patch16_224") for size in ("tiny", "small", "base")},
+}
+
+
+def run(*arguments):
+    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{' '.join(str(a) for a in arguments)}\n{done.stderr}")
+
+
+def out_of(model, given):
+    with torch.no_grad():
+        told = model.eval()(**given) if isinstance(given, dict) else model.eval()(given)
+    return told if torch.is_tensor(told) else told.logits if "logits" in told else told.last_hidden_state
+
+
+def tokens(model):
+    ids = torch.arange(2 * 24).reshape(2, 24) * 7 % 90 + 3
+    return dict(input_ids=ids, decoder_input_ids=ids[:, :9]) if model.config.is_encoder_decoder else dict(input_ids=ids)
+
+
+def through(lpmm, folder):
+    run(lpmm, "import", folder / "published", "--out", folder / "run", "--preset", "fp32")
+    run(lpmm, "export", folder / "run", "--hf", "--out", folder / "exported")
+    return folder / "exported"
+
+
+def drawn(model):
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.requires_grad:  # no two alike: biases begin at 0, weights of norms at 1. Marian's positions are a formula
+                p += 0.02 * torch.randn_like(p)
+    return model
+
+
+def of_transformers(lpmm, make, folder):
+    model = drawn(make())
+    model.save_pretrained(folder / "published")
+    options = {"add_pooling_layer": False} if type(model) is t.RobertaModel else {}
+    back, found = type(model).from_pretrained(through(lpmm, folder), output_loading_info=True, **options)
+    refused = [f"{what} {sorted(map(str, names))}" for what, names in found.items() if names]
+    return model, back, refused, tokens(model)
+
+
+def of_images(lpmm, make, folder):
+    model = drawn(make())
+    (folder / "published").mkdir()
+    save_file(model.state_dict(), folder / "published/model.safetensors")
+    back = make()
+    back.load_state_dict(load_file(through(lpmm, folder) / "model.safetensors"), strict=True)
+    return model, back, [], torch.randn(2, 3, 224, 224)
+
+
+def told(name, model, back, refused, given):
+    want, got = out_of(model, given), out_of(back, given)
+    apart = ((got - want).abs().max() / want.abs().max()).item()
+    state = model.state_dict()
+    print(f"{name:34} {len(state):4} tensors {sum(v.numel() * v.element_size() for v in state.values()):12,} bytes   "
+          f"{'loads strictly' if not refused else '; '.join(refused)}   logits differ by {apart:.1e}", flush=True)
+    return not refused and apart <= 1e-6
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("lpmm", help="the program")
+    lpmm = Path(options.parse_args().lpmm).resolve()
+    t.utils.logging.set_verbosity_error()
+    t.utils.logging.disable_progress_bar()
+    print(f"torch {torch.__version__}, transformers {t.__version__}, timm {timm.__version__}, torchvision {torchvision.__version__}")
+    torch.manual_seed(1)
+    good = True
+    for makes, way in ((TRANSFORMERS, of_transformers), (IMAGES, of_images)):
+        for name, make in makes.items():
+            with tempfile.TemporaryDirectory() as folder:
+                good &= told(name, *way(lpmm, make, Path(folder)))
+    sys.exit(not good)
+
+
+if __name__ == "__main__":
+    main()
