@@ -25,6 +25,18 @@ DataSet multi30k() {
       {}};
 }
 
+// Wang et al. 2019, https://gluebenchmark.com: the tasks whose archives hold a training and a development
+// set. Their checksums are those of TensorFlow Datasets.
+DataSet glue(const std::string& name, const std::string& folder, std::int64_t bytes,
+             const std::string& sha256) {
+  constexpr std::int64_t kMost = 1 << 26;
+  return {name,
+          "https://dl.fbaipublicfiles.com/glue/data",
+          "glue/" + folder,
+          {{"train.tsv", kMost, ""}, {"dev.tsv", kMost, ""}},
+          DataFile{folder + ".zip", bytes, sha256}};
+}
+
 }  // namespace
 
 const std::vector<DataSet>& data_sets() {
@@ -77,6 +89,10 @@ const std::vector<DataSet>& data_sets() {
         {"test.txt", 1256449, "d790b833ef8cf03a90db7bf1271b7520b83c45ce07ba3c1a9699df81e239eca0"}},
        {}},
       multi30k(),
+      glue("sst2", "SST-2", 7439277, "d67e16fb55739c1b32cdce9877596db1c127dc322d93c082281f64057c16deaa"),
+      glue("cola", "CoLA", 376971, "f212fcd832b8f7b435fb991f101abf89f96b933ab400603bf198960dfc32cbff"),
+      glue("rte", "RTE", 697150, "6bf86de103ecd335f3441bd43574d23fef87ecc695977a63b82d5efb206556ee"),
+      glue("stsb", "STS-B", 802872, "e60a6393de5a8b5b9bac5020a1554b54e3691f9d600b775bd131e613ac179c85"),
       {"gpt2-bpe",
        "https://openaipublic.blob.core.windows.net/gpt-2/models/124M",
        "gpt2-bpe",

@@ -12,7 +12,7 @@ namespace lpmm {
 struct DataFile {
   std::string name;
   std::int64_t bytes = 0;
-  std::string sha256;  // in hex
+  std::string sha256;  // in hex; empty: its archive's vouches for it, and it has at most so many bytes
 };
 
 struct DataSet {
@@ -20,7 +20,7 @@ struct DataSet {
   std::string address;              // the files lie below it
   std::string folder;               // they go there, below the folder of data sets
   std::vector<DataFile> files;      // what the program reads
-  std::optional<DataFile> archive;  // a .tar.gz of `folder`, where the files do not come one by one
+  std::optional<DataFile> archive;  // a .tar.gz or .zip of the folder, where the files do not come one by one
 };
 
 const std::vector<DataSet>& data_sets();

@@ -58,8 +58,9 @@ class PartialFile {
 // what a killed process left is cleared away by the next, which holds the lock of the archive's PartialFile.
 class UnpackFolder {
  public:
-  UnpackFolder(const fs::path& place, const DataSet& set) : set_(set) {
-    const std::string start = fmt::format(".{}.unpacking.", set.folder);
+  UnpackFolder(const fs::path& place, const DataSet& set)
+      : set_(set), leaf_(fs::path(set.folder).filename()) {
+    const std::string start = fmt::format(".{}.unpacking.", leaf_.string());
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(place, error)) {
       if (entry.path().filename().string().starts_with(start)) clear(entry.path());
@@ -74,12 +75,12 @@ class UnpackFolder {
   ~UnpackFolder() { clear(path_); }
   UnpackFolder(const UnpackFolder&) = delete;
   UnpackFolder& operator=(const UnpackFolder&) = delete;
-  fs::path files() const { return path_ / set_.folder; }  // with the mode of other folders
+  fs::path files() const { return path_ / leaf_; }  // with the mode of other folders
 
  private:
   void clear(const fs::path& folder) const {
     std::error_code ignored;
-    const fs::path inner = folder / set_.folder;
+    const fs::path inner = folder / leaf_;
     const auto is_folder = [&](const fs::path& path) {  // and no link to one
       return fs::is_directory(fs::symlink_status(path, ignored));
     };
@@ -91,6 +92,7 @@ class UnpackFolder {
     fs::remove(folder, ignored);  // where nothing is left in it
   }
   const DataSet& set_;
+  const fs::path leaf_;  // of the set's folder, in the archive too
   fs::path path_;
 };
 
@@ -101,8 +103,9 @@ void check_known(const fs::path& path, const DataFile& file) {
                                  found, kAdvice));
     }
   };
-  check(fmt::format("{} bytes", file.bytes),
-        fmt::format("{} bytes", File(path.string(), File::Mode::kRead).size()));
+  const std::int64_t bytes = File(path.string(), File::Mode::kRead).size();
+  if (file.sha256.empty()) return;
+  check(fmt::format("{} bytes", file.bytes), fmt::format("{} bytes", bytes));
   check("SHA-256 " + file.sha256, "SHA-256 " + file_sha256(path.string()));
 }
 
@@ -154,7 +157,7 @@ class Transfer {
     if (missing_.empty()) return result_;
     if (set_.archive) check_folder_is_free();
     // Beside what is to appear, so that it appears by a new name.
-    const fs::path place = set_.archive ? fs::path(options_.folder) : folder_;
+    const fs::path place = set_.archive ? folder_.parent_path() : folder_;
     make_folder(place.string());
     check_space(place, set_, missing_);
     if (set_.archive) {
@@ -169,7 +172,8 @@ class Transfer {
         fetch_to(part, file);
         move(part.path(), path);
       }
-      progress_.say(fmt::format("{}: {}", path.string(), format_bytes(file.bytes)));
+      progress_.say(
+          fmt::format("{}: {}", path.string(), format_bytes(File(path.string(), File::Mode::kRead).size())));
       result_.files.push_back(path.string());
     }
     return result_;
@@ -212,7 +216,8 @@ class Transfer {
   void unpack_all(PartialFile& part, const fs::path& place) {
     const UnpackFolder unpacked(place, set_);
     try {
-      unpack(part.path().string(), set_.archive->name, set_.folder, missing_, unpacked.files().string());
+      unpack(part.path().string(), set_.archive->name, folder_.filename().string(), missing_,
+             unpacked.files().string());
       for (const DataFile& file : missing_) check_known(unpacked.files() / file.name, file);
     } catch (const Interrupted&) {
       part.keep();

@@ -1,4 +1,4 @@
-// Files out of a .tar.gz, by libarchive.
+// Files out of a .tar.gz or a .zip, by libarchive.
 #pragma once
 
 #include <string>

@@ -195,7 +195,9 @@ fs::path folder_at(const std::string& path) {
   std::error_code error;
   if (const std::string found = find_data(path); fs::is_directory(found, error)) return found;
   throw RunError(fmt::format(
-      "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names", path));
+      "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names; "
+      "`lpmm data get` downloads sst2, cola, rte and stsb",
+      path));
 }
 
 // Of a set whose publisher names none: all that can be told of its answers.

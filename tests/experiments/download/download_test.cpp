@@ -24,6 +24,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/data/image_sets.h"
+#include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/files/files.h"
 #include "tests/experiments/program.h"
 #include "tests/lpmm/scratch.h"
@@ -164,12 +165,12 @@ struct Entry {
   std::string link = {};
 };
 
-std::string tar_of(const std::vector<Entry>& entries) {
+std::string archive_of(const std::vector<Entry>& entries, bool is_zip) {
   const Scratch scratch;
-  const std::string path = scratch / "a.tar.gz";
+  const std::string path = scratch / "archive";
   archive* out = archive_write_new();
-  archive_write_add_filter_gzip(out);
-  archive_write_set_format_ustar(out);
+  if (!is_zip) archive_write_add_filter_gzip(out);
+  is_zip ? archive_write_set_format_zip(out) : archive_write_set_format_ustar(out);
   archive_write_open_filename(out, path.c_str());
   for (const Entry& e : entries) {
     archive_entry* entry = archive_entry_new();
@@ -186,6 +187,10 @@ std::string tar_of(const std::vector<Entry>& entries) {
   archive_write_close(out);
   archive_write_free(out);
   return read_file(path);
+}
+
+std::string tar_of(const std::vector<Entry>& entries) {
+  return archive_of(entries, false);
 }
 
 class Download : public ::testing::Test {
@@ -291,6 +296,30 @@ TEST_F(Download, AnArchivesFolder) {
   EXPECT_EQ(second.present, first.files);
   EXPECT_EQ(second.bytes, 0);
   EXPECT_EQ(server.requests(), 1);
+}
+
+// As those of GLUE: a folder in a folder, whose files have no checksum of their own.
+TEST_F(Download, AZipVouchesForItsFiles) {
+  const auto set_of = [&](const std::string& archive) {
+    return DataSet{"set",
+                   "http://nowhere.invalid",
+                   "sets/set",
+                   {{"a.txt", 100, ""}, {"b.txt", 400000, ""}},
+                   file_of("set.zip", archive)};
+  };
+  const std::string archive =
+      archive_of({{"set/a.txt", a_}, {"__MACOSX/set/._a.txt", "x"}, {"set/b.txt", b_}}, true);
+  const Server server({{"/set.zip", good(archive)}});
+  const Downloaded first = get(set_of(archive), server.url());
+  EXPECT_EQ(files(), (Names{"sets/set/a.txt", "sets/set/b.txt"}));
+  EXPECT_EQ(read_file(folder() + "/sets/set/b.txt"), b_);
+  EXPECT_EQ(get(set_of(archive), server.url()).present, first.files);
+  EXPECT_EQ(server.requests(), 1);
+  fs::remove_all(folder());
+  const std::string larger = archive_of({{"set/a.txt", std::string(101, 'a')}, {"set/b.txt", b_}}, true);
+  const Server another({{"/set.zip", good(larger)}});
+  expect_error(set_of(archive), another.url(), {"set.zip", fmt::format("{} bytes", archive.size())});
+  expect_error(set_of(larger), another.url(), {"set.zip: a.txt: expected at most 100 bytes, found more"});
 }
 
 TEST_F(Download, SaysWhatIsThere) {
@@ -553,7 +582,7 @@ TEST(DataSets, TheTableIsWhatTheProgramReads) {
     EXPECT_EQ(&find_data_set(set.name), &set);
     EXPECT_TRUE(set.address.starts_with("https://") && !set.address.ends_with("/")) << set.address;
     for (const DataFile& file : set.files) {
-      EXPECT_EQ(file.sha256.size(), 64U) << file.name;
+      EXPECT_TRUE(file.sha256.size() == 64 || (set.archive && file.sha256.empty())) << file.name;
     }
     EXPECT_EQ(set.archive.value_or(DataFile{"", 0, std::string(64, '0')}).sha256.size(), 64U);
   }
@@ -562,6 +591,10 @@ TEST(DataSets, TheTableIsWhatTheProgramReads) {
   EXPECT_TRUE(has_cifar10(scratch.path()));
   EXPECT_EQ(find_data_set("cifar10").files.size(), 6U);
   EXPECT_EQ(find_data_set("gpt2-bpe").folder, "gpt2-bpe");
+  for (const NamedSentences& sentences : named_sentence_sets()) {
+    if (sentences.name == "mrpc") continue;  // its sets are not published as files of their own
+    EXPECT_EQ(find_data_set(std::string(sentences.name)).folder, sentences.folder);
+  }
   for (const NamedImages& images : named_image_sets()) {
     EXPECT_EQ(find_data_set(std::string(images.name)).folder, images.folder);
   }
