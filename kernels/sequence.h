@@ -22,6 +22,11 @@ struct RowNormShape {
   Compute type = Compute::kFp32;
   double epsilon = 1e-5;
   bool is_centred = true;
+  // Heads of positions: `beside` rows side by side, the next ones `stride` values on. 0: rows without gaps.
+  std::int64_t beside = 1, stride = 0;
+  LPMM_HD std::int64_t at(std::int64_t row) const {
+    return stride == 0 ? row * width : row / beside * stride + row % beside * width;
+  }
 };
 
 // Of a norm that is not centred, `mean` and `bias_gradient` are null.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/error.h"
@@ -19,26 +20,40 @@ struct Kind {
   std::string_view encoder, classifier;  // architectures
 };
 
-// Heads that a model for another purpose was saved with, and counted positions.
+// Heads that tell masked words and the sentence that follows.
+bool is_pretraining_head(std::string_view name) {
+  return name.starts_with("cls.") || name.starts_with("lm_head.");
+}
+// These, and counted positions.
 bool is_left_out(std::string_view name) {
-  return name.ends_with("embeddings.position_ids") || name.starts_with("cls.");
+  return name.ends_with("embeddings.position_ids") || is_pretraining_head(name);
 }
 // RoBERTa's heads have no use for the pooler that some encoders were saved with.
 bool is_left_out_of_roberta(std::string_view name) {
-  return name.ends_with("embeddings.position_ids") || name.starts_with("lm_head.") ||
-         name.find("pooler.dense.") != std::string_view::npos;
+  return is_left_out(name) || name.find("pooler.dense.") != std::string_view::npos;
+}
+// What TensorFlow called the weight and bias of a norm; the first published BERTs still do.
+std::string older_name(const std::string& name) {
+  constexpr std::string_view kNorm = "LayerNorm.";
+  const std::size_t at = name.rfind(kNorm);
+  if (at == std::string::npos) return "";
+  return name.substr(0, at + kNorm.size()) + (name.ends_with("weight") ? "gamma" : "beta");
 }
 bool is_of_encoder(std::string_view name) {
   return !name.starts_with("classifier.");
 }
 
-constexpr Kind kBert{"bert",
-                     {.model = "BERT", .prefix = "bert.", .is_left_out = is_left_out},
-                     "classifier.weight",
-                     "BertModel",
-                     "BertForSequenceClassification"};
+constexpr Kind kBert{
+    "bert",
+    {.model = "BERT", .prefix = "bert.", .is_left_out = is_left_out, .older_name = older_name},
+    "classifier.weight",
+    "BertModel",
+    "BertForSequenceClassification"};
 constexpr Kind kRoberta{"roberta",
-                        {.model = "RoBERTa", .prefix = "roberta.", .is_left_out = is_left_out_of_roberta},
+                        {.model = "RoBERTa",
+                         .prefix = "roberta.",
+                         .is_left_out = is_left_out_of_roberta,
+                         .older_name = older_name},
                         "classifier.out_proj.weight",
                         "RobertaModel",
                         "RobertaForSequenceClassification"};
@@ -103,6 +118,14 @@ ModelConfig read_bert(const std::string& path) {
   return model;
 }
 
+std::string remark_on_bert(const std::string& path, const ModelConfig&) {
+  const PublishedTensors tensors(path);
+  const bool has_head = std::ranges::any_of(tensors.all(), [](const PublishedTensors::Place& place) {
+    return is_pretraining_head(place.entry->name);
+  });
+  return has_head ? "its head that tells masked words is left out" : "";
+}
+
 void load_bert(const std::string& path, ModelMemory& memory) {
   load_published(PublishedTensors(path), kind_at(path)->layout, memory);
 }
@@ -159,6 +182,7 @@ const Published& bert_hugging_face() {
                                         .tokenizer = {},
                                         .is_at = is_bert,
                                         .read = read_bert,
+                                        .remark = remark_on_bert,
                                         .load = load_bert,
                                         .save = save_bert};
   return kPublished;

@@ -1,6 +1,7 @@
 // Llama: Touvron et al. 2023, and the models that share its layers: RMS norms before each part, rotary
 // positions, heads of keys and values that several heads of queries share, SwiGLU, no biases but those of
-// Qwen2's queries, keys and values. Tensors have the names of the published checkpoints.
+// Qwen2's queries, keys and values; Qwen3 norms heads of queries and keys instead. Tensors have the names of
+// the published checkpoints.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -50,6 +51,9 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
                        {.name = a + "k_proj", .outputs = keys, .heads = kv_heads},
                        {.name = a + "v_proj", .outputs = keys, .heads = kv_heads}},
                       y, deviation, c.flag("qkv_bias"));
+      if (c.flag("qk_norm")) {
+        y = head_norms(b, {{a + "q_norm", heads}, {a + "k_norm", kv_heads}}, y, turning.head_width, epsilon);
+      }
       y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
       y = attention(b, y, {.heads = heads, .kv_heads = kv_heads, .context = c.integer(kContext)});
       const Value middle = add(b, in, projection(b, a + "o_proj", y, width, residual, false));
@@ -79,6 +83,9 @@ void check(const ModelConfig& c) {
     refuse(
         fmt::format("head_width = {}: rotary positions turn pairs, so it must be even", turning.head_width));
   }
+  if (c.flag("qk_norm") && c.flag("qkv_bias")) {
+    refuse("qk_norm, which Qwen3 has, goes without qkv_bias, which Qwen2 has");
+  }
   if (turning.low >= turning.high) {
     refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", turning.low, turning.high));
   }
@@ -107,16 +114,19 @@ Family llama() {
   constexpr std::int64_t kOriginal = 8192;  // context of Llama 3
   return {
       .name = "llama",
-      .help = "Llama (Touvron et al. 2023), SmolLM2, Qwen2",
+      .help = "Llama (Touvron et al. 2023), SmolLM2, Mistral, Qwen2, Qwen3",
       .reads = Reads::kTokens,
-      .models = {{"llama"},
-                 size("smollm2-135m", 30, 9, 3, 576, 1536, 8192, 49152, 1e5, {{"tied", true}}),
-                 size("qwen2-0.5b", 24, 14, 2, 896, 4864, 32768, 151936, 1e6,
-                      {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
-                 size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
-                 size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
-                      {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
-                 size("llama-2-7b", 32, 32, 32, 4096, 11008, 4096, 32000, 1e4)},
+      .models =
+          {{"llama"},
+           size("smollm2-135m", 30, 9, 3, 576, 1536, 8192, 49152, 1e5, {{"tied", true}}),
+           size("qwen2-0.5b", 24, 14, 2, 896, 4864, 32768, 151936, 1e6,
+                {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
+           size("qwen3-0.6b", 28, 16, 8, 1024, 3072, 40960, 151936, 1e6,
+                {{"head_width", std::int64_t{128}}, {"tied", true}, {"qk_norm", true}, {"epsilon", 1e-6}}),
+           size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
+           size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
+                {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
+           size("llama-2-7b", 32, 32, 32, 4096, 11008, 4096, 32000, 1e4)},
       .settings = {{"layers", 0, 1, 1000, "layers of attention and MLP; 0: the name's own"},
                    {"heads", 0, 1, 1000, "heads of queries; 0: the name's own"},
                    {"kv_heads", 0, 0, 1000, "heads of keys and values; 0: as many as of queries"},
@@ -134,6 +144,7 @@ Family llama() {
                    {"epsilon", 1e-5, 1e-12, 1, "of the norms"},
                    {"tied", false, 0, 0, "whether the output is the embedding"},
                    {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
+                   {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
                    {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
       .check = check,
       .forward = forward,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lpmm/base/error.h"
 #include "models/published.h"
@@ -13,13 +14,28 @@ namespace {
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
-// The two model types, which differ in the biases of queries, keys and values.
-constexpr std::string_view kLlama = "llama", kQwen2 = "qwen2";
+// The model types. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads; a Mistral is a
+// Llama within its window.
+constexpr std::string_view kLlama = "llama", kQwen2 = "qwen2", kQwen3 = "qwen3", kMistral = "mistral",
+                           kWindow = "sliding_window";
 
 bool is_llama(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-  return type == kLlama || type == kQwen2;
+  return type == kLlama || type == kQwen2 || type == kQwen3 || type == kMistral;
+}
+
+// How many of the last positions a Mistral attends to, where these are not all.
+std::optional<std::int64_t> window_of(const PublishedConfig& config) {
+  if (config.text("model_type") != kMistral || !config.has(kWindow)) return {};
+  const std::int64_t window = config.size(kWindow);
+  return window < config.size("max_position_embeddings") ? std::optional(window) : std::nullopt;
+}
+
+std::string remark_on_llama(const std::string& path, const ModelConfig&) {
+  const auto window = window_of(PublishedConfig(PublishedConfig::beside(path)));
+  return window ? fmt::format("attends to the last {} positions only: its context here is as long", *window)
+                : "";
 }
 
 // Scaling of the frequencies, as transformers wrote it before and since version 5.
@@ -55,11 +71,12 @@ ModelConfig read_llama(const std::string& path) {
   model.set("embedding", config.size("hidden_size"));
   model.set("mlp_width", config.size("intermediate_size"));
   if (config.has("head_dim")) model.set("head_width", config.size("head_dim"));
-  model.set(kContext, config.size("max_position_embeddings"));
+  model.set(kContext, window_of(config).value_or(config.size("max_position_embeddings")));
   model.set(kVocabulary, config.size("vocab_size"));
   model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
   model.set("tied", config.flag("tie_word_embeddings", false));
   model.set("qkv_bias", config.text("model_type") == kQwen2);
+  model.set("qk_norm", config.text("model_type") == kQwen3);
   config.expect("hidden_act", {"silu", "swish"});
   config.expect("attention_bias", {false, nullptr});
   config.expect("mlp_bias", {false, nullptr});
@@ -91,12 +108,17 @@ Json rotary_of(const ModelConfig& model) {
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const bool is_qwen2 = m.flag("qkv_bias");
+  const bool is_qwen2 = m.flag("qkv_bias"), is_qwen3 = m.flag("qk_norm");
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
   save_published(weights, kLayout,
-                 {{"architectures", {is_qwen2 ? "Qwen2ForCausalLM" : "LlamaForCausalLM"}},
-                  {"model_type", is_qwen2 ? kQwen2 : kLlama},
+                 {{"architectures",
+                   {is_qwen2   ? "Qwen2ForCausalLM"
+                    : is_qwen3 ? "Qwen3ForCausalLM"
+                               : "LlamaForCausalLM"}},
+                  {"model_type", is_qwen2   ? kQwen2
+                                 : is_qwen3 ? kQwen3
+                                            : kLlama},
                   {"num_hidden_layers", m.integer("layers")},
                   {"num_attention_heads", heads},
                   {"num_key_value_heads", kv_heads > 0 ? kv_heads : heads},
@@ -120,10 +142,11 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
 
 const Published& llama_hugging_face() {
   static constexpr Published kPublished{.by = "transformers",
-                                        .kinds = "llama, qwen2",
+                                        .kinds = "llama, mistral, qwen2, qwen3",
                                         .tokenizer = {},
                                         .is_at = is_llama,
                                         .read = read_llama,
+                                        .remark = remark_on_llama,
                                         .load = load_llama,
                                         .save = save_llama};
   return kPublished;

@@ -1,4 +1,5 @@
-// Llama and Qwen2 in Hugging Face's layout: safetensors with their tensor names, and config.json.
+// Llama, Mistral, Qwen2 and Qwen3 in Hugging Face's layout: safetensors with their tensor names, and
+// config.json.
 #pragma once
 
 #include "lpmm/program/family.h"
@@ -6,8 +7,9 @@
 namespace lpmm {
 
 // A path is a folder with config.json and model.safetensors or its shards, or one of these files. Tensors may
-// be fp32, fp16 or bf16. Rotary scaling is none, linear or llama3; others are errors, as are biases and
-// activations that this Llama has not, and tensors that are missing, of another shape or not known.
+// be fp32, fp16 or bf16. A Mistral is written as the Llama that it is. Rotary scaling is none, linear or
+// llama3; others are errors, as are biases and activations that this Llama has not, and tensors that are
+// missing, of another shape or not known.
 const Published& llama_hugging_face();
 
 }  // namespace lpmm

@@ -169,7 +169,9 @@ void load_tensor(const PublishedTensors::Place& place, bool turn, int tensor, Mo
 // A tensor that must be there.
 PublishedTensors::Place expect(const PublishedTensors& tensors, const PublishedLayout& layout,
                                const std::string& name) {
-  const PublishedTensors::Place place = tensors.find(name, layout.prefix);
+  PublishedTensors::Place place = tensors.find(name, layout.prefix);
+  const std::string older = layout.older_name == nullptr ? "" : layout.older_name(name);
+  if (place.entry == nullptr && !older.empty()) place = tensors.find(older, layout.prefix);
   if (place.entry == nullptr) {
     throw RunError(fmt::format("{}: has no tensor {}, which a {} has", tensors.path(), name, layout.model));
   }

@@ -103,7 +103,7 @@ const Published& vit_timm() {
                                         .tokenizer = {},
                                         .is_at = is_vit,
                                         .read = read_vit,
-                                        .assumed = assumed_heads,
+                                        .remark = assumed_heads,
                                         .load = load_vit,
                                         .save = save_vit};
   return kPublished;

@@ -29,6 +29,7 @@ TRANSFORMERS = {
             rope_type="llama3", rope_theta=1e4, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
             original_max_position_embeddings=32))),
     "Qwen2": lambda: t.Qwen2ForCausalLM(t.Qwen2Config(**LLAMA)),
+    "Qwen3": lambda: t.Qwen3ForCausalLM(t.Qwen3Config(**LLAMA, head_dim=16)),
     "BERT": lambda: t.BertModel(t.BertConfig(**SMALL)),
     "BERT, classes": lambda: t.BertForSequenceClassification(t.BertConfig(**SMALL, num_labels=3)),
     "RoBERTa": lambda: t.RobertaModel(t.RobertaConfig(**SMALL, type_vocab_size=1), add_pooling_layer=False),

@@ -53,8 +53,9 @@ struct Published {
   PublishedTokenizer tokenizer;                  // of models of text
   bool (*is_at)(const std::string& path);        // whether a file or folder holds a model of this family
   ModelConfig (*read)(const std::string& path);  // its model
-  // What read() took for granted because the files do not say it, in a sentence, or empty; null: nothing.
-  std::string (*assumed)(const std::string& path, const ModelConfig& model) = nullptr;
+  // What an import is to say: what read() took for granted because the files do not say it, or what it leaves
+  // out; empty or null: nothing.
+  std::string (*remark)(const std::string& path, const ModelConfig& model) = nullptr;
   void (*load)(const std::string& path, ModelMemory& memory);
   // Running statistics; null: the family has none.
   void (*load_buffers)(const std::string& path, Buffers& buffers) = nullptr;

@@ -119,6 +119,51 @@ TEST_P(RowNormTest, ForwardAndBackwardAreThoseOfPlainLoops) {
   }
 }
 
+// Heads of positions: what lies between them is neither read nor written.
+TEST_P(RowNormTest, HeadsAreRowsWithGaps) {
+  constexpr std::int64_t kPositions = 70, kHeads = 3, kStride = 200, kFirst = 24;
+  for (const Compute type : kTypes) {
+    for (const std::int64_t width : {7, 48}) {
+      const std::int64_t rows = kPositions * kHeads;
+      const RowNormShape plain{rows, width, type, 1e-6, false};
+      RowNormShape heads = plain;
+      heads.beside = kHeads;
+      heads.stride = kStride;
+      const Floats x = rounded(type, random_floats(rows * width, 1, 3)),
+                   dy = rounded(type, random_floats(rows * width, 2)), w = random_floats(width, 3);
+      const auto spread = [&](const Floats& values) {
+        Floats out(kPositions * kStride, 5.0F);
+        for (std::int64_t i = 0; i < rows * width; ++i) {
+          const std::int64_t row = i / width, at = row / kHeads * kStride + row % kHeads * width + i % width;
+          out[static_cast<std::size_t>(kFirst + at)] = values[static_cast<std::size_t>(i)];
+        }
+        return out;
+      };
+      const auto bytes = kFirst * value_bytes(type);
+      const auto weight = array(w);
+      const auto run = [&](const RowNormShape& shape, const Floats& in, const Floats& gradient,
+                           std::int64_t from) {
+        const Cells cx = cells(type, in), cdy = cells(type, gradient),
+                    cy = cells(type, Floats(in.size(), 5.0F)), cdx = cells(type, Floats(in.size(), 5.0F));
+        const auto at = [&](const Cells& c) { return static_cast<std::byte*>(c.data()) + from; };
+        const auto inverse = zeros(static_cast<std::size_t>(rows)), dw = zeros(w.size());
+        device().row_norm_forward(shape, at(cx), weight.data(), nullptr, at(cy), nullptr, inverse.data());
+        const auto room = scratch(device().row_norm_scratch_bytes(shape));
+        device().row_norm_backward(
+            shape,
+            {at(cx), at(cdy), weight.data(), nullptr, inverse.data(), at(cdx), false, dw.data(), nullptr},
+            room.data());
+        return std::tuple(cy.floats(), cdx.floats(), dw.values());
+      };
+      const auto [y, dx, dw] = run(plain, x, dy, 0);
+      const auto [wide_y, wide_dx, wide_dw] = run(heads, spread(x), spread(dy), bytes);
+      EXPECT_EQ(wide_y, spread(y));
+      EXPECT_EQ(wide_dx, spread(dx));
+      expect_near(wide_dw, Doubles(dw.begin(), dw.end()), 1e-5);
+    }
+  }
+}
+
 // ---- GELU ------------------------------------------------------------------------------------------------
 double plain_gelu(GeluForm form, double x) {
   if (form == GeluForm::kExact) return 0.5 * x * std::erfc(-x / std::sqrt(2.0));

@@ -137,6 +137,31 @@ TEST_P(BertTest, TheWayThereAndBackGivesTheSameFile) {
   EXPECT_EQ(again.name, config.name);
 }
 
+// The first published BERTs: norms have the names of TensorFlow, and there are heads that were trained first.
+TEST_P(BertTest, OldNamesAreReadAndOtherHeadsLeftOut) {
+  const SafetensorsFile file(published_ + "/model.safetensors");
+  std::vector<SafetensorsSource> tensors;
+  const auto add = [&](std::string name, const std::vector<std::int64_t>& shape, std::vector<float> values) {
+    for (const auto& [now, then] :
+         {std::pair{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}}) {
+      if (name.ends_with(now)) name.replace(name.rfind(now), std::string::npos, then);
+    }
+    tensors.push_back(
+        {name, "F32", shape, [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+  };
+  for (const SafetensorsEntry& entry : file.entries()) {
+    add(entry.name, entry.shape, values_of<float>(file, entry.name));
+  }
+  EXPECT_EQ(bert_hugging_face().remark(published_, tiny()), "");
+  add(fixture_.types == 1 ? "lm_head.bias" : "cls.predictions.bias", {2}, {1, 2});
+  std::filesystem::create_directories(path("old"));
+  std::filesystem::copy_file(published_ + "/config.json", path("old/config.json"));
+  write_safetensors(path("old/model.safetensors"), {}, tensors);
+  EXPECT_NE(bert_hugging_face().remark(path("old"), tiny()).find("masked words"), std::string::npos);
+  Imported now(bert_hugging_face(), tiny(), published_), old(bert_hugging_face(), tiny(), path("old"));
+  EXPECT_EQ(outputs(old, expected_.batch), outputs(now, expected_.batch));
+}
+
 // Fine-tuning for another task: the encoder is taken over, the head drawn.
 TEST_P(BertTest, AHeadForOtherClassesIsDrawn) {
   Imported model(bert_hugging_face(), tiny(), published_);

@@ -46,7 +46,7 @@ class PublishedTest : public TemporaryFolderTest {
 };
 
 class Fixture : public TemporaryFolderTest, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(, Fixture, testing::Values("llama_tiny", "qwen2_tiny"),
+INSTANTIATE_TEST_SUITE_P(, Fixture, testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
@@ -160,6 +160,26 @@ TEST_F(PublishedTest, ScaledFrequenciesComeAndGo) {
   }
 }
 
+// A Mistral is a Llama; within its window, where it has one.
+TEST_F(PublishedTest, AMistralIsALlamaWithinItsWindow) {
+  const std::string folder = changed("llama_tiny", "model_type", "mistral");
+  const Published& published = published_at(folder);
+  const ModelConfig whole = published_at(golden("llama_tiny")).read(golden("llama_tiny"));
+  EXPECT_EQ(import(folder).logits({1, 2, 3}), import(golden("llama_tiny")).logits({1, 2, 3}));
+  const auto with_window = [&](const Json& window) {
+    Json config = parse_json(read_text(folder + "/config.json", 1 << 20));
+    config["sliding_window"] = window;
+    write_text(folder + "/config.json", config.dump());
+    return published.read(folder);
+  };
+  for (const Json& none : {Json(nullptr), Json(1 << 20)}) {
+    EXPECT_EQ(with_window(none).settings, whole.settings);
+    EXPECT_EQ(published.remark(folder, whole), "");
+  }
+  EXPECT_EQ(with_window(12).integer(kContext), 12);
+  EXPECT_NE(published.remark(folder, whole).find("the last 12 positions"), std::string::npos);
+}
+
 TEST_F(PublishedTest, RotaryWithoutATypeIsTheDefault) {
   const std::string folder = changed("llama_tiny", "rope_parameters", {{"rope_theta", 5e5}});
   const ModelConfig config = published_at(folder).read(folder);
@@ -264,7 +284,7 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(
       changed("llama_tiny", "model_type", "vit"),
       ": is a vit of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
-      "gpt2, llama, qwen2, bert, roberta, marian (transformers)");
+      "gpt2, llama, mistral, qwen2, qwen3, bert, roberta, marian (transformers)");
   fs::create_directories(path("bare"));
   fs::copy_file(golden("bert_tiny/model.safetensors"), path("bare/model.safetensors"));
   expect_said(path("bare"), "there is no config.json");

@@ -79,14 +79,14 @@ TEST(Vit, GoesOutAsItCameIn) {
 
 TEST(Vit, SaysWhichHeadsItAssumes) {
   const ModelConfig config = vit_timm().read(kTinyVit);
-  EXPECT_NE(vit_timm().assumed(kTinyVit, config).find("1 of 8 channels are assumed"), std::string::npos);
+  EXPECT_NE(vit_timm().remark(kTinyVit, config).find("1 of 8 channels are assumed"), std::string::npos);
   const PublishedImages in(vit_timm(), kTinyVit, tiny_vit(), "cpu");
   const Scratch scratch;
   const StoredWeights stored(save_checkpoint(scratch / "c", 0, "vit", in.memory, in.buffers, {{"x", 1}}, 0));
   vit_timm().save(stored, tiny_vit(), scratch / "out", *in.device);
   const ModelConfig again = vit_timm().read(scratch / "out");
   EXPECT_EQ(again.integer("heads"), 2);
-  EXPECT_EQ(vit_timm().assumed(scratch / "out", again), "");
+  EXPECT_EQ(vit_timm().remark(scratch / "out", again), "");
 }
 
 TEST(Vit, WhatDoesNotFitIsNamed) {

@@ -175,10 +175,10 @@ RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
   const Published& published = *published_family(o.path).published;
   config.model = published.read(o.path);
-  const std::string assumed = published.assumed == nullptr ? "" : published.assumed(o.path, config.model);
+  const std::string remark = published.remark == nullptr ? "" : published.remark(o.path, config.model);
   const bool says_heads = std::ranges::any_of(
       o.settings, [](const std::string& setting) { return setting.starts_with("model.heads="); });
-  if (!assumed.empty() && !says_heads) tell(fmt::format("{}: {}\n", o.path, assumed));
+  if (!remark.empty() && !says_heads) tell(fmt::format("{}: {}\n", o.path, remark));
   config.policy = make_policy(o.preset);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
@@ -247,7 +247,8 @@ int run_import(const ImportArguments& o) {
 void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
   CLI::App* command = program.add_subcommand(
-      "import", "Take over a published model: GPT-2, Llama, Qwen2, BERT, RoBERTa, Marian, ResNet, ViT");
+      "import",
+      "Take over a published model: GPT-2, Llama, Mistral, Qwen2, Qwen3, BERT, RoBERTa, Marian, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, or one of these files")

@@ -18,8 +18,12 @@ namespace {
 std::int64_t rows_a_shard(std::int64_t width) {
   return std::max<std::int64_t>(1, kShard / width);
 }
+// Whole positions, whose first row is where its offset says.
+std::int64_t rows_a_shard(const RowNormShape& s) {
+  return (rows_a_shard(s.width) + s.beside - 1) / s.beside * s.beside;
+}
 std::int64_t shards(const RowNormShape& s) {
-  return (s.rows + rows_a_shard(s.width) - 1) / rows_a_shard(s.width);
+  return (s.rows + rows_a_shard(s) - 1) / rows_a_shard(s);
 }
 // Tensors that have a gradient: the weight, and a bias.
 std::int64_t parts_of(const RowNormShape& s) {
@@ -30,13 +34,12 @@ std::int64_t parts_of(const RowNormShape& s) {
 
 void CpuDevice::row_norm_forward(const RowNormShape& s, const void* x, const float* weight, const float* bias,
                                  void* y, float* mean, float* inverse_deviation) {
-  const std::int64_t row_bytes = s.width * value_bytes(s.type);
-  for_shards(pool(), s.rows, rows_a_shard(s.width), [&](std::int64_t first, std::int64_t n) {
+  for_shards(pool(), s.rows, rows_a_shard(s), [&](std::int64_t first, std::int64_t n) {
     RowNormShape part = s;
     part.rows = n;
-    loops::row_norm_forward(part, bytes_at(x, first * row_bytes), weight, bias,
-                            bytes_at(y, first * row_bytes), s.is_centred ? mean + first : nullptr,
-                            inverse_deviation + first);
+    const std::int64_t offset = s.at(first) * value_bytes(s.type);
+    loops::row_norm_forward(part, bytes_at(x, offset), weight, bias, bytes_at(y, offset),
+                            s.is_centred ? mean + first : nullptr, inverse_deviation + first);
   });
 }
 
@@ -47,15 +50,16 @@ std::int64_t CpuDevice::row_norm_scratch_bytes(const RowNormShape& s) const {
 
 void CpuDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
   auto* partials = static_cast<float*>(scratch);  // [shard][weight, bias][width]
-  const std::int64_t rows = rows_a_shard(s.width), row_bytes = s.width * value_bytes(s.type);
+  const std::int64_t rows = rows_a_shard(s);
   const std::int64_t gradients = parts_of(s) * s.width;
   for_shards(pool(), s.rows, rows, [&](std::int64_t first, std::int64_t n) {
     RowNormShape shape = s;
     shape.rows = n;
+    const std::int64_t offset = s.at(first) * value_bytes(s.type);
     RowNormBackward part = args;
-    part.x = bytes_at(args.x, first * row_bytes);
-    part.dy = bytes_at(args.dy, first * row_bytes);
-    part.dx = bytes_at(args.dx, first * row_bytes);
+    part.x = bytes_at(args.x, offset);
+    part.dy = bytes_at(args.dy, offset);
+    part.dx = bytes_at(args.dx, offset);
     if (s.is_centred) part.mean += first;
     part.inverse_deviation += first;
     part.weight_gradient = partials + first / rows * gradients;

@@ -54,11 +54,11 @@ HWY_INLINE float maximum_of(std::int64_t count, const float* x) {
 template <class T, bool kCentred>
 void RowNormForward(const RowNormShape& shape, const void* in, const float* weight, const float* bias,
                     void* out, float* mean, float* inverse_deviation) {
-  const auto* x = static_cast<const typename T::Cell*>(in);
-  auto* y = static_cast<typename T::Cell*>(out);
   const std::int64_t width = shape.width;
   const float share = 1.0F / static_cast<float>(width);
-  for (std::int64_t r = 0; r < shape.rows; ++r, x += width, y += width) {
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    const auto* x = static_cast<const typename T::Cell*>(in) + shape.at(r);
+    auto* y = static_cast<typename T::Cell*>(out) + shape.at(r);
     float m = 0;
     if constexpr (kCentred) {
       m = share * sum_of(
@@ -98,12 +98,12 @@ void RowNormForward(const RowNormShape& shape, const void* in, const float* weig
 // of g where the norm is not centred.
 template <class T, bool kCentred, bool kAccumulate>
 void RowNormBackwardPass(const RowNormShape& shape, const RowNormBackward& args) {
-  const auto* x = static_cast<const typename T::Cell*>(args.x);
-  const auto* dy = static_cast<const typename T::Cell*>(args.dy);
-  auto* dx = static_cast<typename T::Cell*>(args.dx);
   const std::int64_t width = shape.width;
   const float share = 1.0F / static_cast<float>(width);
-  for (std::int64_t r = 0; r < shape.rows; ++r, x += width, dy += width, dx += width) {
+  for (std::int64_t r = 0; r < shape.rows; ++r) {
+    const auto* x = static_cast<const typename T::Cell*>(args.x) + shape.at(r);
+    const auto* dy = static_cast<const typename T::Cell*>(args.dy) + shape.at(r);
+    auto* dx = static_cast<typename T::Cell*>(args.dx) + shape.at(r);
     const float m = kCentred ? args.mean[r] : 0.0F, inverse = args.inverse_deviation[r];
     const V center = hn::Set(d32, m), factor = hn::Set(d32, inverse);
     const auto normal = [&](std::int64_t i)

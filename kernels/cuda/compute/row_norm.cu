@@ -18,7 +18,7 @@ std::int64_t row_shards(const RowNormShape& s) {
 
 // Whether all rows of these begin where vectors may.
 bool has_vectors(const RowNormShape& s, std::initializer_list<const void*> arrays) {
-  return s.width % kVector == 0 && std::all_of(arrays.begin(), arrays.end(), is_aligned);
+  return s.width % kVector == 0 && s.stride % kVector == 0 && std::all_of(arrays.begin(), arrays.end(), is_aligned);
 }
 
 // A row of a warp. Its lanes take vectors of eight in turn.
@@ -74,8 +74,8 @@ __global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, co
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
-  x += row * s.width;
-  y += row * s.width;
+  x += s.at(row);
+  y += s.at(row);
   const auto values =
       load_row<Values>(Row{s.width, is_vector}, [&](const Piece& piece) { return piece.load(x); });
   const float center =
@@ -112,9 +112,9 @@ __global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_v
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
   const float center = s.is_centred ? args.mean[row] : 0.0F, inverse = args.inverse_deviation[row];
-  x += row * s.width;
-  dy += row * s.width;
-  dx += row * s.width;
+  x += s.at(row);
+  dy += s.at(row);
+  dx += s.at(row);
   const auto values = load_row<NormalAndGradient>(Row{s.width, is_vector}, [&](const Piece& piece) {
     NormalAndGradient of = {piece.load(x), piece.load(dy)};
     const Values w = piece.load(args.weight);
@@ -140,18 +140,18 @@ __global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_v
 
 template <class Cell>
 struct ParameterTerms {
-  std::int64_t width;
+  RowNormShape shape;
   const Cell *x, *dy;
   const float *mean, *inverse_deviation;
   LPMM_HD void operator()(std::int64_t row, std::int64_t c, float (&of)[2]) const {
-    const float d = load(dy + row * width + c);
+    const float d = load(dy + shape.at(row) + c);
     const float center = mean == nullptr ? 0.0F : mean[row];
-    of[0] = d * ((load(x + row * width + c) - center) * inverse_deviation[row]);
+    of[0] = d * ((load(x + shape.at(row) + c) - center) * inverse_deviation[row]);
     of[1] = d;
   }
   LPMM_HD void wide(std::int64_t row, std::int64_t c, float (&of)[2][kVector]) const {
-    load_vector(x + row * width + c, of[0]);
-    load_vector(dy + row * width + c, of[1]);
+    load_vector(x + shape.at(row) + c, of[0]);
+    load_vector(dy + shape.at(row) + c, of[1]);
     const float center = mean == nullptr ? 0.0F : mean[row], inverse = inverse_deviation[row];
     for (int k = 0; k < kVector; ++k) of[0][k] = of[1][k] * ((of[0][k] - center) * inverse);
   }
@@ -186,7 +186,7 @@ void CudaDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward&
     const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
     // Before dx, which may be dy.
     sum_columns<2, float>(stream(), s.rows, s.width, kShardRows,
-                          ParameterTerms<Cell>{s.width, x, dy, args.mean, args.inverse_deviation},
+                          ParameterTerms<Cell>{s, x, dy, args.mean, args.inverse_deviation},
                           StoreSums<2, float>{s.width, partials}, has_vectors(s, {x, dy}));
     launch(gradient_of_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args,
            has_vectors(s, {x, dy, args.weight, args.dx}), x, dy, static_cast<Cell*>(args.dx));

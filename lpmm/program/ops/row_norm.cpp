@@ -1,5 +1,7 @@
 #include "lpmm/program/ops/row_norm.h"
 
+#include <algorithm>
+
 #include "kernels/sequence.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -7,62 +9,114 @@
 namespace lpmm {
 namespace {
 
-class RowNormOp : public Op {
- public:
-  // `bias` is a tensor, or -1 where the norm is not centred.
-  RowNormOp(kernels::RowNormShape shape, int weight, int bias)
-      : shape_(shape), weight_(weight), bias_(bias) {}
-  std::int64_t workspace_bytes() const override {
-    return 4 * kernels::aligned(4 * shape_.width) + plan->device->row_norm_scratch_bytes(shape_);
-  }
-  std::int64_t transient_bytes() const override { return 4 * shape_.width; }
-  void forward(RunState& run) const override {
-    Pieces pieces(run.workspace);
-    const float* weight = decoded(run, weight_, pieces);
-    const float* bias = bias_ < 0 ? nullptr : decoded(run, bias_, pieces);
-    run.memory.device().row_norm_forward(shape_, data(run, inputs[0]), weight, bias, data(run, output),
-                                         mean(run), inverse_deviation(run));
-  }
-  void backward(RunState& run) const override {
-    Pieces pieces(run.workspace);
-    float* weight_gradient = pieces.floats(shape_.width);
-    float* bias_gradient = bias_ < 0 ? nullptr : pieces.floats(shape_.width);
-    kernels::RowNormBackward args;
-    args.x = data(run, inputs[0]);
-    args.dy = gradient(run, output);
-    args.weight = decoded(run, weight_, pieces);
-    args.mean = mean(run);
-    args.inverse_deviation = inverse_deviation(run);
-    args.dx = gradient(run, inputs[0]);
-    args.accumulate = accumulate[0];
-    args.weight_gradient = weight_gradient;
-    args.bias_gradient = bias_gradient;
-    run.memory.device().row_norm_backward(shape_, args,
-                                          pieces.take(plan->device->row_norm_scratch_bytes(shape_)));
-    run.gradients->fold(weight_, 0, span_of(weight_gradient, shape_.width), run.microbatch);
-    if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(bias_gradient, shape_.width), run.microbatch);
-  }
-  std::int64_t saved_bytes() const { return (shape_.is_centred ? 8 : 4) * shape_.rows; }
-
- private:
-  float* inverse_deviation(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
-  float* mean(const RunState& run) const {
-    return shape_.is_centred ? inverse_deviation(run) + shape_.rows : nullptr;
-  }
-  const float* decoded(const RunState& run, int tensor, Pieces& pieces) const {
-    return run.memory.decoded(tensor, span_of(pieces.floats(shape_.width), shape_.width));
-  }
-  kernels::RowNormShape shape_;
-  int weight_, bias_;
+// A norm of channels of a value from `first` on, and its tensors.
+struct Norm {
+  kernels::RowNormShape shape;
+  int weight = -1, bias = -1;  // no bias where it is not centred
+  std::int64_t first = 0;
+  std::int64_t saved = 0;  // floats that the norms before it save
+  std::int64_t saved_floats() const { return (shape.is_centred ? 2 : 1) * shape.rows; }
 };
 
-Value row_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, bool is_centred) {
-  const int weight = b.add_tensor(name + ".weight", {x.channels}, {InitialKind::kConstant, 1});
-  const int bias = is_centred ? b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0}) : -1;
-  const kernels::RowNormShape shape{b.rows(x), x.channels, b.compute(), epsilon, is_centred};
-  auto op = std::make_unique<RowNormOp>(shape, weight, bias);
+// Norms of channels one behind the other; what is behind the last of them stays.
+class RowNormOp : public Op {
+ public:
+  RowNormOp(std::vector<Norm> norms, std::int64_t positions, int channels)
+      : norms_(std::move(norms)), rest_{positions, channels, channels, channels} {
+    for (Norm& norm : norms_) {
+      norm.saved = saved_floats_;
+      saved_floats_ += norm.saved_floats();
+      rest_.columns -= norm.shape.beside * norm.shape.width;
+    }
+  }
+  std::int64_t saved_bytes() const { return 4 * saved_floats_; }
+  std::int64_t workspace_bytes() const override {
+    std::int64_t bytes = 0;
+    for (const Norm& norm : norms_) {
+      bytes = std::max(bytes, 4 * kernels::aligned(4 * norm.shape.width) +
+                                  plan->device->row_norm_scratch_bytes(norm.shape));
+    }
+    return bytes;
+  }
+  std::int64_t transient_bytes() const override {
+    std::int64_t width = 0;
+    for (const Norm& norm : norms_) width = std::max(width, norm.shape.width);
+    return 4 * width;
+  }
+  void forward(RunState& run) const override {
+    std::byte *x = data(run, inputs[0]), *y = data(run, output);
+    for (const Norm& norm : norms_) {
+      Pieces pieces(run.workspace);
+      const float* weight = decoded(run, norm, norm.weight, pieces);
+      const float* bias = norm.bias < 0 ? nullptr : decoded(run, norm, norm.bias, pieces);
+      run.memory.device().row_norm_forward(norm.shape, at(x, norm.first), weight, bias, at(y, norm.first),
+                                           mean(run, norm), inverse_deviation(run, norm));
+    }
+    copy_rest(run, x, y, false);
+  }
+  void backward(RunState& run) const override {
+    std::byte *dy = gradient(run, output), *dx = gradient(run, inputs[0]);
+    for (const Norm& norm : norms_) {
+      Pieces pieces(run.workspace);
+      const std::int64_t width = norm.shape.width;
+      float* weight_gradient = pieces.floats(width);
+      float* bias_gradient = norm.bias < 0 ? nullptr : pieces.floats(width);
+      kernels::RowNormBackward args;
+      args.x = at(data(run, inputs[0]), norm.first);
+      args.dy = at(dy, norm.first);
+      args.weight = decoded(run, norm, norm.weight, pieces);
+      args.mean = mean(run, norm);
+      args.inverse_deviation = inverse_deviation(run, norm);
+      args.dx = at(dx, norm.first);
+      args.accumulate = accumulate[0];
+      args.weight_gradient = weight_gradient;
+      args.bias_gradient = bias_gradient;
+      run.memory.device().row_norm_backward(norm.shape, args,
+                                            pieces.take(plan->device->row_norm_scratch_bytes(norm.shape)));
+      run.gradients->fold(norm.weight, 0, span_of(weight_gradient, width), run.microbatch);
+      if (norm.bias >= 0) run.gradients->fold(norm.bias, 0, span_of(bias_gradient, width), run.microbatch);
+    }
+    copy_rest(run, dy, dx, accumulate[0]);
+  }
+
+ private:
+  std::byte* at(std::byte* values, std::int64_t channel) const {
+    return values + channel * kernels::value_bytes(plan->compute);
+  }
+  float* inverse_deviation(const RunState& run, const Norm& norm) const {
+    return reinterpret_cast<float*>(saved_data(run)) + norm.saved;
+  }
+  float* mean(const RunState& run, const Norm& norm) const {
+    return norm.shape.is_centred ? inverse_deviation(run, norm) + norm.shape.rows : nullptr;
+  }
+  const float* decoded(const RunState& run, const Norm& norm, int tensor, Pieces& pieces) const {
+    return run.memory.decoded(tensor, span_of(pieces.floats(norm.shape.width), norm.shape.width));
+  }
+  void copy_rest(const RunState& run, std::byte* from, std::byte* to, bool adds) const {
+    if (rest_.columns == 0) return;
+    const std::int64_t first = rest_.in_stride - rest_.columns;
+    run.memory.device().copy_or_add_rows(plan->compute, rest_, at(from, first), at(to, first), adds);
+  }
+  std::vector<Norm> norms_;
+  kernels::Rows rest_;
+  std::int64_t saved_floats_ = 0;
+};
+
+Value add_norms(ProgramBuilder& b, std::vector<Norm> norms, Value x) {
+  auto op = std::make_unique<RowNormOp>(std::move(norms), b.rows(x), x.channels);
   const std::int64_t saved = op->saved_bytes();
   return b.add_op(std::move(op), {x}, b.add_value(x.height, x.width, x.channels), {x.id}, saved);
+}
+
+int norm_weight(ProgramBuilder& b, const std::string& name, int width) {
+  return b.add_tensor(name + ".weight", {width}, {InitialKind::kConstant, 1});
+}
+
+Value row_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon, bool is_centred) {
+  Norm norm{.shape = {b.rows(x), x.channels, b.compute(), epsilon, is_centred}};
+  norm.weight = norm_weight(b, name, x.channels);
+  if (is_centred) norm.bias = b.add_tensor(name + ".bias", {x.channels}, {InitialKind::kConstant, 0});
+  return add_norms(b, {norm}, x);
 }
 
 }  // namespace
@@ -73,6 +127,20 @@ Value layer_norm(ProgramBuilder& b, const std::string& name, Value x, double eps
 
 Value rms_norm(ProgramBuilder& b, const std::string& name, Value x, double epsilon) {
   return row_norm(b, name, x, epsilon, false);
+}
+
+Value head_norms(ProgramBuilder& b, const std::vector<HeadNorm>& norms, Value x, int head_width,
+                 double epsilon) {
+  std::vector<Norm> list;
+  std::int64_t first = 0;
+  for (const HeadNorm& norm : norms) {
+    list.push_back(
+        {.shape = {norm.heads * b.rows(x), head_width, b.compute(), epsilon, false, norm.heads, x.channels},
+         .weight = norm_weight(b, norm.name, head_width),
+         .first = first});
+    first += std::int64_t{norm.heads} * head_width;
+  }
+  return add_norms(b, std::move(list), x);
 }
 
 }  // namespace lpmm
