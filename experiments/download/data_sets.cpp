@@ -10,6 +10,21 @@
 namespace lpmm {
 namespace {
 
+// Krizhevsky 2009.
+DataSet cifar10() {
+  return {"cifar10",
+          "https://www.cs.toronto.edu/~kriz",
+          "cifar-10-batches-bin",
+          {{"data_batch_1.bin", 30730000, "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
+           {"data_batch_2.bin", 30730000, "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
+           {"data_batch_3.bin", 30730000, "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
+           {"data_batch_4.bin", 30730000, "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
+           {"data_batch_5.bin", 30730000, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
+           {"test_batch.bin", 30730000, "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"}},
+          DataFile{"cifar-10-binary.tar.gz", 170052171,
+                   "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}};
+}
+
 // Task 1 of the challenge: Elliott et al. 2016.
 DataSet multi30k() {
   return {
@@ -41,17 +56,7 @@ DataSet glue(const std::string& name, const std::string& folder, std::int64_t by
 
 const std::vector<DataSet>& data_sets() {
   static const std::vector<DataSet> table = {
-      {"cifar10",
-       "https://www.cs.toronto.edu/~kriz",
-       "cifar-10-batches-bin",
-       {{"data_batch_1.bin", 30730000, "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5"},
-        {"data_batch_2.bin", 30730000, "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed"},
-        {"data_batch_3.bin", 30730000, "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67"},
-        {"data_batch_4.bin", 30730000, "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48"},
-        {"data_batch_5.bin", 30730000, "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add"},
-        {"test_batch.bin", 30730000, "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b"}},
-       DataFile{"cifar-10-binary.tar.gz", 170052171,
-                "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}},
+      cifar10(),
       {"fashion-mnist",
        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion",
        "fashion-mnist",
