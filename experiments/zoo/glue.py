@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fine-tunes a published BERT for tasks of GLUE in PyTorch, fp32, by the recipe of experiments/glue: the data of `lpmm train`, AdamW
-5e-5, 100 steps of warm-up and linear decay, batches of 32 of about one length, 3 epochs, dropout 0.1, gradients clipped to norm 1.
+"""Fine-tunes a published BERT for tasks of GLUE in PyTorch, fp32, by the recipes of experiments/glue: the data of `lpmm train`, AdamW
+with warm-up and linear decay, batches of about one length, 3 epochs, dropout 0.1, gradients clipped to norm 1.
 Prints one JSON object per task and seed: task, seed, scores, final_loss, steps, seconds, sentences_per_second. Needs PyTorch, transformers.
 usage: glue.py MODEL [--data DIR] [--tasks rte,mrpc] [--seeds 1,2,3] [--threads 2] >> pytorch.jsonl"""
 import argparse
@@ -24,7 +24,9 @@ TASKS = {
     "rte": ("RTE", ("sentence1", "sentence2", "label"), ["entailment", "not_entailment"], ["accuracy"], 128),
     "stsb": ("STS-B", ("sentence1", "sentence2", "score"), None, ["spearman", "pearson"], 128),
 }
-BATCH, EPOCHS, RATE, WARMUP, DECAY, DROPOUT = 32, 3, 5e-5, 100, 0.01, 0.1
+EPOCHS, DECAY, DROPOUT = 3, 0.01, 0.1
+# Sentences per step, learning rate, steps of warm-up.
+RECIPES, SMALL = {"sst2": (128, 1e-4, 150)}, (32, 5e-5, 100)
 
 
 def read(folder, name, columns, labels):
@@ -63,12 +65,12 @@ class Sentences:
         return dict(input_ids=padded(self.ids), token_type_ids=padded(self.types), attention_mask=mask), self.answers[rows]
 
     # Drawn order, those of one length together, what is left over with the next longer ones.
-    def epoch(self, draws):
+    def epoch(self, draws, size):
         waiting, batches = [[] for _ in self.lengths], []
 
         def add(place, row):
             waiting[place].append(row)
-            if len(waiting[place]) == BATCH:
+            if len(waiting[place]) == size:
                 batches.append(waiting[place])
                 waiting[place] = []
 
@@ -105,6 +107,7 @@ def score(name, told, answers):
 
 def tune(folder, data, task, seed):
     where, columns, labels, names, longest = TASKS[task]
+    size, peak, warmup = RECIPES.get(task, SMALL)
     torch.manual_seed(seed)
     tokenizer = Tokenizer.from_file(str(Path(folder) / "tokenizer.json"))
     tokenizer.no_padding()
@@ -120,9 +123,9 @@ def tune(folder, data, task, seed):
     is_plain = lambda name: name.endswith(".bias") or name.endswith("LayerNorm.weight")
     optimizer = torch.optim.AdamW([
         {"params": [p for n, p in model.named_parameters() if not is_plain(n)], "weight_decay": DECAY},
-        {"params": [p for n, p in model.named_parameters() if is_plain(n)], "weight_decay": 0.0}], lr=RATE)
-    steps = EPOCHS * (len(train.ids) // BATCH)
-    rate = lambda i: (i + 1) / (WARMUP + 1) if i < WARMUP else 1 - (i - WARMUP) / (steps - WARMUP)
+        {"params": [p for n, p in model.named_parameters() if is_plain(n)], "weight_decay": 0.0}], lr=peak)
+    steps = EPOCHS * (len(train.ids) // size)
+    rate = lambda i: (i + 1) / (warmup + 1) if i < warmup else 1 - (i - warmup) / (steps - warmup)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     draws = torch.Generator().manual_seed(seed)
     loss_of = (lambda told, answers: torch.nn.functional.cross_entropy(told, answers)) if labels else (
@@ -131,7 +134,7 @@ def tune(folder, data, task, seed):
     for _ in range(EPOCHS):
         model.train()
         losses = []
-        for rows in train.epoch(draws):
+        for rows in train.epoch(draws, size):
             started = time.time()
             inputs, answers = train.batch(rows)
             loss = loss_of(model(**inputs).logits, answers)
@@ -143,13 +146,13 @@ def tune(folder, data, task, seed):
             losses.append(loss.item())
             seconds += time.time() - started
             done += len(rows)
-        print(f"{task}, seed {seed}: {done // BATCH}/{steps} steps, loss {sum(losses) / len(losses):.4f}", file=sys.stderr)
+        print(f"{task}, seed {seed}: {done // size}/{steps} steps, loss {sum(losses) / len(losses):.4f}", file=sys.stderr)
     model.eval()
     with torch.no_grad():
-        told = [model(**test.batch(list(range(i, min(i + BATCH, len(test.ids)))))[0]).logits for i in range(0, len(test.ids), BATCH)]
+        told = [model(**test.batch(list(range(i, min(i + size, len(test.ids)))))[0]).logits for i in range(0, len(test.ids), size)]
     told = torch.cat(told)
     return {"task": task, "seed": seed, "scores": {name: score(name, told, test.answers) for name in names},
-            "final_loss": sum(losses) / len(losses), "steps": done // BATCH, "seconds": round(seconds, 1),
+            "final_loss": sum(losses) / len(losses), "steps": done // size, "seconds": round(seconds, 1),
             "sentences_per_second": round(done / seconds, 2), "torch": torch.__version__, "threads": torch.get_num_threads()}
 
 
