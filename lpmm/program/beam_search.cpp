@@ -17,6 +17,15 @@ namespace {
 constexpr float kNever = -1e9F;
 constexpr std::size_t kBeams = 80;  // at a time, of all sentences
 
+std::size_t sentences_at_a_time(const BeamOptions& options) {
+  return std::max<std::size_t>(1, kBeams / static_cast<std::size_t>(options.beams));
+}
+
+// Tokens of a translation, its end too.
+int most_tokens(const BeamOptions& options, std::size_t source, int context) {
+  return std::min(context, options.most > 0 ? options.most : 3 * static_cast<int>(source) + 10);
+}
+
 // log of the sum of exp(logit).
 float log_sum(std::span<const float> logits) {
   const float most = *std::ranges::max_element(logits);
@@ -124,8 +133,9 @@ class Group {
         state_.source.insert(state_.source.end(), filled.begin(), filled.end());
         state_.source_lengths.push_back(static_cast<std::int32_t>(source.size()));
       }
-      const int usual = 3 * static_cast<int>(source.size()) + 10;
-      sentences_.emplace_back(options, std::min(context, options.most > 0 ? options.most : usual));
+      const int most = most_tokens(options, source.size(), context);
+      state_.positions = std::max<std::int64_t>(state_.positions, most);
+      sentences_.emplace_back(options, most);
     }
   }
 
@@ -179,7 +189,7 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
   }
   std::vector<std::vector<std::int32_t>> out(sources.size());
   std::int64_t done = 0;
-  const std::size_t most = std::max<std::size_t>(1, kBeams / static_cast<std::size_t>(options.beams));
+  const std::size_t most = sentences_at_a_time(options);
   for (const auto& [length, all] : by_length) {
     std::unique_ptr<Program> program;
     std::size_t built_for = 0;
@@ -198,6 +208,15 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
     }
   }
   return out;
+}
+
+std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, int length,
+                               const BeamOptions& options, int context, int vocabulary) {
+  const int rows = static_cast<int>(sentences_at_a_time(options)) * options.beams;
+  const auto program = model.build_decoder(rows, length, compute, device);
+  const std::int64_t logits = std::int64_t{4} * rows * vocabulary;  // the host's
+  return logits + program->activation_bytes() + program->workspace_bytes() +
+         program->cache_bytes(most_tokens(options, static_cast<std::size_t>(length), context));
 }
 
 }  // namespace lpmm

@@ -57,5 +57,8 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress = {});
+// The most that it takes besides the model, for sources of at most `length` tokens.
+std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, int length,
+                               const BeamOptions& options, int context, int vocabulary);
 
 }  // namespace lpmm

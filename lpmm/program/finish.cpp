@@ -69,6 +69,16 @@ class ListProgram : public Program {
   std::int64_t workspace_bytes() const override { return room_->workspace_bytes(); }
   std::int64_t largest_transient_bytes() const override { return plan_->largest_transient_bytes; }
 
+  std::int64_t cache_bytes(std::int64_t positions) const override {
+    std::int64_t all = 0, most = 0;
+    for (const auto& op : plan_->ops) {
+      const std::int64_t bytes = op->cache_bytes(positions);
+      all += bytes;
+      most = std::max(most, bytes);
+    }
+    return all + most;  // one at a time is reordered
+  }
+
   PendingLoss train(ModelMemory& memory, Buffers& buffers, const Batch& batch, int microbatch) override {
     RunState run = begin(memory, &memory, buffers, &buffers, batch, microbatch);
     run.loss = memory.next_loss();

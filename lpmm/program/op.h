@@ -64,6 +64,7 @@ class Op {
   virtual std::int64_t host_workspace_bytes() const {
     return 0;
   }  // what the host writes and the device reads
+  virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }  // Program::cache_bytes
   // The largest piece of a parameter or of its gradient that exists in fp32 at once.
   virtual std::int64_t transient_bytes() const { return 0; }
   // Whether backward leaves out the gradient of what has none: the program's input.

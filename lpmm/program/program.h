@@ -69,7 +69,8 @@ struct Inference {
   };
   std::int64_t position = 0;  // of the next token
   std::vector<Cache> cache;
-  bool all = false;           // logits of every token, not of the last one alone
+  std::int64_t positions = 0;  // that caches have room for; 0: as many as the model has
+  bool all = false;            // logits of every token, not of the last one alone
   std::vector<float> logits;  // (tokens or 1, vocabulary), of the last call; of several sequences (sequences,
                               // vocabulary)
   // Of a model of pairs, until the first call: the source of each sequence, (sequences, length), and how much
@@ -94,6 +95,8 @@ class Program {
   // gets what the last layer says of every example: logits of classes, a number, an embedding.
   virtual BatchResult evaluate(const ModelMemory& memory, const Buffers& buffers, const Batch& batch,
                                std::vector<float>* outputs = nullptr) = 0;
+  // What infer() keeps of sequences of at most so many positions, and takes to reorder them.
+  virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }
   // The next tokens of one sequence, or the next of each, as many as the program was built for
   // (build_inference, build_decoder).
   virtual void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state);

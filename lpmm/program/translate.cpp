@@ -47,4 +47,11 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   return told;
 }
 
+std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
+                               const BeamOptions& options) {
+  const ModelConfig sizes = complete(config);
+  return beam_search_bytes(model, compute, device, filled_lengths(sizes.length).back(), options,
+                           sizes.integer(kContext), sizes.integer(kVocabulary));
+}
+
 }  // namespace lpmm

@@ -1,6 +1,7 @@
 // Text through a translator.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,5 +20,8 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
                                    const ModelMemory& memory, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,
                                    const ProgressCall& progress = {});
+// The most that it takes besides the model.
+std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
+                               const BeamOptions& options);
 
 }  // namespace lpmm

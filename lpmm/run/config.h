@@ -33,6 +33,7 @@ struct RunConfig {
     int side = kImageSide;                     // drawn set only
     std::string test_file = "dev";             // sentences and pairs: the file to test on
     std::string source = "en", target = "de";  // pairs: languages, the ends of the files' names
+    bool bleu = true;                          // pairs: translate the test set at every test, and score it
     bool cosine = false;                       // sentences: score pairs by the cosine of their embeddings
     TextOptions text;  // path, tokenizer, tokenizer_folder, validation_share, length (0: model.context)
   } data;

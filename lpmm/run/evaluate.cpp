@@ -17,8 +17,10 @@
 
 namespace lpmm {
 
-Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
-                int examples, const ProgressCall& progress) {
+Tested run_test(const Setup& setup, const Model& model, Program& program, const ModelMemory& memory,
+                const Buffers& buffers, const DataSource& data, const ProgressCall& progress) {
+  const RunConfig& config = setup.config;
+  const int examples = config.train.batch / config.train.microbatches;
   Tested tested;
   Batch batch;
   std::vector<float> outputs, more;
@@ -30,6 +32,12 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
     if (progress) progress(std::min(all, first + examples), all);
   }
   if (data.has_scores()) tested.scores = data.score(outputs);
+  if (setup.pairs != nullptr && config.data.bleu) {
+    const std::vector<std::string> told =
+        translate(config.model, config.train.compute, model, memory, *setup.tokenizer,
+                  setup.pairs->test_sources(), BeamOptions{}, progress);
+    tested.scores.emplace_back("bleu", bleu(told, setup.pairs->test_targets()));
+  }
   return tested;
 }
 
@@ -64,16 +72,10 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const auto data = load_data(setup, device->host_pool());
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device);
-  Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
+  const Tested tested = run_test(Setup(config, setup), model, *program, memory, buffers, *data, progress);
   // Of pairs that are compared, each sentence was an example.
   std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
-  if (setup.pairs != nullptr) {
-    const std::vector<std::string> told =
-        translate(setup.config.model, config.train.compute, model, memory, *setup.tokenizer,
-                  setup.pairs->test_sources(), BeamOptions{}, progress);
-    tested.scores.emplace_back("bleu", bleu(told, setup.pairs->test_targets()));
-    items = data->test_examples();  // the loss is of their tokens
-  }
+  if (setup.pairs != nullptr) items = data->test_examples();  // the loss is of their tokens
   return {tested.meter.loss(), tested.meter.accuracy(), items, data->unit(), checkpoint, tested.scores};
 }
 

@@ -15,9 +15,10 @@ struct Tested {
   Meter meter;
   DataSource::Scores scores;  // what the set is scored by besides
 };
-// All test examples, so many at a time.
-Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
-                int examples, const ProgressCall& progress = {});
+// All test examples, so many at a time; of pairs besides, where data.bleu says so, the BLEU of translations
+// by five beams.
+Tested run_test(const Setup& setup, const Model& model, Program& program, const ModelMemory& memory,
+                const Buffers& buffers, const DataSource& data, const ProgressCall& progress = {});
 
 struct EvalResult {
   double loss = 0, accuracy = 0;
@@ -26,9 +27,8 @@ struct EvalResult {
   std::string checkpoint;
   DataSource::Scores scores;
 };
-// The same of a checkpoint, with memory for the parameters alone; of pairs with the BLEU of translations by
-// five beams. `progress` counts images or sequences. Throws UsageError where the data has other classes than
-// the model.
+// The same of a checkpoint, with memory for the parameters alone. `progress` counts images or sequences.
+// Throws UsageError where the data has other classes than the model.
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress = {});
 

@@ -10,6 +10,8 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/program/family.h"
+#include "lpmm/program/translate.h"
 #include "lpmm/run/watch/watch.h"
 
 namespace lpmm {
@@ -57,7 +59,12 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;
-  const std::int64_t computing = plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace;
+  if (family_of(config.model.name).reads == Reads::kPairs && config.data.bleu) {
+    plan.translation_bytes =
+        translation_bytes(config.model, config.train.compute, model, device, BeamOptions{});
+  }
+  const std::int64_t computing =
+      plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.translation_bytes;
   const std::optional<std::int64_t> own = device.own_bytes();
   if (own) plan.device_bytes = computing - histories + *own;
   plan.watch_bytes = watch_bytes(config, std::ssize(model.tensors()));
@@ -79,7 +86,7 @@ void check_memory(const Plan& plan, std::int64_t available) {
       "are available, {} too few. "
       "Use a smaller preset, train.batch or model, or more train.microbatches",
       format_bytes(plan.needed_bytes), format_bytes(plan.ledger.model_memory()),
-      format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
+      format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace + plan.translation_bytes),
       format_bytes(plan.data_bytes), format_bytes(available), format_bytes(plan.needed_bytes - available)));
 }
 
@@ -128,6 +135,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
           {"activation_bytes", plan.ledger.activations},
           {"workspace_bytes", plan.ledger.workspace},
           {"largest_transient_bytes", plan.largest_transient_bytes},
+          {"translation_bytes", plan.translation_bytes},
           {"data_bytes", plan.data_bytes},
           {"watch_bytes", plan.watch_bytes},
           {"overhead_bytes", plan.overhead_bytes},

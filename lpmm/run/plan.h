@@ -25,6 +25,7 @@ struct Plan {
   std::int64_t largest_transient_bytes = 0;  // of the workspace: Program::largest_transient_bytes
   std::int64_t data_bytes = 0;               // data set and prepared batches
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads
+  std::int64_t translation_bytes = 0;        // of pairs that are scored by BLEU: what beams take
   std::int64_t watch_bytes = 0;              // what the watch keeps of its last steps
   std::int64_t peak_bytes = 0;               // what the run adds to the RSS it starts with
   std::int64_t needed_bytes = 0;             // what it has yet to take: a text is in memory already

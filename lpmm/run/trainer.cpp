@@ -54,6 +54,7 @@ class Run {
   Run(const Setup& setup, const Model& model, const RunFolder& folder, const Plan& plan,
       const TrainOptions& options, Device& device)
       : setup_(setup),
+        model_(model),
         text_(setup.text != nullptr        ? text_json(*setup.text)
               : setup.sentences != nullptr ? sentences_json(*setup.sentences)
               : setup.pairs != nullptr     ? pairs_json(*setup.pairs)
@@ -73,14 +74,14 @@ class Run {
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
         steps_(steps_of(setup)) {}
 
-  TrainResult go(const Model& model);
+  TrainResult go();
 
  private:
-  void start(const Model& model, bool config_changed);
+  void start(bool config_changed);
   Json load(const std::string& checkpoint);
   void go_on(const std::string& checkpoint, bool write_config);
-  std::string begin(const Model& model);  // returns the checkpoint whose parameters it starts from, or empty
-  bool step();                            // one step; false where its gradient failed
+  std::string begin();  // returns the checkpoint whose parameters it starts from, or empty
+  bool step();          // one step; false where its gradient failed
   void log_step(const StepReport& report, double rate);
   void look(double loss, const std::string& failed);
   void measure(bool is_last_time);
@@ -94,6 +95,7 @@ class Run {
   std::string speed_key() const { return fmt::format("{}_per_second", data_->unit()); }
 
   const Setup& setup_;
+  const Model& model_;
   Json tokens_;      // that begin and end a text, as it started with them
   const Json text_;  // which one it is, or which sentences; null for images
   const RunConfig& config_;
@@ -119,7 +121,7 @@ class Run {
 };
 
 // Starts afresh or from the newest checkpoint, with the log cut to what the checkpoint knows of.
-void Run::start(const Model& model, bool config_changed) {
+void Run::start(bool config_changed) {
   remove_leftovers(folder_.root.string());
   const std::string checkpoint = newest_checkpoint(folder_.checkpoints, true);
   const bool write_config = config_changed || checkpoint.empty();
@@ -130,7 +132,7 @@ void Run::start(const Model& model, bool config_changed) {
   if (!checkpoint.empty()) {
     go_on(checkpoint, write_config);
   } else {
-    init = begin(model);
+    init = begin();
   }
   progress_.say(fmt::format("training on {}: {}, {} threads", device_.name(), device_.compute_library(),
                             device_.host_threads()));
@@ -138,7 +140,7 @@ void Run::start(const Model& model, bool config_changed) {
   write(system_record(state_.step, device_, setup_.rss_at_start, init));
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
-  std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model.tensors());
+  std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model_.tensors());
   warnings.push_back(underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true));
   warnings.push_back(watch_->missing());
   for (const std::string& warning : warnings) {
@@ -175,12 +177,12 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
   progress_.say(fmt::format("going on from {}", checkpoint));
 }
 
-std::string Run::begin(const Model& model) {
+std::string Run::begin() {
   const std::string& given = config_.train.init;
   progress_.say(given.empty() ? "drawing initial parameters"
                               : fmt::format("taking the parameters of {}", given));
   const InitialParameters initial =
-      set_initial_parameters(config_, model, memory_, buffers_, setup_.class_names,
+      set_initial_parameters(config_, model_, memory_, buffers_, setup_.class_names,
                              progress_.share_of("drawing initial parameters"));
   tokens_ = special_tokens_of(initial.run, config_.model, setup_.tokenizer.get());
   if (!initial.drawn.empty()) {
@@ -306,7 +308,8 @@ void Run::measure(bool is_last_time) {
 
 void Run::test() {
   const auto started = Clock::now();
-  const Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_);
+  const Tested tested =
+      run_test(setup_, model_, *program_, memory_, buffers_, *data_, progress_.share_of("testing"));
   state_.test = tested.meter;
   state_.scores = tested.scores;
   Json record = {{"type", "eval"},
@@ -371,11 +374,11 @@ TrainResult Run::end(bool interrupted, const std::string& error) {
   return {interrupted, diverged(last), last.dump()};
 }
 
-TrainResult Run::go(const Model& model) {
+TrainResult Run::go() {
   log_.emplace(folder_.log);  // from here on no other process writes to the folder; one may have before
   const bool config_changed = check_run_folder(folder_, config_, resume_);
   if (auto done = finished_result(folder_, config_, steps_)) return *done;
-  start(model, config_changed);
+  start(config_changed);
   try {
     while (!is_last()) {
       if (!step() && state_.failed_in_row >= config_.train.max_failed_steps) {
@@ -435,7 +438,7 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   check_memory(plan, *device);
   const MadeFolder made(folder.root);  // removed again where nothing comes into it
   Run run(setup, model, folder, plan, options, *device);
-  return run.go(model);
+  return run.go();
 }
 
 }  // namespace lpmm

@@ -91,6 +91,36 @@ TEST_F(TransformerTest, LogitsAreThoseOfTransformers) {
   }
 }
 
+// Caches are as large as what will come, not as the model's context.
+TEST_F(TransformerTest, CachesHaveRoomForTheTokensThatWillCome) {
+  Imported m = model(tiny_marian());
+  const auto program = m.model->build_decoder(3, 16, Compute::kFp32, m.device);
+  const auto state_of = [&](std::int64_t positions) {
+    Inference state;
+    state.source = expected_.batch.source;
+    state.source_lengths = expected_.batch.lengths;
+    state.positions = positions;
+    return state;
+  };
+  Inference all = state_of(0), few = state_of(5);
+  for (const std::int32_t token : {0, 3, 5, 7, 9}) {
+    program->infer(m.memory, std::vector<std::int32_t>(3, token), all);
+    program->infer(m.memory, std::vector<std::int32_t>(3, token), few);
+    EXPECT_EQ(few.logits, all.logits);
+  }
+  EXPECT_THROW(program->infer(m.memory, std::vector<std::int32_t>(3, 1), few), RunError);
+  program->infer(m.memory, std::vector<std::int32_t>(3, 1), all);
+  const ModelConfig config = complete(tiny_marian());
+  const std::int64_t row = 2 * 4 * config.integer("embedding"), layers = config.integer("decoder_layers");
+  for (const Inference::Cache& cache : few.cache) {
+    if (cache.position_bytes == 0) continue;  // of the source
+    EXPECT_EQ(cache.position_bytes, row);
+    EXPECT_EQ(cache.sequence_bytes, 5 * row);
+  }
+  // Of each layer its own positions and the source's; the larger of both once more, to reorder.
+  EXPECT_EQ(program->cache_bytes(5), layers * 3 * row * (5 + 16) + 3 * row * 16);
+}
+
 TEST_F(TransformerTest, TheLossIsOfTheLabelsThatAreThere) {
   ModelConfig config = tiny_marian();
   config.set("label_smoothing", 0.1);

@@ -64,6 +64,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
   print_row("model memory", a.model_memory(), b.model_memory());
   print_row("activations", a.activations, b.activations);
   print_row("workspace", a.workspace, b.workspace);
+  if (plan.translation_bytes > 0) print_row("translations", plan.translation_bytes, fp32.translation_bytes);
   print_row("data", plan.data_bytes, fp32.data_bytes);
   print_row("watch", plan.watch_bytes, fp32.watch_bytes);
   print_row("program and libraries", plan.overhead_bytes, fp32.overhead_bytes);

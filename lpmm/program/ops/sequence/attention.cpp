@@ -52,6 +52,11 @@ class AttentionOp : public Op {
     }
     run.memory.device().attention_backward(shape_of(run, room), dropout_.of(run), args, room.scratch);
   }
+  std::int64_t cache_bytes(std::int64_t positions) const override {
+    if (shape_.is_self() && !shape_.is_causal) return 0;  // an encoder's
+    return shape_.batch * position_bytes() *
+           (shape_.is_self() ? std::min<std::int64_t>(positions, longest_) : shape_.key_rows());
+  }
 
  private:
   struct Room {
@@ -79,8 +84,7 @@ class AttentionOp : public Op {
     if (run.inference == nullptr) return data(run, inputs[1]);
     Inference::Cache& cache = cache_of(run);
     if (run.inference->position == 0) {
-      const std::int64_t bytes =
-          shape_.batch * 2 * shape_.key_width() * shape_.key_rows() * value_bytes(shape_.type);
+      const std::int64_t bytes = shape_.batch * shape_.key_rows() * position_bytes();
       cache.memory = allocate(run.memory.device(), bytes, "keys and values", "fewer beams");
       run.memory.device().copy(cache.memory.get(), data(run, inputs[1]), bytes);
     }
@@ -89,21 +93,25 @@ class AttentionOp : public Op {
   void infer(RunState& run) const {
     Device& device = run.memory.device();
     const Inference* state = run.inference;
-    if (state->position + shape_.length > longest_) {
-      throw RunError(fmt::format("{} tokens after {} others: the model has {} positions", shape_.length,
-                                 state->position, longest_));
+    const std::int64_t room =
+        state->positions > 0 ? std::min<std::int64_t>(state->positions, longest_) : longest_;
+    if (state->position + shape_.length > room) {
+      throw RunError(fmt::format("{} tokens after {} others: there is room for {} positions", shape_.length,
+                                 state->position, room));
     }
     Inference::Cache& cache = cache_of(run);
     if (cache.memory == nullptr) {
-      cache.position_bytes = 2 * shape_.key_width() * value_bytes(plan->compute);
-      cache.sequence_bytes = longest_ * cache.position_bytes;
+      cache.position_bytes = position_bytes();
+      cache.sequence_bytes = room * cache.position_bytes;
       cache.memory = allocate(device, shape_.batch * cache.sequence_bytes, "keys and values",
                               "a model of fewer positions");
     }
     Pieces pieces(run.workspace);
-    device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.memory.get(), longest_,
+    device.attention_cached(shape_, state->position, data(run, inputs[0]), cache.memory.get(), room,
                             data(run, output), lay_out(pieces).scratch);
   }
+  // Of keys and values of a sequence.
+  std::int64_t position_bytes() const { return 2 * shape_.key_width() * value_bytes(shape_.type); }
   float* log_sums(const RunState& run) const { return reinterpret_cast<float*>(saved_data(run)); }
   kernels::AttentionShape shape_;
   OpDropout dropout_;

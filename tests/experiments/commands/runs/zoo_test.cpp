@@ -185,7 +185,14 @@ TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
   ASSERT_EQ(scored.code, 0) << scored.err;
   EXPECT_EQ(scored.json()["sentences"], 2);
   EXPECT_GE(scored.json()["bleu"].get<double>(), 0);
+  EXPECT_EQ(scored.json()["bleu"], trained.json()["scores"]["bleu"]);
   EXPECT_EQ(scored.json()["test_loss"], trained.json()["test_loss"]);
+  const Outcome planned = run_lpmm({"plan", config, "--json"}),
+                without = run_lpmm({"plan", config, "--set", "data.bleu=false", "--json"});
+  EXPECT_GT(planned.json()["translation_bytes"], 0);
+  EXPECT_EQ(without.json()["translation_bytes"], 0);
+  const auto peak = [](const Outcome& outcome) { return outcome.json()["peak_bytes"].get<double>(); };
+  EXPECT_NEAR(peak(planned) - peak(without), planned.json()["translation_bytes"].get<double>(), 1000);
   const Outcome told = run_lpmm({"translate", path("run"), "--file", path("pairs/dev.en"), "--json"});
   ASSERT_EQ(told.code, 0) << told.err;
   ASSERT_EQ(told.json()["target"].size(), 2U);
