@@ -1,6 +1,6 @@
 // Copies from global to shared memory that a thread does not wait for. A thread commits what it has asked for
 // as one group; wait<N>() returns when all but its last N groups are there. Other threads see them after a
-// barrier. On the host they are made at once.
+// barrier. On the host a block makes them at once, or not before it must (Block::begin_copy).
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -23,11 +23,7 @@ LPMM_DEVICE void begin_copy(void* shared, const void* from, bool is_there) {
   if ((reinterpret_cast<std::uintptr_t>(shared) | reinterpret_cast<std::uintptr_t>(from)) % kBytes != 0) {
     throw std::logic_error("a copy to shared memory that is not aligned");
   }
-  if (is_there) {
-    std::memcpy(shared, from, kBytes);
-  } else {
-    std::memset(shared, 0, kBytes);
-  }
+  Block::begin_copy(shared, is_there ? from : nullptr, kBytes);
 #endif
 }
 // 16 bytes that are there.
@@ -37,12 +33,16 @@ LPMM_DEVICE void copy16(void* shared, const void* from) {
 LPMM_DEVICE void commit() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.commit_group;" ::: "memory");
+#else
+  Block::commit_copies();
 #endif
 }
 template <int kGroupsLeft>
 LPMM_DEVICE void wait() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_group %0;" ::"n"(kGroupsLeft) : "memory");
+#else
+  Block::wait_for_copies(kGroupsLeft);
 #endif
 }
 
@@ -50,6 +50,8 @@ LPMM_DEVICE void wait() {
 LPMM_DEVICE void wait_for_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_all;" ::: "memory");
+#else
+  Block::wait_for_copies(0, true);
 #endif
 }
 

@@ -88,6 +88,13 @@ class Block {
   }
   static void* dynamic_shared() { return running()->shared_.data(); }
 
+  // Copies that a thread does not wait for (kernels/cuda/async_copy.h). A block makes them at once, or as
+  // late as it may: who reads or writes too early gets wrong numbers. `from` null: zeros.
+  static void begin_copy(void* to, const void* from, std::size_t bytes);
+  static void commit_copies();
+  // Returns when all but its last `left` groups are there, and with `all` what was not committed too.
+  static void wait_for_copies(std::size_t left, bool all = false);
+
  private:
   enum class State : std::uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
   // Of one warp. A lane may be at the next meeting before another has read what this one was told, but not at
@@ -95,12 +102,20 @@ class Block {
   struct Meetings {
     OfLanes values[2];
   };
+  struct Copy {
+    void* to;
+    const void* from;
+    std::size_t bytes;
+    void make() const { from != nullptr ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes); }
+  };
   struct Fiber {
     static constexpr std::size_t kStack = 256 << 10;
     Context context;
     std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStack);
     State state = State::kReady;
     unsigned meetings = 0;
+    std::vector<Copy> copies;         // that are still to be made
+    std::vector<std::size_t> groups;  // how many of them each group has
     Sanitizer sanitizer;
   };
 
@@ -122,6 +137,7 @@ class Block {
   std::vector<std::uint64_t> shared_;
   std::vector<Meetings> meetings_;
   std::mt19937 random_{1};
+  bool copies_late_ = false;
   Context scheduler_context_;
   Sanitizer scheduler_{true};
   const void* stack_ = nullptr;  // the scheduler's

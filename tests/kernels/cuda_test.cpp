@@ -502,6 +502,40 @@ TEST(CudaEmulated, BlocksMeetAtBarriers) {
   }
 }
 
+// Copies that nobody waits for: what was waited for is there, what was not is there in some blocks only.
+TEST(CudaEmulated, CopiesAreAsLateAsTheyMayBe) {
+  using cuda_emulated::Block, cuda_emulated::threadIdx;
+  constexpr unsigned kThreads = 64;
+  const int from[3] = {11, 22, 33};
+  int early = 0, late = 0;
+  for (unsigned block = 0; block < 40; ++block) {
+    int wrong = 0;
+    Block::run(
+        [&] {
+          int* const own = static_cast<int*>(Block::dynamic_shared()) + 4 * std::size_t{threadIdx.x};
+          std::fill_n(own, 4, -1);
+          for (int i = 0; i < 3; ++i) {
+            Block::begin_copy(own + i, from + i, sizeof(int));
+            if (i < 2) Block::commit_copies();
+          }
+          Block::begin_copy(own + 3, nullptr, sizeof(int));
+          Block::wait_for_copies(1);
+          wrong += own[0] != 11 ? 1 : 0;
+          (own[1] == 22 ? early : late) += 1;
+          Block::wait_for_copies(0);
+          wrong += own[1] != 22 ? 1 : 0;
+          (own[2] == 33 ? early : late) += 1;
+          Block::wait_for_copies(0, true);
+          wrong += own[2] != 33 || own[3] != 0 ? 1 : 0;
+          Block::begin_copy(own, from + 2, sizeof(int));  // and is gone with its block
+        },
+        block, kThreads, kThreads * 4 * sizeof(int));
+    EXPECT_EQ(wrong, 0) << block;
+  }
+  EXPECT_GT(early, 0);
+  EXPECT_GT(late, 0);
+}
+
 // Lanes of a warp meet while other warps are elsewhere; who does not come is missed.
 TEST(CudaEmulated, WarpsMeet) {
   using cuda_emulated::threadIdx;
