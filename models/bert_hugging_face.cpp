@@ -123,7 +123,7 @@ std::string remark_on_bert(const std::string& path, const ModelConfig&) {
   const bool has_head = std::ranges::any_of(tensors.all(), [](const PublishedTensors::Place& place) {
     return is_pretraining_head(place.entry->name);
   });
-  return has_head ? "its head that tells masked words is left out" : "";
+  return has_head ? "the heads that it was first trained with are left out" : "";
 }
 
 void load_bert(const std::string& path, ModelMemory& memory) {

@@ -25,17 +25,21 @@ bool is_llama(const std::string& path) {
   return type == kLlama || type == kQwen2 || type == kQwen3 || type == kMistral;
 }
 
-// How many of the last positions a Mistral attends to, where these are not all.
+// How many of the last positions a Mistral attends to, where these are not all: null says all, nothing 4,096.
 std::optional<std::int64_t> window_of(const PublishedConfig& config) {
-  if (config.text("model_type") != kMistral || !config.has(kWindow)) return {};
-  const std::int64_t window = config.size(kWindow);
+  constexpr std::int64_t kUsual = 4096;
+  const bool says_all = config.json().contains(kWindow) && !config.has(kWindow);
+  if (config.text("model_type") != kMistral || says_all) return {};
+  const std::int64_t window = config.has(kWindow) ? config.size(kWindow) : kUsual;
   return window < config.size("max_position_embeddings") ? std::optional(window) : std::nullopt;
 }
 
-std::string remark_on_llama(const std::string& path, const ModelConfig&) {
+std::string remark_on_llama(const std::string& path, const ModelConfig& model) {
   const auto window = window_of(PublishedConfig(PublishedConfig::beside(path)));
-  return window ? fmt::format("attends to the last {} positions only: its context here is as long", *window)
-                : "";
+  if (!window) return "";
+  return fmt::format("attends to the last {} positions only: {}", *window,
+                     model.integer(kContext) <= *window ? "its context here is as long"
+                                                        : "with a longer model.context it is another model");
 }
 
 // Scaling of the frequencies, as transformers wrote it before and since version 5.

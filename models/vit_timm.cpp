@@ -38,8 +38,12 @@ std::int64_t heads_beside(const std::string& path) {
   return sizes.has("num_heads") ? sizes.size("num_heads") : 0;
 }
 
+std::int64_t usual_heads(std::int64_t channels) {
+  return std::max<std::int64_t>(1, channels / kHeadWidth);
+}
+
 std::string assumed_heads(const std::string& path, const ModelConfig& model) {
-  if (heads_beside(path) > 0) return "";
+  if (heads_beside(path) > 0 || model.integer("heads") != usual_heads(model.integer("embedding"))) return "";
   return fmt::format(
       "no file says how many heads it has: {} of {} channels are assumed (--set model.heads=N)",
       model.integer("heads"), model.integer("embedding") / model.integer("heads"));
@@ -62,7 +66,7 @@ ModelConfig read_vit(const std::string& path) {
   model.set("embedding", patch[0]);
   model.set("patch", patch[2]);
   const std::int64_t heads = heads_beside(path);
-  model.set("heads", heads > 0 ? heads : std::max<std::int64_t>(1, patch[0] / kHeadWidth));
+  model.set("heads", heads > 0 ? heads : usual_heads(patch[0]));
   model.channels = static_cast<int>(patch[1]);
   model.height = model.width = static_cast<int>(across * patch[2]);
   model.classes = static_cast<int>(shape_of(tensors, "head.weight", 2)[0]);

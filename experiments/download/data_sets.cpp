@@ -40,8 +40,8 @@ DataSet multi30k() {
       {}};
 }
 
-// Wang et al. 2019, https://gluebenchmark.com: the tasks whose archives hold a training and a development
-// set. Their checksums are those of TensorFlow Datasets.
+// Some tasks of GLUE (Wang et al. 2019, https://gluebenchmark.com); checksums are those of TensorFlow
+// Datasets.
 DataSet glue(const std::string& name, const std::string& folder, std::int64_t bytes,
              const std::string& sha256) {
   constexpr std::int64_t kMost = 1 << 26;

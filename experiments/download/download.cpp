@@ -104,21 +104,29 @@ void check_known(const fs::path& path, const DataFile& file) {
     }
   };
   const std::int64_t bytes = File(path.string(), File::Mode::kRead).size();
-  if (file.sha256.empty()) return;
+  if (file.sha256.empty()) {
+    if (bytes > 0 && bytes <= file.bytes) return;
+    check(fmt::format("1 to {} bytes", file.bytes), fmt::format("{} bytes", bytes));
+  }
   check(fmt::format("{} bytes", file.bytes), fmt::format("{} bytes", bytes));
   check("SHA-256 " + file.sha256, "SHA-256 " + file_sha256(path.string()));
 }
 
-// False where nothing is there. What is there and is something else may be somebody's work.
+// False where nothing is there. What is there and is something else may be somebody's work. What has no
+// checksum of its own may be compressed too, as the program reads it.
 bool is_there(const fs::path& path, const DataFile& file) {
-  if (is_free(path)) return false;
+  if (is_free(path)) return file.sha256.empty() && !is_free(path.string() + ".gz");
   check_known(path, file);
   return true;
 }
 
 void check_space(const fs::path& place, const DataSet& set, const std::vector<DataFile>& missing) {
   std::int64_t needed = 0;
-  for (const DataFile& file : missing) needed += file.bytes;
+  constexpr std::int64_t kUnpacked = 8;  // times an archive, at most, for what is not known
+  for (const DataFile& file : missing) {
+    needed += set.archive && file.sha256.empty() ? std::min(file.bytes, kUnpacked * set.archive->bytes)
+                                                 : file.bytes;
+  }
   std::vector<DataFile> to_come = missing;
   if (set.archive) {
     needed += set.archive->bytes;

@@ -73,6 +73,9 @@ def drawn(model):
         for p in model.parameters():
             if p.requires_grad:  # no two alike: biases begin at 0, weights of norms at 1. Marian's positions are a formula
                 p += 0.02 * torch.randn_like(p)
+        for name, b in model.named_buffers():
+            if "running_" in name:  # a ResNet's
+                b += 0.1 * torch.rand_like(b)
     return model
 
 

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
 
 namespace lpmm {
 namespace {
@@ -44,6 +45,9 @@ Beams::Beams(const BeamOptions& options, int most)
 
 std::vector<Beams::Candidate> Beams::candidates(std::span<const float> logits) const {
   const std::size_t most = 2 * running_.size(), vocabulary = logits.size() / running_.size();
+  const std::size_t told = options_.vocabulary > 0
+                               ? std::min(vocabulary, static_cast<std::size_t>(options_.vocabulary))
+                               : vocabulary;
   const auto is_before = [](const Candidate& a, const Candidate& b) { return a.score > b.score; };
   std::vector<Candidate> best;                            // a heap whose first is the worst
   float floor = -std::numeric_limits<float>::infinity();  // what a score must be above, to be one of them
@@ -64,7 +68,7 @@ std::vector<Beams::Candidate> Beams::candidates(std::span<const float> logits) c
     }
     const std::span<const float> row = logits.subspan(b * vocabulary, vocabulary);
     const float whole = log_sum(row), before = running_[b].score;
-    for (std::size_t t = 0; t < vocabulary; ++t) {
+    for (std::size_t t = 0; t < told; ++t) {
       const float score = row[t] - whole + before;
       if (!(score > floor)) continue;
       const auto token = static_cast<std::int32_t>(t);
@@ -194,6 +198,7 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
     std::unique_ptr<Program> program;
     std::size_t built_for = 0;
     for (std::size_t at = 0; at < all.size(); at += most) {
+      InterruptGuard::check();
       const std::span<const std::size_t> which = std::span(all).subspan(at, std::min(most, all.size() - at));
       if (which.size() != built_for) {
         program = model.build_decoder(static_cast<int>(which.size()) * options.beams, length, compute,
@@ -210,9 +215,10 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
   return out;
 }
 
-std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, int length,
-                               const BeamOptions& options, int context, int vocabulary) {
-  const int rows = static_cast<int>(sentences_at_a_time(options)) * options.beams;
+std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, std::int64_t sources,
+                               int length, const BeamOptions& options, int context, int vocabulary) {
+  const auto most = static_cast<std::int64_t>(sentences_at_a_time(options));
+  const int rows = static_cast<int>(std::clamp<std::int64_t>(sources, 1, most)) * options.beams;
   const auto program = model.build_decoder(rows, length, compute, device);
   const std::int64_t logits = std::int64_t{4} * rows * vocabulary;  // the host's
   return logits + program->activation_bytes() + program->workspace_bytes() +

@@ -18,6 +18,8 @@ struct BeamOptions {
   double length_penalty = 1;  // a translation of n tokens has log probability / n^length_penalty
   int most = 0;               // tokens of a translation, its end too; 0: three times the source's and 10
   std::int32_t start = 0, end = 0;
+  std::int64_t vocabulary =
+      0;  // tokens that a translation may have, of those that the model tells the first; 0: all
 };
 
 // The beams of one sentence, as transformers' generate() keeps them: of the 2 * beams likeliest continuations
@@ -51,14 +53,15 @@ class Beams {
 };
 
 // The translations of sources, each with its end, as tokens without one. `lengths`: what sources may be
-// filled up to. Throws UsageError for a source that is longer.
+// filled up to. Throws UsageError for a source that is longer; Interrupted.
 std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const ModelMemory& memory,
                                                    Compute compute, std::span<const int> lengths,
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress = {});
-// The most that it takes besides the model, for sources of at most `length` tokens.
-std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, int length,
-                               const BeamOptions& options, int context, int vocabulary);
+// The most that it takes besides the model, for so many sources of at most `length` tokens, which is one of
+// the lengths that they may be filled up to.
+std::int64_t beam_search_bytes(const Model& model, Compute compute, Device& device, std::int64_t sources,
+                               int length, const BeamOptions& options, int context, int vocabulary);
 
 }  // namespace lpmm

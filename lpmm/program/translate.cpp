@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 
@@ -14,6 +16,7 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   const ModelConfig sizes = complete(config);
   options.start = sizes.integer(kStart);
   options.end = sizes.integer(kEnd);
+  options.vocabulary = tokenizer.target().vocabulary();  // a model may have more
   if (options.start < 0 || options.end < 0) {
     throw UsageError(fmt::format(
         "model.{} or model.{} is -1: name the tokens that translations begin and end with", kStart, kEnd));
@@ -48,10 +51,12 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
 }
 
 std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
-                               const BeamOptions& options) {
+                               std::int64_t lines, int longest, const BeamOptions& options) {
   const ModelConfig sizes = complete(config);
-  return beam_search_bytes(model, compute, device, filled_lengths(sizes.length).back(), options,
-                           sizes.integer(kContext), sizes.integer(kVocabulary));
+  const std::vector<int> lengths = filled_lengths(sizes.length);
+  const auto filled = std::ranges::lower_bound(lengths, longest);
+  return beam_search_bytes(model, compute, device, lines, filled == lengths.end() ? lengths.back() : *filled,
+                           options, sizes.integer(kContext), sizes.integer(kVocabulary));
 }
 
 }  // namespace lpmm

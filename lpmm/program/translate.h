@@ -15,13 +15,14 @@
 namespace lpmm {
 
 // Each line's translation; an empty line stays one. The tokens at both ends are the model's, whatever
-// `options` say. Throws UsageError naming the line that cannot be encoded, or is longer than the model reads.
+// `options` say. Throws UsageError naming the line that cannot be encoded, or is longer than the model reads;
+// Interrupted.
 std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
                                    const ModelMemory& memory, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,
                                    const ProgressCall& progress = {});
-// The most that it takes besides the model.
+// The most that it takes besides the model, for so many lines of at most `longest` tokens with their ends.
 std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
-                               const BeamOptions& options);
+                               std::int64_t lines, int longest, const BeamOptions& options);
 
 }  // namespace lpmm

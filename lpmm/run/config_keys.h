@@ -123,7 +123,7 @@ void visit_data(Visitor& v, Config& c) {
            "sentences, pairs: the file to test on, test where it has answers");
   v.text("source", c.data.source, "pairs: language that is translated, the end of its files' names");
   v.text("target", c.data.target, "pairs: language that it is translated to");
-  v.boolean("bleu", c.data.bleu, "pairs: translate the development set at every test, and score it by BLEU");
+  v.boolean("bleu", c.data.bleu, "pairs: translate the test set at every test, and score it by BLEU");
   v.boolean("cosine", c.data.cosine,
             "pairs of sentences: no head; compare the cosine of their embeddings with the score");
 }

@@ -8,6 +8,7 @@
 
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/interrupt.h"
 #include "lpmm/data/pairs/bleu.h"
 #include "lpmm/program/family.h"
 #include "lpmm/program/translate.h"
@@ -17,10 +18,8 @@
 
 namespace lpmm {
 
-Tested run_test(const Setup& setup, const Model& model, Program& program, const ModelMemory& memory,
-                const Buffers& buffers, const DataSource& data, const ProgressCall& progress) {
-  const RunConfig& config = setup.config;
-  const int examples = config.train.batch / config.train.microbatches;
+Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
+                int examples, const ProgressCall& progress) {
   Tested tested;
   Batch batch;
   std::vector<float> outputs, more;
@@ -32,13 +31,32 @@ Tested run_test(const Setup& setup, const Model& model, Program& program, const 
     if (progress) progress(std::min(all, first + examples), all);
   }
   if (data.has_scores()) tested.scores = data.score(outputs);
-  if (setup.pairs != nullptr && config.data.bleu) {
-    const std::vector<std::string> told =
-        translate(config.model, config.train.compute, model, memory, *setup.tokenizer,
-                  setup.pairs->test_sources(), BeamOptions{}, progress);
-    tested.scores.emplace_back("bleu", bleu(told, setup.pairs->test_targets()));
-  }
   return tested;
+}
+
+namespace {
+
+double test_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+                 const ProgressCall& progress) {
+  const std::vector<std::string> told =
+      translate(setup.config.model, setup.config.train.compute, model, memory, *setup.tokenizer,
+                setup.pairs->test_sources(), BeamOptions{}, progress);
+  return bleu(told, setup.pairs->test_targets());
+}
+
+}  // namespace
+
+std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+                     const ProgressCall& progress, DataSource::Scores& scores) {
+  if (setup.pairs == nullptr || !setup.config.data.bleu) return "";
+  try {
+    scores.emplace_back("bleu", test_bleu(setup, model, memory, progress));
+  } catch (const Interrupted&) {
+    return "";  // the run sees it too
+  } catch (const std::exception& e) {
+    return fmt::format("{}; data.bleu = false leaves it out", e.what());
+  }
+  return "";
 }
 
 namespace {
@@ -63,6 +81,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   check_classes(setup, checkpoint);
   RunConfig config = setup.config;
   config.optimizer.frozen = true;
+  config.data.bleu = true;
   const auto device = make_device(config.train.device, config.train.threads);
   check_memory(make_plan(Setup(config, setup), model, *device), *device);
   ModelMemory memory(model.tensors(), config.policy, config.optimizer, config.train.seed,
@@ -72,10 +91,13 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   const auto data = load_data(setup, device->host_pool());
   const int examples = config.train.batch / config.train.microbatches;
   const auto program = model.build(examples, config.train.compute, *device);
-  const Tested tested = run_test(Setup(config, setup), model, *program, memory, buffers, *data, progress);
+  Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
   // Of pairs that are compared, each sentence was an example.
   std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
-  if (setup.pairs != nullptr) items = data->test_examples();  // the loss is of their tokens
+  if (setup.pairs != nullptr) {
+    tested.scores.emplace_back("bleu", test_bleu(setup, model, memory, progress));
+    items = data->test_examples();  // the loss is of their tokens
+  }
   return {tested.meter.loss(), tested.meter.accuracy(), items, data->unit(), checkpoint, tested.scores};
 }
 

@@ -15,10 +15,14 @@ struct Tested {
   Meter meter;
   DataSource::Scores scores;  // what the set is scored by besides
 };
-// All test examples, so many at a time; of pairs besides, where data.bleu says so, the BLEU of translations
-// by five beams.
-Tested run_test(const Setup& setup, const Model& model, Program& program, const ModelMemory& memory,
-                const Buffers& buffers, const DataSource& data, const ProgressCall& progress = {});
+// All test examples, so many at a time.
+Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buffers, const DataSource& data,
+                int examples, const ProgressCall& progress = {});
+// Adds to the scores of a test, where data.bleu asks for it, the BLEU of the test sources translated by five
+// beams. What keeps them from being translated costs the score, not the run: it is returned; empty: nothing
+// did.
+std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+                     const ProgressCall& progress, DataSource::Scores& scores);
 
 struct EvalResult {
   double loss = 0, accuracy = 0;
@@ -27,8 +31,8 @@ struct EvalResult {
   std::string checkpoint;
   DataSource::Scores scores;
 };
-// The same of a checkpoint, with memory for the parameters alone. `progress` counts images or sequences.
-// Throws UsageError where the data has other classes than the model.
+// The same of a checkpoint, with memory for the parameters alone; of pairs with their BLEU. `progress` counts
+// images or sequences. Throws UsageError where the data has other classes than the model.
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress = {});
 

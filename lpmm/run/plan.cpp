@@ -10,7 +10,6 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/program/family.h"
 #include "lpmm/program/translate.h"
 #include "lpmm/run/watch/watch.h"
 
@@ -59,9 +58,10 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   plan.data_bytes = setup.size.bytes + kBatches * examples * setup.size.example_bytes;
   plan.overhead_bytes = kOverhead + device.host_threads() * kThreadOverhead;
   if (device.own_bytes()) plan.overhead_bytes += kGpuOverhead;
-  if (family_of(config.model.name).reads == Reads::kPairs && config.data.bleu) {
-    plan.translation_bytes =
-        translation_bytes(config.model, config.train.compute, model, device, BeamOptions{});
+  if (setup.pairs != nullptr && config.data.bleu) {
+    plan.translation_bytes = translation_bytes(config.model, config.train.compute, model, device,
+                                               std::ssize(setup.pairs->test_sources()),
+                                               setup.pairs->longest_test_source(), BeamOptions{});
   }
   const std::int64_t computing =
       plan.ledger.model_memory() + plan.ledger.activations + plan.ledger.workspace + plan.translation_bytes;
@@ -79,15 +79,28 @@ Plan make_plan(const Setup& setup, const Model& model) {
   return make_plan(setup, model, *make_device(setup.config.train.device, setup.config.train.threads));
 }
 
+namespace {
+
+// "model 1 GB, activations 2 GB, workspace 3 MB", and what is translated for tests where it is.
+std::string computing_parts(const Plan& plan) {
+  const std::int64_t translations = plan.translation_bytes;
+  return fmt::format("model {}, activations {}, workspace {}{}", format_bytes(plan.ledger.model_memory()),
+                     format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
+                     translations > 0 ? fmt::format(", translations {}", format_bytes(translations)) : "");
+}
+std::string advice(const Plan& plan) {
+  return fmt::format("Use a smaller preset, train.batch or model, or more train.microbatches{}",
+                     plan.translation_bytes > 0 ? "; data.bleu = false translates nothing" : "");
+}
+
+}  // namespace
+
 void check_memory(const Plan& plan, std::int64_t available) {
   if (plan.needed_bytes <= available) return;
-  throw RunError(fmt::format(
-      "not enough memory: the run takes {} (model {}, activations {}, workspace {}, data {}), {} "
-      "are available, {} too few. "
-      "Use a smaller preset, train.batch or model, or more train.microbatches",
-      format_bytes(plan.needed_bytes), format_bytes(plan.ledger.model_memory()),
-      format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace + plan.translation_bytes),
-      format_bytes(plan.data_bytes), format_bytes(available), format_bytes(plan.needed_bytes - available)));
+  throw RunError(
+      fmt::format("not enough memory: the run takes {} ({}, data {}), {} are available, {} too few. {}",
+                  format_bytes(plan.needed_bytes), computing_parts(plan), format_bytes(plan.data_bytes),
+                  format_bytes(available), format_bytes(plan.needed_bytes - available), advice(plan)));
 }
 
 void check_memory(const Plan& plan, Device& device) {
@@ -95,12 +108,9 @@ void check_memory(const Plan& plan, Device& device) {
   const std::optional<std::int64_t> available = device.available_memory();
   if (!available || plan.device_bytes <= *available) return;
   throw RunError(fmt::format(
-      "not enough memory on the device: the run takes {} (model {}, activations {}, workspace {}, rest {}), "
-      "{} are free, {} too few. Use a smaller preset, train.batch or model, or more train.microbatches",
-      format_bytes(plan.device_bytes), format_bytes(plan.ledger.model_memory()),
-      format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
-      format_bytes(device.own_bytes().value_or(0)), format_bytes(*available),
-      format_bytes(plan.device_bytes - *available)));
+      "not enough memory on the device: the run takes {} ({}, rest {}), {} are free, {} too few. {}",
+      format_bytes(plan.device_bytes), computing_parts(plan), format_bytes(device.own_bytes().value_or(0)),
+      format_bytes(*available), format_bytes(plan.device_bytes - *available), advice(plan)));
 }
 
 std::array<std::string, kMemoryParts> memory_parts() {

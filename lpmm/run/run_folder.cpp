@@ -18,8 +18,9 @@ namespace {
 // Keys that may change when a run goes on: they do not touch the steps it has made. What a preset stands for
 // is compared role by role.
 bool may_change(const std::string& key) {
-  for (const char* free : {"train.device", "train.threads", "train.steps", "train.epochs",
-                           "train.eval_every_epochs", "train.max_failed_steps", "memory.preset"}) {
+  for (const char* free :
+       {"train.device", "train.threads", "train.steps", "train.epochs", "train.eval_every_epochs",
+        "train.max_failed_steps", "data.bleu", "memory.preset"}) {
     if (key == free) return true;
   }
   return key.starts_with("checkpoint.") || key.starts_with("log.") || key.starts_with("watch.");

@@ -308,8 +308,10 @@ void Run::measure(bool is_last_time) {
 
 void Run::test() {
   const auto started = Clock::now();
-  const Tested tested =
-      run_test(setup_, model_, *program_, memory_, buffers_, *data_, progress_.share_of("testing"));
+  Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_, progress_.share_of("testing"));
+  const std::string why_not =
+      add_bleu(setup_, model_, memory_, progress_.share_of("translating"), tested.scores);
+  if (!why_not.empty()) progress_.warn("no BLEU: " + why_not);
   state_.test = tested.meter;
   state_.scores = tested.scores;
   Json record = {{"type", "eval"},

@@ -176,8 +176,17 @@ TEST_F(PublishedTest, AMistralIsALlamaWithinItsWindow) {
     EXPECT_EQ(with_window(none).settings, whole.settings);
     EXPECT_EQ(published.remark(folder, whole), "");
   }
-  EXPECT_EQ(with_window(12).integer(kContext), 12);
-  EXPECT_NE(published.remark(folder, whole).find("the last 12 positions"), std::string::npos);
+  const ModelConfig windowed = with_window(12);
+  EXPECT_EQ(windowed.integer(kContext), 12);
+  EXPECT_NE(published.remark(folder, windowed).find("the last 12 positions only: its context here"),
+            std::string::npos);
+  EXPECT_NE(published.remark(folder, whole).find("it is another model"), std::string::npos);
+  // Without the key transformers takes 4,096.
+  Json config = parse_json(read_text(folder + "/config.json", 1 << 20));
+  config.erase("sliding_window");
+  config["max_position_embeddings"] = 8192;
+  write_text(folder + "/config.json", config.dump());
+  EXPECT_EQ(published.read(folder).integer(kContext), 4096);
 }
 
 TEST_F(PublishedTest, RotaryWithoutATypeIsTheDefault) {

@@ -78,7 +78,7 @@ def adamw(model, decay):
 # data, model, optimizer, epochs, microbatches, warm-up steps, label smoothing
 CONFIGS = {
     "resnet20_cifar10": (cifar, lambda: small_resnet(3), lambda m: sgd(m, 1e-4), 10, 2, 0, 0.0),
-    "resnet20_fashion": (fashion, lambda: small_resnet(1), lambda m: sgd(m, 1e-4), 10, 2, 0, 0.0),
+    "resnet20_fashion": (fashion, lambda: small_resnet(1), lambda m: sgd(m, 1e-4), 20, 2, 0, 0.0),
     "resnet18_cifar10": (cifar, resnet18, lambda m: sgd(m, 5e-4), 2, 1, 100, 0.0),
     "vit_cifar10": (cifar, vit, lambda m: adamw(m, 0.05), 10, 1, 200, 0.1),
 }

@@ -175,14 +175,12 @@ RunConfig imported_config(const ImportArguments& o) {
   RunConfig config;
   const Published& published = *published_family(o.path).published;
   config.model = published.read(o.path);
-  const std::string remark = published.remark == nullptr ? "" : published.remark(o.path, config.model);
-  const bool says_heads = std::ranges::any_of(
-      o.settings, [](const std::string& setting) { return setting.starts_with("model.heads="); });
-  if (!remark.empty() && !says_heads) tell(fmt::format("{}: {}\n", o.path, remark));
   config.policy = make_policy(o.preset);
   config.train.steps = 1;  // a config has some
   config.train.batch = 1;
   config.model = changed_model(config, o.path, o.settings);
+  const std::string remark = published.remark == nullptr ? "" : published.remark(o.path, config.model);
+  if (!remark.empty()) tell(fmt::format("{}: {}\n", o.path, remark));
   const Reads reads = family_of(config.model.name).reads;
   if (reads == Reads::kImages) {
     config.data.set = kImagesByPath;  // of which there are none yet

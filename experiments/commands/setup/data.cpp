@@ -179,7 +179,7 @@ void add_data_command(CLI::App& program, Action& action) {
   get->add_flag("--json", g->json, "print one JSON object: folder, bytes, files, already_there");
   get->footer(
       R"(Every file is checked (length, SHA-256) before it appears under its name. What is there already is
-checked and never changed. http_proxy and https_proxy name a proxy.
+checked and never changed; of GLUE's sets, that it is there. http_proxy and https_proxy name a proxy.
 Examples:
   lpmm data get cifar10 tinyshakespeare
   lpmm data get gpt2-bpe --to data --mirror https://mirror.example/gpt2)");

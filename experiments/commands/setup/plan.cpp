@@ -109,7 +109,8 @@ void add_plan_command(CLI::App& program, Action& action) {
       R"(Prints sizes beside those that fp32 would take. With --json, in bytes: parameters,
 bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, exempt and buffers, exempt
 (which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes
-(the largest piece of a parameter or gradient that is ever unpacked at once), peak_bytes (what the run
+(the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
+translator that is scored by BLEU), peak_bytes (what the run
 adds to its resident memory), device_bytes (of a GPU's memory, where the run uses one; else 0) and
 warnings (of states that the run's own formats or rounding harm).
 Examples:

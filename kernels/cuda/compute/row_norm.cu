@@ -18,7 +18,8 @@ std::int64_t row_shards(const RowNormShape& s) {
 
 // Whether all rows of these begin where vectors may.
 bool has_vectors(const RowNormShape& s, std::initializer_list<const void*> arrays) {
-  return s.width % kVector == 0 && s.stride % kVector == 0 && std::all_of(arrays.begin(), arrays.end(), is_aligned);
+  return s.width % kVector == 0 && s.stride % kVector == 0 &&
+         std::all_of(arrays.begin(), arrays.end(), is_aligned);
 }
 
 // A row of a warp. Its lanes take vectors of eight in turn.
@@ -144,14 +145,16 @@ struct ParameterTerms {
   const Cell *x, *dy;
   const float *mean, *inverse_deviation;
   LPMM_HD void operator()(std::int64_t row, std::int64_t c, float (&of)[2]) const {
-    const float d = load(dy + shape.at(row) + c);
+    const std::int64_t i = shape.at(row) + c;
+    const float d = load(dy + i);
     const float center = mean == nullptr ? 0.0F : mean[row];
-    of[0] = d * ((load(x + shape.at(row) + c) - center) * inverse_deviation[row]);
+    of[0] = d * ((load(x + i) - center) * inverse_deviation[row]);
     of[1] = d;
   }
   LPMM_HD void wide(std::int64_t row, std::int64_t c, float (&of)[2][kVector]) const {
-    load_vector(x + shape.at(row) + c, of[0]);
-    load_vector(dy + shape.at(row) + c, of[1]);
+    const std::int64_t i = shape.at(row) + c;
+    load_vector(x + i, of[0]);
+    load_vector(dy + i, of[1]);
     const float center = mean == nullptr ? 0.0F : mean[row], inverse = inverse_deviation[row];
     for (int k = 0; k < kVector; ++k) of[0][k] = of[1][k] * ((of[0][k] - center) * inverse);
   }

@@ -61,6 +61,12 @@ void PairData::read(const PairSet::Part& from, const Tokenizer& tokenizer, std::
   }
 }
 
+int PairData::longest_test_source() const {
+  std::size_t longest = 0;
+  for (const Example& e : test_) longest = std::max(longest, e.source.size());
+  return static_cast<int>(longest);
+}
+
 int PairData::length_of(const Example& e) const {
   return static_cast<int>(std::max(e.source.size(), e.target.size()));
 }

@@ -191,13 +191,12 @@ class TsvFile {
   std::vector<std::string_view> lines_;
 };
 
-fs::path folder_at(const std::string& path) {
+fs::path folder_at(const std::string& path, const char* hint) {
   std::error_code error;
   if (const std::string found = find_data(path); fs::is_directory(found, error)) return found;
   throw RunError(fmt::format(
-      "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names; "
-      "`lpmm data get` downloads sst2, cola, rte and stsb",
-      path));
+      "{}: there is no such folder of sentences, neither here nor in the folder that LPMM_DATA names{}", path,
+      hint));
 }
 
 // Of a set whose publisher names none: all that can be told of its answers.
@@ -211,7 +210,7 @@ std::vector<Metric> fitting_metrics(const SentenceSet& set) {
 SentenceSet load_own(const std::string& path, std::string_view test_file) {
   SentenceSet set;
   set.name = path;
-  const fs::path folder = folder_at(path);
+  const fs::path folder = folder_at(path, "");
   const TsvFile train(folder, "train"), test(folder, test_file);
   const std::vector<std::string_view> names = train.names();
   const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
@@ -288,7 +287,9 @@ SentenceSet load_sentences(const std::string& set, const std::string& path, std:
   out.labels = task->labels;
   out.metrics = task->metrics;
   out.has_pairs = !task->train.second.name.empty();
-  const fs::path folder = folder_at(path.empty() ? std::string(task->set.folder) : path);
+  const fs::path folder =
+      path.empty() ? folder_at(std::string(task->set.folder), "; `lpmm data get` downloads public sets")
+                   : folder_at(path, "");
   const Layout& test = is_test ? *task->test : task->dev;
   out.train = TsvFile(folder, task->train.file).read(task->train, out, false);
   out.test = TsvFile(folder, test.file).read(test, out, false);

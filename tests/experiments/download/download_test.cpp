@@ -315,6 +315,12 @@ TEST_F(Download, AZipVouchesForItsFiles) {
   EXPECT_EQ(read_file(folder() + "/sets/set/b.txt"), b_);
   EXPECT_EQ(get(set_of(archive), server.url()).present, first.files);
   EXPECT_EQ(server.requests(), 1);
+  // What is there is looked at a little, and may be compressed.
+  write("data/sets/set/b.txt", "");
+  expect_error(set_of(archive), server.url(), {"b.txt", "expected 1 to 400000 bytes, found 0 bytes"});
+  fs::remove(folder() + "/sets/set/b.txt");
+  write("data/sets/set/b.txt.gz", "of somebody's");
+  EXPECT_EQ(get(set_of(archive), server.url()).present, first.files);
   fs::remove_all(folder());
   const std::string larger = archive_of({{"set/a.txt", std::string(101, 'a')}, {"set/b.txt", b_}}, true);
   const Server another({{"/set.zip", good(larger)}});

@@ -193,6 +193,21 @@ TEST_F(Zoo, ATranslatorIsTrainedAskedAndGivenBack) {
   EXPECT_EQ(without.json()["translation_bytes"], 0);
   const auto peak = [](const Outcome& outcome) { return outcome.json()["peak_bytes"].get<double>(); };
   EXPECT_NEAR(peak(planned) - peak(without), planned.json()["translation_bytes"].get<double>(), 1000);
+  // A model may have more tokens than its tokenizer. What is scored may change when a run goes on.
+  const Outcome padded =
+      run_lpmm({"train", config, "--set", "model.vocabulary=64", "--set", "train.steps=2", "--set",
+                "optimizer.learning_rate=0.001", "--out", path("padded"), "--json"});
+  ASSERT_EQ(padded.code, 0) << padded.err;
+  EXPECT_TRUE(padded.json()["scores"].contains("bleu")) << padded.err;
+  const Outcome plain = run_lpmm({"train", config, "--set", "train.steps=2", "--set", "data.bleu=false",
+                                  "--out", path("plain"), "--json"});
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_FALSE(plain.json().contains("scores"));
+  EXPECT_TRUE(run_lpmm({"eval", path("plain"), "--json"}).json().contains("bleu"));
+  const Outcome on = run_lpmm({"train", path("plain/config.toml"), "--set", "train.steps=3", "--set",
+                               "data.bleu=true", "--out", path("plain"), "--resume", "--json"});
+  ASSERT_EQ(on.code, 0) << on.err;
+  EXPECT_TRUE(on.json()["scores"].contains("bleu"));
   const Outcome told = run_lpmm({"translate", path("run"), "--file", path("pairs/dev.en"), "--json"});
   ASSERT_EQ(told.code, 0) << told.err;
   ASSERT_EQ(told.json()["target"].size(), 2U);
