@@ -96,6 +96,10 @@ class UnpackFolder {
   fs::path path_;
 };
 
+std::int64_t size_of(const fs::path& path) {
+  return static_cast<std::int64_t>(File(path.string(), File::Mode::kRead).size());
+}
+
 void check_known(const fs::path& path, const DataFile& file) {
   const auto check = [&](const std::string& expected, const std::string& found) {
     if (found != expected) {
@@ -103,7 +107,7 @@ void check_known(const fs::path& path, const DataFile& file) {
                                  found, kAdvice));
     }
   };
-  const std::int64_t bytes = File(path.string(), File::Mode::kRead).size();
+  const std::int64_t bytes = size_of(path);
   if (file.sha256.empty()) {
     if (bytes > 0 && bytes <= file.bytes) return;
     check(fmt::format("1 to {} bytes", file.bytes), fmt::format("{} bytes", bytes));
@@ -180,8 +184,7 @@ class Transfer {
         fetch_to(part, file);
         move(part.path(), path);
       }
-      progress_.say(
-          fmt::format("{}: {}", path.string(), format_bytes(File(path.string(), File::Mode::kRead).size())));
+      progress_.say(fmt::format("{}: {}", path.string(), format_bytes(size_of(path))));
       result_.files.push_back(path.string());
     }
     return result_;
