@@ -14,15 +14,19 @@ namespace {
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
-// The model types. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads; a Mistral is a
-// Llama within its window.
-constexpr std::string_view kLlama = "llama", kQwen2 = "qwen2", kQwen3 = "qwen3", kMistral = "mistral",
-                           kWindow = "sliding_window";
+// What is written. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads.
+struct Kind {
+  std::string_view type, architecture;
+};
+constexpr Kind kLlama{"llama", "LlamaForCausalLM"}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
+    kQwen3{"qwen3", "Qwen3ForCausalLM"};
+// A Mistral is a Llama within its window.
+constexpr std::string_view kMistral = "mistral", kWindow = "sliding_window";
 
 bool is_llama(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-  return type == kLlama || type == kQwen2 || type == kQwen3 || type == kMistral;
+  return type == kLlama.type || type == kQwen2.type || type == kQwen3.type || type == kMistral;
 }
 
 // How many of the last positions a Mistral attends to, where these are not all: null says all, nothing 4,096.
@@ -79,8 +83,8 @@ ModelConfig read_llama(const std::string& path) {
   model.set(kVocabulary, config.size("vocab_size"));
   model.set("epsilon", config.positive("rms_norm_eps", 1e-6));
   model.set("tied", config.flag("tie_word_embeddings", false));
-  model.set("qkv_bias", config.text("model_type") == kQwen2);
-  model.set("qk_norm", config.text("model_type") == kQwen3);
+  model.set("qkv_bias", config.text("model_type") == kQwen2.type);
+  model.set("qk_norm", config.text("model_type") == kQwen3.type);
   config.expect("hidden_act", {"silu", "swish"});
   config.expect("attention_bias", {false, nullptr});
   config.expect("mlp_bias", {false, nullptr});
@@ -112,17 +116,12 @@ Json rotary_of(const ModelConfig& model) {
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const bool is_qwen2 = m.flag("qkv_bias"), is_qwen3 = m.flag("qk_norm");
+  const Kind& kind = m.flag("qkv_bias") ? kQwen2 : m.flag("qk_norm") ? kQwen3 : kLlama;
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
   save_published(weights, kLayout,
-                 {{"architectures",
-                   {is_qwen2   ? "Qwen2ForCausalLM"
-                    : is_qwen3 ? "Qwen3ForCausalLM"
-                               : "LlamaForCausalLM"}},
-                  {"model_type", is_qwen2   ? kQwen2
-                                 : is_qwen3 ? kQwen3
-                                            : kLlama},
+                 {{"architectures", {kind.architecture}},
+                  {"model_type", kind.type},
                   {"num_hidden_layers", m.integer("layers")},
                   {"num_attention_heads", heads},
                   {"num_key_value_heads", kv_heads > 0 ? kv_heads : heads},

@@ -61,8 +61,7 @@ struct PublishedLayout {
   bool (*is_left_out)(std::string_view name) = nullptr;       // what there may be besides the model's tensors
   bool (*is_behind_prefix)(std::string_view name) = nullptr;  // names that are written with the prefix
   bool (*is_row)(std::string_view name) = nullptr;            // vectors that are stored (1, n)
-  std::string (*older_name)(const std::string& name) =
-      nullptr;                   // which files of old have in its place, or empty
+  std::string (*older_name)(const std::string& name) = nullptr;  // in files of old; empty: none
   std::string_view counts = {};  // of batches, that stand beside every .running_var; 0 in what is saved
 };
 

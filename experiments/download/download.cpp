@@ -108,11 +108,9 @@ void check_known(const fs::path& path, const DataFile& file) {
     }
   };
   const std::int64_t bytes = size_of(path);
-  if (file.sha256.empty()) {
-    if (bytes > 0 && bytes <= file.bytes) return;
-    check(fmt::format("1 to {} bytes", file.bytes), fmt::format("{} bytes", bytes));
-  }
-  check(fmt::format("{} bytes", file.bytes), fmt::format("{} bytes", bytes));
+  const bool is_vouched_for = file.sha256.empty();
+  if (is_vouched_for && bytes > 0 && bytes <= file.bytes) return;
+  check(fmt::format("{}{} bytes", is_vouched_for ? "1 to " : "", file.bytes), fmt::format("{} bytes", bytes));
   check("SHA-256 " + file.sha256, "SHA-256 " + file_sha256(path.string()));
 }
 

@@ -51,7 +51,8 @@ LPMM_DEVICE void wait_for_copies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_all;" ::: "memory");
 #else
-  Block::wait_for_copies(0, true);
+  Block::commit_copies();
+  Block::wait_for_copies(0);
 #endif
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <stdexcept>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -119,25 +118,20 @@ const OfLanes& Block::meet(std::uint64_t value) {
 }
 
 void Block::begin_copy(void* to, const void* from, std::size_t bytes) {
-  const Copy copy{to, from, bytes};
-  if (running() == nullptr || !running()->copies_late_) return copy.make();
-  current().copies.push_back(copy);
+  if (running() == nullptr || !running()->copies_late_) return Copy{to, from, bytes, 0}.make();
+  Fiber& self = current();
+  self.copies.push_back({to, from, bytes, self.groups});
 }
 void Block::commit_copies() {
-  if (running() == nullptr) return;
-  Fiber& self = current();
-  const std::size_t before = std::accumulate(self.groups.begin(), self.groups.end(), std::size_t{0});
-  self.groups.push_back(self.copies.size() - before);
+  if (running() != nullptr) ++current().groups;
 }
-void Block::wait_for_copies(std::size_t left, bool all) {
+void Block::wait_for_copies(std::size_t left) {
   if (running() == nullptr) return;
   Fiber& self = current();
-  std::size_t done = all ? self.copies.size() : 0;
-  const std::size_t groups = self.groups.size() - std::min(left, self.groups.size());
-  for (std::size_t i = 0; !all && i < groups; ++i) done += self.groups[i];
-  for (std::size_t i = 0; i < done; ++i) self.copies[i].make();
-  self.copies.erase(self.copies.begin(), self.copies.begin() + static_cast<std::ptrdiff_t>(done));
-  self.groups.erase(self.groups.begin(), self.groups.begin() + static_cast<std::ptrdiff_t>(groups));
+  const auto is_later = [&](const Copy& copy) { return copy.group + left >= self.groups; };
+  const auto end = std::find_if(self.copies.begin(), self.copies.end(), is_later);
+  std::for_each(self.copies.begin(), end, [](const Copy& copy) { copy.make(); });
+  self.copies.erase(self.copies.begin(), end);
 }
 
 void Block::begin() {
@@ -169,7 +163,7 @@ void Block::run_all(const std::function<void()>& body, unsigned index, unsigned 
     fibers_[i]->state = State::kReady;
     fibers_[i]->meetings = 0;
     fibers_[i]->copies.clear();  // which nobody waited for
-    fibers_[i]->groups.clear();
+    fibers_[i]->groups = 0;
   }
   copies_late_ = random_() % 2 == 0;
   std::shuffle(order.begin(), order.end(), random_);

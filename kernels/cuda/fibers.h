@@ -92,8 +92,8 @@ class Block {
   // late as it may: who reads or writes too early gets wrong numbers. `from` null: zeros.
   static void begin_copy(void* to, const void* from, std::size_t bytes);
   static void commit_copies();
-  // Returns when all but its last `left` groups are there, and with `all` what was not committed too.
-  static void wait_for_copies(std::size_t left, bool all = false);
+  // Returns when all but its last `left` groups are there.
+  static void wait_for_copies(std::size_t left);
 
  private:
   enum class State : std::uint8_t { kReady, kAtWarp, kAtBarrier, kEnded };
@@ -105,7 +105,7 @@ class Block {
   struct Copy {
     void* to;
     const void* from;
-    std::size_t bytes;
+    std::size_t bytes, group;
     void make() const { from != nullptr ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes); }
   };
   struct Fiber {
@@ -114,8 +114,8 @@ class Block {
     std::unique_ptr<std::byte[]> stack = std::make_unique_for_overwrite<std::byte[]>(kStack);
     State state = State::kReady;
     unsigned meetings = 0;
-    std::vector<Copy> copies;         // that are still to be made
-    std::vector<std::size_t> groups;  // how many of them each group has
+    std::vector<Copy> copies;  // that are still to be made
+    std::size_t groups = 0;    // that were committed
     Sanitizer sanitizer;
   };
 

@@ -18,8 +18,7 @@ struct BeamOptions {
   double length_penalty = 1;  // a translation of n tokens has log probability / n^length_penalty
   int most = 0;               // tokens of a translation, its end too; 0: three times the source's and 10
   std::int32_t start = 0, end = 0;
-  std::int64_t vocabulary =
-      0;  // tokens that a translation may have, of those that the model tells the first; 0: all
+  std::int64_t vocabulary = 0;  // of the model's tokens only the first so many are told; 0: all
 };
 
 // The beams of one sentence, as transformers' generate() keeps them: of the 2 * beams likeliest continuations

@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "lpmm/base/error.h"
+#include "lpmm/data/sentences/length_batches.h"
 #include "lpmm/program/family.h"
 
 namespace lpmm {
@@ -53,10 +52,9 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
 std::int64_t translation_bytes(const ModelConfig& config, Compute compute, const Model& model, Device& device,
                                std::int64_t lines, int longest, const BeamOptions& options) {
   const ModelConfig sizes = complete(config);
-  const std::vector<int> lengths = filled_lengths(sizes.length);
-  const auto filled = std::ranges::lower_bound(lengths, longest);
-  return beam_search_bytes(model, compute, device, lines, filled == lengths.end() ? lengths.back() : *filled,
-                           options, sizes.integer(kContext), sizes.integer(kVocabulary));
+  const int length = LengthBatches::filled(filled_lengths(sizes.length), longest);
+  return beam_search_bytes(model, compute, device, lines, length, options, sizes.integer(kContext),
+                           sizes.integer(kVocabulary));
 }
 
 }  // namespace lpmm

@@ -44,23 +44,6 @@ double test_bleu(const Setup& setup, const Model& model, const ModelMemory& memo
   return bleu(told, setup.pairs->test_targets());
 }
 
-}  // namespace
-
-std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
-                     const ProgressCall& progress, DataSource::Scores& scores) {
-  if (setup.pairs == nullptr || !setup.config.data.bleu) return "";
-  try {
-    scores.emplace_back("bleu", test_bleu(setup, model, memory, progress));
-  } catch (const Interrupted&) {
-    return "";  // the run sees it too
-  } catch (const std::exception& e) {
-    return fmt::format("{}; data.bleu = false leaves it out", e.what());
-  }
-  return "";
-}
-
-namespace {
-
 // Throws where the data asks for something else than the model tells.
 void check_classes(const Setup& setup, const std::string& checkpoint) {
   const ModelConfig& model = setup.config.model;
@@ -75,6 +58,19 @@ void check_classes(const Setup& setup, const std::string& checkpoint) {
 }
 
 }  // namespace
+
+std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+                     const ProgressCall& progress, DataSource::Scores& scores) {
+  if (setup.pairs == nullptr || !setup.config.data.bleu) return "";
+  try {
+    scores.emplace_back("bleu", test_bleu(setup, model, memory, progress));
+  } catch (const Interrupted&) {
+    return "";  // the run sees it too
+  } catch (const std::exception& e) {
+    return fmt::format("{}; data.bleu = false leaves it out", e.what());
+  }
+  return "";
+}
 
 EvalResult evaluate(const Setup& setup, const Model& model, const std::string& checkpoint,
                     const ProgressCall& progress) {

@@ -36,6 +36,18 @@ std::vector<ExemptTensors> exempt_tensors(const Policy& policy, const Model& mod
   return all;
 }
 
+// "model 1 GB, activations 2 GB, workspace 3 MB", and what is translated for tests where it is.
+std::string computing_parts(const Plan& plan) {
+  const std::int64_t translations = plan.translation_bytes;
+  return fmt::format("model {}, activations {}, workspace {}{}", format_bytes(plan.ledger.model_memory()),
+                     format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
+                     translations > 0 ? fmt::format(", translations {}", format_bytes(translations)) : "");
+}
+std::string advice(const Plan& plan) {
+  return fmt::format("Use a smaller preset, train.batch or model, or more train.microbatches{}",
+                     plan.translation_bytes > 0 ? "; data.bleu = false translates nothing" : "");
+}
+
 }  // namespace
 
 Plan make_plan(const Setup& setup, const Model& model, Device& device) {
@@ -78,22 +90,6 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
 Plan make_plan(const Setup& setup, const Model& model) {
   return make_plan(setup, model, *make_device(setup.config.train.device, setup.config.train.threads));
 }
-
-namespace {
-
-// "model 1 GB, activations 2 GB, workspace 3 MB", and what is translated for tests where it is.
-std::string computing_parts(const Plan& plan) {
-  const std::int64_t translations = plan.translation_bytes;
-  return fmt::format("model {}, activations {}, workspace {}{}", format_bytes(plan.ledger.model_memory()),
-                     format_bytes(plan.ledger.activations), format_bytes(plan.ledger.workspace),
-                     translations > 0 ? fmt::format(", translations {}", format_bytes(translations)) : "");
-}
-std::string advice(const Plan& plan) {
-  return fmt::format("Use a smaller preset, train.batch or model, or more train.microbatches{}",
-                     plan.translation_bytes > 0 ? "; data.bleu = false translates nothing" : "");
-}
-
-}  // namespace
 
 void check_memory(const Plan& plan, std::int64_t available) {
   if (plan.needed_bytes <= available) return;

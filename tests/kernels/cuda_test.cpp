@@ -525,7 +525,8 @@ TEST(CudaEmulated, CopiesAreAsLateAsTheyMayBe) {
           Block::wait_for_copies(0);
           wrong += own[1] != 22 ? 1 : 0;
           (own[2] == 33 ? early : late) += 1;
-          Block::wait_for_copies(0, true);
+          Block::commit_copies();
+          Block::wait_for_copies(0);
           wrong += own[2] != 33 || own[3] != 0 ? 1 : 0;
           Block::begin_copy(own, from + 2, sizeof(int));  // and is gone with its block
         },
