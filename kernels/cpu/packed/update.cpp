@@ -251,13 +251,15 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   return storable;
 }
 
-// The largest of a tile, where it is larger than those before it.
+// The largest of a tile, where it is larger than those before it. Maxima of parts say where to look for it.
 void raise(LargestElement& largest, const float* values, std::int64_t first, std::int64_t count) {
-  std::uint32_t bits = 0;
-  tile_kernels().largest(values, count, count, &bits);
-  if (bits <= largest.bits) return;
-  const float* at = std::find_if(values, values + count, [&](float x) { return abs_bits(x) == bits; });
-  largest.raise(bits, first + (at - values));
+  std::array<std::uint32_t, kTile / kGroup> parts;
+  tile_kernels().largest(values, count, kGroup, parts.data());
+  const auto* part = std::max_element(parts.data(), parts.data() + groups_of(count));
+  if (*part <= largest.bits) return;
+  const float* at = values + (part - parts.data()) * kGroup;
+  at = std::find_if(at, at + kGroup, [part](float x) { return abs_bits(x) == *part; });
+  largest.raise(*part, first + (at - values));
 }
 
 // `of(i)` is the peak of element i of a tile.

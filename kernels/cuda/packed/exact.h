@@ -29,11 +29,32 @@ LPMM_HD std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b, std::uint3
   return chosen;
 #endif
 }
+// The lower two bytes are 255 where a and b are negative, else 0.
+LPMM_HD std::uint32_t sign_bytes(float a, float b) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t bytes;
+  asm("prmt.b32 %0, %1, %2, 0x00FB;" : "=r"(bytes) : "r"(float_bits(a)), "r"(float_bits(b)));
+  return bytes;  // the upper two are any
+#else
+  return (float_bits(a) >> 31) * 0xFFU | (float_bits(b) >> 31) * 0xFF00U;
+#endif
+}
 LPMM_HD float multiply_add(float a, float b, float c) {
 #if defined(__CUDA_ARCH__)
   return __fmaf_rn(a, b, c);
 #else
   return std::fmaf(a, b, c);
+#endif
+}
+// Rounded towards 0.
+LPMM_HD float multiply_add_truncated(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rz(a, b, c);
+#else
+  const float nearest = std::fmaf(a, b, c);
+  const double rest = double{a} * b + (double{c} - nearest);  // its sign is exact
+  const bool is_beyond = nearest > 0.0F ? rest < 0.0 : rest > 0.0;
+  return is_beyond ? std::nextafterf(nearest, 0.0F) : nearest;
 #endif
 }
 LPMM_HD std::int32_t round_to_int(float x) {
@@ -120,8 +141,7 @@ LPMM_HD float approximate_inverse_root(float x) {
 // The limits of what follows; tests/kernels/cuda_exact_test.cpp tries all mantissas of roots and the hardest
 // quotients.
 inline constexpr std::uint32_t kLeastOperand = 0x0D000000U;  // of roots and numerators, 2^-101; 0 is fine too
-inline constexpr std::uint32_t kLeastDenominator = 0x21800000U;  // 2^-60
-inline constexpr std::uint32_t kMostDenominator = 0x4B800000U;   // 2^24
+inline constexpr float kLeastDenominator = 0x1p-60F, kMostDenominator = 0x1p24F;
 
 // 1 / x for 2^-120 <= x <= 2^120.
 LPMM_HD float exact_reciprocal(float x) {
@@ -141,16 +161,15 @@ LPMM_HD float exact_root(float x) {
   return fmaxf(multiply_add(multiply_add(-s, s, x), 0.5F * r, s), 0.0F);
 }
 
-// What the operands of a thread have been, less 1 or the least so that 0 counts as large.
+// The least root or numerator of a thread, less 1 so that 0 counts as large. Bounds of denominators follow
+// from a rule's scalars.
 struct OperandRange {
-  std::uint32_t least = ~0U, most_denominator = 0;
-  LPMM_HD bool is_exact() const {
-    return least >= kLeastOperand - 1 && most_denominator <= kMostDenominator - kLeastDenominator;
-  }
+  std::uint32_t least = ~0U;
+  LPMM_HD bool is_exact() const { return least >= kLeastOperand - 1; }
 };
 
 // What a rule (kernels/rules/rule.h) needs of a number. Roots are of the variance, whose sign its largest
-// magnitude shows; denominators are positive.
+// magnitude shows.
 struct Number {
   float v = 0;
   OperandRange* range = nullptr;
@@ -169,9 +188,7 @@ LPMM_HD Number operator*(const Number& a, const Number& b) {
   return {a.v * b.v, a, b};
 }
 LPMM_HD Number operator/(const Number& a, const Number& b) {
-  OperandRange& range = *a.range;
-  range.least = add_then_min(abs_bits(a.v), ~0U, range.least);
-  range.most_denominator = add_then_max(float_bits(b.v), 0U - kLeastDenominator, range.most_denominator);
+  a.range->least = add_then_min(abs_bits(a.v), ~0U, a.range->least);
   return Number(exact_quotient(a.v, b.v), a.range);
 }
 LPMM_HD Number square_root(const Number& a) {

@@ -17,7 +17,7 @@ struct alignas(8) FourHalves {
 inline constexpr int kWarpsOfBlock = kFusedThreads / kWarp;
 static_assert(kFusedThreads == kTreeThreads && kFusedThreads == kPieceGroups * kSumLanes);
 
-inline constexpr std::int64_t kTableBytes = kSoftEntries * sizeof(float);
+inline constexpr std::int64_t kTableBytes = sizeof(SoftTable);
 // Shared memory of a block: a format's table, then what its warps tell one another.
 inline constexpr std::int64_t kFoldBytes = kTableBytes + kWarpsOfBlock * sizeof(double);
 LPMM_DEVICE double* sums_of_warps() {
@@ -26,14 +26,13 @@ LPMM_DEVICE double* sums_of_warps() {
 
 template <class Of>
 LPMM_DEVICE Given given_with_tables(Given given) {
-  auto* const table = static_cast<float*>(dynamic_shared());
+  given.tables = dynamic_shared();
   if constexpr (Of::kCoding == Coding::kSoftsign) {
-    if (threadIdx.x < kSoftEntries) {
-      table[threadIdx.x] = softsign_value(static_cast<int>(threadIdx.x), Of::kBits);
-    }
+    const auto thread = static_cast<int>(threadIdx.x);
+    if (thread < kTableThreads)
+      make_soft_table(*static_cast<SoftTable*>(dynamic_shared()), thread, Of::kBits);
     __syncthreads();
   }
-  given.tables = table;
   return given;
 }
 
@@ -175,10 +174,12 @@ class UnitFold {
     Words<Of::kBits> words;
     LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
       std::uint32_t places[kColumns];
+      float x[kColumns];
       LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
-        places[i] = (Of::part_of(j) == 0 ? first : last).place(values_[kColumns * j + i], draws(j, i));
+        x[i] = values_[kColumns * j + i];
+        places[i] = (Of::part_of(j) == 0 ? first : last).place(x[i], draws(j, i));
       }
-      set_row<Of::kCoding>(words, j, places);
+      set_row<Of::kCoding>(words, j, places, x);
     }
     words.store(slot_.codes, group_, column_);
     if (column_ != 0 || group_ % Of::kGroups != 0) return;

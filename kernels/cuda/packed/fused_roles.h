@@ -100,7 +100,7 @@ inline constexpr float kMostStep = 0x1p96F;
 // what the compiler does not know, and instructions would load what it knows, each time.
 struct Given {
   std::uint32_t at_2_15 = 0x47000000U, at_2_23 = 0x4B000000U;  // the bits of 2^15 and 2^23
-  const float* tables = nullptr;                               // where shared memory begins
+  const void* tables = nullptr;                                // where shared memory begins
   std::uint32_t table = 0;                                     // bytes before the format's own
 };
 
@@ -162,24 +162,40 @@ struct Decoder<Coding::kSquareRoot, kBits> {
   }
 };
 
-// Room for a table of a softsign format in shared memory, and what is in it, by the patterns of codes.
-inline constexpr int kSoftEntries = 16;
+// Of a softsign format, in shared memory: values by the patterns of codes, and the lines between them.
+inline constexpr int kSoftEntries = 16, kSoftLines = 8;
+struct SoftTable {
+  float values[kSoftEntries];
+  SoftsignLine lines[kSoftLines];
+};
 LPMM_DEVICE float softsign_value(int pattern, int bits) {
   const int limit = code_limit(bits), code = sign_extend(static_cast<std::uint32_t>(pattern), bits);
   const int held = code < -limit ? -limit : code;
   return static_cast<float>(held) / static_cast<float>(2 * limit - (held < 0 ? -held : held));
 }
-// What lies as many bytes after the beginning of shared memory as byte i of `places` and `more` say. The byte
-// takes the place of the address's lowest, which is 0.
-LPMM_DEVICE const float* shared_at(const float* shared, std::uint32_t places, int i, std::uint32_t more) {
+// By so many threads, an entry each.
+inline constexpr int kTableThreads = kSoftEntries + kSoftLines;
+LPMM_DEVICE void make_soft_table(SoftTable& table, int thread, int bits) {
+  if (thread < kSoftEntries) {
+    table.values[thread] = softsign_value(thread, bits);
+  } else {
+    table.lines[thread - kSoftEntries] = softsign_line(thread - kSoftEntries, code_limit(bits));
+  }
+}
+// Where shared memory begins: its address, whose lowest byte is 0. The host counts from there.
+LPMM_DEVICE std::uint32_t shared_address([[maybe_unused]] const void* shared) {
 #if defined(__CUDACC__)
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  const std::uint32_t digits = 0x7650U | static_cast<std::uint32_t>(i);
-  return static_cast<const float*>(
-      __cvta_shared_to_generic(cuda::permute_bytes(places, address, digits) + more));
+  return static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
 #else
-  const std::uint32_t place = places >> (8 * i) & 0xFFU;
-  return reinterpret_cast<const float*>(reinterpret_cast<const std::byte*>(shared) + place + more);
+  return 0;
+#endif
+}
+template <class Entry>
+LPMM_DEVICE const Entry& shared_at([[maybe_unused]] const void* shared, std::uint32_t address) {
+#if defined(__CUDACC__)
+  return *static_cast<const Entry*>(__cvta_shared_to_generic(address));
+#else
+  return *reinterpret_cast<const Entry*>(static_cast<const std::byte*>(shared) + address);
 #endif
 }
 // By such a table.
@@ -187,14 +203,16 @@ template <int kBits>
 struct Decoder<Coding::kSoftsign, kBits> {
   static_assert(kBits <= 4);
   float step;
-  const float* tables;
+  const void* tables;
   std::uint32_t table;
   using Row = std::uint32_t;
   LPMM_DEVICE Decoder(float s, const Given& given) : step(s), tables(given.tables), table(given.table) {}
   LPMM_DEVICE static Row read(const Words<kBits>& words, int j) { return words.row(j) << 2; }
   LPMM_DEVICE float value(Row places, int i) const {
-    const float entry = *shared_at(tables, places, i, table);
-    return cuda::multiply_add(entry, step, 0.0F);  // of a step of 0 that makes no -0
+    const std::uint32_t digits = 0x7650U | static_cast<std::uint32_t>(i);
+    const std::uint32_t at = cuda::permute_bytes(places, shared_address(tables), digits);
+    // Of a step of 0 the sum makes no -0.
+    return cuda::multiply_add(shared_at<float>(tables, at + table), step, 0.0F);
   }
 };
 
@@ -237,51 +255,66 @@ struct Encoder<Coding::kSquareRoot, kBits> {
         exponent(given.at_2_23) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
     const float above = cuda::floor_above_2_23(cuda::exact_root(x) * inverse_root);
-    const float k = above - 0x1p23F, upper = above - (0x1p23F - 1.0F);
+    const float upper = above - (0x1p23F - 1.0F);
     const float rest = cuda::multiply_add(upper * upper, unit, -x);
     // draw + 1/2
     const float drawn = bits_float(cuda::permute_bytes(draw, exponent, 0x7432)) - (0x1p23F - 0.5F);
     const float u = drawn * unit;
-    const bool is_below = u * cuda::multiply_add(k, 0x1p-15F, 0x1p-16F) < rest;
-    const std::uint32_t code = float_bits(above) - (is_below ? 1U : 0U);
-    return code > exponent ? code : exponent;
+    const float gap = cuda::multiply_add(above, 0x1p-15F, 0x1p-16F - 0x1p8F);  // (2k + 1) 2^-16
+    std::uint32_t code = float_bits(above);
+    if (u * gap < rest) code = cuda::add_then_max(code, ~0U, exponent);
+    return code;
   }
 };
 
-// The position of a magnitude is on the lowest of all lines, for they get flatter from code to code. A
-// negative one is rounded down by what a positive one is rounded up by.
+// Code k begins at y = k / (2L - k), so 2L - 2L / (1 + y) tells which it is; beside an entry either line
+// leads to its code. place() is of the magnitude, with the code from bit kCurvedBits on: a negative value is
+// rounded down by what a positive one is rounded up by.
 template <int kBits>
 struct Encoder<Coding::kSoftsign, kBits> {
-  static constexpr int kAt = 2;
   static constexpr int kLimit = (1 << (kBits - 1)) - 1;
   static constexpr float kToInt = 0x1.8p23F;  // a sum with it is an integer in the low bits
+  static constexpr float kCodes = 2.0F * kLimit * sizeof(SoftsignLine);  // so that a code is its line's place
+  static_assert(kLimit < kSoftLines && kCurvedBits >= 8 && kCurvedBits + kBits - 1 <= 16);
   float inverse;
-  LPMM_DEVICE Encoder(float step, const Given&) : inverse(cuda::exact_reciprocal(divisor(step))) {}
+  const void* tables;
+  std::uint32_t table;
+  LPMM_DEVICE Encoder(float step, const Given& given)
+      : inverse(cuda::exact_reciprocal(divisor(step))),
+        tables(given.tables),
+        table(given.table + static_cast<std::uint32_t>(offsetof(SoftTable, lines))) {}
   LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
+    constexpr std::uint32_t kPlaces = (kSoftLines - 1) * sizeof(SoftsignLine);
     const float y = fabsf(x) * inverse;
-    std::uint32_t parts = ~0U;  // as bits, in the same order: there is an instruction for the least of three
-    LPMM_UNROLL for (int k = 0; k < kLimit; ++k) {
-      const SoftsignLine line = softsign_line(k, kLimit);
-      const std::uint32_t on_line = float_bits(cuda::multiply_add(line.slope, y, line.start));
-      parts = on_line < parts ? on_line : parts;
-    }
-    const std::uint32_t sign = float_bits(x) & 0x80000000U;
-    const auto all = static_cast<std::uint32_t>(static_cast<std::int32_t>(float_bits(x)) >> 31);
-    const float position = bits_float(parts | sign) + kToInt;
-    return (float_bits(position) << (16 - kCurvedBits)) + ((draw ^ all) >> 16);
+    const float code =
+        cuda::multiply_add_truncated(cuda::approximate_reciprocal(1.0F + y), -kCodes, kCodes + 0x1p23F);
+    const std::uint32_t at = (float_bits(code) & kPlaces) | shared_address(tables);
+    const SoftsignLine line = shared_at<SoftsignLine>(tables, at + table);
+    const float position = cuda::multiply_add(line.slope, y, line.start) + kToInt;
+    return float_bits(position) + (draw >> (32 - kCurvedBits));
+  }
+  LPMM_DEVICE static std::uint32_t row(const std::uint32_t (&places)[kColumns], const float (&x)[kColumns]) {
+    const std::uint32_t codes = bytes_of<1>(places) >> (kCurvedBits - 8) & (kLimit * kEachByte);
+    const std::uint32_t signs =
+        cuda::permute_bytes(cuda::sign_bytes(x[0], x[1]), cuda::sign_bytes(x[2], x[3]), 0x5410) &
+        (0xFU * kEachByte);
+    return (codes + signs) ^ signs;  // of a negative value 16 less the code
   }
 };
 
-// Four places as a row, into the words; what it will be read as.
+// Four values with their places as a row, into the words; what it will be read as.
 template <Coding kCoding, int kBits>
 LPMM_DEVICE typename Decoder<kCoding, kBits>::Row set_row(Words<kBits>& words, int j,
-                                                          const std::uint32_t (&places)[kColumns]) {
+                                                          const std::uint32_t (&places)[kColumns],
+                                                          const float (&x)[kColumns]) {
   using To = Encoder<kCoding, kBits>;
   if constexpr (kBits > 8) {
     const std::uint32_t low = cuda::permute_bytes(places[0], places[1], 0x7632);
     const std::uint32_t high = cuda::permute_bytes(places[2], places[3], 0x7632);
     words.set_row(j, cuda::permute_bytes(low, high, 0x6420));
     words.template set_row<8>(j, cuda::permute_bytes(low, high, 0x7531));
+  } else if constexpr (kCoding == Coding::kSoftsign) {
+    words.set_row(j, To::row(places, x));
   } else {
     words.set_row(j, bytes_of<To::kAt>(places));
   }

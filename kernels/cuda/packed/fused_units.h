@@ -43,7 +43,7 @@ struct NextUnit {
 inline constexpr std::uint32_t kNotWhole = ~0U;  // a group: the unit ends early
 
 // Shared memory of a block: tables, the next units of its threads, and codes of two units for each warp.
-inline constexpr std::uint32_t kNextAt = 2 * kSoftEntries * sizeof(float);
+inline constexpr std::uint32_t kNextAt = 2 * sizeof(SoftTable);
 inline constexpr std::uint32_t kStagesAt = kNextAt + kFusedThreads * sizeof(NextUnit);
 static_assert(kStagesAt % 128 == 0);
 template <class Unit>
@@ -55,9 +55,8 @@ __global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, 
   using Update = UnitUpdate<R, kSet, kFeedback, kUsual>;
   auto* const shared = static_cast<std::byte*>(dynamic_shared());
   Given given = table.given;
-  given.tables = reinterpret_cast<const float*>(shared);
-  Update::make_tables(reinterpret_cast<float*>(shared), static_cast<int>(threadIdx.x));
-  if constexpr (Update::kTables != 0) __syncthreads();
+  given.tables = shared;
+  Update::make_tables(reinterpret_cast<SoftTable*>(shared), static_cast<int>(threadIdx.x));
   const std::uint32_t warp = threadIdx.x / kWarp, warps = blockDim.x / kWarp;
   const std::uint32_t mine = first + blockIdx.x * warps + warp;
   const std::uint32_t both = 2 * kStagesAt + (4 * warp + 1) * Update::kStagedBytes;  // places, added

@@ -76,7 +76,7 @@ struct RoleState {
                                               int j) {
     std::uint32_t places[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) places[i] = writer.place(x[i], line(j, i));
-    return set_row<Of::kCoding>(words, j, places);
+    return set_row<Of::kCoding>(words, j, places, x);
   }
   LPMM_DEVICE void store(std::uint8_t* to, std::uint32_t group, int column, const Given& given) {
     if constexpr (!Of::kIsAtOnce) {
@@ -109,16 +109,16 @@ class UnitUpdate {
   static_assert(P::kIsAtOnce && P::kParts == 1 && A::kParts == 1 && V::kParts == 1);
 
  public:
-  static constexpr int kTables =
-      (A::kCoding == Coding::kSoftsign ? 1 : 0) + (M::kCoding == Coding::kSoftsign ? 1 : 0);
   // Of threads, on a multiprocessor: 128 registers for each thread, or 168 where more values are kept.
   static constexpr int kBlocks = V::kIsThere && (kFeedback || !V::kIsAtOnce) ? 3 : 4;
 
-  // By the first threads of a block.
-  LPMM_DEVICE static void make_tables(float* tables, int thread) {
-    if constexpr (kTables == 0) return;
-    if (thread < 2 * kSoftEntries) {
-      tables[thread] = softsign_value(thread % kSoftEntries, thread < kSoftEntries ? A::kBits : M::kBits);
+  // Of accumulator and momentum, by a block.
+  static constexpr int kTables = 2;
+  LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
+    if constexpr (A::kCoding == Coding::kSoftsign || M::kCoding == Coding::kSoftsign) {
+      const int table = thread / kTableThreads, bits = table == 0 ? A::kBits : M::kBits;
+      if (table < kTables) make_soft_table(tables[table], thread % kTableThreads, bits);
+      __syncthreads();
     }
   }
 
@@ -271,14 +271,17 @@ class UnitUpdate {
       update_row(in, j, range, p_writer, v_writer);
     }
   }
+  LPMM_DEVICE Given given_of_momentum() const {
+    Given given = given_;
+    given.table = sizeof(SoftTable);
+    return given;
+  }
   LPMM_DEVICE void update_row(const Inputs& in, int j, cuda::OperandRange& range,
                               const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
     float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
-    Given of_momentum = given_;
-    of_momentum.table = kSoftEntries * sizeof(float);
     in.p.read(p_, given_, j, p);
     in.a.read(a_, given_, j, a);
-    in.m.read(m_, of_momentum, j, m);
+    in.m.read(m_, given_of_momentum(), j, m);
     in.v.read(v_, given_, j, v);
     Elements<Num> x[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
@@ -330,14 +333,18 @@ class UnitUpdate {
   LPMM_DEVICE bool is_fine() const {
     std::uint32_t most = float_bits(p_.most[0]);
     LPMM_UNROLL for (const float part : m_.most) most = float_bits(part) > most ? float_bits(part) : most;
-    most = float_bits(v_.most[0]) > most ? float_bits(v_.most[0]) : most;
-    return has_fine_steps_ && p_.next[0] <= kMostStep && is_storable(most);
+    bool divides_exactly = true;
+    if constexpr (V::kIsThere) {
+      most = float_bits(v_.most[0]) > most ? float_bits(v_.most[0]) : most;
+      divides_exactly = rule_.spreads_within(cuda::kLeastDenominator, cuda::kMostDenominator, v_.most[0]);
+    }
+    return divides_exactly && has_fine_steps_ && p_.next[0] <= kMostStep && is_storable(most);
   }
 
   LPMM_DEVICE void store() {
     const RoleArray<cuda::Slot>& at = job_.roles.at;
     p_.store(at[Role::kParameter].codes, group_, column_, given_);
-    m_.store(at[Role::kMomentum].codes, group_, column_, given_);
+    m_.store(at[Role::kMomentum].codes, group_, column_, given_of_momentum());
     if constexpr (V::kIsThere) v_.store(at[Role::kVariance].codes, group_, column_, given_);
     // Each column writes the step of its role; that of the accumulator empties it.
     if (!has_step(column_) || group_ % groups_of(column_) != 0) return;
