@@ -12,17 +12,20 @@
 namespace lpmm {
 namespace {
 
-// The two kinds, which differ in their settings and in what they call things.
+// The three kinds, which differ in their settings and in what they call things.
 struct Kind {
   std::string_view type;                 // in config.json
   PublishedLayout layout;                // its prefix is that of files saved with a head
   std::string_view classes;              // the weight that tells classes
   std::string_view encoder, classifier;  // architectures
+  // In config.json.
+  std::string_view layers = "num_hidden_layers", heads = "num_attention_heads", width = "hidden_size",
+                   mlp_width = "intermediate_size", activation = "hidden_act";
 };
 
 // Heads that tell masked words and the sentence that follows.
 bool is_pretraining_head(std::string_view name) {
-  return name.starts_with("cls.") || name.starts_with("lm_head.");
+  return name.starts_with("cls.") || name.starts_with("lm_head.") || name.starts_with("vocab_");
 }
 // These, and counted positions.
 bool is_left_out(std::string_view name) {
@@ -40,7 +43,7 @@ std::string older_name(const std::string& name) {
   return name.substr(0, at + kNorm.size()) + (name.ends_with("weight") ? "gamma" : "beta");
 }
 bool is_of_encoder(std::string_view name) {
-  return !name.starts_with("classifier.");
+  return !name.starts_with("classifier.") && !name.starts_with("pre_classifier.");
 }
 
 constexpr Kind kBert{
@@ -57,16 +60,38 @@ constexpr Kind kRoberta{"roberta",
                         "classifier.out_proj.weight",
                         "RobertaModel",
                         "RobertaForSequenceClassification"};
+constexpr Kind kDistilled{
+    "distilbert",
+    {.model = "DistilBERT", .prefix = "distilbert.", .is_left_out = is_left_out, .older_name = older_name},
+    "classifier.weight",
+    "DistilBertModel",
+    "DistilBertForSequenceClassification",
+    "n_layers",
+    "n_heads",
+    "dim",
+    "hidden_dim",
+    "activation"};
+constexpr double kEpsilon = 1e-12;  // of norms, where no configuration says another: DistilBERT's never does
 
-// Of published weights; null: neither.
+// Of published weights; null: none of them.
 const Kind* kind_at(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return nullptr;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-  return type == kBert.type ? &kBert : type == kRoberta.type ? &kRoberta : nullptr;
+  for (const Kind* kind : {&kBert, &kRoberta, &kDistilled}) {
+    if (type == kind->type) return kind;
+  }
+  return nullptr;
 }
 
 bool is_bert(const std::string& path) {
   return kind_at(path) != nullptr;
+}
+
+// By a kind's name where that says the same.
+void name_after(const Kind& kind, ModelConfig& model) {
+  ModelConfig named = model;
+  named.name = kind.type;
+  if (complete(named).settings == model.settings) model.name = named.name;
 }
 
 // RoBERTa counts positions from the one behind that of padding.
@@ -84,32 +109,33 @@ void read_roberta(const PublishedConfig& config, ModelConfig& model) {
   }
   model.set("first_position", first);
   model.set(kContext, rows - first);
-  // By its name where that says the same.
-  ModelConfig named = model;
-  named.name = kRoberta.type;
-  if (complete(named).settings == model.settings) model.name = named.name;
 }
 
 ModelConfig read_bert(const std::string& path) {
   const Kind& kind = *kind_at(path);
   const PublishedConfig config(PublishedConfig::beside(path));
   ModelConfig model = model_config("bert");
-  model.set("layers", config.size("num_hidden_layers"));
-  model.set("heads", config.size("num_attention_heads"));
-  model.set("embedding", config.size("hidden_size"));
-  model.set("mlp_width", config.size("intermediate_size"));
+  const bool is_distilled = &kind == &kDistilled;
+  model.set("layers", config.size(kind.layers));
+  model.set("heads", config.size(kind.heads));
+  model.set("embedding", config.size(kind.width));
+  model.set("mlp_width", config.size(kind.mlp_width));
   model.set(kContext, config.size("max_position_embeddings"));
   model.set(kVocabulary, config.size("vocab_size"));
-  model.set("types", config.size("type_vocab_size"));
-  model.set("epsilon", config.positive("layer_norm_eps", 1e-12));
-  config.expect("hidden_act", {"gelu"});
+  model.set(kTypes, is_distilled ? 0 : config.size("type_vocab_size"));
+  model.set("epsilon", is_distilled ? kEpsilon : config.positive("layer_norm_eps", kEpsilon));
+  model.set("distilled", is_distilled);
+  config.expect(kind.activation, {"gelu"});
   config.expect("position_embedding_type", {"absolute"});
   config.expect("is_decoder", {false});
   const PublishedTensors tensors(path);
   model.set("pooler", tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr);
   if (&kind == &kRoberta) read_roberta(config, model);
+  name_after(kind, model);
   const SafetensorsEntry* head = tensors.find(std::string(kind.classes)).entry;
-  if (head != nullptr && !model.flag("pooler") && !model.flag("dense_head")) {
+  const bool tells_of_sentences = model.flag("pooler") || model.flag("dense_head") ||
+                                  tensors.find("pre_classifier.weight").entry != nullptr;
+  if (head != nullptr && !tells_of_sentences) {
     throw RunError(fmt::format(
         "{}: has a head but no pooler: it tells something of every token, not of sentences", tensors.path()));
   }
@@ -133,7 +159,7 @@ void load_bert(const std::string& path, ModelMemory& memory) {
 void save_bert(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                Device& device) {
   ModelConfig m = complete(config);
-  const Kind& kind = m.flag("dense_head") ? kRoberta : kBert;
+  const Kind& kind = m.flag("distilled") ? kDistilled : m.flag("dense_head") ? kRoberta : kBert;
   const int first = m.integer("first_position");
   if ((&kind == &kRoberta) != (first > 0)) {
     throw UsageError(fmt::format(
@@ -146,7 +172,13 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
   for (const TensorInfo& t : weights.infos()) {
     if (t.name == kind.classes) m.classes = static_cast<int>(t.shape.at(0));
   }
-  if (m.classes > 0 && !m.flag("pooler") && !m.flag("dense_head")) {
+  if (&kind == &kDistilled && (m.integer(kTypes) > 0 || m.number("epsilon") != kEpsilon)) {
+    throw UsageError(
+        fmt::format("{}: model.types = {} with model.epsilon = {}: Hugging Face's DistilBERT has 0 and {}; "
+                    "export without --hf",
+                    weights.path(), m.integer(kTypes), m.number("epsilon"), kEpsilon));
+  }
+  if (&kind == &kBert && m.classes > 0 && !m.flag("pooler")) {
     throw UsageError(
         fmt::format("{}: has a head without a pooler (model.pooler), for which Hugging Face's BERT has no "
                     "place; export without --hf",
@@ -155,16 +187,18 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
   PublishedLayout layout = kind.layout;
   Json written = {{"architectures", {m.classes > 0 ? kind.classifier : kind.encoder}},
                   {"model_type", kind.type},
-                  {"num_hidden_layers", m.integer("layers")},
-                  {"num_attention_heads", m.integer("heads")},
-                  {"hidden_size", m.integer("embedding")},
-                  {"intermediate_size", m.integer("mlp_width")},
+                  {kind.layers, m.integer("layers")},
+                  {kind.heads, m.integer("heads")},
+                  {kind.width, m.integer("embedding")},
+                  {kind.mlp_width, m.integer("mlp_width")},
                   {"max_position_embeddings", m.integer(kContext) + first},
                   {"vocab_size", m.integer(kVocabulary)},
-                  {"type_vocab_size", m.integer("types")},
-                  {"layer_norm_eps", m.number("epsilon")},
-                  {"hidden_act", "gelu"},
+                  {kind.activation, "gelu"},
                   {"torch_dtype", "float32"}};
+  if (&kind != &kDistilled) {
+    written["type_vocab_size"] = m.integer(kTypes);
+    written["layer_norm_eps"] = m.number("epsilon");
+  }
   if (first > 0) written["pad_token_id"] = first - 1;
   if (m.classes > 0) {
     written["num_labels"] = m.classes;
@@ -178,7 +212,7 @@ void save_bert(const WeightSource& weights, const ModelConfig& config, const std
 
 const Published& bert_hugging_face() {
   static constexpr Published kPublished{.by = "transformers",
-                                        .kinds = "bert, roberta",
+                                        .kinds = "bert, distilbert, roberta",
                                         .tokenizer = {},
                                         .is_at = is_bert,
                                         .read = read_bert,

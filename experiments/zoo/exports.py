@@ -20,6 +20,7 @@ import transformers as t
 from safetensors.torch import load_file, save_file
 
 SMALL = dict(vocab_size=96, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48)
+DISTILLED = dict(vocab_size=96, dim=32, n_layers=2, n_heads=4, hidden_dim=48)
 LLAMA = dict(SMALL, num_key_value_heads=2, max_position_embeddings=64)
 TRANSFORMERS = {
     "GPT-2": lambda: t.GPT2LMHeadModel(t.GPT2Config(vocab_size=96, n_positions=64, n_embd=32, n_layer=2, n_head=4)),
@@ -34,6 +35,8 @@ TRANSFORMERS = {
     "BERT, classes": lambda: t.BertForSequenceClassification(t.BertConfig(**SMALL, num_labels=3)),
     "RoBERTa": lambda: t.RobertaModel(t.RobertaConfig(**SMALL, type_vocab_size=1), add_pooling_layer=False),
     "RoBERTa, a score": lambda: t.RobertaForSequenceClassification(t.RobertaConfig(**SMALL, type_vocab_size=1, num_labels=1)),
+    "DistilBERT": lambda: t.DistilBertModel(t.DistilBertConfig(**DISTILLED)),
+    "DistilBERT, classes": lambda: t.DistilBertForSequenceClassification(t.DistilBertConfig(**DISTILLED, num_labels=3)),
     "Marian": lambda: t.MarianMTModel(t.MarianConfig(
         vocab_size=96, d_model=32, encoder_layers=2, decoder_layers=2, encoder_attention_heads=4, decoder_attention_heads=4,
         encoder_ffn_dim=48, decoder_ffn_dim=48, max_position_embeddings=64, pad_token_id=95, eos_token_id=0,

@@ -76,7 +76,7 @@ struct Family {
   // Throws UsageError, with the reason, for weights that training must not start from; null: from any with
   // its tensors.
   void (*check_start)(const ModelConfig& config, const WeightSource& weights) = nullptr;
-  // How the names of tensors begin that a run draws anew where the weights that it starts from lack them or
+  // What is in the names of tensors that a run draws anew where the weights that it starts from lack them or
   // have them for other classes; empty: none.
   std::string_view head = {};
   const Published* published = nullptr;  // null: by nobody

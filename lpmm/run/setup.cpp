@@ -245,7 +245,7 @@ void take_tokenizer_files(RunConfig& config, const std::string& checkpoint) {
 
 void check_types(const ModelConfig& model, const SentenceData& sentences) {
   const int types = sentences.types(), known = model.integer(kTypes);
-  if (types <= known) return;
+  if (known == 0 || types <= known) return;  // with 0 it does not read them
   throw UsageError(
       fmt::format("model.types = {}, but the tokenizer tells {} kinds of sentences apart in {}: the model "
                   "cannot read pairs that it puts together",

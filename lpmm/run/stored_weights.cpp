@@ -141,7 +141,7 @@ void StoredWeights::write(const std::string& output, const Metadata& metadata,
 namespace {
 
 bool is_of_head(std::string_view name, std::string_view head) {
-  return !head.empty() && name.starts_with(head);
+  return !head.empty() && name.find(head) != std::string_view::npos;
 }
 
 // The tensors of a head that the weights lack, or have in another shape; `all`: all of it.

@@ -1,4 +1,4 @@
-// BERT and RoBERTa: what transformers computed with small ones (tests/golden/make_bert_tiny.py,
+// BERT, RoBERTa and DistilBERT: what transformers computed with small ones (tests/golden/make_bert_tiny.py,
 // make_roberta_tiny.py), the way there and back, and heads that differ from those of the weights.
 #include <gtest/gtest.h>
 
@@ -21,11 +21,28 @@ struct Fixture {
   const char *name, *prefix;
   std::vector<std::string> classifier;  // whose first dimension is of classes
   int types;
+  const char* dense;       // the layer before the classifier
+  const char* other_head;  // a tensor of what it was first trained with
   std::string path() const { return std::string(LPMM_SOURCE_DIR "/tests/golden/") + name + "_tiny"; }
 };
-const Fixture kBertFixture{"bert", "bert.", {"classifier.weight", "classifier.bias"}, 2};
-const Fixture kRobertaFixture{
-    "roberta", "roberta.", {"classifier.out_proj.weight", "classifier.out_proj.bias"}, 1};
+const Fixture kBertFixture{"bert",
+                           "bert.",
+                           {"classifier.weight", "classifier.bias"},
+                           2,
+                           "pooler.dense.weight",
+                           "cls.predictions.bias"};
+const Fixture kRobertaFixture{"roberta",
+                              "roberta.",
+                              {"classifier.out_proj.weight", "classifier.out_proj.bias"},
+                              1,
+                              "classifier.dense.weight",
+                              "lm_head.bias"};
+const Fixture kDistilledFixture{"distilbert",
+                                "distilbert.",
+                                {"classifier.weight", "classifier.bias"},
+                                0,
+                                "pre_classifier.weight",
+                                "vocab_projector.bias"};
 
 struct Expected {
   SafetensorsFile file;
@@ -57,7 +74,8 @@ class BertTest : public TemporaryFolderTest, public testing::WithParamInterface<
   }
   Expected expected_{fixture_};
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, BertTest, testing::Values(&kBertFixture, &kRobertaFixture),
+INSTANTIATE_TEST_SUITE_P(Kinds, BertTest,
+                         testing::Values(&kBertFixture, &kRobertaFixture, &kDistilledFixture),
                          [](const auto& of) { return of.param->name; });
 
 constexpr double kFloor = 1e-6;
@@ -79,7 +97,7 @@ TEST_P(BertTest, LogitsAreThoseOfTransformers) {
     for (std::size_t t = 0; t < 24; ++t) {
       const bool is_there = t < static_cast<std::size_t>(longer.lengths[i]);
       longer.tokens.push_back(is_there ? expected_.batch.tokens[16 * i + t] : 7);
-      longer.types.push_back(is_there ? expected_.batch.types[16 * i + t] : fixture_.types - 1);
+      longer.types.push_back(is_there ? expected_.batch.types[16 * i + t] : std::max(fixture_.types - 1, 0));
     }
   }
   longer.labels = expected_.batch.labels;
@@ -113,7 +131,8 @@ TEST_P(BertTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     model.model->build(3, Compute::kFp32, model.device)->train(model.memory, none, expected_.batch, 0);
     for (int t = 0; t < model.memory.tensors(); ++t) {
       const std::string& name = model.memory.info(t).name;
-      const std::string theirs = (name.starts_with("classifier.") ? "" : fixture_.prefix) + name;
+      const bool is_of_head = name.find("classifier.") != std::string::npos;
+      const std::string theirs = (is_of_head ? "" : fixture_.prefix) + name;
       expect_near_largest(model.gradient(t), values_of<float>(expected_.file, theirs), 3e-5,
                           device + (" " + name), kFloor);
     }
@@ -153,7 +172,7 @@ TEST_P(BertTest, OldNamesAreReadAndOtherHeadsLeftOut) {
     add(entry.name, entry.shape, values_of<float>(file, entry.name));
   }
   EXPECT_EQ(bert_hugging_face().remark(published_, tiny()), "");
-  add(fixture_.types == 1 ? "lm_head.bias" : "cls.predictions.bias", {2}, {1, 2});
+  add(fixture_.other_head, {2}, {1, 2});
   std::filesystem::create_directories(path("old"));
   std::filesystem::copy_file(published_ + "/config.json", path("old/config.json"));
   write_safetensors(path("old/model.safetensors"), {}, tensors);
@@ -176,11 +195,10 @@ TEST_P(BertTest, AHeadForOtherClassesIsDrawn) {
   const InitialParameters initial = set_initial_parameters(config, *other, memory, none);
   EXPECT_EQ(initial.drawn, fixture_.classifier);
   std::vector<float> drawn(2 * 16), kept(16 * 16);
-  const std::string dense = fixture_.types == 1 ? "classifier.dense.weight" : "pooler.dense.weight";
   memory.decode(memory.find(fixture_.classifier[0]), 0, drawn);
-  memory.decode(memory.find(dense), 0, kept);
+  memory.decode(memory.find(fixture_.dense), 0, kept);
   EXPECT_NE(drawn, std::vector<float>(2 * 16));
-  EXPECT_EQ(kept, model.parameter(model.memory.find(dense)));
+  EXPECT_EQ(kept, model.parameter(model.memory.find(fixture_.dense)));
 }
 
 TEST_P(BertTest, WhatItCannotReadIsSaid) {
@@ -193,7 +211,9 @@ TEST_P(BertTest, WhatItCannotReadIsSaid) {
   EXPECT_THROW(outputs(model, batch), RunError);
   batch = expected_.batch;
   batch.types[3] = fixture_.types;
-  EXPECT_THROW(outputs(model, batch), RunError);
+  if (fixture_.types > 0) {
+    EXPECT_THROW(outputs(model, batch), RunError);
+  }
   batch = expected_.batch;
   batch.length = 20;  // no program is for it
   EXPECT_THROW(outputs(model, batch), std::logic_error);
@@ -228,6 +248,45 @@ TEST(Roberta, PairsAreReadAsTransformersReadsThem) {
   const Sentences pair = pieces.encode_sentences("a dog sat", "the cat, at last");
   EXPECT_EQ(pair.ids, values_of<std::int32_t>(expected.file, "pair"));
   EXPECT_EQ(pair.types, std::vector<std::int32_t>(pair.ids.size()));
+}
+
+TEST(DistilBert, HasThePublishedNumberOfParameters) {
+  ModelConfig config = model_config("distilbert-base");
+  config.classes = 2;
+  std::int64_t parameters = 0;
+  const auto model = make_model(config);
+  for (const TensorInfo& t : model->tensors()) parameters += t.elements();
+  EXPECT_EQ(parameters, 66'955'010);
+  ModelConfig both = model_config("bert-base");
+  both.set("distilled", true);
+  EXPECT_THROW(make_model(both), UsageError);
+}
+
+TEST(DistilBert, WhatItsPublishersHaveNoPlaceForIsRefused) {
+  const Scratch scratch;
+  const ModelConfig tiny = bert_hugging_face().read(kDistilledFixture.path());
+  Imported model(bert_hugging_face(), tiny, kDistilledFixture.path());
+  const StoredWeights stored(save_checkpoint(scratch / "c", 0, "distilbert", model.memory,
+                                             Buffers({}, model.device), {{"x", 1}}, 0));
+  for (const auto& [key, value] :
+       {std::pair<std::string, SettingValue>{"epsilon", 1e-5}, {std::string(kTypes), std::int64_t{1}}}) {
+    ModelConfig other = tiny;
+    other.set(key, value);
+    EXPECT_THROW(bert_hugging_face().save(stored, other, scratch / "hf", model.device), UsageError) << key;
+  }
+  EXPECT_FALSE(std::filesystem::exists(scratch / "hf"));
+  // A head without the layer before it tells something of every token.
+  const SafetensorsFile file(kDistilledFixture.path() + "/model.safetensors");
+  std::vector<SafetensorsSource> tensors;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    if (entry.name.starts_with("pre_")) continue;
+    const std::vector<float> values = values_of<float>(file, entry.name);
+    tensors.push_back({entry.name, "F32", entry.shape,
+                       [values](const auto& sink) { sink(std::as_bytes(std::span(values))); }});
+  }
+  std::filesystem::copy_file(kDistilledFixture.path() + "/config.json", scratch / "config.json");
+  write_safetensors(scratch / "model.safetensors", {}, tensors);
+  EXPECT_THROW(bert_hugging_face().read(scratch / "config.json"), RunError);
 }
 
 // With other sizes of what its name decides it is a BERT with RoBERTa's settings.

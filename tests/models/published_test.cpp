@@ -293,7 +293,7 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(
       changed("llama_tiny", "model_type", "vit"),
       ": is a vit of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
-      "gpt2, llama, mistral, qwen2, qwen3, bert, roberta, marian (transformers)");
+      "gpt2, llama, mistral, qwen2, qwen3, bert, distilbert, roberta, marian (transformers)");
   fs::create_directories(path("bare"));
   fs::copy_file(golden("bert_tiny/model.safetensors"), path("bare/model.safetensors"));
   expect_said(path("bare"), "there is no config.json");
