@@ -1,7 +1,7 @@
 // Llama: Touvron et al. 2023, and the models that share its layers: RMS norms before each part, rotary
 // positions, heads of keys and values that several heads of queries share, SwiGLU, no biases but those of
-// Qwen2's queries, keys and values; Qwen3 norms heads of queries and keys instead. Tensors have the names of
-// the published checkpoints.
+// Qwen2's queries, keys and values; Qwen3 norms heads of queries and keys instead, SmolLM3 has layers without
+// rotary positions. Tensors have the names of the published checkpoints.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -34,7 +34,8 @@ RotaryConfig rotary_config(const ModelConfig& c) {
 void forward(ProgramBuilder& b, const ModelConfig& c) {
   const int layers = c.integer("layers"), heads = c.integer("heads"), width = c.integer("embedding");
   const int kv_heads = c.integer("kv_heads") > 0 ? c.integer("kv_heads") : heads;
-  const int vocabulary = c.integer(kVocabulary), hidden = c.integer("mlp_width");
+  const int vocabulary = c.integer(kVocabulary), hidden = c.integer("mlp_width"),
+            unturned = c.integer("unturned_every");
   const double epsilon = c.number("epsilon"), deviation = 0.02,
                residual = deviation / std::sqrt(2.0 * layers);
   const RotaryConfig turning = rotary_config(c);
@@ -54,7 +55,8 @@ void forward(ProgramBuilder& b, const ModelConfig& c) {
       if (c.flag("qk_norm")) {
         y = head_norms(b, {{a + "q_norm", heads}, {a + "k_norm", kv_heads}}, y, turning.head_width, epsilon);
       }
-      y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
+      const bool is_turned = unturned == 0 || (i + 1) % unturned != 0;
+      if (is_turned) y = rotary(b, y, angles, heads + 2 * kv_heads, heads + kv_heads);
       y = attention(b, y, {.heads = heads, .kv_heads = kv_heads, .context = c.integer(kContext)});
       const Value middle = add(b, in, projection(b, a + "o_proj", y, width, residual, false));
       y = rms_norm(b, name + "post_attention_layernorm", middle, epsilon);
@@ -83,8 +85,8 @@ void check(const ModelConfig& c) {
     refuse(
         fmt::format("head_width = {}: rotary positions turn pairs, so it must be even", turning.head_width));
   }
-  if (c.flag("qk_norm") && c.flag("qkv_bias")) {
-    refuse("qk_norm, which Qwen3 has, goes without qkv_bias, which Qwen2 has");
+  if (c.flag("qk_norm") + c.flag("qkv_bias") + (c.integer("unturned_every") > 0) > 1) {
+    refuse("qkv_bias, which Qwen2 has, model.qk_norm, Qwen3's, and unturned_every, SmolLM3's, go alone");
   }
   if (turning.low >= turning.high) {
     refuse(fmt::format("rope_low = {} must be below model.rope_high = {}", turning.low, turning.high));
@@ -114,7 +116,7 @@ Family llama() {
   constexpr std::int64_t kOriginal = 8192;  // context of Llama 3
   return {
       .name = "llama",
-      .help = "Llama (Touvron et al. 2023), SmolLM2, Mistral, Qwen2, Qwen3",
+      .help = "Llama (Touvron et al. 2023), SmolLM2, SmolLM3, Mistral, Qwen2, Qwen3",
       .reads = Reads::kTokens,
       .models =
           {{"llama"},
@@ -123,6 +125,8 @@ Family llama() {
                 {{"tied", true}, {"qkv_bias", true}, {"epsilon", 1e-6}}),
            size("qwen3-0.6b", 28, 16, 8, 1024, 3072, 40960, 151936, 1e6,
                 {{"head_width", std::int64_t{128}}, {"tied", true}, {"qk_norm", true}, {"epsilon", 1e-6}}),
+           size("smollm3-3b", 36, 16, 4, 2048, 11008, 65536, 128256, 5e6,
+                {{"tied", true}, {"unturned_every", std::int64_t{4}}, {"epsilon", 1e-6}}),
            size("tinyllama-1.1b", 22, 32, 4, 2048, 5632, 2048, 32000, 1e4),
            size("llama-3.2-1b", 16, 32, 8, 2048, 8192, 131072, 128256, 5e5,
                 {{"tied", true}, {"rope_factor", 32.0}, {"rope_context", kOriginal}}),
@@ -145,6 +149,8 @@ Family llama() {
                    {"tied", false, 0, 0, "whether the output is the embedding"},
                    {"qkv_bias", false, 0, 0, "biases of queries, keys and values, as Qwen2 has"},
                    {"qk_norm", false, 0, 0, "norms of heads of queries and keys, as Qwen3 has"},
+                   {"unturned_every", 0, 0, 1000,
+                    "every so many layers one has no rotary positions, as SmolLM3 has; 0: none"},
                    {"recompute", false, 0, 0, "keep the input of layers only, compute them again"}},
       .check = check,
       .forward = forward,

@@ -14,19 +14,22 @@ namespace {
 constexpr PublishedLayout kLayout{.model = "Llama", .is_left_out = [](std::string_view name) {
                                     return name == "lm_head.weight" || name.ends_with(".rotary_emb.inv_freq");
                                   }};
-// What is written. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads.
+// What is written. Qwen2 has biases of queries, keys and values, Qwen3 norms of their heads, SmolLM3 layers
+// without rotary positions.
 struct Kind {
   std::string_view type, architecture;
 };
 constexpr Kind kLlama{"llama", "LlamaForCausalLM"}, kQwen2{"qwen2", "Qwen2ForCausalLM"},
-    kQwen3{"qwen3", "Qwen3ForCausalLM"};
+    kQwen3{"qwen3", "Qwen3ForCausalLM"}, kSmol{"smollm3", "SmolLM3ForCausalLM"};
+constexpr std::string_view kTurned = "no_rope_layers", kEvery = "no_rope_layer_interval";
 // A Mistral is a Llama within its window.
 constexpr std::string_view kMistral = "mistral", kWindow = "sliding_window";
 
 bool is_llama(const std::string& path) {
   if (!PublishedConfig::is_beside(path)) return false;
   const std::string type = PublishedConfig(PublishedConfig::beside(path)).text("model_type");
-  return type == kLlama.type || type == kQwen2.type || type == kQwen3.type || type == kMistral;
+  return type == kLlama.type || type == kQwen2.type || type == kQwen3.type || type == kSmol.type ||
+         type == kMistral;
 }
 
 // How many of the last positions a Mistral attends to, where these are not all: null says all, nothing 4,096.
@@ -69,6 +72,18 @@ void read_rotary(const PublishedConfig& config, ModelConfig& model) {
   model.set("rope_high", rope.positive("high_freq_factor", 4));
 }
 
+// Of each layer whether it has rotary positions, in spite of what the list is called: 1 or 0.
+Json turned_layers(std::int64_t layers, std::int64_t unturned_every) {
+  Json turned = Json::array();
+  for (std::int64_t i = 1; i <= layers; ++i) turned.push_back(i % unturned_every == 0 ? 0 : 1);
+  return turned;
+}
+void read_unturned(const PublishedConfig& config, ModelConfig& model) {
+  const std::int64_t every = config.has(kEvery) ? config.size(kEvery) : 4;
+  model.set("unturned_every", every);
+  config.expect(kTurned, {nullptr, turned_layers(model.integer("layers"), every)});
+}
+
 ModelConfig read_llama(const std::string& path) {
   const PublishedConfig config(PublishedConfig::beside(path));
   ModelConfig model = model_config("llama");
@@ -85,6 +100,7 @@ ModelConfig read_llama(const std::string& path) {
   model.set("tied", config.flag("tie_word_embeddings", false));
   model.set("qkv_bias", config.text("model_type") == kQwen2.type);
   model.set("qk_norm", config.text("model_type") == kQwen3.type);
+  if (config.text("model_type") == kSmol.type) read_unturned(config, model);
   config.expect("hidden_act", {"silu", "swish"});
   config.expect("attention_bias", {false, nullptr});
   config.expect("mlp_bias", {false, nullptr});
@@ -116,11 +132,14 @@ Json rotary_of(const ModelConfig& model) {
 void save_llama(const WeightSource& weights, const ModelConfig& config, const std::string& folder,
                 Device& device) {
   const ModelConfig m = complete(config);
-  const Kind& kind = m.flag("qkv_bias") ? kQwen2 : m.flag("qk_norm") ? kQwen3 : kLlama;
+  const int unturned_every = m.integer("unturned_every");
+  const Kind& kind = m.flag("qkv_bias")   ? kQwen2
+                     : m.flag("qk_norm")  ? kQwen3
+                     : unturned_every > 0 ? kSmol
+                                          : kLlama;
   const int heads = m.integer("heads"), kv_heads = m.integer("kv_heads"),
             head_width = m.integer("head_width");
-  save_published(weights, kLayout,
-                 {{"architectures", {kind.architecture}},
+  Json written = {{"architectures", {kind.architecture}},
                   {"model_type", kind.type},
                   {"num_hidden_layers", m.integer("layers")},
                   {"num_attention_heads", heads},
@@ -137,15 +156,20 @@ void save_llama(const WeightSource& weights, const ModelConfig& config, const st
                   {"hidden_act", "silu"},
                   {kBeginToken, nullptr},  // else transformers takes 1 and 2
                   {kEndToken, nullptr},
-                  {"torch_dtype", "float32"}},
-                 folder, device);
+                  {"torch_dtype", "float32"}};
+  if (unturned_every > 0) {
+    written[kEvery] = unturned_every;
+    written[kTurned] = turned_layers(m.integer("layers"), unturned_every);
+    written["pad_token_id"] = nullptr;  // else one beyond small vocabularies
+  }
+  save_published(weights, kLayout, written, folder, device);
 }
 
 }  // namespace
 
 const Published& llama_hugging_face() {
   static constexpr Published kPublished{.by = "transformers",
-                                        .kinds = "llama, mistral, qwen2, qwen3",
+                                        .kinds = "llama, mistral, qwen2, qwen3, smollm3",
                                         .tokenizer = {},
                                         .is_at = is_llama,
                                         .read = read_llama,

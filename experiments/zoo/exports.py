@@ -31,6 +31,7 @@ TRANSFORMERS = {
             original_max_position_embeddings=32))),
     "Qwen2": lambda: t.Qwen2ForCausalLM(t.Qwen2Config(**LLAMA)),
     "Qwen3": lambda: t.Qwen3ForCausalLM(t.Qwen3Config(**LLAMA, head_dim=16)),
+    "SmolLM3": lambda: t.SmolLM3ForCausalLM(t.SmolLM3Config(**dict(LLAMA, num_hidden_layers=5), pad_token_id=None)),
     "BERT": lambda: t.BertModel(t.BertConfig(**SMALL)),
     "BERT, classes": lambda: t.BertForSequenceClassification(t.BertConfig(**SMALL, num_labels=3)),
     "RoBERTa": lambda: t.RobertaModel(t.RobertaConfig(**SMALL, type_vocab_size=1), add_pooling_layer=False),

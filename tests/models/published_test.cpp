@@ -46,7 +46,7 @@ class PublishedTest : public TemporaryFolderTest {
 };
 
 class Fixture : public TemporaryFolderTest, public testing::WithParamInterface<const char*> {};
-INSTANTIATE_TEST_SUITE_P(, Fixture, testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny"),
+INSTANTIATE_TEST_SUITE_P(, Fixture, testing::Values("llama_tiny", "qwen2_tiny", "qwen3_tiny", "smollm3_tiny"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(Fixture, LogitsAreThoseOfTheirLibrary) {
@@ -293,7 +293,7 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
   expect_said(
       changed("llama_tiny", "model_type", "vit"),
       ": is a vit of transformers, which cannot be imported; there are resnet (torchvision), vit (timm), "
-      "gpt2, llama, mistral, qwen2, qwen3, bert, distilbert, roberta, marian (transformers)");
+      "gpt2, llama, mistral, qwen2, qwen3, smollm3, bert, distilbert, roberta, marian (transformers)");
   fs::create_directories(path("bare"));
   fs::copy_file(golden("bert_tiny/model.safetensors"), path("bare/model.safetensors"));
   expect_said(path("bare"), "there is no config.json");
@@ -302,6 +302,8 @@ TEST_F(PublishedTest, WhatIsNoModelOfOursIsNamed) {
     expect_said(changed("llama_tiny", bias, true), bias);
   }
   expect_said(changed("llama_tiny", "partial_rotary_factor", 0.5), "partial_rotary_factor");
+  expect_said(changed("smollm3_tiny", "no_rope_layers", {0, 1}), "no_rope_layers");
+  expect_said(changed("smollm3_tiny", "no_rope_layer_interval", 3), "no_rope_layers");
   expect_said(changed("llama_tiny", "quantization_config", {{"bits", 4}}), "quantization_config");
   expect_said(changed("llama_tiny", "num_hidden_layers", 3), "model.layers.2.input_layernorm.weight");
   expect_said(changed("llama_tiny", "vocab_size", -4), "vocab_size is -4, expected a whole number from 1");
