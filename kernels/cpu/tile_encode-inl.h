@@ -56,7 +56,8 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
 }
 
 // kBits: of the format, where the caller knows them; 0 elsewhere.
-template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide, int kBits = 0, bool kInUpdate = false>
+template <Coding kCoding, bool kSigned, bool kStochastic, bool kWide, int kBits = 0,
+          Rounding kLaw = Rounding::kStochastic>
 void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT values,
                  const std::uint16_t* HWY_RESTRICT steps, const NoiseLine* HWY_RESTRICT lines,
                  std::int64_t count, std::uint8_t* HWY_RESTRICT codes) {
@@ -66,7 +67,7 @@ void encode_loop(const Codec& codec, MapTable table, const float* HWY_RESTRICT v
   const Format format = {codec.format.map, static_cast<std::uint8_t>(bits)};
   const int block_shift = std::countr_zero(static_cast<unsigned>(codec.block));
   const std::int64_t block_mask = codec.block - 1;
-  Encoder<kCoding, kSigned, kStochastic, kInUpdate> encoder(format, table);
+  Encoder<kCoding, kSigned, kStochastic, kLaw> encoder(format, table);
   for (std::int64_t first = 0; first < count; first += kGroup, codes += 16 * bits) {
     alignas(64) CodeOf<kWide> unpacked[kGroup];
     CodeOf<kWide>* group = unpacked;
@@ -109,14 +110,19 @@ EncodeLoop encode_loop_of(Rounding rounding, int bits) {
     }
   }
   if constexpr (has_zero_free(kCoding) && !(kSigned && kCoding == Coding::kDynamic)) {
-    if (rounding == Rounding::kUpdate) return encode_loop<kCoding, kSigned, true, false, 0, true>;
+    if (rounding == Rounding::kUpdate) {
+      return encode_loop<kCoding, kSigned, true, false, 0, Rounding::kUpdate>;
+    }
+    if (rounding == Rounding::kAverage) {
+      return encode_loop<kCoding, kSigned, true, false, 0, Rounding::kAverage>;
+    }
   }
   return takes_draws(rounding) ? encode_loop<kCoding, kSigned, true, false>
                                : encode_loop<kCoding, kSigned, false, false>;
 }
 
 inline EncodeLoop encode_loop_of(Format f, Rounding rounding) {
-  if (rounding == Rounding::kUpdate && !is_zero_free(f.map)) rounding = Rounding::kStochastic;
+  if (is_of_variance(rounding) && !is_zero_free(f.map)) rounding = Rounding::kStochastic;
   switch (coding_of(f.map)) {
     case Coding::kLinear:
       return encode_loop_of<Coding::kLinear>(rounding, f.bits);

@@ -147,8 +147,8 @@ HWY_INLINE VF rough_log2(VF x) {
   return hn::Add(to_float(hn::ShiftRight<23>(bits)), hn::Add(m, curve));
 }
 
-// codec.h's goes_up, between the entries of one block's table.
-template <bool kHasRange, bool kStochastic, bool kInUpdate>
+// codec.h's goes_up under kLaw, where that is of a variance, between the entries of one block's table.
+template <bool kHasRange, bool kStochastic, Rounding kLaw>
 struct Neighbours {
   const float* map;
   VF step;
@@ -167,10 +167,15 @@ struct Neighbours {
   HWY_INLINE VI round(VI code, VF x, VI draw) const {
     const VF a = at(code), b = at(hn::Add(code, set(1)));
     VF rest = hn::Sub(b, x);
-    if constexpr (kInUpdate) {
+    if constexpr (is_of_variance(kLaw)) {
       const VF root_a = hn::Sqrt(a), root_b = hn::Sqrt(b), root_x = hn::Sqrt(hn::Max(x, hn::Zero(DF())));
-      rest = hn::Mul(
-          rest, hn::Div(hn::Mul(root_a, hn::Add(root_a, root_b)), hn::Mul(root_x, hn::Add(root_x, root_b))));
+      VF at_a = root_a, at_x = root_x;
+      if constexpr (kLaw == Rounding::kAverage) {
+        at_a = hn::Add(hn::Sqrt(root_a), hn::Sqrt(root_b));
+        at_x = hn::Add(hn::Sqrt(root_x), hn::Sqrt(root_b));
+      }
+      rest = hn::Mul(rest,
+                     hn::Div(hn::Mul(at_a, hn::Add(root_a, root_b)), hn::Mul(at_x, hn::Add(root_x, root_b))));
     }
     VF u = set(0.5F);
     if constexpr (kStochastic) u = hn::MulAdd(to_float(draw), set(0x1p-16F), set(0x1p-17F));  // exact
@@ -194,10 +199,11 @@ struct Neighbours {
 };
 
 // codec.h's encode_value for vectors side by side.
-template <Coding kCoding, bool kSigned, bool kStochastic, bool kInUpdate = false>
+template <Coding kCoding, bool kSigned, bool kStochastic, Rounding kLaw = Rounding::kStochastic>
 struct Encoder : ZoneColumns<kCoding> {
   static constexpr bool kIsLinear = kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero;
-  static constexpr bool kHasNeighbours = kInUpdate || kCoding == Coding::kSquares || has_range(kCoding);
+  static constexpr bool kHasNeighbours =
+      is_of_variance(kLaw) || kCoding == Coding::kSquares || has_range(kCoding);
   static constexpr int kPartBits = kIsLinear || kCoding == Coding::kSquareRoot ? 16 : kCurvedBits;
   static constexpr int kDrawBits = kHasNeighbours ? 16 : kPartBits;
   static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
@@ -207,7 +213,7 @@ struct Encoder : ZoneColumns<kCoding> {
   VF inverse_root = set(0.0F), draw_step = set(0.0F), half_step = set(0.0F);
   std::int32_t limit, zero;
   struct None {};
-  using Between = Neighbours<has_range(kCoding), kStochastic, kInUpdate>;
+  using Between = Neighbours<has_range(kCoding), kStochastic, kLaw>;
   std::conditional_t<kHasNeighbours, Between, None> neighbours;
   VF log_of_step = set(0.0F), codes_per_octave = set(0.0F);
 
@@ -244,7 +250,7 @@ struct Encoder : ZoneColumns<kCoding> {
       log(x, draw, codes);
     } else if constexpr (kCoding == Coding::kSquares) {
       squares(x, draw, codes);
-    } else if constexpr (kInUpdate) {
+    } else if constexpr (is_of_variance(kLaw)) {
       RowsI lowest;
       each([&](int i) { lowest[i] = hn::Zero(DI()); });
       in_value(x, lowest, codes);

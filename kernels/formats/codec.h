@@ -342,12 +342,18 @@ LPMM_HD std::int32_t encode_zones(MapTable table, float x, float step, std::uint
 // Whether x goes up between neighbours a <= x < b: u * (b - a) >= the way to b. Under `ur` that way is
 // measured in h(v) = 1 / sqrt(v), where (h(x) - h(b)) / (h(a) - h(b)) is the share of the way in v times a
 // factor that is 1 at a: the mean of h is kept. The rule's epsilon is left out: where it decides, updates do
-// not depend on v.
+// not depend on v. Under `ar` it is measured in v^(1/4): what the noise of many writes adds to the mean of
+// 1 / sqrt(v) then takes off again what each of them adds to that of v (theory/README.md, 16c).
 LPMM_HD bool goes_up(float a, float b, float x, Rounding rounding, std::uint32_t draw) {
   float rest = b - x;
-  if (rounding == Rounding::kUpdate) {
+  if (is_of_variance(rounding)) {
     const float root_a = sqrtf(a), root_b = sqrtf(b), root_x = sqrtf(x > 0.0F ? x : 0.0F);
-    rest *= root_a * (root_a + root_b) / (root_x * (root_x + root_b));
+    if (rounding == Rounding::kUpdate) {
+      rest *= root_a * (root_a + root_b) / (root_x * (root_x + root_b));
+    } else {
+      const float fourth_a = sqrtf(root_a), fourth_b = sqrtf(root_b), fourth_x = sqrtf(root_x);
+      rest *= (fourth_a + fourth_b) * (root_a + root_b) / ((fourth_x + fourth_b) * (root_x + root_b));
+    }
   }
   return (takes_draws(rounding) ? noise_uniform(draw) : 0.5F) * (b - a) >= rest;
 }
@@ -385,24 +391,23 @@ LPMM_HD std::int32_t encode_squares(Format f, MapTable table, float x, float ste
   return k + (goes_up(table.values[k] * step, table.values[k + 1] * step, x, rounding, draw) ? 1 : 0);
 }
 
-// `ur` on the other zero-free maps: between the neighbours to which a draw of 0 leads, or nearly.
-LPMM_HD std::int32_t round_in_update(Format f, MapTable table, float x, float step, std::int32_t code,
-                                     std::uint32_t draw) {
+// `ur` and `ar` on the other zero-free maps: between the neighbours to which a draw of 0 leads, or nearly.
+LPMM_HD std::int32_t round_in_update(Format f, MapTable table, Rounding rounding, float x, float step,
+                                     std::int32_t code, std::uint32_t draw) {
   if (code > 0 && table.values[code] * step > x) --code;
   if (code == (1 << f.bits) - 1) return code;
-  const bool up =
-      goes_up(table.values[code] * step, table.values[code + 1] * step, x, Rounding::kUpdate, draw);
+  const bool up = goes_up(table.values[code] * step, table.values[code + 1] * step, x, rounding, draw);
   return code + (up ? 1 : 0);
 }
 
-// `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only. `ur` is as `sr` where a
-// map has a zero.
+// `step` > 0 and |x| <= map_limit * step. `draw` is used by stochastic rounding only. `ur` and `ar` are as
+// `sr` where a map has a zero.
 LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, float x, float step,
                                    std::uint32_t draw) {
   const bool stochastic = takes_draws(rounding);
   const std::uint32_t mask = (1U << f.bits) - 1U;
   const float levels = static_cast<float>(1 << f.bits);
-  const bool in_update = rounding == Rounding::kUpdate && is_zero_free(f.map) && !has_range(f.map);
+  const bool in_update = is_of_variance(rounding) && is_zero_free(f.map) && !has_range(f.map);
   const std::uint32_t given = draw;
   if (!stochastic) draw = kNearestDraw;
   if (in_update) draw = 0;
@@ -434,7 +439,7 @@ LPMM_HD std::uint32_t encode_value(Format f, MapTable table, Rounding rounding, 
     case Coding::kNumber:
       break;  // no codes
   }
-  if (in_update) code = round_in_update(f, table, x, step, code, given);
+  if (in_update) code = round_in_update(f, table, rounding, x, step, code, given);
   return static_cast<std::uint32_t>(code) & mask;
 }
 

@@ -197,11 +197,14 @@ LPMM_HD constexpr bool has_signed_codes(Map m) {
   return has_signed_codes(coding_of(m));
 }
 
-// rn, sr, qr, ur: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make up
-// for one another from write to write (quasi_noise in kernels/noise.h); stochastic in the coordinate where a
-// variance acts, which keeps the mean of 1 / sqrt(v): zero-free formats only (goes_up in
-// kernels/formats/codec.h).
-enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic, kUpdate };
+// rn, sr, qr, ur, ar: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make
+// up for one another from write to write (quasi_noise in kernels/noise.h); stochastic in a coordinate of the
+// variance, zero-free formats only (goes_up in kernels/formats/codec.h): in that where it acts, which keeps
+// the mean of 1 / sqrt(v) in each write, or in its fourth root, which keeps it in an average of many writes.
+enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic, kUpdate, kAverage };
+LPMM_HD constexpr bool is_of_variance(Rounding rounding) {
+  return rounding == Rounding::kUpdate || rounding == Rounding::kAverage;
+}
 LPMM_HD constexpr bool takes_draws(Rounding rounding) {
   return rounding != Rounding::kNearest;
 }

@@ -154,8 +154,8 @@ struct SpecParser {
     } else if (named != kRoundingNames.end()) {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
       spec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
-      if (spec.rounding == Rounding::kUpdate && !is_zero_free(spec.format.map)) {
-        refuse(fmt::format("ur rounds 1 / sqrt of a value, and {} has 0", name),
+      if (is_of_variance(spec.rounding) && !is_zero_free(spec.format.map)) {
+        refuse(fmt::format("{} rounds for 1 / sqrt of a value, and {} has 0", part, name),
                alternatives(kCommonRoundings));
       }
     } else if (part == "moving" || part == "sticky") {

@@ -17,8 +17,9 @@ namespace lpmm {
 
 using Spec = Codec;  // the kernels' name for the same thing
 
-inline constexpr std::array<std::string_view, 4> kRoundingNames = {"rn", "sr", "qr", "ur"};  // by Rounding
-static_assert(static_cast<int>(Rounding::kUpdate) + 1 == std::size(kRoundingNames));
+inline constexpr std::array<std::string_view, 5> kRoundingNames = {"rn", "sr", "qr", "ur",
+                                                                   "ar"};  // by Rounding
+static_assert(static_cast<int>(Rounding::kAverage) + 1 == std::size(kRoundingNames));
 inline constexpr std::array<std::string_view, 3> kCommonRoundings = {"rn", "sr", "qr"};  // of any format
 inline constexpr int kSmallestBlock = 64, kLargestBlock = 4096;  // and the powers of two between
 

@@ -114,7 +114,7 @@ std::string nearest_variance(const StoredState& state) {
 std::string growing_variance(const StoredState& state) {
   const Spec spec = state.spec(Role::kVariance);
   if (!rule_row(state.optimizer.rule).variance_grows || spec.format.map == Map::kFp32) return {};
-  const bool loses = spec.rounding == Rounding::kNearest, in_update = spec.rounding == Rounding::kUpdate;
+  const bool loses = spec.rounding == Rounding::kNearest, in_update = is_of_variance(spec.rounding);
   const bool moves = is_packed(spec.format) && spec.step_mode == StepMode::kMoving && spec.format.bits <= 4;
   if (!loses && !in_update && !moves) return {};
   return fmt::format(
@@ -122,7 +122,7 @@ std::string growing_variance(const StoredState& state) {
       "sqrt08:block128:sr:sticky or sqrt04:block128:sr:sticky",
       state.tensor.name, to_string(spec), state.rule(),
       loses       ? "nearest rounding loses what is added"
-      : in_update ? "ur lifts it a little with every write"
+      : in_update ? fmt::format("{} lifts it a little with every write", to_string(spec.rounding))
                   : "steps that move lift it far above what was added");
 }
 

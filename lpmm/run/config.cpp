@@ -94,11 +94,13 @@ class ConfigReader {
       const bool replaces = r == Role::kCompensation && has_compensation(out.specs);
       if (given && (r == Role::kParameter || r == Role::kMomentum || replaces)) out.error_feedback = false;
     }
-    if (table_.holds("rounding", "ur")) {
+    for (const Rounding r : {Rounding::kUpdate, Rounding::kAverage}) {
+      if (!table_.holds("rounding", to_string(r))) continue;
       table_.refuse(
           "rounding",
-          "memory.rounding is of all roles, and ur rounds 1 / sqrt of a variance on a format without "
-          "0: say it there, as memory.variance = \"sqrt08:block128:ur:sticky\"");
+          fmt::format("memory.rounding is of all roles, and {} is for a variance on a format without 0: "
+                      "say it there, as memory.variance = \"sqrt08:block128:{}:sticky\"",
+                      to_string(r), to_string(r)));
     }
     choice("rounding", rounding_, config_keys::rounding_choices(), "");
     if (rounding_ && *rounding_ != out.specs[Role::kParameter].rounding) out.error_feedback = false;

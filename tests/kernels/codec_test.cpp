@@ -275,8 +275,15 @@ TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
   }
 }
 
-// All 65,536 draws of `ur`: the mean of 1 / sqrt(v) is that of the value.
-TEST(Codec, RoundingInTheUpdateKeepsTheMeanOfTheInverseRoot) {
+// All 65,536 draws of `ur` and `ar`: the mean of 1 / sqrt(v), or of v^(1/4), is that of the value.
+class OfVariance : public testing::TestWithParam<Rounding> {};
+INSTANTIATE_TEST_SUITE_P(, OfVariance, testing::Values(Rounding::kUpdate, Rounding::kAverage),
+                         [](const auto& of) {
+                           return std::string(of.param == Rounding::kUpdate ? "ur" : "ar");
+                         });
+TEST_P(OfVariance, RoundingKeepsTheMeanOfAPower) {
+  const Rounding rounding = GetParam();
+  const double power = rounding == Rounding::kUpdate ? -0.5 : 0.25;
   for (const auto& [f, table] : packed_maps()) {
     if (!is_zero_free(f.map)) continue;
     const float step = bf16_to_float(float_to_bf16(0.37F));
@@ -285,23 +292,22 @@ TEST(Codec, RoundingInTheUpdateKeepsTheMeanOfTheInverseRoot) {
       const float x = share * step;
       double sum = 0, low = 1e30, high = 0;
       for (std::uint32_t draw = 0; draw < 65536; ++draw) {
-        const double stored =
-            decode_code(f, table, encode_value(f, table, Rounding::kUpdate, x, step, draw), step);
-        sum += 1 / std::sqrt(stored) / 65536;
+        const double stored = decode_code(f, table, encode_value(f, table, rounding, x, step, draw), step);
+        sum += std::pow(stored, power) / 65536;
         low = std::min(low, stored);
         high = std::max(high, stored);
       }
-      const double gap = 1 / std::sqrt(low) - 1 / std::sqrt(high);
-      EXPECT_NEAR(sum, 1 / std::sqrt(double{x}), gap * 0x1p-16) << to_string(f) << " " << share;
+      const double gap = std::abs(std::pow(low, power) - std::pow(high, power));
+      EXPECT_NEAR(sum, std::pow(double{x}, power), gap * 0x1p-16) << to_string(f) << " " << share;
       EXPECT_GT(gap, 0) << to_string(f) << " " << share;
     }
     for (int code = 0; code < table.entries; ++code) {
       const float x = decode_code(f, table, static_cast<std::uint32_t>(code), step);
       for (const std::uint32_t draw : {0U, 0x8000U, 0xFFFFU}) {
-        EXPECT_EQ(encode_value(f, table, Rounding::kUpdate, x, step, draw), code) << to_string(f);
+        EXPECT_EQ(encode_value(f, table, rounding, x, step, draw), code) << to_string(f);
       }
     }
-    EXPECT_EQ(encode_value(f, table, Rounding::kUpdate, 0.0F, step, 0xFFFF), 0U) << to_string(f);
+    EXPECT_EQ(encode_value(f, table, rounding, 0.0F, step, 0xFFFF), 0U) << to_string(f);
   }
 }
 

@@ -34,7 +34,7 @@ Codec table(Map map, int bits, int block, Rounding rounding) {
 }
 constexpr Rounding kSr = Rounding::kStochastic;
 constexpr Rounding kQr = Rounding::kQuasiStochastic;
-constexpr Rounding kUr = Rounding::kUpdate;
+constexpr Rounding kUr = Rounding::kUpdate, kAr = Rounding::kAverage;
 constexpr Rounding kRn = Rounding::kNearest;
 constexpr StepMode kSticky = StepMode::kSticky;
 constexpr StepMode kMoving = StepMode::kMoving;
@@ -219,6 +219,9 @@ std::vector<Case> cases() {
       {"rounded in the update",
        {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kDynamic, 6, 64, kSr),
          table(Map::kSquareRoot, 8, 128, kUr), linear(12, 128, kQr, kSticky)}}},
+      {"rounded for an average",
+       {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kSoftsign, 4, 128, kSr),
+         table(Map::kSquareRoot, 4, 128, kAr), linear(12, 128, kQr, kSticky)}}},
       {"a variance with 0",
        {{linear(8, 128, kSr, kSticky), linear(8, 128, kSr, kMoving), table(Map::kSoftsign, 8, 64, kRn),
          table(Map::kSquareRootWithZero, 8, 64, kRn), linear(12, 128, kQr, kSticky)}}},
@@ -428,9 +431,9 @@ TEST_P(PackedBytes, AreTheCpusAtEverySize) {
   std::mt19937 random(5);
   const std::vector<float> all = values(2000, 9, false);
   for (const Format f : all_formats()) {
-    for (const Rounding rounding : {kSr, kQr, kRn, kUr}) {
+    for (const Rounding rounding : {kSr, kQr, kRn, kUr, kAr}) {
       if (f.map == Map::kFp32 && rounding != kRn) continue;
-      if (rounding == kUr && !is_zero_free(f.map)) continue;
+      if (is_of_variance(rounding) && !is_zero_free(f.map)) continue;
       for (int i = 0; i < 300; ++i) {
         const std::int64_t n = i < 150 ? i + 1 : 1 + static_cast<std::int64_t>(random() % 1500);
         const int block = is_packed(f) ? 64 << (i % 4) : 0;

@@ -46,9 +46,9 @@ TEST(VarianceStudyTest, StepsAreAsLongAsPredicted) {
   }
 }
 
-// Formula (16b): keeping the mean of 1 / sqrt(v) in each write shortens the steps of an average as much as
-// keeping that of v lengthens them.
-TEST(VarianceStudyTest, RoundingInTheUpdateShortensStepsAsMuch) {
+// Formulas (16b) and (16c): keeping the mean of 1 / sqrt(v) in each write shortens the steps of an average as
+// much as keeping that of v lengthens them; keeping that of v^(1/4) leaves them as they are.
+TEST(VarianceStudyTest, RoundingInTheUpdateShortensStepsAsMuchAndForAnAverageKeepsThem) {
   CpuDevice device(2);
   for (const char* format : {"sqrt04", "log03", "lin04"}) {
     const auto steps = [&](const char* rounding) {
@@ -59,6 +59,7 @@ TEST(VarianceStudyTest, RoundingInTheUpdateShortensStepsAsMuch) {
     const double longer = steps("sr") - 1, shorter = 1 - steps("ur");
     EXPECT_GT(longer, 1e-3) << format;
     EXPECT_NEAR(shorter, longer, 0.4 * longer) << format;
+    EXPECT_NEAR(steps("ar"), 1, 0.2 * longer) << format;
   }
 }
 

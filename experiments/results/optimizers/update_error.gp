@@ -114,6 +114,36 @@ $d15 << EOD
 8 0.00317364
 EOD
 $d16 << EOD
+4 0.114102
+5 0.0596904
+6 0.0314585
+8 0.00854746
+EOD
+$d17 << EOD
+2 0.38212
+3 0.283343
+4 0.201161
+5 0.136626
+6 0.0901178
+8 0.0449732
+EOD
+$d18 << EOD
+2 0.290816
+3 0.190638
+4 0.112894
+5 0.0590177
+6 0.0303933
+8 0.00916421
+EOD
+$d19 << EOD
+2 0.248234
+3 0.117213
+4 0.0532457
+5 0.0260663
+6 0.0128117
+8 0.00317388
+EOD
+$d20 << EOD
 2 0.854881
 3 0.439663
 4 0.220534
@@ -122,26 +152,26 @@ $d16 << EOD
 7 0.0273907
 8 0.013529
 EOD
-$d17 << EOD
+$d21 << EOD
 4 0.1828
 5 0.0996713
 6 0.0523047
 8 0.013776
 EOD
-$d18 << EOD
+$d22 << EOD
 3 0.336831
 4 0.152427
 5 0.0724671
 6 0.035253
 8 0.00859756
 EOD
-$d19 << EOD
+$d23 << EOD
 4 0.151204
 EOD
-$d20 << EOD
+$d24 << EOD
 8 0.0260881
 EOD
-$d21 << EOD
+$d25 << EOD
 2 1.60746
 3 0.683173
 4 0.326949
@@ -150,23 +180,23 @@ $d21 << EOD
 7 0.0388143
 8 0.0190382
 EOD
-$d22 << EOD
+$d26 << EOD
 4 0.260454
 5 0.141611
 6 0.0736358
 8 0.0194133
 EOD
-$d23 << EOD
+$d27 << EOD
 3 0.499927
 4 0.217053
 5 0.101709
 6 0.0504496
 8 0.0122593
 EOD
-$d24 << EOD
+$d28 << EOD
 4 0.216079
 EOD
-$d25 << EOD
+$d29 << EOD
 8 0.0369088
 EOD
 type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
@@ -235,6 +265,21 @@ set autoscale
 set format
 set xtics auto norotate enhanced
 set ytics auto enhanced
+set title 'variance, ar' noenhanced
+set xlabel 'bits' noenhanced
+set ylabel 'error of the update' noenhanced
+set key bmargin center maxrows 2 samplen 2 width 1
+set bmargin 6
+set logscale y
+set yrange [1e-3:2]
+plot $d16 using 1:2 with linespoints pt 7 lc '#0072B2' title 'de0' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#D55E00' title 'lin0' noenhanced, $d18 using 1:2 with linespoints pt 7 lc '#009E73' title 'sqrt0' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'log0' noenhanced
+set origin 0.3333333333333333,0
+set size 0.3333333333333333,0.5
+unset logscale
+set autoscale
+set format
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'momentum, rn' noenhanced
 set xlabel 'bits' noenhanced
 set ylabel 'error of the update' noenhanced
@@ -242,8 +287,8 @@ set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
 set yrange [1e-3:2]
-plot $d16 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int' noenhanced, $d17 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de' noenhanced, $d18 using 1:2 with linespoints pt 7 lc '#009E73' title 'soft' noenhanced, $d19 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'nf' noenhanced, $d20 using 1:2 with linespoints pt 7 lc '#E69F00' title 'e4m3' noenhanced
-set origin 0.3333333333333333,0
+plot $d20 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int' noenhanced, $d21 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#009E73' title 'soft' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'nf' noenhanced, $d24 using 1:2 with linespoints pt 7 lc '#E69F00' title 'e4m3' noenhanced
+set origin 0.6666666666666666,0
 set size 0.3333333333333333,0.5
 unset logscale
 set autoscale
@@ -257,6 +302,6 @@ set key bmargin center maxrows 2 samplen 2 width 1
 set bmargin 6
 set logscale y
 set yrange [1e-3:2]
-plot $d21 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int' noenhanced, $d22 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de' noenhanced, $d23 using 1:2 with linespoints pt 7 lc '#009E73' title 'soft' noenhanced, $d24 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'nf' noenhanced, $d25 using 1:2 with linespoints pt 7 lc '#E69F00' title 'e4m3' noenhanced
+plot $d25 using 1:2 with linespoints pt 7 lc '#0072B2' title 'int' noenhanced, $d26 using 1:2 with linespoints pt 7 lc '#D55E00' title 'de' noenhanced, $d27 using 1:2 with linespoints pt 7 lc '#009E73' title 'soft' noenhanced, $d28 using 1:2 with linespoints pt 7 lc '#CC79A7' title 'nf' noenhanced, $d29 using 1:2 with linespoints pt 7 lc '#E69F00' title 'e4m3' noenhanced
 unset multiplot
 set output

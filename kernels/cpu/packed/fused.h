@@ -62,9 +62,8 @@ constexpr bool is_none(const Codec& codec) {
 // Whether the loop compiled for one codec serves the other: which draws are taken is known when it runs.
 constexpr bool serves(const Codec& compiled, const Codec& codec) {
   return compiled.format == codec.format && compiled.block == codec.block &&
-         takes_draws(compiled.rounding) == takes_draws(codec.rounding) &&
-         codec.rounding != Rounding::kUpdate && compiled.step_mode == codec.step_mode &&
-         !divides_first(codec);
+         takes_draws(compiled.rounding) == takes_draws(codec.rounding) && !is_of_variance(codec.rounding) &&
+         compiled.step_mode == codec.step_mode && !divides_first(codec);
 }
 
 // Rules of one arithmetic share their loops (kernels/rules/rule.h).

@@ -241,8 +241,9 @@ TEST(Oracle, GradientsInTheMomentum) {
 }
 
 TEST(Oracle, VariancesWithARangeAndRoundedInTheUpdate) {
-  for (const char* variance : {"log04:block128:sr:sticky", "log02:block64:sr", "log08:block256:ur",
-                               "log03:block128:rn", "sqrt04:block128:ur:sticky", "lin05:block64:ur"}) {
+  for (const char* variance :
+       {"log04:block128:sr:sticky", "log02:block64:sr", "log08:block256:ur", "log03:block128:rn",
+        "sqrt04:block128:ur:sticky", "lin05:block64:ur", "sqrt04:block128:ar:sticky", "log03:block128:ar"}) {
     run_both(odd_policy("int8:block128:sr:sticky", "soft4:block128:sr", "soft5:block128:sr", variance),
              optimizer(RuleName("adamw"), 0.05), 2, 2, variance);
   }

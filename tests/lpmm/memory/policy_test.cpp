@@ -185,6 +185,7 @@ TEST(Policy, IllegalPoliciesAreRefused) {
   EXPECT_NE(with(change("*weight", Role::kSlowMomentum, "sqrt08")).find("negative values"),
             std::string::npos);
   EXPECT_EQ(with(change("*weight", kVariance, "log04:ur:sticky")), "no error");
+  EXPECT_EQ(with(change("*weight", kVariance, "sqrt04:ar:sticky")), "no error");
   PolicyOverride zero = change("*weight", kVariance, "ude8:sr");
   zero.specs[kVariance]->rounding = Rounding::kUpdate;  // which parse_spec refuses
   EXPECT_NE(with(zero).find("the format has 0"), std::string::npos);

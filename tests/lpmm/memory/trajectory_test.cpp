@@ -350,6 +350,7 @@ TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
                                      {"bf16:rn", "nearest"},
                                      {"ude8:block256:rn", "nearest"},
                                      {"log08:block128:ur", "ur lifts"},
+                                     {"sqrt08:block128:ar", "ar lifts"},
                                      {"log08:block128:sr", ""},
                                      {"bf16:sr", ""},
                                      {"sqrt08:block128:sr", ""},

@@ -452,6 +452,7 @@ TEST(Config, RefusesWhatDoesNotFitTogether) {
       "[train]\nepochs=1\n[memory]\naccumulator = 'nothing'\n",
       {"run.toml:4", "memory.accumulator", "\"nothing\"", "int2 to int16", "\"momentum\" or \"none\""});
   expect_refusal("[train]\nepochs=1\n", {"--rounding ur", "memory.variance", "ur"}, {"", "ur", {}});
+  expect_refusal("[train]\nepochs=1\n", {"--rounding ar", "sqrt08:block128:ar:sticky"}, {"", "ar", {}});
   expect_refusal("[train]\nepochs=1\n[memory]\nerror_feedback = true\n", {"run.toml", "optimizer.momentum"});
 }
 
