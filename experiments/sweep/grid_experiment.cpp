@@ -199,7 +199,11 @@ int run_grid_experiment(const GridExperiment& o) {
   for (const auto& entry : fs::directory_iterator(o.folder, error)) {
     if (entry.path().extension() == ".toml") files.push_back(entry.path());
   }
-  if (error) throw UsageError(fmt::format("{}: {}", o.folder, error.message()));
+  if (error) {
+    throw UsageError(
+        fmt::format("{}: {}; its parts lie in lpmm's sources: start this there, or name them with --folder",
+                    o.folder, error.message()));
+  }
   std::sort(files.begin(), files.end());
   if (files.empty()) throw UsageError(fmt::format("{}: holds no .toml file, which is a part", o.folder));
   std::vector<std::string> names;

@@ -307,7 +307,7 @@ TEST_F(ExperimentTest, BadGridsAreRefused) {
       run_lpmm({"experiment", "frontier", "--folder", path("bad"), "--parts", "none", "--out", path("out")}),
       2, {"none", "part"});
   expect_failure(run_lpmm({"experiment", "frontier", "--folder", path("absent"), "--out", path("out")}), 2,
-                 {"absent"});
+                 {"absent", "--folder"});
 }
 
 TEST_F(ExperimentTest, BadNamesAreRefused) {
