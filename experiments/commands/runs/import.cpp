@@ -246,8 +246,7 @@ void add_import_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ImportArguments>();
   CLI::App* command = program.add_subcommand(
       "import",
-      "Take over a published model: GPT-2, Llama, Mistral, Qwen2, Qwen3, SmolLM3, BERT, RoBERTa, DistilBERT, "
-      "Marian, ResNet, ViT");
+      "Take over a published model: GPT-2, Llama and its kin, BERT and its kin, Marian, ResNet, ViT");
   command
       ->add_option("PATH", o->path,
                    "folder of config.json and model.safetensors or its shards, or one of these files")
