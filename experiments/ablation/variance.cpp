@@ -9,10 +9,10 @@
 namespace lpmm {
 namespace {
 
-constexpr const char* kSpecs[] = {"sqrt08:block128:sr:sticky", "sqrt04:block128:sr:sticky",
-                                  "sqrt04:block64:sr:sticky",  "sqrt04:block128:sr",
-                                  "sqrt03:block128:sr:sticky", "sqrt02:block128:sr",
-                                  "ude8:block256:rn"};
+constexpr const char* kSpecs[] = {
+    "sqrt08:block128:sr:sticky", "sqrt04:block128:sr:sticky", "sqrt04:block128:ar:sticky",
+    "sqrt04:block128:ur:sticky", "sqrt04:block64:sr:sticky",  "sqrt04:block128:sr",
+    "sqrt03:block128:sr:sticky", "sqrt02:block128:sr",        "ude8:block256:rn"};
 constexpr double kSpreads[] = {0.3, 0.6, 1.2};
 
 struct VarianceCell {
@@ -44,7 +44,8 @@ void add_point(std::vector<Chart>& charts, const VarianceCell& c) {
   std::vector<ChartSeries>& series = charts.back().series;
   if (series.empty() || series.back().title != c.spec) {
     const char* next = kRunColours[series.size() % std::size(kRunColours)];
-    series.push_back({c.spec, fmt::format("linespoints pt 7 lc '{}'", next), {}});
+    const int points = series.size() < std::size(kRunColours) ? 7 : 4;  // colours come again with hollow ones
+    series.push_back({c.spec, fmt::format("linespoints pt {} lc '{}'", points, next), {}});
   }
   series.back().points.emplace_back(c.study.spread, c.result.step_ratio);
 }

@@ -25,7 +25,7 @@ TEST_F(AblationTest, QuickRunLeavesTablesAndPlots) {
   EXPECT_EQ(lines(read_file(path("out/momentum.csv"))), 17);
   EXPECT_EQ(lines(read_file(path("out/logistic.csv"))), 3);
   EXPECT_EQ(lines(read_file(path("out/steps.csv"))), 7);
-  EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 8);
+  EXPECT_EQ(lines(read_file(path("out/variance.csv"))), 10);
   EXPECT_EQ(lines(read_file(path("out/quantiles.csv"))), 19);
   // Three moments; of the variance 30 formats, 22 of them with two more roundings, of the momentum 18; of
   // each four other ways.
