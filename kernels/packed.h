@@ -4,7 +4,7 @@
 // block where that is smaller; they end at the tensor's end or at such a multiple. Work is cut into tiles of
 // at most kTile elements whatever the number of threads; temporaries are one tile of fp32 per role and
 // thread. All functions give the same bits for any number of threads, any SIMD level, and as the scalar code
-// of kernels/formats/codec.h.
+// of kernels/formats/element.h.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/formats/codec.h"
+#include "kernels/formats/element.h"
 #include "kernels/formats/maps.h"
 
 namespace lpmm::theory {

@@ -61,7 +61,7 @@ std::vector<StateCell> cells_of(const std::vector<Moment>& moments) {
         if (!is_packed(f) || f.bits > 8 || is_signed(f.map) != (role == Role::kMomentum)) continue;
         for (const Rounding rounding :
              {Rounding::kNearest, Rounding::kStochastic, Rounding::kUpdate, Rounding::kAverage}) {
-          if (is_of_variance(rounding) && !is_zero_free(f.map)) continue;
+          if (!can_round(f.map, rounding)) continue;
           const Spec spec = {f, 128, rounding, StepMode::kMoving};
           cells.push_back({&m, {.stored = role, .spec = spec, .correction = m.correction}});
         }

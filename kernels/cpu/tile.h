@@ -1,7 +1,7 @@
 // The loops over one tile, once per instruction set. All work on fp32 buffers that lie in L1 or L2.
 //
 // Buffers are 64-byte aligned; `count` is a multiple of the packing group, values past the tensor's end are
-// 0. Every set gives the same bits as the scalar one, which is kernels/formats/codec.h in loops.
+// 0. Every set gives the same bits as the scalar one, which is kernels/formats/element.h in loops.
 #pragma once
 
 #include <cstdint>

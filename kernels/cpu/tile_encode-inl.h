@@ -122,7 +122,7 @@ EncodeLoop encode_loop_of(Rounding rounding, int bits) {
 }
 
 inline EncodeLoop encode_loop_of(Format f, Rounding rounding) {
-  if (is_of_variance(rounding) && !is_zero_free(f.map)) rounding = Rounding::kStochastic;
+  if (!can_round(f.map, rounding)) rounding = Rounding::kStochastic;
   switch (coding_of(f.map)) {
     case Coding::kLinear:
       return encode_loop_of<Coding::kLinear>(rounding, f.bits);

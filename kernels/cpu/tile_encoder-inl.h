@@ -1,4 +1,4 @@
-// Values to codes: the encoders of kernels/formats/codec.h for vectors side by side.
+// Values to codes: the encoders of kernels/formats/element.h for vectors side by side.
 // Compiled once for each instruction set, with the file that includes it.
 #if defined(LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef LPMM_KERNELS_CPU_TILE_ENCODER_INL_H_
@@ -13,8 +13,9 @@
 
 #include "kernels/cpu/tile_decode-inl.h"
 #include "kernels/cpu/tile_pack-inl.h"
+#include "kernels/cpu/tile_tables-inl.h"
 #include "kernels/cpu/tile_vectors-inl.h"
-#include "kernels/formats/codec.h"
+#include "kernels/formats/element.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
@@ -39,106 +40,17 @@ struct Quotient {
   }
 };
 
-// Entries of a column of 32.
-struct Lookup32 {
-#if HWY_TARGET <= HWY_AVX3
-  static HWY_INLINE VF of(const float* column, VI index) {
-    return VF{_mm512_permutex2var_ps(hn::Load(DF(), column).raw, index.raw, hn::Load(DF(), column + 16).raw)};
-  }
-  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
-    return VI{
-        _mm512_permutex2var_epi32(hn::Load(DI(), column).raw, index.raw, hn::Load(DI(), column + 16).raw)};
-  }
-#else
-  static HWY_INLINE VF of(const float* column, VI index) {
-    return hn::GatherIndex(DF(), column, index);
-  }
-  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
-    return hn::GatherIndex(DI(), column, index);
-  }
-#endif
-};
-
 // (x >= 0 ? v : -v) for the sign of a float.
 HWY_INLINE VI with_sign_of(VF x, VI v) {
   const VI sign = hn::ShiftRight<31>(hn::BitCast(DI(), x));
   return hn::Sub(hn::Xor(v, sign), sign);
 }
 
-// Softsign of few bits: [0, 1] in 8 cells with at most one entry k / (2L - k) inside each, so that the
-// position is on the lower of two lines. Twice over, for 16 lanes.
-struct SoftsignCells {
-  static constexpr float kPerUnit = 7.99F;  // 1 lies in the last cell, whatever rounding does
-  alignas(64) float slope[16], start[16], next_slope[16], next_start[16];
-
-  constexpr explicit SoftsignCells(int limit) : slope(), start(), next_slope(), next_start() {
-    for (int i = 0; i < 16; ++i) {
-      const float begin = static_cast<float>(i % 8) / kPerUnit;
-      int k = 0;
-      while (entry_of(k + 1, limit) <= begin) ++k;
-      const SoftsignLine line = softsign_line(k, limit), next = softsign_line(k + 1, limit);
-      slope[i] = line.slope;
-      start[i] = line.start;
-      next_slope[i] = next.slope;
-      next_start[i] = next.start;
-    }
-  }
-  static constexpr float entry_of(int k, int limit) {
-    return static_cast<float>(k) / static_cast<float>(2 * limit - k);
-  }
-};
-inline constexpr SoftsignCells kSoft3Cells(3), kSoft4Cells(7);
-
-// The zones of a map by column, in parts, where the coding has any.
-template <Coding kCoding>
-struct ZoneColumns {
-  HWY_INLINE explicit ZoneColumns(MapTable) {}
-};
-template <int kColumn, int kRepeat>
-struct Columns {
-  alignas(64) float first[kColumn], scale[kColumn], last[kColumn], stretch[kColumn];
-  alignas(64) std::int32_t number[kColumn];
-  explicit Columns(MapTable table) {
-    for (int i = 0; i < kColumn; ++i) {
-      const Zone& zone = table.zones[i % kRepeat];
-      first[i] = zone.first;
-      scale[i] = zone.scale * static_cast<float>(1 << kCurvedBits);
-      last[i] = zone.last * static_cast<float>(1 << kCurvedBits);
-      stretch[i] = zone.stretch;
-      number[i] = zone.number;
-    }
-  }
-};
-constexpr int kDynamicZones = 8;
-// The 8 of a dynamic map twice over, for 16 lanes; all of both sides else. Zones are decades, nearly: half a
-// zone below a line through the bits of a magnitude, which are nearly its logarithm, lies the magnitude's
-// zone or the one before.
-template <>
-struct ZoneColumns<Coding::kDynamic> : Columns<2 * kDynamicZones, kDynamicZones> {
-  alignas(64) float next[2 * kDynamicZones];  // where the next zone begins
-  float slope, start;
-  explicit ZoneColumns(MapTable table) : Columns(table) {
-    int zones = 1;
-    while (zones + 1 < kDynamicZones && std::isfinite(first[zones + 1])) ++zones;
-    const auto begin = static_cast<float>(float_bits(first[1]));
-    slope = static_cast<float>(zones - 1) / (static_cast<float>(float_bits(first[zones])) - begin);
-    start = 0.5F - slope * begin;
-    for (int i = 0; i < 2 * kDynamicZones; ++i) {
-      const int zone = i % kDynamicZones + 1;
-      next[i] = zone < kDynamicZones ? first[zone] : HUGE_VALF;
-    }
-  }
-};
-template <>
-struct ZoneColumns<Coding::kZones> : Columns<2 * kZones, 2 * kZones> {
-  using Columns::Columns;
-};
-
 HWY_INLINE VI minus_one_where(hn::Mask<DF> mask) {
   return hn::BitCast(DI(), hn::VecFromMask(DF(), mask));
 }
 
-// codec.h's rough_log2.
+// element.h's rough_log2.
 HWY_INLINE VF rough_log2(VF x) {
   const VI bits = hn::BitCast(DI(), x), one = set(0x3F800000);
   const VF m = hn::Sub(hn::BitCast(DF(), hn::Or(hn::And(bits, set(0x7FFFFF)), one)), set(1.0F));
@@ -147,7 +59,7 @@ HWY_INLINE VF rough_log2(VF x) {
   return hn::Add(to_float(hn::ShiftRight<23>(bits)), hn::Add(m, curve));
 }
 
-// codec.h's goes_up under kLaw, where that is of a variance, between the entries of one block's table.
+// element.h's goes_up under kLaw, where that is of a variance, between the entries of one block's table.
 template <bool kHasRange, bool kStochastic, Rounding kLaw>
 struct Neighbours {
   const float* map;
@@ -198,18 +110,19 @@ struct Neighbours {
   }
 };
 
-// codec.h's encode_value for vectors side by side.
+// element.h's encode_value for vectors side by side.
 template <Coding kCoding, bool kSigned, bool kStochastic, Rounding kLaw = Rounding::kStochastic>
 struct Encoder : ZoneColumns<kCoding> {
   static constexpr bool kIsLinear = kCoding == Coding::kLinear || kCoding == Coding::kLinearNoZero;
+  static constexpr bool kIsAverageRoot = kLaw == Rounding::kAverage && kCoding == Coding::kSquareRoot;
   static constexpr bool kHasNeighbours =
-      is_of_variance(kLaw) || kCoding == Coding::kSquares || has_range(kCoding);
+      (is_of_variance(kLaw) && !kIsAverageRoot) || kCoding == Coding::kSquares || has_range(kCoding);
   static constexpr int kPartBits = kIsLinear || kCoding == Coding::kSquareRoot ? 16 : kCurvedBits;
   static constexpr int kDrawBits = kHasNeighbours ? 16 : kPartBits;
   static constexpr float kParts = kStochastic && kIsLinear ? 65536.0F : 1.0F;
 
   Quotient quotient;
-  // Square root: u = draw * draw_step + half_step. Squares: codes per root.
+  // Square root: u, or w - 1/2 of `ar`, is draw * draw_step + half_step. Squares: codes per root.
   VF inverse_root = set(0.0F), draw_step = set(0.0F), half_step = set(0.0F);
   std::int32_t limit, zero;
   struct None {};
@@ -218,7 +131,13 @@ struct Encoder : ZoneColumns<kCoding> {
   VF log_of_step = set(0.0F), codes_per_octave = set(0.0F);
 
   HWY_INLINE Encoder(Format f, MapTable table)
-      : ZoneColumns<kCoding>(table), quotient(0.0F), limit(code_limit(f.bits)), zero(table.zero) {}
+      : ZoneColumns<kCoding>(table), quotient(0.0F), limit(code_limit(f.bits)), zero(table.zero) {
+    if constexpr (kIsAverageRoot) {
+      const AverageDraw drawn = average_draw(f.bits);
+      draw_step = set(drawn.scale);
+      half_step = set(drawn.least);
+    }
+  }
 
   HWY_INLINE void set_step(Format f, float step) {
     const float levels = static_cast<float>(1 << f.bits);
@@ -227,6 +146,8 @@ struct Encoder : ZoneColumns<kCoding> {
     quotient = Quotient(step / kParts);
     if constexpr (kCoding == Coding::kSquareRoot) {
       inverse_root = set(step > 0.0F ? 1.0F / std::sqrt(step) : 0.0F);
+    }
+    if constexpr (kCoding == Coding::kSquareRoot && !kIsAverageRoot) {
       draw_step = set(step * 0x1p-16F);
       half_step = set(step * (kStochastic ? 0x1p-17F : 0.5F));
     }
@@ -250,6 +171,8 @@ struct Encoder : ZoneColumns<kCoding> {
       log(x, draw, codes);
     } else if constexpr (kCoding == Coding::kSquares) {
       squares(x, draw, codes);
+    } else if constexpr (kIsAverageRoot) {
+      average_root(x, draw, codes);
     } else if constexpr (is_of_variance(kLaw)) {
       RowsI lowest;
       each([&](int i) { lowest[i] = hn::Zero(DI()); });
@@ -343,10 +266,28 @@ struct Encoder : ZoneColumns<kCoding> {
       u[i] = half_step;
       if constexpr (kStochastic) u[i] = hn::MulAdd(to_float(draw[i]), draw_step, half_step);
     });
+    // Packing saturates -1 to the lowest code.
     each([&](int i) {
-      // All ones, which is -1, where the value stays below. Packing saturates -1 to the lowest code.
       const auto stays = hn::Lt(hn::Mul(u[i], hn::Add(k[i], upper[i])), rest[i]);
-      code[i] = hn::Add(code[i], hn::BitCast(DI(), hn::VecFromMask(DF(), stays)));
+      code[i] = hn::Add(code[i], minus_one_where(stays));
+    });
+  }
+
+  HWY_INLINE void average_root(const RowsF& x, const RowsI& draw, RowsI& code) const {
+    RowsF y, middle, bend, w;
+    // Of a negative value the root is NaN, and the larger of the two then 0.
+    each([&](int i) { y[i] = hn::Max(hn::Mul(hn::Sqrt(x[i]), inverse_root), hn::Zero(DF())); });
+    each([&](int i) { code[i] = truncate_to_int(y[i]); });
+    each([&](int i) { middle[i] = hn::Add(to_float(code[i]), set(0.5F)); });
+    each([&](int i) {
+      const VI bits = hn::Sub(set(static_cast<std::int32_t>(kBendBits)), hn::BitCast(DI(), middle[i]));
+      bend[i] = hn::BitCast(DF(), bits);
+    });
+    each([&](int i) { w[i] = fused_multiply_add(to_float(draw[i]), draw_step, half_step); });
+    each([&](int i) {
+      const VF curve = fused_multiply_add(w[i], w[i], set(-0.25F));
+      const auto stays = hn::Lt(hn::Sub(y[i], middle[i]), fused_multiply_add(bend[i], curve, w[i]));
+      code[i] = hn::Add(code[i], minus_one_where(stays));
     });
   }
 

@@ -1,5 +1,6 @@
 // The specification in loops, and what every faster set is compared with.
 #include "kernels/cpu/tile.h"
+#include "kernels/formats/element.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels {

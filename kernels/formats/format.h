@@ -35,7 +35,7 @@ enum class Map : std::uint8_t {
   kFp32,  // the last one
 };
 
-// The arithmetic of a map, kernels/formats/codec.h. Codes are two's complement integers -L..L with L =
+// The arithmetic of a map, kernels/formats/element.h. Codes are two's complement integers -L..L with L =
 // 2^(b-1)-1 for `int` and softsign, and the place in an ascending table for the others.
 enum class Coding : std::uint8_t {
   kNumber,        // bf16, fp32 and ulp8: no blocks, no steps
@@ -199,14 +199,22 @@ LPMM_HD constexpr bool has_signed_codes(Map m) {
 
 // rn, sr, qr, ur, ar: to nearest; stochastic, with independent draws; quasi-stochastic, with draws that make
 // up for one another from write to write (quasi_noise in kernels/noise.h); stochastic in a coordinate of the
-// variance, zero-free formats only (goes_up in kernels/formats/codec.h): in that where it acts, which keeps
+// variance, zero-free formats only (goes_up in kernels/formats/element.h): in that where it acts, which keeps
 // the mean of 1 / sqrt(v) in each write, or in its fourth root, which keeps it in an average of many writes.
 enum class Rounding : std::uint8_t { kNearest, kStochastic, kQuasiStochastic, kUpdate, kAverage };
 LPMM_HD constexpr bool is_of_variance(Rounding rounding) {
   return rounding == Rounding::kUpdate || rounding == Rounding::kAverage;
 }
+// Where a map has a zero, `ur` and `ar` have no place.
+LPMM_HD constexpr bool can_round(Map map, Rounding rounding) {
+  return is_zero_free(map) || !is_of_variance(rounding);
+}
 LPMM_HD constexpr bool takes_draws(Rounding rounding) {
   return rounding != Rounding::kNearest;
+}
+// What a loop over elements is compiled for: the others differ by whether there are draws, and by which.
+LPMM_HD constexpr Rounding law_of(Rounding rounding) {
+  return is_of_variance(rounding) ? rounding : Rounding::kStochastic;
 }
 
 // When a block's step may change on a write. Moving: chosen afresh each time. Sticky: kept until the block

@@ -1,6 +1,6 @@
 // Steps that are not one bf16 number for a block, as states may have them: fp32, or of the rows and columns
 // of a matrix (Codec::step_bits, Codec::scaling). Values are divided by their step first, and the quotients
-// coded with a step of 1 (kernels/formats/codec.h), as in the libraries that have such steps.
+// coded with a step of 1 (kernels/formats/element.h), as in the libraries that have such steps.
 //
 // What is read and written again unchanged is divided by its step once more; a quotient in fp32 may be off by
 // its last bit, and stochastic rounding then moves a code: at 8 bits in one of 2^15 cases, of `int12` in one
@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "kernels/formats/codec.h"
+#include "kernels/formats/element.h"
 
 namespace lpmm {
 

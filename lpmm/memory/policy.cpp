@@ -69,7 +69,7 @@ void check_spec(const Spec& spec, Role role, const std::string& what) {
   if (!is_signed_role && !may_be_unsigned(row_of(spec.format.map))) {
     refuse("the role is never negative and the format spends a sign on it", map_choices(may_be_unsigned));
   }
-  if (is_of_variance(spec.rounding) && !is_zero_free(spec.format.map)) {
+  if (!can_round(spec.format.map, spec.rounding)) {
     refuse(fmt::format("{} rounds for 1 / sqrt of a value, and the format has 0", to_string(spec.rounding)),
            "sr");
   }

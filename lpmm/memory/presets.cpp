@@ -9,6 +9,7 @@
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/memory/rules.h"
 
 namespace lpmm {
 namespace {
@@ -22,6 +23,7 @@ struct Preset {
   // Where gradients can be accumulated in the momentum (not with Nesterov or clipping), they are, with these
   // and error feedback; empty: never.
   std::string_view sgd_parameter = {}, sgd_momentum = {};
+  std::string_view sum_variance = {};  // of rules whose variance is a sum; empty: as of others
 };
 
 // States as another library or paper has them, to compare with: weights and gradients are fp32, and a slow
@@ -50,21 +52,21 @@ constexpr std::array<Preset, 16> kPresets = {{
     {"lpmm",
      {"int12:block256:sr:sticky", "int8:block128:sr", "int8:block256:sr", "sqrt08:block128:sr:sticky",
       "int12:block256:qr:sticky", "none"}},
-    {"lpmm-compact",
-     {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky",
-      "int12:block128:qr:sticky", "none"},
-     true},
-    {"lpmm-min",
-     {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr", "sqrt04:block128:sr:sticky",
-      "int12:block128:qr:sticky", "none"},
-     true},
-    {"lpmm-nano",
-     {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr",
-      "int12:block128:qr:sticky", "none"},
-     false,
-     0,
-     "int7:block128:sr:sticky",
-     "int5:block64:sr"},
+    {.name = "lpmm-compact",
+     .specs = {"int8:block128:sr:sticky", "int8:block128:sr", "int8:block128:sr", "sqrt08:block128:sr:sticky",
+               "int12:block128:qr:sticky", "none"},
+     .feedback_with_sgd = true},
+    {.name = "lpmm-min",
+     .specs = {"int8:block128:sr:sticky", "soft4:block128:sr", "soft4:block128:sr",
+               "sqrt04:block128:ar:sticky", "int12:block128:qr:sticky", "none"},
+     .feedback_with_sgd = true,
+     .sum_variance = "sqrt04:block128:sr:sticky"},
+    {.name = "lpmm-nano",
+     .specs = {"int7:block128:qr:sticky", "soft3:block128:sr", "soft4:block128:qr", "sqrt02:block128:sr",
+               "int12:block128:qr:sticky", "none"},
+     .sgd_parameter = "int7:block128:sr:sticky",
+     .sgd_momentum = "int5:block64:sr",
+     .sum_variance = "sqrt04:block128:sr:sticky"},
 }};
 static_assert(std::all_of(kPresets.begin(), kPresets.end(),
                           [](const Preset& p) {
@@ -114,6 +116,9 @@ Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer) {
     policy.specs[Role::kParameter] = parse_spec(found.sgd_parameter);
     policy.specs[Role::kMomentum] = parse_spec(found.sgd_momentum);
     policy.accumulate_in_momentum = policy.error_feedback = true;
+  }
+  if (!found.sum_variance.empty() && rule_row(optimizer.rule).variance_grows) {
+    policy.specs[Role::kVariance] = parse_spec(found.sum_variance);
   }
   return policy;
 }

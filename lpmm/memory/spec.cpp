@@ -154,7 +154,7 @@ struct SpecParser {
     } else if (named != kRoundingNames.end()) {
       once(has_rounding, spec.format.map != Map::kFp32, "rounding");
       spec.rounding = static_cast<Rounding>(named - kRoundingNames.begin());
-      if (is_of_variance(spec.rounding) && !is_zero_free(spec.format.map)) {
+      if (!can_round(spec.format.map, spec.rounding)) {
         refuse(fmt::format("{} rounds for 1 / sqrt of a value, and {} has 0", part, name),
                alternatives(kCommonRoundings));
       }

@@ -1,5 +1,5 @@
 // The scalar codec is the specification; here are its own laws.
-#include "kernels/formats/codec.h"
+#include "kernels/formats/element.h"
 
 #include <gtest/gtest.h>
 
@@ -275,7 +275,8 @@ TEST(Codec, StochasticRoundingIsUnbiasedOverAllDraws) {
   }
 }
 
-// All 65,536 draws of `ur` and `ar`: the mean of 1 / sqrt(v), or of v^(1/4), is that of the value.
+// All 65,536 draws of `ur` and `ar`: the mean of 1 / sqrt(v), or of v^(1/4), is that of the value; nearly,
+// where square roots take a line that is bent nearly right.
 class OfVariance : public testing::TestWithParam<Rounding> {};
 INSTANTIATE_TEST_SUITE_P(, OfVariance, testing::Values(Rounding::kUpdate, Rounding::kAverage),
                          [](const auto& of) {
@@ -298,7 +299,9 @@ TEST_P(OfVariance, RoundingKeepsTheMeanOfAPower) {
         high = std::max(high, stored);
       }
       const double gap = std::abs(std::pow(low, power) - std::pow(high, power));
-      EXPECT_NEAR(sum, std::pow(double{x}, power), gap * 0x1p-16) << to_string(f) << " " << share;
+      const bool is_near = rounding == Rounding::kAverage && coding_of(f.map) == Coding::kSquareRoot;
+      EXPECT_NEAR(sum, std::pow(double{x}, power), gap * (is_near ? 0x1p-10 : 0x1p-16))
+          << to_string(f) << " " << share;
       EXPECT_GT(gap, 0) << to_string(f) << " " << share;
     }
     for (int code = 0; code < table.entries; ++code) {

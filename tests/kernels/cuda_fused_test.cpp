@@ -97,8 +97,8 @@ struct Case {
 };
 template <class R>
 fused::Codecs codecs_of(const R&, fused::Codecs codecs, bool quasi) {
+  codecs = fused::codecs_of<R>(codecs);
   for (const Role r : kEveryRole) {
-    if (is_state(r) && !fused::keeps<R>(r)) codecs[r] = fused::kNone;
     if (quasi && codecs[r].rounding == Rounding::kStochastic) codecs[r].rounding = Rounding::kQuasiStochastic;
   }
   return codecs;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/formats/element.h"
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"
 

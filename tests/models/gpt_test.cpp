@@ -105,7 +105,7 @@ TEST(Gpt, StableEmbeddingHasANormEvenRowsAndStatesInFp32) {
   EXPECT_EQ(to_string(memory.view(0, Role::kParameter).codec), "int8:block128:sr:sticky");
   EXPECT_EQ(to_string(memory.view(0, Role::kMomentum).codec), "fp32");
   EXPECT_EQ(to_string(memory.view(0, Role::kVariance).codec), "fp32");
-  EXPECT_EQ(to_string(memory.view(3, Role::kVariance).codec), "sqrt04:block128:sr:sticky");
+  EXPECT_EQ(to_string(memory.view(3, Role::kVariance).codec), "sqrt04:block128:ar:sticky");
   const Ledger planned = memory_ledger(tensors, memory.policy(), memory.optimizer());
   EXPECT_EQ(planned.role_codes, memory.ledger().role_codes);
   Policy narrow = make_policy("lpmm-min");

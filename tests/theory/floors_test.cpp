@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "kernels/formats/element.h"
 #include "kernels/formats/maps.h"
 #include "kernels/noise.h"
 #include "lpmm/base/error.h"

@@ -31,8 +31,8 @@ constexpr Codec packed(Map map, int bits, int block = 128, Rounding rounding = R
                        StepMode mode = StepMode::kMoving) {
   return {{map, static_cast<std::uint8_t>(bits)}, block, rounding, mode};
 }
-constexpr Codec sticky(Map map, int bits, int block = 128) {
-  return packed(map, bits, block, Rounding::kStochastic, StepMode::kSticky);
+constexpr Codec sticky(Map map, int bits, int block = 128, Rounding rounding = Rounding::kStochastic) {
+  return packed(map, bits, block, rounding, StepMode::kSticky);
 }
 
 using Codecs = RoleArray<Codec>;
@@ -49,7 +49,7 @@ inline constexpr Codecs kCodecs[] = {
     {{sticky(Map::kLinear, 8), packed(Map::kLinear, 8), packed(Map::kLinear, 8), sticky(Map::kSquareRoot, 8),
       sticky(Map::kLinear, 12), kNone}},
     {{sticky(Map::kLinear, 8), packed(Map::kSoftsign, 4), packed(Map::kSoftsign, 4),
-      sticky(Map::kSquareRoot, 4), sticky(Map::kLinear, 12), kNone}},
+      sticky(Map::kSquareRoot, 4, 128, Rounding::kAverage), sticky(Map::kLinear, 12), kNone}},
     {{sticky(Map::kLinear, 7), packed(Map::kSoftsign, 3), packed(Map::kSoftsign, 4),
       packed(Map::kSquareRoot, 2), sticky(Map::kLinear, 12), kNone}},
     {{sticky(Map::kLinear, 7), kNone, packed(Map::kLinear, 5, 64), kNone, kNone, kNone}},
@@ -61,8 +61,9 @@ constexpr bool is_none(const Codec& codec) {
 }
 // Whether the loop compiled for one codec serves the other: which draws are taken is known when it runs.
 constexpr bool serves(const Codec& compiled, const Codec& codec) {
-  return compiled.format == codec.format && compiled.block == codec.block &&
-         takes_draws(compiled.rounding) == takes_draws(codec.rounding) && !is_of_variance(codec.rounding) &&
+  const bool rounds_alike = law_of(compiled.rounding) == law_of(codec.rounding) &&
+                            takes_draws(compiled.rounding) == takes_draws(codec.rounding);
+  return compiled.format == codec.format && compiled.block == codec.block && rounds_alike &&
          compiled.step_mode == codec.step_mode && !divides_first(codec);
 }
 
@@ -93,13 +94,22 @@ constexpr bool keeps(Role role) {
   const auto states = states_of<R>();
   return std::find(states.begin(), states.end(), role) != states.end();
 }
-template <class R, int kSet>
-constexpr Codecs codecs_of() {
-  Codecs codecs = kCodecs[kSet];
+// A variance that is a sum has more bits, or draws in the value, where others have 4 or less.
+inline constexpr Codec kSum = sticky(Map::kSquareRoot, 4);
+template <class R>
+constexpr Codecs codecs_of(Codecs codecs) {
   for (const Role role : kEveryRole) {
     if (is_state(role) && !keeps<R>(role)) codecs[role] = kNone;
   }
+  if constexpr (requires { R::kVarianceGrows; }) {
+    Codec& variance = codecs[Role::kVariance];
+    if (!is_none(variance) && variance.format.bits <= kSum.format.bits) variance = kSum;
+  }
   return codecs;
+}
+template <class R, int kSet>
+constexpr Codecs codecs_of() {
+  return codecs_of<R>(kCodecs[kSet]);
 }
 // Without an accumulator gradients lie in the momentum, which not every rule can do; a state that the set
 // leaves out the rule must not have. A rule with a variance per column has other states for vectors, and the

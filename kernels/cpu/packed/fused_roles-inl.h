@@ -45,6 +45,7 @@ struct FusedRole {
   static constexpr bool kIsSigned = is_signed(kCodec.format.map);
   static constexpr bool kIsWide = kIsPacked && kBits > 8;
   static constexpr bool kTakesDraws = kIsPacked && takes_draws(kCodec.rounding);
+  static constexpr Rounding kLaw = law_of(kCodec.rounding);
   // A sticky step is known before the maximum: values are encoded while they are in registers, and once more
   // where it turns out that the step moves.
   static constexpr bool kIsAtOnce = kIsPacked && kCodec.step_mode == StepMode::kSticky;
@@ -136,7 +137,7 @@ struct Writer<Of, true> {
   using Code = std::conditional_t<has_signed_codes(Of::kCoding), std::make_signed_t<typename Of::Code>,
                                   typename Of::Code>;
   Code* codes;
-  Encoder<Of::kCoding, Of::kIsSigned, Of::kTakesDraws> encoder;
+  Encoder<Of::kCoding, Of::kIsSigned, Of::kTakesDraws, Of::kLaw> encoder;
   Decoder<Of::kCoding, Of::kBits> decoder;
   Draws draws;
   template <int kChunk>
@@ -233,7 +234,7 @@ struct Waiting {
       std::uint8_t* codes = view.codes + at / kGroup * (16 * Of::kBits);
       std::copy_n(steps, elements / Of::kBlock, view.steps + at / Of::kBlock);
       if constexpr (!Of::kIsAtOnce) {
-        encode_loop<Of::kCoding, Of::kIsSigned, Of::kTakesDraws, Of::kIsWide, Of::kBits>(
+        encode_loop<Of::kCoding, Of::kIsSigned, Of::kTakesDraws, Of::kIsWide, Of::kBits, Of::kLaw>(
             Of::kCodec, table_of<Of::kFormat>(), room.values, steps, lines, elements, codes);
       } else if constexpr (Of::kBits == 8) {
         std::memcpy(codes, room.codes, static_cast<std::size_t>(elements));

@@ -1,7 +1,7 @@
 // One role in the part of a packing group that is one thread's: lanes 4c to 4c+3 of the group's 16, all 8
 // rows. The thread then holds a word of every row of bytes, and all bits of its words are its own: element
 // (j, i), which is number 16 j + 4 c + i of the group. Codes, steps and draws are those of
-// kernels/formats/codec.h.
+// kernels/formats/element.h.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packed/exact.h"
-#include "kernels/formats/codec.h"
+#include "kernels/formats/element.h"
 #include "kernels/sums.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
@@ -168,6 +168,7 @@ struct SoftTable {
   float values[kSoftEntries];
   SoftsignLine lines[kSoftLines];
 };
+inline constexpr int kSoftTables = 2;  // of accumulator and momentum
 LPMM_DEVICE float softsign_value(int pattern, int bits) {
   const int limit = code_limit(bits), code = sign_extend(static_cast<std::uint32_t>(pattern), bits);
   const int held = code < -limit ? -limit : code;
@@ -224,7 +225,7 @@ LPMM_DEVICE float divisor(float step) {
 
 // place(x, draw) makes a word whose byte kAt (and, of wide codes, the next) is the code, given the step of
 // the block, 0 included: of zeros that makes codes of 0. What lies above a code in the byte is not defined.
-template <Coding kCoding, int kBits>
+template <Coding kCoding, int kBits, Rounding kLaw = Rounding::kStochastic>
 struct Encoder {
   LPMM_DEVICE Encoder(float, const Given&) {}
 };
@@ -263,6 +264,34 @@ struct Encoder<Coding::kSquareRoot, kBits> {
     const float gap = cuda::multiply_add(above, 0x1p-15F, 0x1p-16F - 0x1p8F);  // (2k + 1) 2^-16
     std::uint32_t code = float_bits(above);
     if (u * gap < rest) code = cuda::add_then_max(code, ~0U, exponent);
+    return code;
+  }
+};
+
+template <int kBits>
+struct Encoder<Coding::kSquareRoot, kBits, Rounding::kAverage> {
+  static constexpr int kAt = 0;
+  static constexpr float kUnit = 1.0F / (1 << (2 * kBits));
+  // A draw comes under the exponent of 2^23.
+  static constexpr AverageDraw kDraw = average_draw(kBits);
+  static constexpr double kLeast = kDraw.least - 0x1p23 * double{kDraw.scale};
+  static constexpr float kLeastDraw = static_cast<float>(kLeast);
+  static_assert(double{kLeastDraw} == kLeast);
+  float inverse_root;
+  std::uint32_t exponent;
+  LPMM_DEVICE Encoder(float step, const Given& given)
+      : inverse_root(cuda::exact_quotient(1.0F, cuda::exact_root(divisor(step) * kUnit))),
+        exponent(given.at_2_23) {}
+  LPMM_DEVICE std::uint32_t place(float x, std::uint32_t draw) const {
+    const float y = cuda::exact_root(x) * inverse_root;
+    const float above = cuda::floor_above_2_23(y);
+    const float middle = above - (0x1p23F - 0.5F);
+    const float bend = bits_float(kBendBits - float_bits(middle));
+    const float drawn = bits_float(cuda::permute_bytes(draw, exponent, 0x7432));
+    const float w = cuda::multiply_add(drawn, kDraw.scale, kLeastDraw);
+    const float least = cuda::multiply_add(bend, cuda::multiply_add(w, w, -0.25F), w);
+    std::uint32_t code = float_bits(above);
+    if (y - middle < least) code = cuda::add_then_max(code, ~0U, exponent);
     return code;
   }
 };
@@ -336,7 +365,7 @@ struct Stored {
   // turns out that the step moves.
   static constexpr bool kIsAtOnce = kCodec.step_mode == StepMode::kSticky;
   using Reader = Decoder<kCoding, kBits>;
-  using Writer = Encoder<kCoding, kBits>;
+  using Writer = Encoder<kCoding, kBits, law_of(kCodec.rounding)>;
   LPMM_DEVICE static constexpr int part_of(int j) { return j / (kRows / kParts); }
 };
 

@@ -43,7 +43,7 @@ struct NextUnit {
 inline constexpr std::uint32_t kNotWhole = ~0U;  // a group: the unit ends early
 
 // Shared memory of a block: tables, the next units of its threads, and codes of two units for each warp.
-inline constexpr std::uint32_t kNextAt = 2 * sizeof(SoftTable);
+inline constexpr std::uint32_t kNextAt = kSoftTables * sizeof(SoftTable);
 inline constexpr std::uint32_t kStagesAt = kNextAt + kFusedThreads * sizeof(NextUnit);
 static_assert(kStagesAt % 128 == 0);
 template <class Unit>

@@ -112,12 +112,11 @@ class UnitUpdate {
   // Of threads, on a multiprocessor: 128 registers for each thread, or 168 where more values are kept.
   static constexpr int kBlocks = V::kIsThere && (kFeedback || !V::kIsAtOnce) ? 3 : 4;
 
-  // Of accumulator and momentum, by a block.
-  static constexpr int kTables = 2;
+  // By a block.
   LPMM_DEVICE static void make_tables(SoftTable* tables, int thread) {
     if constexpr (A::kCoding == Coding::kSoftsign || M::kCoding == Coding::kSoftsign) {
       const int table = thread / kTableThreads, bits = table == 0 ? A::kBits : M::kBits;
-      if (table < kTables) make_soft_table(tables[table], thread % kTableThreads, bits);
+      if (table < kSoftTables) make_soft_table(tables[table], thread % kTableThreads, bits);
       __syncthreads();
     }
   }

@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "kernels/formats/codec.h"
+#include "kernels/formats/element.h"
 #include "kernels/formats/compensation.h"
 #include "kernels/packed.h"
 #include "kernels/sums.h"

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu.h"
 #include "kernels/formats/compensation.h"
+#include "kernels/formats/element.h"
 #include "kernels/formats/maps.h"
 #include "kernels/formats/scales.h"
 #include "kernels/orthogonal.h"

@@ -66,6 +66,19 @@ TEST(Policy, PresetsHaveTheirBitsAndAreLegal) {
   EXPECT_EQ(preset_names().size(), 16U);
 }
 
+// `ar` and moving steps of few bits would lift it with every write.
+TEST(Policy, AVarianceThatIsASumKeepsItsMean) {
+  OptimizerConfig adagrad, adamw;
+  adagrad.rule = RuleName::find("adagrad").value();
+  adamw.rule = RuleName::find("adamw").value();
+  for (const char* preset : {"lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano"}) {
+    const Spec spec = make_policy(preset, adagrad).specs[kVariance];
+    EXPECT_TRUE(spec.rounding == Rounding::kStochastic && spec.step_mode == StepMode::kSticky) << preset;
+    EXPECT_GE(spec.format.bits, 4) << preset;
+    EXPECT_EQ(make_policy(preset, adamw).specs[kVariance], make_policy(preset).specs[kVariance]) << preset;
+  }
+}
+
 TEST(Policy, UnknownPresetNamesTheNearest) {
   const std::string error = error_of([] { make_policy("lpmm-compat"); });
   EXPECT_NE(error.find("did you mean lpmm-compact?"), std::string::npos) << error;
