@@ -78,7 +78,8 @@ std::span<const std::string_view> preset_names();
 Policy make_policy(std::string_view preset);
 // The same for this optimizer: with SGD and momentum, lpmm-compact and lpmm-min feed rounding errors back,
 // and lpmm-nano, where can_accumulate says that it can, accumulates gradients in the momentum and feeds back
-// as well, with specs of its own.
+// as well, with specs of its own. With a rule whose variance is a sum, Adagrad, those of few bits store it
+// otherwise.
 Policy make_policy(std::string_view preset, const OptimizerConfig& optimizer);
 
 // Turns every packed role to one rounding. With rn, steps of slow averages follow them (moving).

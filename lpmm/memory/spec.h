@@ -1,5 +1,5 @@
 // A spec says how one role is stored, as text:
-// FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky], for example "int12:block128:sr:sticky",
+// FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky], for example "int12:block128:sr:sticky",
 // "ude8:block256:rn" or "lin04:rank1:step32:rn". bf16 takes a rounding only, fp32 nothing. row and rank1:
 // steps of rows, or of rows and columns (Scaling in kernels/formats/format.h), and step32: steps in fp32, are
 // for states; such steps are not sticky, and log0 has none of them.
@@ -31,7 +31,7 @@ Spec parse_spec(std::string_view text);
 std::string to_string(const Spec& spec);
 std::string scaling_name(const Spec& spec);     // "block128", "row", "rank1"; of bf16 and fp32 ""
 std::string_view to_string(Role role);          // as in kRoleRows
-std::string_view to_string(Rounding rounding);  // "rn", "sr", "qr"
+std::string_view to_string(Rounding rounding);  // "rn", "sr", "qr", "ur", "ar"
 
 // The table of formats (kMaps) for messages: all of them, "int2 to int16, de4, de8, ..."; and the maps that
 // `wanted` picks, "int, de, soft, bf16 or fp32".

@@ -57,7 +57,8 @@ ordered_json presets() {
   ordered_json all = ordered_json::object();
   for (const std::string_view name : preset_names()) {
     const Policy policy = make_policy(name),
-                 sgd = make_policy(name, {.rule = RuleName::of<Sgd>(), .settings = {{"momentum", 0.9}}});
+                 sgd = make_policy(name, {.rule = RuleName::of<Sgd>(), .settings = {{"momentum", 0.9}}}),
+                 adagrad = make_policy(name, {.rule = RuleName::of<Adagrad>()});
     ordered_json& preset = all[std::string(name)];
     for (const Role role : kEveryElementRole) {
       preset[std::string(to_string(role))] = to_string(role, policy.specs[role]);
@@ -71,6 +72,9 @@ ordered_json presets() {
       preset["sgd_parameter"] = to_string(sgd.specs[Role::kParameter]);
       preset["sgd_accumulator"] = kInMomentum;
       preset["sgd_momentum"] = to_string(sgd.specs[Role::kMomentum]);
+    }
+    if (adagrad.specs[Role::kVariance] != policy.specs[Role::kVariance]) {
+      preset["adagrad_variance"] = to_string(adagrad.specs[Role::kVariance]);
     }
   }
   return all;
@@ -106,7 +110,7 @@ void print_formats(const ordered_json& rows) {
   }
   fmt::print(
       "smallest and largest are in units of the step\n"
-      "a spec is FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky]; of states, row: a step "
+      "a spec is FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky]; of states, row: a step "
       "for\n"
       "each row, rank1: the smaller one of row and column, step32: steps in fp32\n\n");
 }

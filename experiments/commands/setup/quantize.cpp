@@ -205,7 +205,7 @@ void add_quantize_command(CLI::App& program, Action& action) {
   command->add_option("IN.npy", o->input, "array of '<f4', '<f2' or '<f8' in C order")->required();
   command
       ->add_option("--spec", o->specs,
-                   "FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur][:moving|sticky], may be repeated; "
+                   "FORMAT[:blockN|row|rank1][:step32][:rn|sr|qr|ur|ar][:moving|sticky], may be repeated; "
                    "FORMAT is one of " +
                        format_choices() +
                        ", or a code book made from the array's quantiles: quantileN or uquantileN (no sign), "

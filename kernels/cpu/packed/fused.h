@@ -94,7 +94,8 @@ constexpr bool keeps(Role role) {
   const auto states = states_of<R>();
   return std::find(states.begin(), states.end(), role) != states.end();
 }
-// A variance that is a sum has more bits, or draws in the value, where others have 4 or less.
+// Rules whose variance is a sum store it like this where others have 4 bits or fewer, as presets have it
+// (sum_variance in lpmm/memory/presets.cpp).
 inline constexpr Codec kSum = sticky(Map::kSquareRoot, 4);
 template <class R>
 constexpr Codecs codecs_of(Codecs codecs) {
