@@ -15,7 +15,8 @@
 namespace lpmm {
 
 // What rounds and how, for whoever compares runs: another text where the same draw rounds otherwise.
-inline constexpr const char* kRoundingBits = "philox4x32-10, a line per group; softsign by lines; ar of roots by a bent line";
+inline constexpr const char* kRoundingBits =
+    "philox4x32-10, a line per group; softsign by lines; ar of roots by a bent line";
 
 LPMM_HD std::uint32_t float_bits(float x) {
 #if defined(__CUDA_ARCH__)

@@ -44,8 +44,8 @@ std::string stall_warning(const ModelMemory& memory, std::span<const TensorStats
 // - a variance may be stored as 0 though it is not: up to 6 bits of a map with a 0 (`ude6`);
 // - a variance of equal ratios (`log08`) is rounded to nearest, and hardly ever moves;
 // - the rule's variance is a sum, Adagrad's, and rounding does not keep it: nearest loses what is added, `ur`
-//   and `ar` keep another mean; at 4 bits and fewer, steps that follow the largest of a block lift it, and all
-//   others, time and again;
+//   and `ar` keep another mean; at 4 bits and fewer, steps that follow the largest of a block lift it, and
+//   all others, time and again;
 // - a slow momentum has so few bits that nearest rounding loses a gradient's share of it, or that the noise
 //   of stochastic rounding, over the steps that it averages, is more than a tenth of a block's largest value.
 std::vector<std::string> storage_warnings(const Policy& policy, const OptimizerConfig& optimizer,

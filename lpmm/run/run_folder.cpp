@@ -63,8 +63,9 @@ bool check_run_folder(const RunFolder& folder, const RunConfig& config, bool res
                                  folder.root.string()));
   }
   const bool sealed = check_config_seal(folder.config);
-  return check_same_run(folder, config, may_change, "use the same settings or another folder (--out)") ||
-         !sealed;
+  const std::string advice =
+      fmt::format("go on from {}, or name another folder (--out)", folder.config.string());
+  return check_same_run(folder, config, may_change, advice) || !sealed;
 }
 
 bool check_same_run(const RunFolder& folder, const RunConfig& config, bool (*may_differ)(const std::string&),

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-#include "kernels/formats/element.h"
 #include "kernels/formats/compensation.h"
+#include "kernels/formats/element.h"
 #include "kernels/packed.h"
 #include "kernels/sums.h"
 
