@@ -18,8 +18,8 @@ namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 // Entries of a column of 32.
-struct Lookup32 {
 #if HWY_TARGET <= HWY_AVX3
+struct Lookup32 {
   static HWY_INLINE VF of(const float* column, VI index) {
     return VF{_mm512_permutex2var_ps(hn::Load(DF(), column).raw, index.raw, hn::Load(DF(), column + 16).raw)};
   }
@@ -27,15 +27,10 @@ struct Lookup32 {
     return VI{
         _mm512_permutex2var_epi32(hn::Load(DI(), column).raw, index.raw, hn::Load(DI(), column + 16).raw)};
   }
-#else
-  static HWY_INLINE VF of(const float* column, VI index) {
-    return hn::GatherIndex(DF(), column, index);
-  }
-  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
-    return hn::GatherIndex(DI(), column, index);
-  }
-#endif
 };
+#else
+using Lookup32 = Gather;
+#endif
 
 // Softsign of few bits: [0, 1] in 8 cells with at most one entry k / (2L - k) inside each, so that the
 // position is on the lower of two lines. Twice over, for 16 lanes.

@@ -74,32 +74,36 @@ HWY_INLINE VI truncate_to_int(VF x) {
 #endif
 }
 
+// Entries of a column, from memory.
+struct Gather {
+  static HWY_INLINE VF of(const float* column, VI index) { return hn::GatherIndex(DF(), column, index); }
+  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
+    return hn::GatherIndex(DI(), column, index);
+  }
+};
 // Entries of a vector, those that the low bits of an index name; of 8 where vectors hold fewer, and an index
 // is below 8 there.
-struct Lookup8 {
 #if HWY_TARGET <= HWY_AVX3
+struct Lookup8 {
   static HWY_INLINE VF of(const float* column, VI index) {
     return VF{_mm512_permutexvar_ps(index.raw, hn::LoadU(DF(), column).raw)};
   }
   static HWY_INLINE VI of(const std::int32_t* column, VI index) {
     return VI{_mm512_permutexvar_epi32(index.raw, hn::LoadU(DI(), column).raw)};
   }
+};
 #elif HWY_TARGET == HWY_AVX2
+struct Lookup8 {
   static HWY_INLINE VF of(const float* column, VI index) {
     return VF{_mm256_permutevar8x32_ps(hn::LoadU(DF(), column).raw, index.raw)};
   }
   static HWY_INLINE VI of(const std::int32_t* column, VI index) {
     return VI{_mm256_permutevar8x32_epi32(hn::LoadU(DI(), column).raw, index.raw)};
   }
-#else
-  static HWY_INLINE VF of(const float* column, VI index) {
-    return hn::GatherIndex(DF(), column, index);
-  }
-  static HWY_INLINE VI of(const std::int32_t* column, VI index) {
-    return hn::GatherIndex(DI(), column, index);
-  }
-#endif
 };
+#else
+using Lookup8 = Gather;
+#endif
 
 // a * b + c, rounded once.
 HWY_INLINE VF fused_multiply_add(VF a, VF b, VF c) {
