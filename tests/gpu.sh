@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # For a machine with an NVIDIA GPU, with no network: builds for its GPU, runs the GPU's tests and the sanitizers,
 # measures, and writes one JSON object, which grows part by part. Ten minutes on 16 cores. PyTorch is measured
-# beside where PYTHON (python3) has one for CUDA.
+# beside where PYTHON (python3) has one for CUDA, and bitsandbytes where it has that.
 # usage: [LPMM_DEPS_DIR=FOLDER] [PYTHON=python3] bash tests/gpu.sh --out FILE.json [OPTION...]
 #   LPMM_DEPS_DIR      holds the dependencies that are not installed (fmt, CLI11, toml++, nlohmann-json, Highway,
 #                      Eigen, utf8proc, GoogleTest)
@@ -100,10 +100,55 @@ gpu_tests() {
   echo "$passed passed, $failed failed, $skipped skipped"
   [ $failed -eq 0 ] && [ $passed -gt 0 ]
 }
-export -f gpu_tests
+# The tools of the sanitizer beside each other; the last line says what each found.
+sanitizers() {
+  local small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*:*PackedBytes.AreTheCpus*' tool failed=0 found=''
+  for tool in memcheck racecheck initcheck; do
+    (timeout 150 compute-sanitizer --tool $tool --error-exitcode 1 "$binaries/kernels_tests" --gtest_brief=1 \
+      --gtest_filter="$small" >"$logs/$tool.txt" 2>&1; echo $? >"$logs/$tool.code") &
+  done
+  wait
+  for tool in memcheck racecheck initcheck; do
+    [ "$(cat "$logs/$tool.code")" = 0 ] && found+=", $tool: no error" && continue
+    failed=1 found+=", $tool: exit code $(cat "$logs/$tool.code"): $(grep -m1 '^=========' "$logs/$tool.txt")"
+    grep '^=========' "$logs/$tool.txt" | head -20
+  done
+  echo "${found#, }"
+  [ $failed -eq 0 ]
+}
+# PyTorch compiles its models, which takes a minute, while the tests run, and measures them when the lock is free.
+pytorch=experiments/bench/pytorch turn=$logs/turn models=()
+exec 9>"$turn" && flock 9
+torch_model() { # NAME PROGRAM OPTION...
+  local name=$1 program=$2
+  shift 2
+  [[ $name == $parts ]] || return
+  timeout 300 "$python" "$pytorch/$program" --device cuda --compile --turn "$turn" "$@" >"$logs/$name.txt" 2>&1 9>&- &
+  models+=("$name")
+}
+if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  has_pytorch=1
+  torch_model pytorch_gpt2 gpt2_speed.py --sequences 8 --length 1024 --steps 20 --microbatches 1 8
+  torch_model pytorch_resnet20 resnet20_speed.py --seconds 3
+  torch_model pytorch_resnet18 resnet20_speed.py --seconds 3 --resnet18
+else
+  has_pytorch=
+  put pytorch '"left out: no PyTorch for CUDA"'
+fi
+export -f gpu_tests sanitizers
 export logs binaries
 mkdir -p "$logs/tests"
-line 120 tests bash -c gpu_tests
+line 120 tests bash -c gpu_tests 9>&-
+if command -v compute-sanitizer >/dev/null; then
+  line 160 sanitizers bash -c sanitizers 9>&-
+else
+  put sanitizers '"left out: no compute-sanitizer"'
+fi
+flock -u 9
+wait # for PyTorch: nothing runs beside what is measured
+for name in "${models[@]}"; do
+  put "$name" "$(quoted "$( (grep '^PyTorch' "$logs/$name.txt" || tail -1 "$logs/$name.txt") | tr '\n' ' ')")"
+done
 
 mi=$((1 << 20))
 for run in adamw:lpmm-compact adamw:lpmm adamw:lpmm-min sgd:lpmm sgd:lpmm-compact adamw:fp32; do
@@ -119,6 +164,7 @@ find kernels lpmm models -name '*.cpp' -exec cat {} + >"$logs/text" # a text of 
 gpt2=(experiments/configs/gpt2_124m.toml --set data.path="$logs/text" --set data.tokenizer=bytes --set data.length=1024
   --set model.vocabulary=50257)
 measured 60 gpt2_k1 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 3 --steps 20 --set train.batch=8
+measured 60 gpt2_k1_fp32 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 3 --steps 20 --set train.batch=8 --preset fp32
 measured 60 gpt2_k8 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 1 --steps 4 --set train.batch=64 --set train.microbatches=8
 for net in resnet20 resnet18; do
   measured 40 $net "$lpmm" bench train experiments/configs/${net}_cifar10.toml --device cuda --json --steps 200 \
@@ -147,29 +193,12 @@ for net in resnet20 resnet18; do
 done
 measured 30 memory_gpt2 bash -c 'planned_against_used "$@"' _ memory_gpt2 "${gpt2[@]}" --set train.batch=8
 
-if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-  pytorch=experiments/bench/pytorch
-  for optimizer in adamw sgd; do
-    measured 40 "pytorch_update_$optimizer" "$python" $pytorch/update_speed.py --device cuda --optimizer "$optimizer" \
-      --elements $((1024 * mi))
-  done
-  line 90 pytorch_gpt2_k1 "$python" $pytorch/gpt2_speed.py --device cuda --compile --sequences 8 --length 1024 --steps 20
-  line 90 pytorch_gpt2_k8 "$python" $pytorch/gpt2_speed.py --device cuda --compile --sequences 8 --microbatches 8 \
-    --length 1024 --steps 5
-  line 60 pytorch_resnet20 "$python" $pytorch/resnet20_speed.py --device cuda --compile --seconds 5
-  line 60 pytorch_resnet18 "$python" $pytorch/resnet20_speed.py --device cuda --compile --seconds 5 --resnet18
-else
-  put pytorch '"left out: no PyTorch for CUDA"'
-fi
-
-if command -v compute-sanitizer >/dev/null; then
-  small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*:*PackedBytes.AreTheCpus*'
-  for tool in memcheck racecheck initcheck; do
-    part 90 "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$binaries/kernels_tests" --gtest_filter="$small"
-  done
-else
-  put sanitizers '"left out: no compute-sanitizer"'
-fi
+for optimizer in adamw sgd adamw8bit; do
+  [ -n "$has_pytorch" ] || break
+  [ $optimizer = adamw8bit ] && ! "$python" -c 'import bitsandbytes' 2>/dev/null && continue
+  measured 40 "pytorch_update_$optimizer" "$python" $pytorch/update_speed.py --device cuda --optimizer "$optimizer" \
+    --elements $((1024 * mi))
+done
 put failed "$failed"
 printf '%d parts failed, %d s; %s holds the figures, %s the output\n' "$failed" "$SECONDS" "$out" "$logs"
 [ "$failed" -eq 0 ]

@@ -3,8 +3,8 @@
 --characters of the GPT of gpt_char_shakespeare.toml.
 
 Same network, sequences and optimizer as lpmm's: pre-norm blocks, learned positions, GELU by tanh, tied embedding,
-no dropout, AdamW (0.9, 0.95, decay 0.1 on matrices), gradients clipped to norm 1, synthetic tokens. Prints tokens per
-second and the peak resident memory; bf16 autocast.
+no dropout, fused AdamW (0.9, 0.95, decay 0.1 on matrices), gradients clipped to norm 1, synthetic tokens. Prints tokens
+per second and the peak of memory; bf16 autocast.
 """
 import argparse
 import math
@@ -14,6 +14,9 @@ import time
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+
+from turn import turn
+
 
 class Size:
     def __init__(self, name, vocabulary, context, width, heads, layers, dropout=0.0):
@@ -72,11 +75,12 @@ def main():
     parser.add_argument("--characters", action="store_true", help="the small GPT; wants --sequences 12 --length 64")
     parser.add_argument("--sequences", type=int, default=4, help="of a microbatch")
     parser.add_argument("--length", type=int, default=256)
-    parser.add_argument("--microbatches", type=int, default=1, help="a step")
+    parser.add_argument("--microbatches", type=int, nargs="+", default=[1], help="of a step; several: one after the other")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
     parser.add_argument("--steps", type=int, default=5, help="measured, after one to warm up")
+    parser.add_argument("--turn", help="a file: measures while it holds its lock")
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
@@ -86,34 +90,43 @@ def main():
     matrices = [p for p in model.parameters() if p.dim() > 1]
     rest = [p for p in model.parameters() if p.dim() < 2]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": rest, "weight_decay": 0.0}],
-                                  lr=6e-4, betas=(0.9, 0.95))
+                                  lr=6e-4, betas=(0.9, 0.95), fused=True)
     shape = (args.sequences, args.length)
     forward = torch.compile(model) if args.compile else model
     kind = args.device.split(":")[0]
     wait = torch.cuda.synchronize if kind == "cuda" else lambda: None
 
-    def step():
+    def step(microbatches):
         optimizer.zero_grad(set_to_none=True)
-        for _ in range(args.microbatches):
+        for _ in range(microbatches):
             tokens, labels = torch.randint(size.vocabulary, shape), torch.randint(size.vocabulary, shape)
             with torch.autocast(kind, dtype=torch.bfloat16, enabled=not args.fp32):
-                loss = forward(tokens, labels) / args.microbatches
+                loss = forward(tokens, labels) / microbatches
             loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
 
-    step()
+    def measure(microbatches):
+        step(microbatches)
+        wait()
+        start = time.perf_counter()
+        for _ in range(args.steps):
+            step(microbatches)
+        wait()
+        tokens = args.steps * microbatches * args.sequences * args.length
+        return tokens / (time.perf_counter() - start)
+
+    step(1)
     wait()
-    start = time.perf_counter()
-    for _ in range(args.steps):
-        step()
-    wait()
-    seconds = time.perf_counter() - start
-    tokens = args.steps * args.microbatches * args.sequences * args.length
+    with turn(args.turn):
+        rates = [measure(microbatches) for microbatches in args.microbatches]
     how = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else "")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(f"PyTorch {torch.__version__}, {size.name}, {args.microbatches} x {args.sequences} x {args.length} tokens a "
-          f"step, {how}, {args.device}, {args.threads} threads: {tokens / seconds:.1f} tokens/s, peak RSS {peak / 1e9:.2f} GB")
+    peak = f"peak RSS {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9:.2f} GB"
+    if kind == "cuda":
+        peak = f"peak reserved on the GPU {torch.cuda.max_memory_reserved() / 1e9:.2f} GB"
+    for microbatches, rate in zip(args.microbatches, rates):
+        print(f"PyTorch {torch.__version__}, {size.name}, {microbatches} x {args.sequences} x {args.length} tokens per "
+              f"step, {how}, {args.device}, {args.threads} threads: {rate:.1f} tokens/s, {peak}")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from turn import turn
+
 
 class Block(nn.Module):
     def __init__(self, inputs, outputs, stride):
@@ -56,7 +58,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--seconds", type=float, default=20, help="measured time, after two warm-up steps")
+    parser.add_argument("--seconds", type=float, default=20, help="measured time, after warm-up steps")
+    parser.add_argument("--turn", help="a file: measures while it holds its lock")
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)
@@ -64,7 +67,7 @@ def main():
     device_kind = args.device.split(":")[0]
     wait = torch.cuda.synchronize if device_kind == "cuda" else lambda: None
     model = (resnet18() if args.resnet18 else resnet(args.depth)).to(memory_format=torch.channels_last)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, fused=True)
     images = torch.randn(args.batch, 3, 32, 32).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 10, (args.batch,))
     forward = torch.compile(model) if args.compile else model
@@ -75,17 +78,25 @@ def main():
             loss = F.cross_entropy(forward(images).float(), labels)
         loss.backward()
         optimizer.step()
+
+    def run(steps):
+        for _ in range(steps):
+            step()
         wait()
 
-    step(), step()
-    start, steps = time.perf_counter(), 0
-    while time.perf_counter() - start < args.seconds:
-        step()
-        steps += 1
-    seconds = time.perf_counter() - start
+    at_once = 20 if device_kind == "cuda" else 1
+    run(2)
+    with turn(args.turn):
+        run(at_once)
+        start, steps = time.perf_counter(), 0
+        while time.perf_counter() - start < args.seconds:
+            run(at_once)
+            steps += at_once
+        seconds = time.perf_counter() - start
     kind = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else "")
+    peak = f", peak reserved on the GPU {torch.cuda.max_memory_reserved() / 1e9:.2f} GB" if device_kind == "cuda" else ""
     print(f"PyTorch {torch.__version__}, ResNet-{18 if args.resnet18 else args.depth}, batch {args.batch}, {kind}, {args.device}, "
-          f"{args.threads} threads: {steps * args.batch / seconds:.1f} images/s")
+          f"{args.threads} threads: {steps * args.batch / seconds:.1f} images/s{peak}")
 
 
 if __name__ == "__main__":

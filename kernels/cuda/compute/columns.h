@@ -174,9 +174,10 @@ void sum_columns(Stream stream, std::int64_t rows, std::int64_t columns, std::in
   run(sum_strip<kTerms, 1, Number, Terms, Finish, Apart>, strip_columns(shards, columns), 1);
 }
 
-// Sums of whole columns by one launch. Its strips are narrow, so that their last blocks have little to do.
+// Sums of whole columns by one launch. Its strips are narrow, so that their last blocks have little to do,
+// but where columns are many.
 inline int whole_strip(std::int64_t columns) {
-  return columns <= 8 ? 8 : 16;
+  return columns <= 8 ? 8 : columns <= 512 ? 16 : 64;
 }
 inline std::int64_t whole_strips(std::int64_t columns) {
   return (columns + whole_strip(columns) - 1) / whole_strip(columns);
@@ -188,14 +189,29 @@ inline std::int64_t whole_shard_rows(std::int64_t rows, std::int64_t columns) {
   const std::int64_t shards = share < 1 ? 1 : share < kMostShards ? share : kMostShards;
   return (rows + shards * kTurn - 1) / (shards * kTurn) * kTurn;
 }
+inline std::int64_t whole_shards(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t shard_rows = whole_shard_rows(rows, columns);
+  return (rows + shard_rows - 1) / shard_rows;
+}
 template <int kTerms, int kWide, class Terms, class Finish, class Then>
 void sum_whole_columns(Stream stream, std::int64_t rows, std::int64_t columns, const Terms& terms,
                        const Finish& finish, const Then& then) {
   const std::int64_t shard_rows = whole_shard_rows(rows, columns);
-  const std::int64_t blocks = (rows + shard_rows - 1) / shard_rows * whole_strips(columns);
+  const std::int64_t blocks = whole_shards(rows, columns) * whole_strips(columns);
   constexpr std::int64_t kBytes = std::max(strip_bytes<kTerms, float>(kWide), strip_bytes<kTerms, double>(1));
   launch(sum_strip<kTerms, kWide, float, Terms, Finish, Then>, blocks, kStripThreads, kBytes, stream, rows,
          columns, shard_rows, whole_strip(columns), terms, finish, then);
+}
+
+// The same, where the sums of shards, [shard][term][column], only lie in `room` on their way; `arrived` has a
+// counter for each strip. finish(column, sums).
+template <int kTerms, class Terms, class Finish>
+void sum_whole_columns(Stream stream, std::int64_t rows, std::int64_t columns, double* room,
+                       std::uint32_t* arrived, const Terms& terms, const Finish& finish, bool is_wide) {
+  const StoreSums<kTerms, double> store{columns, room};
+  const AddShards then{arrived, ShardTerms<kTerms, double>{columns, room}, finish};
+  is_wide ? sum_whole_columns<kTerms, kVector>(stream, rows, columns, terms, store, then)
+          : sum_whole_columns<kTerms, 1>(stream, rows, columns, terms, store, then);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -149,8 +149,6 @@ struct Turn {
   }
 };
 
-constexpr std::int64_t kBiasRows = 128;  // of a shard
-
 // The sum of dy down each column; with ReLU, g takes what passes.
 template <class Cell>
 struct BiasTerms {
@@ -172,6 +170,13 @@ struct BiasTerms {
     load_vector(y + i, gate);
     for (int k = 0; k < kVector; ++k) of[0][k] = gated(gate[k], of[0][k]);
     store_vector(g + i, of[0]);
+  }
+};
+
+struct StoreBias {
+  float* gradient;
+  LPMM_HD void operator()(std::int64_t column, const double (&of)[1]) const {
+    gradient[column] = static_cast<float>(of[0]);
   }
 };
 
@@ -254,14 +259,11 @@ const void* CudaDevice::bias_backward(Compute type, std::int64_t rows, std::int6
   with_type(type, [&]<class Cell>(Cell*) {
     const BiasTerms<Cell> terms{columns, static_cast<const Cell*>(y), static_cast<const Cell*>(dy),
                                 static_cast<Cell*>(relu ? g : nullptr)};
-    const std::int64_t shards = (rows + kBiasRows - 1) / kBiasRows;
-    const StreamMemory room(4 * shards * columns, stream());
-    auto* const sums = static_cast<float*>(room.data());
+    const StreamMemory room(8 * whole_shards(rows, columns) * columns, stream());
     const bool is_wide = columns % kVector == 0 && is_aligned(y) && is_aligned(dy) && is_aligned(g);
-    sum_columns<1, float>(stream(), rows, columns, kBiasRows, terms, StoreSums<1, float>{columns, sums},
-                          is_wide);
-    sum_columns<1, float>(stream(), shards, columns, shards, ShardTerms<1, float>{columns, sums},
-                          StoreSums<1, float>{columns, bias_gradient});
+    sum_whole_columns<1>(stream(), rows, columns, static_cast<double*>(room.data()),
+                         arrivals_.get(whole_strips(columns), stream()), terms, StoreBias{bias_gradient},
+                         is_wide);
   });
   return relu ? g : dy;
 }

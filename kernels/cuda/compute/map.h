@@ -92,6 +92,11 @@ struct Place {
 struct Values {
   float v[kVector];
 };
+// As they are stored.
+template <class Cell>
+struct Cells {
+  Cell v[kVector];
+};
 // A thread's elements of `count`; of 16-byte aligned memory where `is_vector`.
 struct Piece {
   std::int64_t first, count;
@@ -110,6 +115,22 @@ struct Piece {
     } else {
       for (int i = 0; i < kVector; ++i) {
         if (has(i)) in.v[i] = LPMM_CUDA_NAMESPACE::load(p + first + i);
+      }
+    }
+    return in;
+  }
+  template <class Cell>
+  LPMM_HD Cells<Cell> cells(const Cell* p) const {
+    constexpr int kCells = Chunk<Cell>::kCells;
+    Cells<Cell> in = {};
+    if (is_vector) {
+      for (int k = 0; k < kVector; k += kCells) {
+        const Chunk<Cell> chunk = *reinterpret_cast<const Chunk<Cell>*>(p + first + k);
+        for (int i = 0; i < kCells; ++i) in.v[k + i] = chunk.cells[i];
+      }
+    } else {
+      for (int i = 0; i < kVector; ++i) {
+        if (has(i)) in.v[i] = p[first + i];
       }
     }
     return in;

@@ -10,12 +10,6 @@
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
-constexpr std::int64_t kShardRows = 128;
-
-std::int64_t row_shards(const RowNormShape& s) {
-  return (s.rows + kShardRows - 1) / kShardRows;
-}
-
 // Whether all rows of these begin where vectors may.
 bool has_vectors(const RowNormShape& s, std::initializer_list<const void*> arrays) {
   return s.width % kVector == 0 && s.stride % kVector == 0 &&
@@ -102,13 +96,12 @@ __global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, co
 }
 
 // With n = (x - mean) * r and g = dy * weight: dx = r * (g - mean of g - n * mean of g n), without the mean
-// of g where the norm is not centred.
-struct NormalAndGradient {
-  Values n, g;
-};
+// of g where the norm is not centred. x and dy are read twice, the second time from the cache: so few
+// registers leave room for many warps. What is added to is loaded along with the first.
 template <class Cell>
-__global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_vector, const Cell* x,
-                                 const Cell* dy, Cell* dx) {
+__global__ void __launch_bounds__(kRowThreads, 3)
+    gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_vector, const Cell* x, const Cell* dy,
+                     Cell* dx) {
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
@@ -116,24 +109,36 @@ __global__ void gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_v
   x += s.at(row);
   dy += s.at(row);
   dx += s.at(row);
-  const auto values = load_row<NormalAndGradient>(Row{s.width, is_vector}, [&](const Piece& piece) {
-    NormalAndGradient of = {piece.load(x), piece.load(dy)};
-    const Values w = piece.load(args.weight);
-    for (int i = 0; i < kVector; ++i) {
-      of.n.v[i] = (of.n.v[i] - center) * inverse;
-      of.g.v[i] *= w.v[i];
-    }
-    return of;
+  const auto before = load_row<Cells<Cell>>(Row{s.width, is_vector}, [&](const Piece& piece) {
+    return args.accumulate ? piece.cells(dx) : Cells<Cell>{};
   });
-  const float mean_g =
-      s.is_centred ? share * values.sum([](const NormalAndGradient& of, int i) { return of.g.v[i]; }) : 0.0F;
-  const float mean_gn =
-      share * values.sum([](const NormalAndGradient& of, int i) { return of.g.v[i] * of.n.v[i]; });
-  values.each([&](const Piece& piece, const NormalAndGradient& of) {
-    Values out = args.accumulate ? piece.load(dx) : Values{};
+  const auto each = [&](const auto& body) {
+    before.each([&](const Piece& piece, const Cells<Cell>& old) {
+      Values n = piece.load(x), g = piece.load(dy);
+      const Values weight = piece.load(args.weight);
+      LPMM_UNROLL
+      for (int i = 0; i < kVector; ++i) {
+        n.v[i] = piece.has(i) ? (n.v[i] - center) * inverse : 0.0F;
+        g.v[i] *= weight.v[i];
+      }
+      body(piece, old, n, g);
+    });
+  };
+  float g_sum = 0, gn_sum = 0;
+  each([&](const Piece&, const Cells<Cell>&, const Values& n, const Values& g) {
+    LPMM_UNROLL
     for (int i = 0; i < kVector; ++i) {
-      const float v = inverse * (of.g.v[i] - mean_g - of.n.v[i] * mean_gn);
-      out.v[i] = args.accumulate ? v + out.v[i] : v;
+      g_sum += g.v[i];
+      gn_sum += g.v[i] * n.v[i];
+    }
+  });
+  const float mean_g = s.is_centred ? share * warp_sum(g_sum) : 0.0F, mean_gn = share * warp_sum(gn_sum);
+  each([&](const Piece& piece, const Cells<Cell>& old, const Values& n, const Values& g) {
+    Values out;
+    LPMM_UNROLL
+    for (int i = 0; i < kVector; ++i) {
+      const float v = inverse * (g.v[i] - mean_g - n.v[i] * mean_gn);
+      out.v[i] = args.accumulate ? v + load(&old.v[i]) : v;
     }
     piece.store(dx, out);
   });
@@ -161,9 +166,9 @@ struct ParameterTerms {
 };
 struct StoreGradients {
   float *weight, *bias;
-  LPMM_HD void operator()(std::int64_t, std::int64_t c, const float (&of)[2]) const {
-    weight[c] = of[0];
-    if (bias != nullptr) bias[c] = of[1];
+  LPMM_HD void operator()(std::int64_t c, const double (&of)[2]) const {
+    weight[c] = static_cast<float>(of[0]);
+    if (bias != nullptr) bias[c] = static_cast<float>(of[1]);
   }
 };
 
@@ -180,23 +185,20 @@ void CudaDevice::row_norm_forward(const RowNormShape& s, const void* x, const fl
 
 // Partial gradients of weight and bias of each shard.
 std::int64_t CudaDevice::row_norm_scratch_bytes(const RowNormShape& s) const {
-  return aligned(4 * 2 * row_shards(s) * s.width);
+  return aligned(8 * 2 * whole_shards(s.rows, s.width) * s.width);
 }
 
 void CudaDevice::row_norm_backward(const RowNormShape& s, const RowNormBackward& args, void* scratch) {
-  auto* const partials = static_cast<float*>(scratch);
   with_type(s.type, [&]<class Cell>(Cell*) {
     const auto *x = static_cast<const Cell*>(args.x), *dy = static_cast<const Cell*>(args.dy);
     // Before dx, which may be dy.
-    sum_columns<2, float>(stream(), s.rows, s.width, kShardRows,
-                          ParameterTerms<Cell>{s, x, dy, args.mean, args.inverse_deviation},
-                          StoreSums<2, float>{s.width, partials}, has_vectors(s, {x, dy}));
+    sum_whole_columns<2>(stream(), s.rows, s.width, static_cast<double*>(scratch),
+                         arrivals_.get(whole_strips(s.width), stream()),
+                         ParameterTerms<Cell>{s, x, dy, args.mean, args.inverse_deviation},
+                         StoreGradients{args.weight_gradient, args.bias_gradient}, has_vectors(s, {x, dy}));
     launch(gradient_of_rows<Cell>, row_blocks(s.rows), kRowThreads, 0, stream(), s, args,
            has_vectors(s, {x, dy, args.weight, args.dx}), x, dy, static_cast<Cell*>(args.dx));
   });
-  const std::int64_t shards = row_shards(s);
-  sum_columns<2, float>(stream(), shards, s.width, shards, ShardTerms<2, float>{s.width, partials},
-                        StoreGradients{args.weight_gradient, args.bias_gradient});
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -4,10 +4,10 @@
 // alone decide.
 #include <algorithm>
 
-#include "kernels/cuda/compute/columns.h"
 #include "kernels/cuda/compute/convolution/convolution.h"
 #include "kernels/cuda/compute/convolution/gradient_product.h"
 #include "kernels/cuda/compute/convolution/window_product.h"
+#include "kernels/cuda/compute/map.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
@@ -33,16 +33,37 @@ __global__ void turn_weights(ConvShape s, bool by_input, const float* weights, B
     }
   }
 }
-// Back from rows of an output's (ky, kx, input).
-struct StoreWeightGradient {
-  ConvShape s;
-  float* gradient;
-  LPMM_HD void operator()(std::int64_t, std::int64_t column, const float (&sum)[1]) const {
-    const std::int64_t area = std::int64_t{1} * s.kernel * s.kernel;
-    const Place of_output = Place::of(column, area * s.in), tap = Place::of(of_output.column, s.in);
-    gradient[(of_output.row * s.in + tap.column) * area + tap.row] = sum[0];
+// The sums of shards, [shard][output][ky, kx, input], added up as OIHW. A block takes a warp's width of pairs
+// of an output and an input; its warps take a tap and a range of shards each. What it writes lies together.
+constexpr int kTapWarps = 9, kRanges = 3;
+__global__ void __launch_bounds__(kTapWarps* kRanges* kWarp, 1)
+    add_shards(ConvShape s, std::int64_t shards, int ranges, const float* sums, float* gradient) {
+  auto* const turned = static_cast<float*>(dynamic_shared());  // [range][pair][tap]
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, area = s.kernel * s.kernel;
+  const int warps = static_cast<int>(blockDim.x) / kWarp / ranges, range = thread / kWarp / warps;
+  const std::int64_t pairs = std::int64_t{1} * s.out * s.in, weights = pairs * area;
+  const std::int64_t first = std::int64_t{1} * blockIdx.x * kWarp;
+  const int here = pairs - first < kWarp ? static_cast<int>(pairs - first) : kWarp;
+  const std::int64_t of_range = (shards + ranges - 1) / ranges, begin = range * of_range;
+  const std::int64_t end = begin + of_range < shards ? begin + of_range : shards;
+  const Place at = Place::of(first + lane, s.in);
+  constexpr int kAhead = 4;  // shards that are loaded before one is added
+  for (int tap = thread / kWarp % warps; tap < area && lane < here; tap += warps) {
+    const float* from = sums + begin * weights + (at.row * area + tap) * s.in + at.column;
+    float sum[kAhead] = {};
+    for (std::int64_t left = end - begin; left > 0; left -= kAhead, from += kAhead * weights) {
+      LPMM_UNROLL
+      for (int i = 0; i < kAhead; ++i) sum[i] += i < left ? from[i * weights] : 0.0F;
+    }
+    turned[(range * kWarp + lane) * area + tap] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
-};
+  __syncthreads();
+  for (int i = thread; i < here * area; i += static_cast<int>(blockDim.x)) {
+    float sum = turned[i];
+    for (int more = 1; more < ranges; ++more) sum += turned[more * kWarp * area + i];
+    gradient[first * area + i] = sum;
+  }
+}
 
 std::int64_t tiles_of(std::int64_t size, std::int64_t tile) {
   return (size + tile - 1) / tile;
@@ -84,9 +105,10 @@ class MmaConvolution final : public Convolution {
     with_gradient_tile(shape_.out, depth(), [&]<class T>(T) {
       launch(multiply_gradient<T>, shards_ * gradient_tiles<T>(), T::kThreads, T::kBytes, stream(), p);
     });
-    sum_columns<1, float>(stream(), shards_, shape_.weights(), shards_,
-                          ShardTerms<1, float>{shape_.weights(), sums},
-                          StoreWeightGradient{shape_, weight_gradient});
+    const int area = shape_.kernel * shape_.kernel, ranges = shards_ < 8 * kRanges ? 1 : kRanges;
+    launch(add_shards, tiles_of(std::int64_t{1} * shape_.in * shape_.out, kWarp),
+           kWarp * std::min(area, kTapWarps) * ranges, std::int64_t{4} * kWarp * area * ranges, stream(),
+           shape_, shards_, ranges, sums, weight_gradient);
   }
 
  private:
