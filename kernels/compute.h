@@ -7,6 +7,7 @@
 // names.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -44,6 +45,7 @@ struct ConvShape {
   std::int64_t in_values() const { return std::int64_t{1} * height * width * in; }  // of one image
   std::int64_t out_values() const { return std::int64_t{1} * out_height() * out_width() * out_stride(); }
   std::int64_t weights() const { return std::int64_t{1} * out * in * kernel * kernel; }
+  auto operator<=>(const ConvShape&) const = default;  // NOLINT(modernize-use-nullptr): there is none
 };
 
 // A convolution without bias of one shape, as its device does it. Weights and their gradient are fp32, OIHW.

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/library_convolution.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 
@@ -43,6 +44,8 @@ class CudaDevice : public Device {
              bool accumulate) override;
   void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
+  // Null: there is none, and our kernel does it. Asked for what fits tensor cores.
+  virtual const LibraryConvolution* library_convolution(const ConvPass& /*pass*/) { return nullptr; }
   const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                             const void* dy, bool relu, void* g, float* bias_gradient) override;
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;

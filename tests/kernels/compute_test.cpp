@@ -18,7 +18,7 @@
 namespace lpmm::kernels {
 namespace {
 
-LPMM_DEVICE_SUITE(ConvolutionTest);
+LPMM_DEVICE_SUITE(ConvolutionTest, kWithoutCudnn);
 LPMM_DEVICE_SUITE(MatmulTest);
 LPMM_DEVICE_SUITE(BiasTest);
 LPMM_DEVICE_SUITE(BatchNormTest);
@@ -156,6 +156,28 @@ TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
       expect_near(cdx.floats(), want.dx, tolerance);
       expect_near(dw.values(), want.dw, 1e-5);
     }
+  }
+}
+
+TEST_P(ConvolutionTest, SameBitsInTwoRuns) {
+  constexpr Compute kType = Compute::kBf16;
+  for (const ConvShape& s : {ConvShape{4, 8, 8, 64, 64, 3, 1, 1}, ConvShape{9, 8, 8, 16, 32, 3, 2, 1},
+                             ConvShape{9, 8, 8, 32, 32, 1, 2, 0}}) {
+    const auto convolution = device().convolution(s, kType);
+    const auto room = scratch(convolution->scratch_bytes());
+    const Cells x = cells(kType, random_floats(s.batch * s.in_values(), 1)),
+                dy = cells(kType, random_floats(s.batch * s.out_values(), 2));
+    const auto w = array(random_floats(s.weights(), 3));
+    const auto run = [&] {
+      const Cells y = cells(kType, s.batch * s.out_values()), dx = cells(kType, s.batch * s.in_values());
+      const auto dw = zeros(static_cast<std::size_t>(s.weights()));
+      convolution->forward(x.data(), w.data(), y.data(), room.data());
+      for (const bool accumulate : {false, true}) {
+        convolution->backward(x.data(), w.data(), dy.data(), dx.data(), accumulate, dw.data(), room.data());
+      }
+      return std::tuple(y.bytes(), dx.bytes(), dw.values());
+    };
+    EXPECT_EQ(run(), run());
   }
 }
 

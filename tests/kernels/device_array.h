@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/cuda/emulated.h"
+#include "kernels/cuda/gpu/gpu.h"
 #include "kernels/device.h"
 #include "kernels/formats/codec.h"
 
@@ -111,16 +112,22 @@ inline Floats rounded(Compute type, Floats values) {
   return values;
 }
 
+inline constexpr std::string_view kWithoutCudnn =
+    "cuda-without-cudnn";  // a GPU that computes with ours alone
+
 // A suite that runs on the device of its parameter, where that is at hand.
 class DeviceTest : public testing::TestWithParam<std::string_view> {
  protected:
   void SetUp() override {
+    const bool is_without = GetParam() == kWithoutCudnn;
     for (const BackendInfo& b : backends()) {
-      if (b.name == GetParam() && !b.is_available()) GTEST_SKIP() << b.why_not;
+      if (b.name == (is_without ? kGpu : GetParam()) && !b.is_available()) GTEST_SKIP() << b.why_not;
     }
     std::unique_ptr<Device>& device = devices()[GetParam()];
     if (device != nullptr) return;
-    if (GetParam() == EmulatedCuda::kName) {
+    if (is_without) {
+      device = make_gpu(2, false);
+    } else if (GetParam() == EmulatedCuda::kName) {
       device = std::make_unique<EmulatedCuda>(2, true, true);
     } else {
       device = make_device(GetParam(), 2);
@@ -148,10 +155,10 @@ inline std::string name_of_device(const testing::TestParamInfo<std::string_view>
   return name;
 }
 
-// The label gpu finds what begins with Gpu.
-#define LPMM_DEVICE_SUITE(Suite)                                                              \
+// The label gpu finds what begins with Gpu. More GPUs may be named.
+#define LPMM_DEVICE_SUITE(Suite, ...)                                                         \
   class Suite : public DeviceTest {};                                                         \
   INSTANTIATE_TEST_SUITE_P(, Suite, testing::Values("cpu", "cuda-emulated"), name_of_device); \
-  INSTANTIATE_TEST_SUITE_P(Gpu, Suite, testing::Values("cuda"), name_of_device)
+  INSTANTIATE_TEST_SUITE_P(Gpu, Suite, testing::Values("cuda" __VA_OPT__(, ) __VA_ARGS__), name_of_device)
 
 }  // namespace lpmm::kernels

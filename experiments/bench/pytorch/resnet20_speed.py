@@ -58,6 +58,7 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
+    parser.add_argument("--graphs", action="store_true", help="torch.compile it with CUDA graphs")
     parser.add_argument("--seconds", type=float, default=20, help="measured time, after warm-up steps")
     parser.add_argument("--turn", help="a file: measures while it holds its lock")
     args = parser.parse_args()
@@ -71,6 +72,8 @@ def main():
     images = torch.randn(args.batch, 3, 32, 32).to(memory_format=torch.channels_last)
     labels = torch.randint(0, 10, (args.batch,))
     forward = torch.compile(model) if args.compile else model
+    if args.graphs:
+        forward = torch.compile(model, mode="reduce-overhead")
 
     def step():
         optimizer.zero_grad(set_to_none=True)
@@ -93,7 +96,7 @@ def main():
             run(at_once)
             steps += at_once
         seconds = time.perf_counter() - start
-    kind = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else "")
+    kind = ("fp32" if args.fp32 else "bf16 autocast") + (", compiled" if args.compile else ", compiled, CUDA graphs" if args.graphs else "")
     peak = f", peak reserved on the GPU {torch.cuda.max_memory_reserved() / 1e9:.2f} GB" if device_kind == "cuda" else ""
     print(f"PyTorch {torch.__version__}, ResNet-{18 if args.resnet18 else args.depth}, batch {args.batch}, {kind}, {args.device}, "
           f"{args.threads} threads: {steps * args.batch / seconds:.1f} images/s{peak}")

@@ -1,20 +1,14 @@
 #include "kernels/cuda/gpu/products.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
 #include <utility>
 
+#include "kernels/cuda/gpu/loaded.h"
+
 namespace lpmm::kernels::cuda {
 namespace {
-
-template <class Function>
-void find(void* library, const std::string& file, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr) throw std::runtime_error(file + " has no " + name);
-}
 
 cudaDataType library_type(Compute type) {
   return type == Compute::kBf16 ? CUDA_R_16BF : CUDA_R_32F;

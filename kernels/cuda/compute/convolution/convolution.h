@@ -13,6 +13,6 @@ inline bool fits_tensor_cores(const ConvShape& s, Compute type) {
   return type == Compute::kBf16 && s.in % 8 == 0 && s.out % 8 == 0 && s.out_stride() == s.out &&
          s.kernel <= 7;
 }
-std::unique_ptr<Convolution> convolution_on_tensor_cores(const CudaDevice& device, const ConvShape& shape);
+std::unique_ptr<Convolution> convolution_on_tensor_cores(CudaDevice& device, const ConvShape& shape);
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -1,7 +1,7 @@
 // Convolution as products on tensor cores whose factors are gathered from the pixels as they are needed, so
 // that columns (columns.cu) are never stored: the implicit product of Chetlur et al. 2014 (arXiv 1410.0759).
 // Factors are bf16, sums fp32. Partial sums of the weights' gradient are added up in an order that shapes
-// alone decide.
+// alone decide. What a library of the device does, it does in place of the first two products.
 #include <algorithm>
 
 #include "kernels/cuda/compute/convolution/convolution.h"
@@ -71,7 +71,7 @@ std::int64_t tiles_of(std::int64_t size, std::int64_t tile) {
 
 class MmaConvolution final : public Convolution {
  public:
-  MmaConvolution(const CudaDevice& device, const ConvShape& shape) : device_(device), shape_(shape) {
+  MmaConvolution(CudaDevice& device, const ConvShape& shape) : device_(device), shape_(shape) {
     const std::int64_t rows = Gather::of_input(shape, nullptr).rows;
     std::int64_t tiles = 0, step = 0;
     with_gradient_tile(shape.out, depth(), [&]<class T>(T) {
@@ -90,15 +90,14 @@ class MmaConvolution final : public Convolution {
 
   void forward(const void* x, const float* weights, void* y, void* scratch) const override {
     const Bf16* const rows = turned(weights, false, scratch);
+    if (const LibraryConvolution* const by = device_.library_convolution({shape_}))
+      return by->run(x, rows, y);
     multiply({Gather::of_input(shape_, x), rows, shape_.out, static_cast<Bf16*>(y), false});
   }
 
   void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
                 float* weight_gradient, void* scratch) const override {
-    if (dx != nullptr) {
-      const Bf16* const rows = turned(weights, true, scratch);
-      multiply({Gather::of_gradient(shape_, dy), rows, shape_.in, static_cast<Bf16*>(dx), accumulate});
-    }
+    if (dx != nullptr) input_gradient(weights, dy, dx, accumulate, scratch);
     auto* const sums = static_cast<float*>(scratch);
     const GradientProduct p{Gather::of_input(shape_, x), static_cast<const Bf16*>(dy), shape_.out,
                             shard_rows_, sums};
@@ -124,6 +123,13 @@ class MmaConvolution final : public Convolution {
                  stream(), shape_, by_input, weights, rows);
     return rows;
   }
+  void input_gradient(const float* weights, const void* dy, void* dx, bool accumulate, void* scratch) const {
+    if (const LibraryConvolution* const by = device_.library_convolution({shape_, true, accumulate})) {
+      return by->run(dy, turned(weights, false, scratch), dx);
+    }
+    const Bf16* const rows = turned(weights, true, scratch);
+    multiply({Gather::of_gradient(shape_, dy), rows, shape_.in, static_cast<Bf16*>(dx), accumulate});
+  }
   void multiply(const WindowProduct& p) const {
     with_product_tile(p.windows.rows, p.outputs, [&]<class T>(T) {
       launch(multiply_windows<T>, tiles_of(p.windows.rows, T::kRows) * tiles_of(p.outputs, T::kColumns),
@@ -131,14 +137,14 @@ class MmaConvolution final : public Convolution {
     });
   }
 
-  const CudaDevice& device_;
+  CudaDevice& device_;
   ConvShape shape_;
   std::int64_t shard_rows_, shards_;
 };
 
 }  // namespace
 
-std::unique_ptr<Convolution> convolution_on_tensor_cores(const CudaDevice& device, const ConvShape& shape) {
+std::unique_ptr<Convolution> convolution_on_tensor_cores(CudaDevice& device, const ConvShape& shape) {
   return std::make_unique<MmaConvolution>(device, shape);
 }
 
