@@ -109,7 +109,7 @@ sanitizers() {
   for tool in "${!shards[@]}"; do
     for ((shard = 0; shard < ${shards[$tool]}; ++shard)); do
       log=$logs/$tool-$shard
-      (GTEST_TOTAL_SHARDS=${shards[$tool]} GTEST_SHARD_INDEX=$shard timeout 75 compute-sanitizer \
+      (GTEST_TOTAL_SHARDS=${shards[$tool]} GTEST_SHARD_INDEX=$shard timeout 120 compute-sanitizer \
         --tool "$tool" --error-exitcode 1 "$binaries/kernels_tests" --gtest_brief=1 --gtest_filter="$small" \
         >"$log.txt" 2>&1; echo $? >"$log.code") &
     done
@@ -150,7 +150,7 @@ export logs binaries
 mkdir -p "$logs/tests"
 line 120 tests bash -c gpu_tests 9>&-
 if command -v compute-sanitizer >/dev/null; then
-  line 100 sanitizers bash -c sanitizers 9>&-
+  line 130 sanitizers bash -c sanitizers 9>&-
 else
   put sanitizers '"left out: no compute-sanitizer"'
 fi
@@ -169,13 +169,17 @@ done
 measured 30 codec "$lpmm" bench codec --device cuda --json --elements $((256 * mi)) --spec int8:block128 \
   --spec int12:block256 --spec soft4:block128 --spec sqrt08:block128
 measured 20 plan_llama2_7b "$lpmm" plan experiments/configs/llama2_7b.toml --device cuda --json
-measured 30 quantiles "$lpmm" bench quantiles --device cuda --json
+measured 30 quantiles "$lpmm" bench quantiles --device cuda --json --to $((16 * mi))
 find kernels lpmm models -name '*.cpp' -exec cat {} + >"$logs/text" # a text of some size
 gpt2=(experiments/configs/gpt2_124m.toml --set data.path="$logs/text" --set data.tokenizer=bytes --set data.length=1024
   --set model.vocabulary=50257)
-measured 60 gpt2_k1 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 3 --steps 20 --set train.batch=8
-measured 60 gpt2_k1_fp32 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 3 --steps 20 --set train.batch=8 --preset fp32
-measured 60 gpt2_k8 "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 1 --steps 4 --set train.batch=64 --set train.microbatches=8
+for preset in lpmm lpmm-compact lpmm-min fp32; do
+  name=${preset//-/_}
+  measured 60 "gpt2_k1_$name" "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 3 --steps 20 \
+    --set train.batch=8 --preset $preset
+  measured 60 "gpt2_k8_$name" "$lpmm" bench train "${gpt2[@]}" --device cuda --json --warm-up 1 --steps 4 \
+    --set train.batch=64 --set train.microbatches=8 --preset $preset
+done
 for net in resnet20 resnet18; do
   measured 40 $net "$lpmm" bench train experiments/configs/${net}_cifar10.toml --device cuda --json --steps 200 \
     --set data.set=drawn --set train.microbatches=1
