@@ -22,8 +22,8 @@ import torch.nn.functional as F
 from transformers import MarianConfig, MarianMTModel
 
 LAYERS, HEADS, WIDTH, HIDDEN, DROPOUT, SMOOTHING = 4, 4, 128, 256, 0.15, 0.1
-BATCH, RATE, WARM_UP, LENGTHS = 128, 3e-3, 1500, (16, 24, 32, 48, 64, 96)
-START, END, IGNORED = 1, 2, -100
+BATCH, RATE, WARM_UP, LENGTHS = 128, 3e-3, 1500, (8, 16, 24, 32, 48, 72, 96)
+END, IGNORED = 2, -100  # a translation begins with the end token, too
 
 
 class Attention(nn.Module):
@@ -101,7 +101,7 @@ def filled(examples, length):
     def tensor(rows, fill):
         return torch.tensor([row + [fill] * (length - len(row)) for row in rows])
 
-    source, tokens = tensor([a for a, _ in examples], END), tensor([[START] + b[:-1] for _, b in examples], END)
+    source, tokens = tensor([a for a, _ in examples], END), tensor([[END] + b[:-1] for _, b in examples], END)
     return source, torch.tensor([len(a) for a, _ in examples]), tokens, tensor([b for _, b in examples], IGNORED)
 
 
@@ -206,8 +206,8 @@ def main():
     config = MarianConfig(vocab_size=vocabulary, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS,
                           encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=HIDDEN,
                           decoder_ffn_dim=HIDDEN, activation_function="relu", scale_embedding=True,
-                          max_position_embeddings=512, pad_token_id=START, eos_token_id=END, forced_eos_token_id=None,
-                          decoder_start_token_id=START, bad_words_ids=None)
+                          max_position_embeddings=512, pad_token_id=END, eos_token_id=END, forced_eos_token_id=None,
+                          decoder_start_token_id=END, bad_words_ids=None)
     positions = MarianMTModel(config).model.encoder.embed_positions.weight.detach().clone()
     model = Translator(vocabulary, positions).to(args.device)
     trainer = Trainer(model, args.device)
