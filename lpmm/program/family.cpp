@@ -55,6 +55,7 @@ ModelConfig model_config(const std::string& model) {
   config.name = model;
   const Family& family = family_of(model);
   for (const ModelSetting& s : family.settings) config.settings.emplace_back(s.key, s.standard);
+  for (const auto& [key, size] : find_model(family, model)->sizes) config.set(key, size);
   if (family.reads == Reads::kSentences) config.classes = 0;
   return config;
 }
@@ -99,7 +100,7 @@ ModelConfig complete(const ModelConfig& config) {
   const Family& family = family_of(config.name);
   for (const auto& [key, size] : find_model(family, config.name)->sizes) {
     for (const ModelSetting& s : family.settings) {
-      if (s.key == key && c.value(key) == s.standard) c.set(key, size);
+      if (s.key == key && lowest(s) < s.low && c.value(key) == s.standard) c.set(key, size);
     }
   }
   if (family.reads != Reads::kImages && c.length == 0) c.length = c.integer(kContext);

@@ -89,14 +89,14 @@ std::string_view default_model();
 
 // The family with a model of that name. Throws UsageError with the nearest name.
 const Family& family_of(std::string_view model);
-// All settings of that model at their defaults.
+// All settings of that model, as its name says or at their defaults.
 ModelConfig model_config(const std::string& model);
 bool reads_tokens(const ModelConfig& config);
 bool reads_sentences(const ModelConfig& config);
 bool reads_pairs(const ModelConfig& config);
 inline constexpr std::string_view kReadsPairs = "sentences in two languages";
 std::string_view what_is_read(const ModelConfig& config);  // in a word, for messages
-// With the sizes that the name decides, and sequences as long as the context.
+// With the name's own sizes where 0 asks for them, and sequences as long as the context where none is said.
 ModelConfig complete(const ModelConfig& config);
 // Throws UsageError for sizes that the model cannot have.
 std::unique_ptr<Model> make_model(const ModelConfig& config);

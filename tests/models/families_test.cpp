@@ -91,6 +91,17 @@ TEST(Families, SettingsHaveNamesAndKinds) {
   EXPECT_EQ(to_text(true), "true");
 }
 
+TEST(Families, WhatIsGivenGoesBeforeTheNamesOwn) {
+  ModelConfig config = model_config("llama-3.2-1b");
+  const int layers = config.integer("layers");
+  EXPECT_GT(layers, 0);
+  EXPECT_EQ(config.number("theta"), 5e5);
+  config.set("theta", 1e4);  // what the family has where nothing is said
+  config.set("layers", std::int64_t{0});
+  EXPECT_EQ(complete(config).number("theta"), 1e4);
+  EXPECT_EQ(complete(config).integer("layers"), layers);
+}
+
 TEST(Families, WrongConfigurations) {
   try {
     model_config("resnet21");
