@@ -87,13 +87,6 @@ bool is_bert(const std::string& path) {
   return kind_at(path) != nullptr;
 }
 
-// By a kind's name where that says the same.
-void name_after(const Kind& kind, ModelConfig& model) {
-  ModelConfig named = model;
-  named.name = kind.type;
-  if (complete(named).settings == model.settings) model.name = named.name;
-}
-
 // RoBERTa counts positions from the one behind that of padding.
 void read_roberta(const PublishedConfig& config, ModelConfig& model) {
   model.set("pooler", false);
@@ -131,7 +124,7 @@ ModelConfig read_bert(const std::string& path) {
   const PublishedTensors tensors(path);
   model.set("pooler", tensors.find("pooler.dense.weight", kind.layout.prefix).entry != nullptr);
   if (&kind == &kRoberta) read_roberta(config, model);
-  name_after(kind, model);
+  model.name = kind.type;
   const SafetensorsEntry* head = tensors.find(std::string(kind.classes)).entry;
   const bool tells_of_sentences = model.flag("pooler") || model.flag("dense_head") ||
                                   tensors.find("pre_classifier.weight").entry != nullptr;

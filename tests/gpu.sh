@@ -89,7 +89,7 @@ gpu_tests() {
   done >"$tests"
   [ -s "$tests" ] || { echo "no tests" && return 1; }
   xargs -P 6 -n 2 bash -c 'log=$0/$(tr / _ <<<"$2").txt state=failed
-    timeout 80 "$1" --gtest_brief=1 --gtest_filter="$2" >"$log" 2>&1 && state=passed
+    timeout --foreground 80 "$1" --gtest_brief=1 --gtest_filter="$2" >"$log" 2>&1 && state=passed
     grep -q "SKIPPED" "$log" && state=skipped
     [ $state = passed ] && rm "$log"
     echo $state "$2"' "$logs/tests" <"$tests" >"$logs/test-states"
@@ -106,10 +106,11 @@ sanitizers() {
   local small='Gpu/*-*EverySize*:*32Bits*:*FiniteDifferences*:*PackedBytes.AreTheCpus*:*ConvolutionTest*/cuda'
   local tool shard log failed=0 found=''
   local -A shards=([memcheck]=1 [racecheck]=10 [initcheck]=1)
+  rm -f "$logs"/*.code
   for tool in "${!shards[@]}"; do
     for ((shard = 0; shard < ${shards[$tool]}; ++shard)); do
       log=$logs/$tool-$shard
-      (GTEST_TOTAL_SHARDS=${shards[$tool]} GTEST_SHARD_INDEX=$shard timeout 120 compute-sanitizer \
+      (GTEST_TOTAL_SHARDS=${shards[$tool]} GTEST_SHARD_INDEX=$shard timeout --foreground 120 compute-sanitizer \
         --tool "$tool" --error-exitcode 1 "$binaries/kernels_tests" --gtest_brief=1 --gtest_filter="$small" \
         >"$log.txt" 2>&1; echo $? >"$log.code") &
     done
@@ -119,20 +120,29 @@ sanitizers() {
     local states
     states=$(cat "$logs/$tool"-*.code | sed 's/^0$/no error/; s/^124$/not done in time/' | sort | uniq -c | tr -s ' \n' ' ')
     found+="; $tool:$states"
-    grep -qvE '^(0|124)$' "$logs/$tool"-*.code && failed=1 && grep -h '^=========' "$logs/$tool"-*.txt | head -20
+    grep -qvx 0 "$logs/$tool"-*.code && failed=1 && grep -h '^=========' "$logs/$tool"-*.txt | head -20
   done
   echo "${found#; }"
   [ $failed -eq 0 ]
 }
-# PyTorch compiles its models, which takes a minute, while the tests run, and measures them when the lock is free.
-pytorch=experiments/bench/pytorch turn=$logs/turn models=()
-exec 9>"$turn" && flock 9
+# PyTorch compiles its models, which takes a minute, while the tests run. They measure in turn, when the lock is free.
+pytorch=experiments/bench/pytorch lock=$logs/lock models=() processes=()
+exec 9>"$lock" && flock 9
+trap 'kill $(jobs -p) 2>/dev/null' EXIT
 torch_model() { # NAME PROGRAM OPTION...
-  local name=$1 program=$2
+  local name=$1 program=$2 left=$((seconds - SECONDS))
   shift 2
   [[ $name == $parts ]] || return
-  timeout 300 "$python" "$pytorch/$program" --device cuda --turn "$turn" "$@" >"$logs/$name.txt" 2>&1 9>&- &
-  models+=("$name")
+  rm -f "$logs/$name.ready"
+  timeout $((left > 1 ? left : 1)) "$python" "$pytorch/$program" --device cuda --turn "$lock" "$logs/$name.ready" "$@" \
+    >"$logs/$name.txt" 2>&1 9>&- &
+  models+=("$name") processes+=($!)
+}
+are_ready() { # or have ended
+  local i
+  for i in "${!models[@]}"; do
+    [ -e "$logs/${models[i]}.ready" ] || ! kill -0 "${processes[i]}" 2>/dev/null || return 1
+  done
 }
 if "$python" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   has_pytorch=1
@@ -154,10 +164,16 @@ if command -v compute-sanitizer >/dev/null; then
 else
   put sanitizers '"left out: no compute-sanitizer"'
 fi
+until are_ready; do sleep 0.5; done # nothing runs beside what is measured
 flock -u 9
-wait # for PyTorch: nothing runs beside what is measured
-for name in "${models[@]}"; do
-  put "$name" "$(quoted "$( (grep '^PyTorch' "$logs/$name.txt" || tail -1 "$logs/$name.txt") | tr '\n' ' ')")"
+for i in "${!models[@]}"; do
+  name=${models[i]}
+  if wait "${processes[i]}"; then
+    put "$name" "$(quoted "$(grep '^PyTorch' "$logs/$name.txt" | tr '\n' ' ')")"
+  else
+    failed=$((failed + 1))
+    put "${name}_failed" "$(quoted "$(tail -1 "$logs/$name.txt")")"
+  fi
 done
 
 mi=$((1 << 20))

@@ -79,7 +79,9 @@ TEST_P(ConvolutionTest, EqualsPlainLoops) {
       {3, 6, 5, 16, 24, 1, 2, 0},
       {2, 16, 20, 8, 16, 3, 1, 0},
       {1, 8, 8, 16, 8, 7, 2, 3},
-      {3, 9, 10, 8, 136, 3, 1, 1}};
+      {3, 9, 10, 8, 136, 3, 1, 1},
+      {6, 32, 32, 8, 8, 1, 1, 0},  // and so many shards that ranges of them are added up apart
+      {7, 32, 32, 8, 16, 3, 1, 1}};
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
     // bf16: inputs are exact bf16 values; outputs are rounded once (relative 2^-8).
     const double tolerance = type == Compute::kFp32 ? 2e-6 : 5e-3;
@@ -162,7 +164,7 @@ TEST_P(ConvolutionTest, APanelOfChannelsIsThatOfTheWhole) {
 TEST_P(ConvolutionTest, SameBitsInTwoRuns) {
   constexpr Compute kType = Compute::kBf16;
   for (const ConvShape& s : {ConvShape{4, 8, 8, 64, 64, 3, 1, 1}, ConvShape{9, 8, 8, 16, 32, 3, 2, 1},
-                             ConvShape{9, 8, 8, 32, 32, 1, 2, 0}}) {
+                             ConvShape{9, 8, 8, 32, 32, 1, 2, 0}, ConvShape{6, 32, 32, 8, 8, 1, 1, 0}}) {
     const auto convolution = device().convolution(s, kType);
     const auto room = scratch(convolution->scratch_bytes());
     const Cells x = cells(kType, random_floats(s.batch * s.in_values(), 1)),
@@ -319,7 +321,12 @@ TEST_P(MatmulTest, RoundsOnceAndAddsABias) {
 // Many rows, in either type, and columns that are no multiple of anything.
 TEST_P(BiasTest, GradientIsTheSumOfRows) {
   for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
-    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1}, {1500, 5}, {700, 72}}) {
+    for (const auto& [rows, columns] : {std::pair<std::int64_t, std::int64_t>{1, 1},
+                                        {1500, 5},
+                                        {700, 72},
+                                        {300, 512},
+                                        {300, 513},
+                                        {700, 520}}) {
       const Floats y = rounded(type, random_floats(rows * columns, 1)),
                    dy = rounded(type, random_floats(rows * columns, 2));
       for (const bool relu : {false, true}) {

@@ -112,8 +112,8 @@ inline Floats rounded(Compute type, Floats values) {
   return values;
 }
 
-inline constexpr std::string_view kWithoutCudnn =
-    "cuda-without-cudnn";  // a GPU that computes with ours alone
+// A GPU that computes with our kernels alone.
+inline constexpr std::string_view kWithoutCudnn = "cuda-without-cudnn";
 
 // A suite that runs on the device of its parameter, where that is at hand.
 class DeviceTest : public testing::TestWithParam<std::string_view> {

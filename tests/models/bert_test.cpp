@@ -289,15 +289,16 @@ TEST(DistilBert, WhatItsPublishersHaveNoPlaceForIsRefused) {
   EXPECT_THROW(bert_hugging_face().read(scratch / "config.json"), RunError);
 }
 
-// With other sizes of what its name decides it is a BERT with RoBERTa's settings.
-TEST(Roberta, AnotherOneIsABertBySettings) {
+// What its name decides may be otherwise.
+TEST(Roberta, AnotherOneHasItsOwnSettings) {
   const Scratch scratch;
   Json config = Json::parse(read_text(kRobertaFixture.path() + "/config.json", 1 << 20));
   config["type_vocab_size"] = 2;
   std::filesystem::copy(kRobertaFixture.path() + "/model.safetensors", scratch / "model.safetensors");
   write_text(scratch / "config.json", config.dump());
   const ModelConfig read = bert_hugging_face().read(scratch / "config.json");
-  EXPECT_EQ(read.name, "bert");
+  EXPECT_EQ(read.name, "roberta");
+  EXPECT_EQ(read.integer(kTypes), 2);
   EXPECT_EQ(read.integer("first_position"), 2);
   EXPECT_EQ(complete(read).settings, read.settings);
   config["pad_token_id"] = 25;

@@ -15,7 +15,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from turn import turn
+from turn import add_turn, turn
 
 
 class Size:
@@ -79,8 +79,8 @@ def main():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--steps", type=int, default=5, help="measured, after one to warm up")
-    parser.add_argument("--turn", help="a file: measures while it holds its lock")
+    parser.add_argument("--steps", type=int, default=5, help="measured, after some to warm up")
+    add_turn(parser)
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)

@@ -12,7 +12,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from turn import turn
+from turn import add_turn, turn
 
 
 class Block(nn.Module):
@@ -57,10 +57,11 @@ def main():
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--compile", action="store_true", help="torch.compile the model")
-    parser.add_argument("--graphs", action="store_true", help="torch.compile it with CUDA graphs")
+    compiled = parser.add_mutually_exclusive_group()
+    compiled.add_argument("--compile", action="store_true", help="torch.compile the model")
+    compiled.add_argument("--graphs", action="store_true", help="torch.compile it with CUDA graphs")
     parser.add_argument("--seconds", type=float, default=20, help="measured time, after warm-up steps")
-    parser.add_argument("--turn", help="a file: measures while it holds its lock")
+    add_turn(parser)
     args = parser.parse_args()
     torch.manual_seed(0)
     torch.set_num_threads(args.threads)

@@ -23,7 +23,7 @@ from transformers import MarianConfig, MarianMTModel
 
 LAYERS, HEADS, WIDTH, HIDDEN, DROPOUT, SMOOTHING = 4, 4, 128, 256, 0.15, 0.1
 BATCH, RATE, WARM_UP, LENGTHS = 128, 3e-3, 1500, (8, 16, 24, 32, 48, 72, 96)
-END, IGNORED = 2, -100  # a translation begins with the end token, too
+END, IGNORED = 2, -100  # SentencePiece's end of a sentence, which a translation begins with, too
 
 
 class Attention(nn.Module):
@@ -68,7 +68,8 @@ class Translator(nn.Module):
         self.final_logits_bias = nn.Parameter(torch.zeros(vocabulary))
         self.register_buffer("positions", positions, persistent=False)
         for p in self.parameters():
-            nn.init.xavier_normal_(p) if p.dim() > 1 else None
+            if p.dim() > 1:
+                nn.init.xavier_normal_(p)
         for name, p in self.named_parameters():
             if name.endswith(".bias"):
                 nn.init.zeros_(p)
@@ -92,8 +93,8 @@ class Translator(nn.Module):
 
 def lines_of(name):
     path = pathlib.Path(os.environ["LPMM_DATA"]) / "multi30k" / name
-    text = path.read_text() if path.exists() else gzip.open(f"{path}.gz", "rt").read()
-    return [line.strip() for line in text.splitlines()]
+    with open(path, encoding="utf-8") if path.exists() else gzip.open(f"{path}.gz", "rt", encoding="utf-8") as file:
+        return [line.strip() for line in file]
 
 
 def filled(examples, length):
@@ -174,7 +175,9 @@ def bleu(model, config, pieces, device):
     marian = MarianMTModel(config)
     tensors = {f"model.{name}": p for name, p in model.state_dict().items()}
     bias = tensors.pop("model.final_logits_bias")
-    marian.load_state_dict({**tensors, "final_logits_bias": bias[None]}, strict=False)
+    state = marian.load_state_dict({**tensors, "final_logits_bias": bias[None]}, strict=False)
+    derived = ("embed_tokens.weight", "embed_positions.weight", "lm_head.weight")  # of the shared matrix, and sinusoids
+    assert not state.unexpected_keys and all(name.endswith(derived) for name in state.missing_keys), state
     marian.tie_weights()
     marian.to(device).eval()
     sources, out = [pieces.encode(line) + [END] for line in lines_of("test_2016_flickr.en")], []
@@ -184,7 +187,7 @@ def bleu(model, config, pieces, device):
         mask = torch.arange(source.shape[1]) < lengths[:, None]
         made = marian.generate(input_ids=source.to(device), attention_mask=mask.long().to(device), num_beams=5,
                                length_penalty=1.0, max_new_tokens=3 * source.shape[1] + 10, do_sample=False)
-        out += [pieces.decode([i for i in ids if i > END]) for ids in made.tolist()]
+        out += [pieces.decode([i for i in ids if i != END]) for ids in made.tolist()]
     return sacrebleu.corpus_bleu(out, [lines_of("test_2016_flickr.de")]).score
 
 
@@ -194,14 +197,15 @@ def main():
     parser.add_argument("--epochs", type=int, default=25)
     parser.add_argument("--batches", type=int, help="of an epoch, to try the program")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     args = parser.parse_args()
     torch.manual_seed(args.seed)
     torch.set_num_threads(args.threads)
     draw = random.Random(args.seed)
     pieces = sentencepiece.SentencePieceProcessor(str(pathlib.Path(os.environ["LPMM_DATA"]) / "multi30k_8000.model"))
+    assert pieces.eos_id() == END, pieces.eos_id()
     sides = [[pieces.encode(line) + [END] for line in lines_of(f"train.{language}")] for language in ("en", "de")]
-    examples = list(zip(*sides))
+    examples = list(zip(*sides, strict=True))
     vocabulary = pieces.get_piece_size()
     config = MarianConfig(vocab_size=vocabulary, d_model=WIDTH, encoder_layers=LAYERS, decoder_layers=LAYERS,
                           encoder_attention_heads=HEADS, decoder_attention_heads=HEADS, encoder_ffn_dim=HIDDEN,
@@ -218,7 +222,7 @@ def main():
         trainer.sum.zero_()
         batches = epoch_of(examples, draw)[:args.batches]
         for some, length in batches:
-            progress = min(max((step - WARM_UP) / (steps - WARM_UP), 0), 1)
+            progress = min(max(step - WARM_UP, 0) / max(1, steps - WARM_UP), 1)
             warm = (step + 1) / (WARM_UP + 1) if step < WARM_UP else 1
             trainer.step([t.to(args.device) for t in filled(some, length)], RATE * warm * (1 + math.cos(math.pi * progress)) / 2)
             step += 1

@@ -14,11 +14,6 @@ namespace {
 
 constexpr int kChannelThreads = 256;  // of kernels with a thread a channel
 
-std::int64_t norm_shards(const NormShape& s) {
-  const std::int64_t rows = whole_shard_rows(s.rows, s.channels);
-  return (s.rows + rows - 1) / rows;
-}
-
 // kWide neighbours.
 template <int kWide, class Cell>
 LPMM_HD void load_cells(const Cell* p, float (&v)[kWide]) {
@@ -292,7 +287,7 @@ void with_relu(bool relu, const Body& body) {
 
 // Partial moments or sums of each shard and channel, and three coefficients of each channel.
 std::int64_t CudaDevice::norm_scratch_bytes(const NormShape& s) const {
-  return aligned(8 * 2 * norm_shards(s) * s.channels) + aligned(4 * 3 * s.channels);
+  return aligned(8 * 2 * whole_shards(s.rows, s.channels) * s.channels) + aligned(4 * 3 * s.channels);
 }
 
 void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
@@ -327,8 +322,8 @@ void CudaDevice::norm_apply(const NormShape& s, const void* x, const float* scal
 
 void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
-  auto* const coefficients = reinterpret_cast<float*>(static_cast<std::byte*>(scratch) +
-                                                      aligned(8 * 2 * norm_shards(s) * s.channels));
+  auto* const coefficients = reinterpret_cast<float*>(
+      static_cast<std::byte*>(scratch) + aligned(8 * 2 * whole_shards(s.rows, s.channels) * s.channels));
   const double rows = args.frozen ? std::numeric_limits<double>::infinity() : static_cast<double>(s.rows);
   const AddShards then{arrivals_.get(whole_strips(s.channels), stream()),
                        ShardTerms<2, double>{s.channels, partials},

@@ -174,8 +174,8 @@ void sum_columns(Stream stream, std::int64_t rows, std::int64_t columns, std::in
   run(sum_strip<kTerms, 1, Number, Terms, Finish, Apart>, strip_columns(shards, columns), 1);
 }
 
-// Sums of whole columns by one launch. Its strips are narrow, so that their last blocks have little to do,
-// but where columns are many.
+// Sums of whole columns by one launch; there are rows and columns. Its strips are narrow, so that their last
+// blocks have little to do, but where columns are many.
 inline int whole_strip(std::int64_t columns) {
   return columns <= 8 ? 8 : columns <= 512 ? 16 : 64;
 }
@@ -189,6 +189,7 @@ inline std::int64_t whole_shard_rows(std::int64_t rows, std::int64_t columns) {
   const std::int64_t shards = share < 1 ? 1 : share < kMostShards ? share : kMostShards;
   return (rows + shards * kTurn - 1) / (shards * kTurn) * kTurn;
 }
+// More rows may be fewer shards.
 inline std::int64_t whole_shards(std::int64_t rows, std::int64_t columns) {
   const std::int64_t shard_rows = whole_shard_rows(rows, columns);
   return (rows + shard_rows - 1) / shard_rows;

@@ -159,6 +159,7 @@ bool is_wanted(const Cudnn& library, const Descriptor& proposal) {
     return std::find(notes.begin(), end, note) != end;
   };
   return is_noted(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && !is_noted(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) &&
+         !is_noted(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) &&
          !is_noted(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
          !is_noted(CUDNN_NUMERICAL_NOTE_WINOGRAD) && !is_noted(CUDNN_NUMERICAL_NOTE_FFT);
 }
@@ -166,8 +167,15 @@ bool is_wanted(const Cudnn& library, const Descriptor& proposal) {
 }  // namespace
 
 std::optional<Cudnn> load_cudnn() {
-  const std::string file = "libcudnn.so." + std::to_string(CUDNN_MAJOR);
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  const auto open = [](const std::string& name) {
+    return dlopen((name + ".so." + std::to_string(CUDNN_MAJOR)).c_str(), RTLD_NOW | RTLD_LOCAL);
+  };
+  // Where one of its parts is missing, the library ends the program.
+  for (const char* part : {"graph", "heuristic", "engines_precompiled"}) {
+    if (open(std::string("libcudnn_") + part) == nullptr) return {};
+  }
+  const std::string file = "libcudnn";
+  void* const library = open(file);
   if (library == nullptr) return {};
   Cudnn c{};
   try {

@@ -234,8 +234,8 @@ class Gpu final : public CudaDevice {
   std::optional<Staging> staging_;
   std::optional<Products> products_;
   const bool with_cudnn_;
-  std::optional<Cudnn> cudnn_;  // and its workspace
-  std::optional<StreamMemory> workspace_;
+  std::optional<Cudnn> cudnn_;
+  std::optional<StreamMemory> workspace_;  // of cuDNN
   std::unique_ptr<CudnnConvolutions> convolutions_;
 };
 
