@@ -93,31 +93,40 @@ Descriptor window(const Cudnn& library, const ConvShape& s) {
   return d;
 }
 
+// The names of an operation and of its parts.
+struct OperationNames {
+  cudnnBackendDescriptorType_t type;
+  cudnnBackendAttributeName_t x, weights, y, window, alpha, beta;
+};
+constexpr OperationNames kForward{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                  CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+constexpr OperationNames kBackward{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+
 Descriptor operation(const Cudnn& library, const ConvPass& pass) {
   const ConvShape& s = pass.shape;
+  const OperationNames& names = pass.is_backward ? kBackward : kForward;
   const Descriptor x = tensor(library, kX, s.batch, s.height, s.width, s.in),
                    weights = tensor(library, kWeights, s.out, s.kernel, s.kernel, s.in),
                    y = tensor(library, kY, s.batch, s.out_height(), s.out_width(), s.out),
                    of_window = window(library, s);
-  const float alpha = 1, beta = pass.accumulate ? 1.0F : 0.0F;
-  if (pass.is_backward) {
-    Descriptor d(library, CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR);
-    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, x);
-    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, weights);
-    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, y);
-    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, of_window);
-    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_TYPE_FLOAT, {alpha});
-    d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_TYPE_FLOAT, {beta});
-    d.finish();
-    return d;
-  }
-  Descriptor d(library, CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, weights);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, of_window);
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, {alpha});
-  d.set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, {beta});
+  Descriptor d(library, names.type);
+  d.set(names.x, x);
+  d.set(names.weights, weights);
+  d.set(names.y, y);
+  d.set(names.window, of_window);
+  d.set(names.alpha, CUDNN_TYPE_FLOAT, {1.0F});
+  d.set(names.beta, CUDNN_TYPE_FLOAT, {pass.accumulate ? 1.0F : 0.0F});
   d.finish();
   return d;
 }
