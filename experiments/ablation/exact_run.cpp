@@ -4,7 +4,6 @@
 
 #include "experiments/ablation/part.h"
 #include "experiments/commands/shipped_configs.h"
-#include "lpmm/program/family.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/train_step.h"
 
@@ -27,7 +26,7 @@ void train_exactly(
   const auto& t = config.train;
   CpuDevice device(options.threads);
   const auto data = load_data(setup, device.host_pool());
-  const auto model = make_model(config.model);
+  const auto model = make_model(config);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device);
   Buffers buffers(model->buffers(), device);
   model->initialize(memory, t.seed, {});

@@ -5,15 +5,15 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/batch.h"
-#include "lpmm/program/family.h"
 #include "lpmm/program/program.h"
+#include "lpmm/run/setup.h"
 #include "lpmm/run/train_step.h"
 
 namespace lpmm {
 TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Device& device, std::int64_t steps,
                        std::int64_t warm_up, const ProgressCall& progress) {
   const auto& t = config.train;
-  const auto model = make_model(config.model);
+  const auto model = make_model(config);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, t.seed, t.microbatches, device);
   Buffers buffers(model->buffers(), device);
   model->initialize(memory, t.seed, {});

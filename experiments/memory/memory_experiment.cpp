@@ -23,8 +23,8 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/locked_file.h"
-#include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 namespace {
@@ -82,7 +82,7 @@ class Planner {
   }
   Plan plan(const Subject& subject, const std::string& preset, const Settings& more = {}) {
     const Setup& planned = setup(subject, preset, more);
-    return make_plan(planned, *make_model(planned.config.model));
+    return make_plan(planned, *make_model(planned.config));
   }
 
  private:

@@ -167,8 +167,22 @@ void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const f
   update.args.roles[Role::kAccumulator] = whole;
   update.args.keeps_gradient = true;
   update.args.noise.first_group = static_cast<std::uint32_t>(first / kGroup);
+  tensors[static_cast<std::size_t>(tensor)].applied += count;
   broken = true;  // until all is known to be well
   device.update({&update, 1});
+}
+
+// What came for some elements only, or for some of them twice, would be another step than with an
+// accumulator.
+void ModelMemory::State::check_applied() const {
+  for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
+    const Tensor& t = tensors[static_cast<std::size_t>(i)];
+    if (!t.at_once || is_left_out(i) || t.applied == t.info.elements()) continue;
+    throw UsageError(
+        fmt::format("tensor {}: gradients of {} elements came in step {}, of {} that it has; where they are "
+                    "applied at once, each must come once",
+                    t.info.name, t.applied, step, t.info.elements()));
+  }
 }
 
 void ModelMemory::State::finish_updates() {

@@ -21,7 +21,8 @@ struct ModelMemory::State {
     TensorInfo info;
     bool exempt = false, frozen = false;
     bool folds_into_momentum = false;
-    bool at_once = false;  // gradients of it are applied at once
+    bool at_once = false;      // gradients of it are applied at once
+    std::int64_t applied = 0;  // elements whose gradient came, of the step under way
     RoleArray<kernels::RoleView> view;
     int peaks = 0;                       // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;  // one after another
@@ -90,6 +91,7 @@ struct ModelMemory::State {
   kernels::TensorUpdate assignment(int tensor, std::int64_t first, std::span<const float> values,
                                    bool* storable) const;
   void apply(int tensor, std::int64_t first, std::span<const float> gradient);
+  void check_applied() const;
   void finish_updates();
   Clip clip_gradients(StepReport& report);
   void empty_accumulators();

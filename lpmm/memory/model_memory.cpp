@@ -87,6 +87,9 @@ const OptimizerConfig& ModelMemory::optimizer() const {
 bool ModelMemory::is_frozen(int tensor) const {
   return state_->tensors.at(static_cast<std::size_t>(tensor)).frozen;
 }
+bool ModelMemory::applies_at_once(int tensor) const {
+  return state_->tensors.at(static_cast<std::size_t>(tensor)).at_once;
+}
 int ModelMemory::microbatches() const {
   return state_->microbatches;
 }
@@ -169,7 +172,10 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watc
   s.results.clear();
   s.step_stats.clear();
   s.watch.begin_step(want_watch);
-  for (State::Tensor& t : s.tensors) t.step_stats = want_stats ? s.step_stats.next() : nullptr;
+  for (State::Tensor& t : s.tensors) {
+    t.step_stats = want_stats ? s.step_stats.next() : nullptr;
+    t.applied = 0;
+  }
 }
 
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
@@ -229,6 +235,7 @@ StepReport ModelMemory::commit(double learning_rate) {
     s.finish_updates();  // those that were applied at once before
     return report;
   }
+  s.check_applied();
   const Clip clip = s.clip_gradients(report);
   std::vector<kernels::TensorUpdate> updates;
   std::vector<int> updated;

@@ -5,7 +5,8 @@
 //   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
 //   memory.commit(learning_rate);   // no update, where a gradient was not finite
 //
-// Where the policy applies gradients at once, fold() updates and commit() only ends the step.
+// Where the policy applies gradients at once, fold() updates, and commit() ends the step; it throws
+// UsageError where not each element's gradient came once.
 #pragma once
 
 #include <cstdint>
@@ -68,7 +69,9 @@ class ModelMemory {
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
-  Ledger ledger() const;             // as memory_ledger's, and the workspace of updates
+  // Gradients of it are applied as they come: fold() must get that of each element once, zeros as well.
+  bool applies_at_once(int tensor) const;
+  Ledger ledger() const;  // as memory_ledger's, and the workspace of updates
 
   // Initial values, the host's, rounded with the parameters' noise of step 0; a compensation takes what that
   // leaves. Ranges as in kernels/packed.h.

@@ -34,9 +34,27 @@ int ProgramBuilder::add_tensor(std::string name, std::vector<std::int64_t> shape
 }
 
 TensorUse ProgramBuilder::use(int tensor) {
+  if (plan_->is_gathered(tensor)) {
+    throw std::logic_error(tensors_[static_cast<std::size_t>(tensor)].name + ": used after it is gathered");
+  }
   const int place = plan_->uses[tensor]++;
   tensors_[static_cast<std::size_t>(tensor)].is_shared = place > 0;
   return {tensor, place};
+}
+
+void ProgramBuilder::note_embedding(int tensor, Value output, bool is_source) {
+  plan_->embeddings[tensor].push_back({output.id, is_source});
+}
+
+bool ProgramBuilder::gather(int tensor) {
+  TensorInfo& info = tensors_[static_cast<std::size_t>(tensor)];
+  if (!gathers_ || !info.is_shared) return false;
+  if (std::ssize(plan_->embeddings[tensor]) != plan_->uses[tensor] - 1) {
+    throw std::logic_error(info.name + ": used by others than embeddings and the op that gathers");
+  }
+  plan_->gathered.push_back(tensor);
+  info.is_shared = false;
+  return true;
 }
 
 int ProgramBuilder::find_tensor(const std::string& name) const {

@@ -23,6 +23,9 @@ class ProgramBuilder {
   ProgramBuilder();  // never finished
   // With `inference`, one sequence of that many tokens per call, and no backward.
   ProgramBuilder(int batch, Compute compute, Device& device, int inference = 0);
+  // From now on ops that use one tensor hand over its gradient together (gather below), for updates without
+  // an accumulator (Policy::apply_at_once); otherwise each in its turn.
+  void gather_gradients() { gathers_ = true; }
   ~ProgramBuilder();
 
   int batch() const;
@@ -41,6 +44,11 @@ class ProgramBuilder {
   int find_tensor(const std::string& name) const;
   // Of an op that adds to the gradient of a tensor which others may add to as well.
   TensorUse use(int tensor);
+  // Of an embedding: `output` are rows of the tensor, those of the source's tokens or of the others.
+  void note_embedding(int tensor, Value output, bool is_source);
+  // Of the last op that uses a tensor, after embeddings: whether it hands over their gradient with its own,
+  // in Op::gather. Throws std::logic_error where others use it.
+  bool gather(int tensor);
 
   // Room for what an op makes. Only the program's input, and what is made of it alone, has no gradient.
   // Throws UsageError where it is too large for any machine.
@@ -72,6 +80,7 @@ class ProgramBuilder {
 
  private:
   int inference_ = 0;
+  bool gathers_ = false;
   int blocks_ = 0;
   std::size_t caches_ = 0;
   std::uint32_t draws_ = 0;

@@ -107,7 +107,7 @@ ModelConfig complete(const ModelConfig& config) {
   return c;
 }
 
-std::unique_ptr<Model> make_model(const ModelConfig& given) {
+std::unique_ptr<Model> make_model(const ModelConfig& given, bool gathers) {
   const Family& family = family_of(given.name);
   const ModelConfig config = complete(given);
   for (const ModelSetting& s : family.settings) check_setting(s, config.value(s.key));
@@ -132,7 +132,7 @@ std::unique_ptr<Model> make_model(const ModelConfig& given) {
         {length, [forward = family.forward, of_length](ProgramBuilder& b) { forward(b, of_length); }});
   }
   return make_forward_model(std::move(forwards), family.reads == Reads::kTokens,
-                            family.reads == Reads::kPairs);
+                            family.reads == Reads::kPairs, gathers);
 }
 
 double lowest(const ModelSetting& setting) {

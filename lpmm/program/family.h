@@ -98,8 +98,9 @@ inline constexpr std::string_view kReadsPairs = "sentences in two languages";
 std::string_view what_is_read(const ModelConfig& config);  // in a word, for messages
 // With the name's own sizes where 0 asks for them, and sequences as long as the context where none is said.
 ModelConfig complete(const ModelConfig& config);
-// Throws UsageError for sizes that the model cannot have.
-std::unique_ptr<Model> make_model(const ModelConfig& config);
+// Throws UsageError for sizes that the model cannot have. With `gathers`, for updates without an accumulator:
+// ProgramBuilder::gather_gradients.
+std::unique_ptr<Model> make_model(const ModelConfig& config, bool gathers = false);
 // The lengths that sentences of at most `longest` tokens are filled up to, ascending.
 std::vector<int> filled_lengths(int longest);
 

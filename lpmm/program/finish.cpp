@@ -90,7 +90,17 @@ class ListProgram : public Program {
     for (const ProgramPlan::Event& event : plan_->after) {
       const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
       run.block = op.block;
-      event.replay ? op.forward(run) : op.backward(run);
+      switch (event.pass) {
+        case ProgramPlan::Pass::kReplay:
+          op.forward(run);
+          break;
+        case ProgramPlan::Pass::kBackward:
+          op.backward(run);
+          break;
+        case ProgramPlan::Pass::kGather:
+          op.gather(run);
+          break;
+      }
     }
     return {run.loss, run.labels};
   }
@@ -188,16 +198,21 @@ std::vector<int> replayed(const ProgramPlan& plan, int last) {
   return ops;
 }
 
-// What follows the forward pass: every op backward, each block after what of it is computed again.
+// What follows the forward pass: every op backward, each block after what of it is computed again; then what
+// is gathered.
 void list_backward(ProgramPlan& plan) {
+  using Pass = ProgramPlan::Pass;
   find_inner_values(plan);
   const int count = static_cast<int>(plan.ops.size());
   for (int i = count - 1; i >= 0; --i) {
     const int block = plan.ops[static_cast<std::size_t>(i)]->block;
     if (block >= 0 && (i + 1 == count || plan.ops[static_cast<std::size_t>(i) + 1]->block != block)) {
-      for (const int op : replayed(plan, i)) plan.after.push_back({op, true});
+      for (const int op : replayed(plan, i)) plan.after.push_back({op, Pass::kReplay});
     }
-    plan.after.push_back({i, false});
+    plan.after.push_back({i, Pass::kBackward});
+  }
+  for (int i = 0; i < count; ++i) {
+    if (plan.ops[static_cast<std::size_t>(i)]->gathers >= 0) plan.after.push_back({i, Pass::kGather});
   }
 }
 
@@ -223,9 +238,14 @@ void prepare_backward(ProgramPlan& plan) {
     Op& op = *plan.ops[static_cast<std::size_t>(event.op)];
     const int time = static_cast<int>(plan.ops.size() + at);
     plan.touch(op.saved_again >= 0 ? op.saved_again : op.saved, time);
-    for (const int v : event.replay ? op.inputs : op.kept) plan.touch(plan.data_slot(v, op.block), time);
-    if (event.replay) {
+    const bool is_replay = event.pass == ProgramPlan::Pass::kReplay;
+    for (const int v : is_replay ? op.inputs : op.kept) plan.touch(plan.data_slot(v, op.block), time);
+    if (is_replay) {
       plan.touch(plan.data_slot(op.output, op.block), time);
+      continue;
+    }
+    if (event.pass == ProgramPlan::Pass::kGather) {
+      for (const auto& e : plan.embeddings.at(op.gathers)) plan.touch(plan.value(e.output).gradient, time);
       continue;
     }
     for (const int v : op.inputs) {

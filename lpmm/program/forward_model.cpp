@@ -70,9 +70,13 @@ class ProgramsByLength : public Program {
 
 class ForwardModel : public Model {
  public:
-  ForwardModel(std::vector<ForwardOfLength> forwards, bool reads_tokens, bool reads_pairs)
-      : forwards_(std::move(forwards)), reads_tokens_(reads_tokens), reads_pairs_(reads_pairs) {
+  ForwardModel(std::vector<ForwardOfLength> forwards, bool reads_tokens, bool reads_pairs, bool gathers)
+      : forwards_(std::move(forwards)),
+        reads_tokens_(reads_tokens),
+        reads_pairs_(reads_pairs),
+        gathers_(gathers) {
     ProgramBuilder declaring;
+    if (gathers_) declaring.gather_gradients();
     forwards_.front().forward(declaring);
     tensors_ = declaring.tensors();
     initials_ = declaring.initials();
@@ -109,18 +113,15 @@ class ForwardModel : public Model {
   }
 
   std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const override {
-    if (forwards_.size() == 1) {
-      ProgramBuilder builder(batch, compute, device);
-      forwards_.front().forward(builder);
-      return builder.finish();
-    }
     const auto room = make_program_room();
     std::map<int, std::unique_ptr<Program>> programs;
     for (const auto& [length, forward] : forwards_) {
       ProgramBuilder builder(batch, compute, device);
+      if (gathers_) builder.gather_gradients();
       forward(builder);
       programs[length] = builder.finish(room);
     }
+    if (programs.size() == 1) return std::move(programs.begin()->second);
     return std::make_unique<ProgramsByLength>(std::move(programs));
   }
 
@@ -146,7 +147,7 @@ class ForwardModel : public Model {
 
  private:
   std::vector<ForwardOfLength> forwards_;
-  bool reads_tokens_, reads_pairs_;
+  bool reads_tokens_, reads_pairs_, gathers_;
   std::vector<TensorInfo> tensors_;
   std::vector<Initial> initials_;
   std::vector<BufferInfo> buffers_;
@@ -155,8 +156,8 @@ class ForwardModel : public Model {
 }  // namespace
 
 std::unique_ptr<Model> make_forward_model(std::vector<ForwardOfLength> forwards, bool reads_tokens,
-                                          bool reads_pairs) {
-  return std::make_unique<ForwardModel>(std::move(forwards), reads_tokens, reads_pairs);
+                                          bool reads_pairs, bool gathers) {
+  return std::make_unique<ForwardModel>(std::move(forwards), reads_tokens, reads_pairs, gathers);
 }
 std::unique_ptr<Model> make_forward_model(Forward forward, bool reads_tokens) {
   return make_forward_model({{0, std::move(forward)}}, reads_tokens);

@@ -71,12 +71,16 @@ class Op {
   virtual bool skips_gradient() const { return false; }
   virtual void forward(RunState& run) const = 0;
   virtual void backward(RunState& run) const = 0;
+  // Hands over the gradient of a tensor for all ops that use it (ProgramBuilder::gather), when every other
+  // backward is done.
+  virtual void gather(RunState& /*run*/) const {}
   // Whether forward does nothing but make its output, so that it may run twice.
   virtual bool is_pure() const { return true; }
 
   std::vector<int> inputs;       // value ids
   int output = -1;               // value id; -1 for the loss
   std::vector<int> kept;         // values whose data the backward reads
+  int gathers = -1;              // the tensor that it gathers the gradient of; -1: none
   std::vector<bool> accumulate;  // per input: its gradient already holds something; set by finish()
   int saved = -1;                // slot of what forward leaves for backward
   int block = -1;                // the block it is recomputed with; -1: none

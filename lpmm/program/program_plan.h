@@ -23,16 +23,24 @@ struct ProgramPlan {
     int block = -1,
         again = -1;  // of a value inside a block that is recomputed: where it lives the second time
   };
-  // What follows the forward pass: an op's backward, or its forward once more.
+  // What follows the forward pass: an op's forward once more, its backward, and last of all gathering.
+  enum class Pass : std::uint8_t { kReplay, kBackward, kGather };
   struct Event {
     int op;
-    bool replay;
+    Pass pass;
+  };
+  // A look-up of rows of a tensor.
+  struct Embedding {
+    int output;  // value
+    bool is_source;
   };
   std::vector<Slots> values;
   std::vector<Lifetime> slots;
   std::vector<std::unique_ptr<Op>> ops;
   std::vector<Event> after;
-  std::map<int, int> uses;  // by tensor: ops that share it
+  std::map<int, int> uses;                           // by tensor: ops that share it
+  std::map<int, std::vector<Embedding>> embeddings;  // by tensor
+  std::vector<int> gathered;                         // tensors whose gradient one op hands over for all
   std::int64_t arena_bytes = 0, workspace_bytes = 0, host_workspace_bytes = 0, largest_transient_bytes = 0;
 
   int add_slot(std::int64_t bytes) {
@@ -47,6 +55,9 @@ struct ProgramPlan {
   }
   // Backward reaches the last use first. The contribution of the first use is the last of a microbatch.
   int contribution(const TensorUse& use) const { return uses.at(use.tensor) - 1 - use.place; }
+  bool is_gathered(int tensor) const {
+    return std::find(gathered.begin(), gathered.end(), tensor) != gathered.end();
+  }
   const Slots& value(int id) const { return values[static_cast<std::size_t>(id)]; }
   // Where a value's data is while `block` is replayed or run backward (-1: none is).
   int data_slot(int id, int block) const {

@@ -223,6 +223,14 @@ void Setup::fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::strin
   }
 }
 
+std::unique_ptr<Model> make_model(const RunConfig& config) {
+  const auto& overrides = config.policy.overrides;
+  const bool keeps_some = std::any_of(overrides.begin(), overrides.end(), [](const PolicyOverride& o) {
+    return o.specs[Role::kAccumulator].has_value();
+  });
+  return make_model(config.model, config.policy.apply_at_once && !keeps_some);
+}
+
 std::int64_t steps_of(const Setup& setup) {
   const auto& train = setup.config.train;
   return train.steps > 0 ? train.steps : train.epochs * (setup.size.train_examples / train.batch);

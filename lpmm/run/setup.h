@@ -11,6 +11,7 @@
 #include "lpmm/base/host.h"
 #include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/data/sentences/sentence_data.h"
+#include "lpmm/program/program.h"
 #include "lpmm/run/config.h"
 
 namespace lpmm {
@@ -53,6 +54,10 @@ struct Setup {
   void use(std::shared_ptr<const PairData> opened, std::shared_ptr<const Tokenizer> reads);
   void fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::string& name);
 };
+
+// The model as a run of that configuration trains it: without accumulators it gathers gradients, unless an
+// override gives one to tied tensors.
+std::unique_ptr<Model> make_model(const RunConfig& config);
 
 // Steps of the whole run; 0 where a batch is more than the examples and the configuration gives epochs.
 std::int64_t steps_of(const Setup& setup);

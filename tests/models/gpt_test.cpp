@@ -9,6 +9,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
+#include "lpmm/run/setup.h"
 #include "tests/lpmm/memory/net.h"
 #include "tests/models/parameters.h"
 
@@ -44,6 +45,26 @@ TEST(Gpt, NamesAndShapes) {
     EXPECT_EQ(t.parts, t.name.find("c_attn.weight") != std::string::npos ? 3 : 1) << t.name;
     EXPECT_EQ(t.heads, t.name.find("c_attn.weight") != std::string::npos ? 12 : 0) << t.name;
   }
+}
+
+// Its gradient comes in two parts, which are gathered; or added up in an accumulator that an override gives.
+TEST(Gpt, WithoutAccumulatorsTheTiedEmbeddingHasNone) {
+  RunConfig config;
+  config.model = model_config("gpt2");
+  config.optimizer.rule = "adamw";
+  config.policy = make_policy("lpmm-min");
+  const auto accumulators = [&] {
+    const auto model = make_model(config);
+    return memory_ledger(model->tensors(), config.policy, config.optimizer).role_bytes(Role::kAccumulator);
+  };
+  EXPECT_GT(accumulators(), 124439808 / 2);
+  config.policy.apply_at_once = true;
+  EXPECT_EQ(accumulators(), 0);
+  PolicyOverride tied;
+  tied.pattern = "wte.*";
+  tied.specs[Role::kAccumulator] = parse_spec("int8:block128:sr");
+  config.policy.overrides = {tied};
+  EXPECT_EQ(accumulators(), 50257 * 768 + 2 * (50257 * 768 / 128));
 }
 
 ModelConfig small_stable() {

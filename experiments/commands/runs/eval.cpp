@@ -87,7 +87,7 @@ int run_eval(const EvalArguments& o) {
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
   Progress progress(o.json);
   const EvalResult result =
-      evaluate(setup, *make_model(setup.config.model), checkpoint, progress.share_of("evaluating"));
+      evaluate(setup, *make_model(setup.config), checkpoint, progress.share_of("evaluating"));
   nlohmann::ordered_json answer;
   answer["checkpoint"] = result.checkpoint;
   answer[result.unit] = result.items;

@@ -88,7 +88,7 @@ int run_train(const TrainArguments& o) {
   if (own.empty() && !init.empty()) find_checkpoint(init);  // before anything is loaded
   if (!own.empty()) take_tokenizer_files(config, own);
   const Setup setup = open_data(config, own.empty() ? nullptr : own_tokenizer(own, config), o.run.quiet);
-  const TrainResult result = train(setup, *make_model(setup.config.model), o.run);
+  const TrainResult result = train(setup, *make_model(setup.config), o.run);
   if (o.json) {
     print_answer(nlohmann::ordered_json::parse(result.summary), true);
   } else {

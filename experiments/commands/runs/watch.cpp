@@ -19,10 +19,10 @@
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
-#include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
+#include "lpmm/run/setup.h"
 #include "lpmm/run/watch/replay.h"
 #include "lpmm/run/watch/watch.h"
 
@@ -222,7 +222,7 @@ Answer investigate(const WatchArguments& o, const Case& c) {
   std::unique_ptr<Tokenizer> tokenizer;
   if (c.from > 0) tokenizer = saved_tokenizer(c.folder.checkpoints / checkpoint_name(c.from), c.config);
   const Setup setup = open_data(c.config, std::move(tokenizer), o.quiet);
-  const auto model = make_model(setup.config.model);
+  const auto model = make_model(setup.config);
   Replay replay(setup, *model, c.folder, c.log);
   Answer a;
   a.infos = model->tensors();

@@ -13,6 +13,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 namespace {
@@ -80,7 +81,7 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
 int run_plan(const PlanArguments& o) {
   const Setup setup = setup_without_tokenizer(o.config.load());
   check_trained(setup);
-  const auto model = make_model(setup.config.model);
+  const auto model = make_model(setup.config);
   const Plan plan = make_plan(setup, *model);
   const std::vector<std::string> warnings =
       storage_warnings(setup.config.policy, setup.config.optimizer, model->tensors());

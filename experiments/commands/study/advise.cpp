@@ -13,8 +13,8 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/host.h"
 #include "lpmm/memory/roles.h"
-#include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 namespace {
@@ -44,7 +44,7 @@ std::vector<TensorProbe> probe(const RunConfig& config, const AdviseArguments& o
   plain.policy = make_policy(kPlainPreset);
   const Setup setup(plain);
   check_trained(setup);
-  const auto model = make_model(setup.config.model);
+  const auto model = make_model(setup.config);
   check_policy(config.policy, config.optimizer, model->tensors());
   check_packed(config, model->tensors());
   CpuDevice device(config.train.threads);

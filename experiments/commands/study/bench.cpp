@@ -18,8 +18,8 @@
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/rules.h"
 #include "lpmm/memory/spec.h"
-#include "lpmm/program/family.h"
 #include "lpmm/run/plan.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 namespace {
@@ -36,7 +36,7 @@ int run_train_speed(const TrainSpeedArguments& o) {
   const Setup setup(o.config.load());
   const RunConfig& config = setup.config;
   const auto device = make_device(config.train.device, config.train.threads);
-  check_memory(make_plan(setup, *make_model(config.model), *device), *device);
+  check_memory(make_plan(setup, *make_model(config), *device), *device);
   const auto data = load_data(setup, device->host_pool());
   Progress progress(o.json);
   const TrainSpeed speed =

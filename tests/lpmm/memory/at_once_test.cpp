@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
 #include "tests/lpmm/memory/drawn_values.h"
+#include "tests/lpmm/memory/stored_bytes.h"
 
 namespace lpmm {
 namespace {
@@ -65,23 +66,6 @@ void run_step(ModelMemory& memory, std::uint32_t step, std::int64_t range) {
   ASSERT_TRUE(memory.commit(kRate * step).applied);
 }
 
-std::vector<std::uint8_t> bytes_of(const ModelMemory& memory, int tensor) {
-  std::vector<std::uint8_t> bytes;
-  for (const Role role : kEveryRole) {
-    const kernels::RoleView v = memory.view(tensor, role);
-    if (!is_saved(role) || v.codes == nullptr) continue;
-    bytes.insert(bytes.end(), v.codes, v.codes + code_bytes(v.codec.format, v.elements));
-    const auto* steps = reinterpret_cast<const std::uint8_t*>(v.steps);
-    bytes.insert(bytes.end(), steps, steps + step_bytes(v.codec, v.elements));
-  }
-  return bytes;
-}
-using Bytes = std::vector<std::vector<std::uint8_t>>;
-Bytes bytes_of(const ModelMemory& memory) {
-  Bytes all;
-  for (int i = 0; i < memory.tensors(); ++i) all.push_back(bytes_of(memory, i));
-  return all;
-}
 // What is stored after some steps.
 Bytes bytes_after_steps(Device& device, const Policy& policy, std::int64_t range) {
   ModelMemory memory(kLayers, policy, adamw(), 5, 1, device);
@@ -89,7 +73,7 @@ Bytes bytes_after_steps(Device& device, const Policy& policy, std::int64_t range
   for (std::uint32_t step = 1; step <= 5; ++step) run_step(memory, step, range);
   EXPECT_EQ(memory.updates(), 5);
   EXPECT_EQ(memory.take_stats()[0].role[Role::kParameter].elements, 70 * 300);
-  return bytes_of(memory);
+  return stored_bytes(memory);
 }
 
 TEST(AtOnce, HasTheBytesOfAnFp32Accumulator) {
@@ -124,21 +108,21 @@ void expect_stop_at(float bad) {
   ModelMemory memory(kLayers, at_once("lpmm-min"), adamw(), 5, 1, device);
   initialize(memory);
   run_step(memory, 1, 1 << 20);
-  const Bytes before = bytes_of(memory);
+  const Bytes before = stored_bytes(memory);
   memory.begin_step(2, false, false, kRate);
   std::vector<float> gradient = gradient_of(memory, 0, 2, 0);
   memory.fold(2, 0, gradient_of(memory, 2, 2, 0), 0);
   memory.fold(kTied, 0, gradient_of(memory, kTied, 2, 0), 0);
   gradient[5000] = bad;
   memory.fold(0, 0, std::span(gradient).first(kernels::kTile), 0);
-  const Bytes half = bytes_of(memory);
+  const Bytes half = stored_bytes(memory);
   memory.fold(0, kernels::kTile, std::span(gradient).subspan(kernels::kTile), 0);
   memory.fold(3, 0, gradient_of(memory, 3, 2, 0), 0);
   const StepReport report = memory.commit(kRate);
   EXPECT_FALSE(report.applied);
   EXPECT_EQ(report.failed_tensor, "a.weight");
   EXPECT_EQ(memory.updates(), 1);
-  EXPECT_TRUE(bytes_of(memory) == half);
+  EXPECT_TRUE(stored_bytes(memory) == half);
   EXPECT_FALSE(half[0] == before[0]);
   EXPECT_FALSE(half[2] == before[2]);
   EXPECT_TRUE(half[1] == before[1] && half[3] == before[3]);
@@ -155,12 +139,12 @@ TEST(AtOnce, ALossThatIsNotFiniteStopsAllOfIt) {
   CpuDevice device(1);
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   initialize(memory);
-  const Bytes before = bytes_of(memory);
+  const Bytes before = stored_bytes(memory);
   memory.begin_step(1, false, false, kRate);
   memory.next_loss()->sum = std::numeric_limits<double>::infinity();
   for (int i = 0; i < memory.tensors(); ++i) memory.fold(i, 0, gradient_of(memory, i, 1, 0), 0);
   EXPECT_EQ(memory.commit(kRate).failed_tensor, "the loss");
-  EXPECT_TRUE(bytes_of(memory) == before);
+  EXPECT_TRUE(stored_bytes(memory) == before);
 }
 
 TEST(AtOnce, WhatCannotBeStoredEndsTheRun) {
@@ -168,7 +152,10 @@ TEST(AtOnce, WhatCannotBeStoredEndsTheRun) {
   ModelMemory memory(kLayers, at_once("lpmm"), adamw(), 5, 1, device);
   initialize(memory);
   memory.begin_step(1, false, false, kRate);
-  memory.fold(2, 0, std::vector<float>(64 * 128, 1e30F), 0);
+  for (int i = 0; i < memory.tensors(); ++i) {
+    const float gradient = i == 2 ? 1e30F : 0.0F;
+    memory.fold(i, 0, std::vector<float>(static_cast<std::size_t>(memory.info(i).elements()), gradient), 0);
+  }
   EXPECT_THROW(memory.commit(kRate), RunError);
   EXPECT_THROW(memory.begin_step(2, false, false, kRate), UsageError);
 }

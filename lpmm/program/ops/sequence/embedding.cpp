@@ -11,6 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/program/ops/sequence/position_table.h"
+#include "lpmm/program/ops/sequence/row_lists.h"
 #include "lpmm/program/panelled_weight.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -77,7 +78,10 @@ class EmbeddingOp : public Op {
     if (positions_) {
       positions_->fold(run, plan->compute, gradient(run, output), rows_, host, b.copies, b.positions);
     }
-    if (!run.gradients->is_frozen(tokens_.tensor)) fold_tokens(run, host, b);
+    if (run.gradients->is_frozen(tokens_.tensor) || plan->is_gathered(tokens_.tensor)) return;
+    const TokenRows tokens(run.memory.device(), tokens_of(run), host, b.copies);
+    run.gradients->applies_at_once(tokens_.tensor) ? fold_all(run, tokens, b.range)
+                                                   : fold_touched(run, tokens, b.range);
   }
 
  private:
@@ -123,47 +127,38 @@ class EmbeddingOp : public Op {
     }
   }
 
-  // Token: its rows in order.
-  void fold_tokens(RunState& run, const RowLists& host, const Backward& b) const {
-    const std::vector<std::int32_t>& all = tokens_of(run);
-    const auto token = [&](std::int32_t row) { return all[static_cast<std::size_t>(row)]; };
-    std::iota(host.rows, host.rows + rows_, 0);
-    std::sort(host.rows, host.rows + rows_, [&](std::int32_t i, std::int32_t j) {
-      return token(i) != token(j) ? token(i) < token(j) : i < j;
-    });
-    std::int64_t count = 0;
-    for (std::int64_t i = 0; i < rows_; ++i) {
-      if (i > 0 && token(host.rows[i]) == token(host.rows[i - 1])) continue;
-      host.targets[count] = token(host.rows[i]);
-      host.first[count++] = i;
-    }
-    host.first[count] = rows_;
-    fold_groups(run, host.targets, on_device(run.memory.device(), host, count, b.copies), b);
+  void fold(RunState& run, const TokenRows& tokens, std::int64_t begin, std::int64_t end,
+            float* range) const {
+    tokens.sum(run.memory.device(), plan->compute, width_, gradient(run, output), begin, end, range);
+    run.gradients->fold(tokens_.tensor, begin, span_of(range, end - begin), run.microbatch,
+                        plan->contribution(tokens_), tokens_.place == 0);
   }
 
-  // Groups are summed and folded by windows of the tensor: rows that share a block are always in one fold.
-  // What no token touches adds 0, which changes no code of an accumulator. A momentum that gradients are
-  // accumulated in is rounded there, without bias, where its block's step is chosen anew.
-  void fold_groups(RunState& run, const std::int32_t* targets, const kernels::RowGroups& groups,
-                   const Backward& b) const {
+  // What no token touches has a gradient of zero, which moves it where it has decay or momentum.
+  void fold_all(RunState& run, const TokenRows& tokens, float* range) const {
+    const std::int64_t elements = vocabulary_ * width_;
+    for (std::int64_t begin = 0; begin < elements; begin += window_) {
+      fold(run, tokens, begin, std::min(begin + window_, elements), range);
+    }
+  }
+
+  // By windows of the tensor: rows that share a block are always in one fold. What no token touches adds 0,
+  // which changes no code of an accumulator. A momentum that gradients are accumulated in is rounded there,
+  // without bias, where its block's step is chosen anew.
+  void fold_touched(RunState& run, const TokenRows& tokens, float* range) const {
     const kernels::RoleView accumulator = run.memory.view(tokens_.tensor, Role::kAccumulator);
     const std::int64_t unit = std::max<std::int64_t>(kGroup, accumulator.codec.block);
-    const auto row_of = [&](std::int64_t group) { return width_ * targets[group]; };
+    const auto row_of = [&](std::int64_t i) { return width_ * tokens.token(i); };
     std::int64_t done = 0;  // elements
-    for (std::int64_t i = 0; i < groups.count;) {
+    for (std::int64_t i = 0; i < tokens.count();) {
       const std::int64_t start = std::max(done, row_of(i));
       const std::int64_t window_end = (start / window_ + 1) * window_;
       std::int64_t last = i;
-      while (last + 1 < groups.count && row_of(last + 1) < window_end) ++last;
+      while (last + 1 < tokens.count() && row_of(last + 1) < window_end) ++last;
       const std::int64_t last_end = row_of(last) + width_;
-      const std::int64_t begin = start / unit * unit;
       const std::int64_t end =
           std::min({window_end, (last_end + unit - 1) / unit * unit, accumulator.elements});
-      run.memory.device().sum_rows(plan->compute, width_, gradient(run, output),
-                                   {groups.rows, groups.first + i, groups.targets + i, last + 1 - i}, begin,
-                                   end, b.range);
-      run.gradients->fold(tokens_.tensor, begin, span_of(b.range, end - begin), run.microbatch,
-                          plan->contribution(tokens_), tokens_.place == 0);
+      fold(run, tokens, start / unit * unit, end, range);
       done = end;
       i = last_end > end ? last : last + 1;
     }
@@ -191,8 +186,10 @@ Value embedding(ProgramBuilder& b, const std::string& tokens, const EmbeddingSha
                                    EmbeddingShape::kUsual, TensorKind::kEmbedding);
     positions.emplace(table, shape.context, used.length, shape.width);
   }
+  const Value out = b.add_value(1, used.length, used.width);
+  b.note_embedding(rows.tensor, out, shape.is_source);
   return b.add_op(std::make_unique<EmbeddingOp>(b.batch(), used, rows, positions, b.panel_sizes().weights),
-                  {}, b.add_value(1, used.length, used.width), {});
+                  {}, out, {});
 }
 
 }  // namespace lpmm

@@ -10,24 +10,6 @@
 
 namespace lpmm {
 
-RowLists::RowLists(Pieces& host, std::int64_t n)
-    : most(n),
-      rows(reinterpret_cast<std::int32_t*>(host.take(4 * n))),
-      first(reinterpret_cast<std::int64_t*>(host.take(8 * (n + 1)))),
-      targets(reinterpret_cast<std::int32_t*>(host.take(4 * n))) {}
-
-RowCopies::RowCopies(Pieces& pieces, const Device& device, std::int64_t n)
-    : rows(pieces.take(room_on(device, 4 * n))),
-      first(pieces.take(room_on(device, 8 * (n + 1)))),
-      targets(pieces.take(room_on(device, 4 * n))) {}
-
-kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
-                             const RowCopies& copies) {
-  return {on_device(device, host.rows, host.most, copies.rows),
-          on_device(device, host.first, count + 1, copies.first),
-          on_device(device, host.targets, count, copies.targets), count};
-}
-
 std::int64_t PositionTable::gradient_floats() const {
   const std::int64_t tiles = (first_ * width_ + row_floats() + kernels::kTile - 1) / kernels::kTile;
   return std::min(tiles * kernels::kTile, context_ * width_);
@@ -60,7 +42,15 @@ void PositionTable::fold(RunState& run, Compute compute, const std::byte* gradie
   Device& device = run.memory.device();
   device.sum_rows(compute, width_, gradient, on_device(device, host, length_, copies), 0, gradient_floats(),
                   sums);
+  const std::int64_t all = context_ * width_;
   run.gradients->fold(tensor_, 0, span_of(sums, gradient_floats()), run.microbatch);
+  if (!run.gradients->applies_at_once(tensor_)) return;
+  // What lies beyond has a gradient of zero, which moves it where it has decay or momentum.
+  for (std::int64_t begin = gradient_floats(), end = 0; begin < all; begin = end) {
+    end = std::min(all, begin + gradient_floats());
+    device.sum_rows(compute, width_, gradient, {}, begin, end, sums);
+    run.gradients->fold(tensor_, begin, span_of(sums, end - begin), run.microbatch);
+  }
 }
 
 }  // namespace lpmm

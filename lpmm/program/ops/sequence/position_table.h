@@ -3,27 +3,10 @@
 
 #include <cstdint>
 
-#include "kernels/sequence.h"
 #include "lpmm/program/op.h"
-#include "lpmm/program/workspace.h"
+#include "lpmm/program/ops/sequence/row_lists.h"
 
 namespace lpmm {
-
-// Room for lists of rows that belong together: the host's, and copies where a device has memory of its own.
-struct RowLists {
-  RowLists(Pieces& host, std::int64_t most);
-  std::int64_t most;  // rows, and rows of the matrix that they belong to
-  std::int32_t* rows;
-  std::int64_t* first;
-  std::int32_t* targets;
-};
-struct RowCopies {
-  RowCopies(Pieces& pieces, const Device& device, std::int64_t most);
-  std::byte *rows, *first, *targets;
-};
-// The lists where the device reads them; `count` targets.
-kernels::RowGroups on_device(Device& device, const RowLists& host, std::int64_t count,
-                             const RowCopies& copies);
 
 // A tensor (context, width) whose row first + t is added to position t of sequences of `length`.
 class PositionTable {

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/sequence.h"
 #include "lpmm/memory/device_memory.h"
+#include "lpmm/program/ops/sequence/row_lists.h"
 #include "lpmm/program/panelled_weight.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
@@ -16,7 +18,7 @@ using kernels::value_bytes;
 namespace {
 
 // Cross-entropy of the next token, logits = x W^T. Logits exist one chunk of the
-// vocabulary at a time; backward computes them again.
+// vocabulary at a time; backward computes them again, and so does gathering.
 class TokenLossOp : public Op {
  public:
   bool is_pure() const override { return false; }
@@ -35,7 +37,16 @@ class TokenLossOp : public Op {
                 std::max<std::int64_t>(64, sizes.logits / rows), sizes.columns) {}
 
   std::int64_t workspace_bytes() const override {
-    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); },
+                          [&](Pieces& p) {
+                            lay_out_backward(p);
+                            for (const auto& e : gathered()) RowCopies(p, *plan->device, tokens_of(e));
+                          });
+  }
+  std::int64_t host_workspace_bytes() const override {
+    return largest_layout([&](Pieces& p) {
+      for (const auto& e : gathered()) RowLists(p, tokens_of(e));
+    });
   }
   std::int64_t transient_bytes() const override { return weight_.transient_bytes(); }
 
@@ -59,50 +70,57 @@ class TokenLossOp : public Op {
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
-    Device& device = run.memory.device();
-    const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
-    const float scale = scale_of(run);
-    decode_bias(run, b.logits);
-    const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows_, b.labels);
+    const bool folds = !is_gathered(run);
     PanelledWeight::Folder folder(weight_, run, b.gradient, plan->contribution(use_), use_.place == 0);
-    weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
-      const std::byte* x = data(run, inputs[0]);
-      const std::byte* e = multiply(run, x, rows_, first, columns, b.panel, b.logits, b.matmul);
-      device.softmax_gradient(plan->compute, shape_of(rows_), first, columns, scale, log_sums, labels,
-                              b.logits.values, b.logit_gradients);
-      if (bias_ >= 0) {
-        device.bias_backward(plan->compute, rows_, columns, nullptr, b.logit_gradients, false, nullptr,
-                             b.bias + first);
-      }
-      device.matmul({.m = rows_,
-                     .n = width_,
-                     .k = columns,
-                     .type = plan->compute,
-                     .a = b.logit_gradients,
-                     .a_stride = columns,
-                     .b = e,
-                     .b_stride = width_,
-                     .c = b.dx,
-                     .c_stride = width_,
-                     .accumulate = first > 0},
-                    b.matmul);
-      if (weight_.is_frozen(run)) return;
-      device.matmul({.transpose_a = true,
-                     .m = columns,
-                     .n = width_,
-                     .k = rows_,
-                     .type = plan->compute,
-                     .a = b.logit_gradients,
-                     .a_stride = columns,
-                     .b = x,
-                     .b_stride = width_,
-                     .c = folder.rows_at(first),
-                     .c_stride = width_},
-                    b.matmul);
+    for_each_gradient(run, b, [&](std::int64_t first, std::int64_t columns, const std::byte* panel) {
+      run.memory.device().matmul({.m = rows_,
+                                  .n = width_,
+                                  .k = columns,
+                                  .type = plan->compute,
+                                  .a = b.logit_gradients,
+                                  .a_stride = columns,
+                                  .b = panel,
+                                  .b_stride = width_,
+                                  .c = b.dx,
+                                  .c_stride = width_,
+                                  .accumulate = first > 0},
+                                 b.matmul);
+      if (folds) sum_bias(run, b, first, columns);
+      if (!folds || weight_.is_frozen(run)) return;
+      sum_weight(run, b, columns, folder.rows_at(first));
       folder.fold(first, columns);
     });
-    if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);
-    device.from_float(plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
+    if (folds) fold_bias(run, b);
+    run.memory.device().from_float(plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
+  }
+
+  // Panel by panel: what embeddings add is summed apart and added, in the order of their backward. The bias
+  // comes along, as logits are made with it.
+  void gather(RunState& run) const override {
+    if (!is_gathered(run)) return;
+    Pieces pieces(run.workspace), host_pieces(run.host_workspace);
+    const Backward b = lay_out_backward(pieces);
+    Device& device = run.memory.device();
+    const std::vector<ProgramPlan::Embedding> embeddings = gathered();
+    std::vector<TokenRows> tokens;
+    for (const ProgramPlan::Embedding& e : embeddings) {
+      const RowCopies copies(pieces, device, tokens_of(e));
+      tokens.emplace_back(device, e.is_source ? run.batch.source : run.batch.tokens,
+                          RowLists(host_pieces, tokens_of(e)), copies);
+    }
+    PanelledWeight::Folder folder(weight_, run, b.gradient);
+    for_each_gradient(run, b, [&](std::int64_t first, std::int64_t columns, const std::byte* /*panel*/) {
+      float* const sum = folder.rows_at(first);
+      sum_bias(run, b, first, columns);
+      sum_weight(run, b, columns, sum);
+      for (std::size_t i = embeddings.size(); i-- > 0;) {
+        tokens[i].sum(device, plan->compute, width_, gradient(run, embeddings[i].output), first * width_,
+                      (first + columns) * width_, b.dx);
+        device.copy_or_add(Compute::kFp32, columns * width_, b.dx, sum, true);
+      }
+      folder.fold(first, columns);
+    });
+    fold_bias(run, b);
   }
 
  private:
@@ -120,7 +138,7 @@ class TokenLossOp : public Op {
     std::byte* panel;
     Logits logits;
     void* logit_gradients;
-    float *dx, *gradient, *bias;
+    float *dx, *gradient, *bias;  // dx: while gathering, what an embedding adds to a panel
     std::byte *labels, *matmul;
   };
   kernels::LossShape shape_of(std::int64_t rows) const {
@@ -131,6 +149,53 @@ class TokenLossOp : public Op {
     const std::int64_t counted = run.batch.step_labels;
     if (!may_lack_ || counted == 0) return 1.0F / static_cast<float>(rows_);
     return static_cast<float>(run.gradients->microbatches()) / static_cast<float>(counted);
+  }
+  std::vector<ProgramPlan::Embedding> gathered() const {
+    return gathers >= 0 ? plan->embeddings.at(gathers) : std::vector<ProgramPlan::Embedding>();
+  }
+  std::int64_t tokens_of(const ProgramPlan::Embedding& e) const {
+    return plan->slots[static_cast<std::size_t>(plan->value(e.output).data)].bytes /
+           (width_ * value_bytes(plan->compute));
+  }
+  // Runs body(first, columns, panel) for every panel of the weight, with the gradient of its logits.
+  template <class Body>
+  void for_each_gradient(RunState& run, const Backward& b, const Body& body) const {
+    Device& device = run.memory.device();
+    const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
+    decode_bias(run, b.logits);
+    const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows_, b.labels);
+    weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
+      const std::byte* panel =
+          multiply(run, data(run, inputs[0]), rows_, first, columns, b.panel, b.logits, b.matmul);
+      device.softmax_gradient(plan->compute, shape_of(rows_), first, columns, scale_of(run), log_sums, labels,
+                              b.logits.values, b.logit_gradients);
+      body(first, columns, panel);
+    });
+  }
+  // Whether the gradients of weight and bias wait for gather().
+  bool is_gathered(const RunState& run) const { return gathers >= 0 && !weight_.is_frozen(run); }
+  void sum_bias(RunState& run, const Backward& b, std::int64_t first, std::int64_t columns) const {
+    if (bias_ < 0) return;
+    run.memory.device().bias_backward(plan->compute, rows_, columns, nullptr, b.logit_gradients, false,
+                                      nullptr, b.bias + first);
+  }
+  void fold_bias(RunState& run, const Backward& b) const {
+    if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);
+  }
+  // gradient <- the gradient of a panel, of those of its logits.
+  void sum_weight(RunState& run, const Backward& b, std::int64_t columns, float* gradient) const {
+    run.memory.device().matmul({.transpose_a = true,
+                                .m = columns,
+                                .n = width_,
+                                .k = rows_,
+                                .type = plan->compute,
+                                .a = b.logit_gradients,
+                                .a_stride = columns,
+                                .b = data(run, inputs[0]),
+                                .b_stride = width_,
+                                .c = gradient,
+                                .c_stride = width_},
+                               b.matmul);
   }
   void decode_bias(const RunState& run, const Logits& logits) const {
     if (bias_ >= 0) run.memory.decode(bias_, 0, span_of(logits.bias, weight_.rows()));
@@ -172,7 +237,7 @@ class TokenLossOp : public Op {
     return {panel,
             logits,
             in_place ? logits.values : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows())),
-            p.floats(rows_ * width_),
+            p.floats(std::max(rows_ * width_, gathers >= 0 ? weight_.gradient_floats() : 0)),
             p.floats(weight_.gradient_floats()),
             p.floats(bias_floats()),
             p.take(room_on(*plan->device, 4 * rows_)),
@@ -210,9 +275,10 @@ void add_loss(ProgramBuilder& b, Value x, int tensor, const TokenLossConfig& con
   const std::int64_t vocabulary = b.tensors()[static_cast<std::size_t>(tensor)].shape[0];
   const int bias =
       config.bias.empty() ? -1 : b.add_tensor(config.bias, {vocabulary}, {InitialKind::kConstant, 0});
-  b.add_op(std::make_unique<TokenLossOp>(b.rows(x), b.compute(), x.width, x.channels, vocabulary,
-                                         b.use(tensor), bias, config, b.panel_sizes()),
-           {x}, {}, {x.id}, 4 * b.rows(x));
+  auto op = std::make_unique<TokenLossOp>(b.rows(x), b.compute(), x.width, x.channels, vocabulary,
+                                          b.use(tensor), bias, config, b.panel_sizes());
+  if (b.gather(tensor)) op->gathers = tensor;
+  b.add_op(std::move(op), {x}, {}, {x.id}, 4 * b.rows(x));
 }
 
 }  // namespace

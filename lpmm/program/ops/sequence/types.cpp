@@ -8,7 +8,7 @@
 #include "kernels/sequence.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/device_memory.h"
-#include "lpmm/program/ops/sequence/position_table.h"
+#include "lpmm/program/ops/sequence/row_lists.h"
 #include "lpmm/program/program_plan.h"
 #include "lpmm/program/workspace.h"
 
