@@ -19,7 +19,7 @@ namespace {
 
 const std::string kTinyMarian = LPMM_SOURCE_DIR "/tests/golden/marian_tiny";
 
-constexpr double kGradients = 5e-4;  // against double precision: fp32 in PyTorch is as far off
+constexpr double kGradients = 2e-3;  // against double precision: fp32 is up to 1e-3 off, by the order of sums
 
 struct ExpectedPairs {
   SafetensorsFile file{kTinyMarian + "/expected.safetensors"};

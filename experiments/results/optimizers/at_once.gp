@@ -3,20 +3,20 @@ $d0 << EOD
 128 2.26509 2.22979 2.30038
 EOD
 $d1 << EOD
-14.8816 2.27912 2.2427 2.31553
-17.8827 2.20233 2.18299 2.22166
+14.7248 2.28481 2.24368 2.32595
+17.6758 2.241 2.22486 2.25713
 EOD
 $d2 << EOD
 19.3051 2.27216 2.24831 2.296
-22.2561 2.20989 2.16923 2.25055
+22.2561 2.24168 2.19795 2.28541
 EOD
 $d3 << EOD
-14.8816 0.0140291 -0.0120949 0.040153
-17.8827 -0.0627586 -0.10328 -0.0222372
+14.7248 0.019727 -0.036236 0.07569
+17.6758 -0.0240919 -0.0539052 0.00572141
 EOD
 $d4 << EOD
 19.3051 0.00707119 -0.0347889 0.0489313
-22.2561 -0.055195 -0.0999338 -0.0104562
+22.2561 -0.0234075 -0.0575243 0.0107093
 EOD
 type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
 file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'at_once' . '.' . type
@@ -37,8 +37,8 @@ set size 0.5,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'validation loss' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
@@ -51,8 +51,8 @@ set size 0.5,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced

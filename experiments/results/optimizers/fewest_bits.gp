@@ -1,24 +1,24 @@
 set encoding utf8
 $d0 << EOD
-97.2286 1.74821 1.73805 1.75836
+96 1.74821 1.73805 1.75836
 EOD
 $d1 << EOD
-13.8872 1.76921 1.75937 1.77905
-13.8872 1.77097 1.76206 1.77989
-14.8712 1.74754 1.7383 1.75679
+13.7654 1.7745 1.76686 1.78215
+13.7654 1.77077 1.76264 1.7789
+14.7494 1.74548 1.73612 1.75484
 EOD
 $d2 << EOD
-12.9031 1.81169 1.79784 1.82554
-13.8872 1.77725 1.76541 1.78909
+12.7813 1.80782 1.79783 1.81781
+13.7654 1.78057 1.77135 1.78979
 EOD
 $d3 << EOD
-13.8872 0.0210074 0.0142452 0.0277696
-13.8872 0.0227679 0.0153437 0.0301922
-14.8712 -0.000664852 -0.00862397 0.00729427
+13.7654 0.026297 0.0155783 0.0370156
+13.7654 0.0225616 0.0120556 0.0330675
+14.7494 -0.00272601 -0.00959392 0.00414191
 EOD
 $d4 << EOD
-12.9031 0.0634842 0.0556774 0.071291
-13.8872 0.0290441 0.0189776 0.0391106
+12.7813 0.0596098 0.0480672 0.0711525
+13.7654 0.032365 0.0221215 0.0426086
 EOD
 type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
 file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'fewest_bits' . '.' . type
@@ -39,8 +39,8 @@ set size 0.5,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'validation loss' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss' noenhanced
@@ -53,8 +53,8 @@ set size 0.5,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'above fp32' noenhanced
 set xlabel 'bits_per_parameter' noenhanced
 set ylabel 'test_loss_gap' noenhanced
