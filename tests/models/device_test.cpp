@@ -149,7 +149,7 @@ class Checked final : public kernels::EmulatedCuda {
 // The losses of the steps of a run.
 std::vector<double> losses_on(Device& device, const RunConfig& config) {
   const Setup setup(config);
-  const auto model = make_model(config.model);
+  const auto model = make_model(config);
   const auto data = load_data(setup, device.host_pool());
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed,
                      config.train.microbatches, device);
@@ -191,7 +191,8 @@ class Runs : public testing::Test {
   RunConfig config_of(const std::string& model, const std::string& optimizer, std::string_view preset,
                       const std::string& device, const std::vector<std::string>& more = {}) const {
     const auto is = [&](const char* name) { return model.find(name) != std::string::npos; };
-    const std::string data = is("gpt")           ? fmt::format(fmt::runtime(kText), scratch_ / "text.txt")
+    const std::string data = is("gpt") || is("llama")
+                                 ? fmt::format(fmt::runtime(kText), scratch_ / "text.txt")
                              : is("transformer") ? fmt::format(fmt::runtime(kPairs), scratch_ / "pairs")
                                                  : kImages;
     std::vector<std::string> settings = {"train.threads=2", "train.device=" + device};
@@ -209,6 +210,10 @@ constexpr const char* kBottlenecks =
 constexpr const char* kGpt =
     "[model]\nname = \"gpt\"\nlayers = 1\nheads = 2\nembedding = 32\ncontext = 24\nvocabulary = 256\n";
 
+constexpr const char* kLlama =
+    "[model]\nname = \"llama\"\nlayers = 1\nheads = 2\nkv_heads = 1\nembedding = 32\nmlp_width = 48\n"
+    "context = 24\nvocabulary = 256\n";
+constexpr const char* kVit = "[model]\nname = \"vit\"\nlayers = 1\nheads = 2\nembedding = 32\npatch = 8\n";
 constexpr const char* kTranslator =
     "[model]\nname = \"transformer\"\nlayers = 1\ndecoder_layers = 1\nheads = 2\nembedding = 32\nmlp_width = "
     "32\n"
@@ -257,21 +262,34 @@ INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::ValuesIn(preset_names()), []
 
 // Weights that backward has not read yet would be the new ones already, if an op took them too early.
 TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {
-  const std::string tied = "[[memory.override]]\npattern = \"wte.weight\"\naccumulator = \"int8\"\n";
-  const std::string again = std::string(kGpt) + "recompute = true\n";
-  for (const std::string& model : {std::string(kMlp), std::string(kResNet), std::string(kGpt), again}) {
-    const std::string optimizer = kAdamW + (model.find("gpt") != std::string::npos ? tied : "");
-    const auto losses = [&](Device& device, const std::string& accumulator) {
-      return losses_on(device, config_of(model, optimizer, "lpmm-min", "cpu",
+  const std::string gpt = kGpt, llama = kLlama;
+  for (const std::string& model :
+       {std::string(kMlp), std::string(kResNet), std::string(kBottlenecks), std::string(kVit), gpt,
+        gpt + "recompute = true\n", llama, llama + "tied = true\n", std::string(kTranslator)}) {
+    const auto losses = [&](Device& device, const char* preset, const std::string& accumulator) {
+      return losses_on(device, config_of(model, kAdamW, preset, "cpu",
                                          {"train.microbatches=1", "optimizer.clip_norm=0",
                                           "memory.accumulator=" + accumulator}));
     };
     CpuDevice cpu(2);
+    for (const char* preset : {"lpmm", "lpmm-min"}) {
+      EXPECT_EQ(losses(cpu, preset, "none"), losses(cpu, preset, "fp32")) << model;
+    }
     Checked emulated;
-    EXPECT_EQ(losses(cpu, "none"), losses(cpu, "fp32")) << model;
-    losses(emulated, "none");
+    losses(emulated, "lpmm-min", "none");
     EXPECT_GT(emulated.updates, 3 * 4);
+    EXPECT_EQ(emulated.folds, 0);
   }
+}
+
+// A tied embedding may keep an accumulator all the same.
+TEST_F(Runs, AnOverrideGivesATiedEmbeddingItsAccumulator) {
+  const std::string tied = "[[memory.override]]\npattern = \"wte.weight\"\naccumulator = \"int8\"\n";
+  Checked emulated;
+  losses_on(emulated,
+            config_of(kGpt, kAdamW + tied, "lpmm-min", "cpu",
+                      {"train.microbatches=1", "optimizer.clip_norm=0", "memory.accumulator=none"}));
+  EXPECT_EQ(emulated.folds, 3 * 2);
 }
 
 // On the emulated device, and on a GPU where there is one.
