@@ -7,8 +7,8 @@
 
 #include "kernels/packed.h"
 #include "lpmm/base/error.h"
+#include "lpmm/program/family.h"
 #include "lpmm/program/program.h"
-#include "lpmm/run/setup.h"
 #include "lpmm/run/train_step.h"
 
 namespace lpmm {
@@ -105,7 +105,7 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
         fmt::format("train.batch is {}: a probe cuts it into {} microbatches; make it a multiple", t.batch,
                     microbatches));
   }
-  const auto model = make_model(config);
+  const auto model = make_model(config.model);  // with an accumulator, whatever the config says
   ModelMemory memory(model->tensors(), make_policy(kPlainPreset), config.optimizer, t.seed, microbatches,
                      device);
   Buffers buffers(model->buffers(), device);

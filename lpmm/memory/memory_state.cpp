@@ -155,6 +155,13 @@ kernels::TensorUpdate ModelMemory::State::assignment(int tensor, std::int64_t fi
 // Updates a range of a tensor by its gradient, where that is finite.
 void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const float> gradient) {
   const auto count = std::ssize(gradient);
+  Tensor& t = tensors[static_cast<std::size_t>(tensor)];
+  if (first != t.applied) {
+    throw UsageError(fmt::format(
+        "tensor {}: gradients of elements {} to {} came in step {}, but those from {} on were next; "
+        "where they are applied at once, they come in order and each once",
+        t.info.name, first, first + count, step, t.applied));
+  }
   const kernels::RoleView whole = gradient_view(gradient);
   kernels::FoldResult* found = results.next_fold(tensor, first, count, false);
   device.square_sum(whole, 0, count, &found->square_sum);
@@ -167,21 +174,20 @@ void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const f
   update.args.roles[Role::kAccumulator] = whole;
   update.args.keeps_gradient = true;
   update.args.noise.first_group = static_cast<std::uint32_t>(first / kGroup);
-  tensors[static_cast<std::size_t>(tensor)].applied += count;
+  t.applied += count;
   broken = true;  // until all is known to be well
   device.update({&update, 1});
 }
 
-// What came for some elements only, or for some of them twice, would be another step than with an
-// accumulator.
+// Where gradients of some elements are missing, the step is another than with an accumulator.
 void ModelMemory::State::check_applied() const {
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     const Tensor& t = tensors[static_cast<std::size_t>(i)];
     if (!t.at_once || is_left_out(i) || t.applied == t.info.elements()) continue;
-    throw UsageError(
-        fmt::format("tensor {}: gradients of {} elements came in step {}, of {} that it has; where they are "
-                    "applied at once, each must come once",
-                    t.info.name, t.applied, step, t.info.elements()));
+    throw UsageError(fmt::format(
+        "tensor {}: gradients of {} of its {} elements came in step {}; where they are applied at "
+        "once, all must come",
+        t.info.name, t.applied, t.info.elements(), step));
   }
 }
 

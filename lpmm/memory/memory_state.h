@@ -22,7 +22,7 @@ struct ModelMemory::State {
     bool exempt = false, frozen = false;
     bool folds_into_momentum = false;
     bool at_once = false;      // gradients of it are applied at once
-    std::int64_t applied = 0;  // elements whose gradient came, of the step under way
+    std::int64_t applied = 0;  // its elements, from the first on, that had their update in this step
     RoleArray<kernels::RoleView> view;
     int peaks = 0;                       // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;  // one after another

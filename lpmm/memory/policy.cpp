@@ -150,18 +150,19 @@ void check(const Policy& policy, std::span<const TensorInfo> tensors) {
                       "the momentum; give a momentum",
                       o.pattern));
     }
+    if (!matches_any(o.pattern, tensors)) {
+      throw UsageError(
+          fmt::format("override \"{}\" matches no tensor{}", o.pattern, near_tensors(o.pattern, tensors)));
+    }
     const bool has_accumulator = std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
       return t.is_shared && matches_pattern(o.pattern, t.name);
     });
     if (policy.apply_at_once && o.specs[Role::kAccumulator] && !tensors.empty() && !has_accumulator) {
       throw UsageError(
           fmt::format("override \"{}\" gives an accumulator, but gradients are applied at "
-                      "once, and only tied tensors have one",
+                      "once, and only tied tensors may have one",
                       o.pattern));
     }
-    if (matches_any(o.pattern, tensors)) continue;
-    throw UsageError(
-        fmt::format("override \"{}\" matches no tensor{}", o.pattern, near_tensors(o.pattern, tensors)));
   }
 }
 

@@ -43,7 +43,7 @@ TensorUse ProgramBuilder::use(int tensor) {
 }
 
 void ProgramBuilder::note_embedding(int tensor, Value output, bool is_source) {
-  plan_->embeddings[tensor].push_back({output.id, is_source});
+  plan_->embeddings[tensor].push_back({output.id, rows(output), is_source});
 }
 
 bool ProgramBuilder::gather(int tensor) {

@@ -23,10 +23,11 @@ class ProgramBuilder {
   ProgramBuilder();  // never finished
   // With `inference`, one sequence of that many tokens per call, and no backward.
   ProgramBuilder(int batch, Compute compute, Device& device, int inference = 0);
-  // From now on ops that use one tensor hand over its gradient together (gather below), for updates without
-  // an accumulator (Policy::apply_at_once); otherwise each in its turn.
-  void gather_gradients() { gathers_ = true; }
   ~ProgramBuilder();
+
+  // Before any op: those that use one tensor hand over its gradient together (gather), for updates without an
+  // accumulator (Policy::apply_at_once); otherwise each in its turn.
+  void gather_gradients() { gathers_ = true; }
 
   int batch() const;
   Compute compute() const;

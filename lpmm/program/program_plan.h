@@ -31,7 +31,8 @@ struct ProgramPlan {
   };
   // A look-up of rows of a tensor.
   struct Embedding {
-    int output;  // value
+    int output;         // value
+    std::int64_t rows;  // of it: tokens
     bool is_source;
   };
   std::vector<Slots> values;

@@ -94,7 +94,7 @@ int run_plan(const PlanArguments& o) {
   for (const std::string& warning : warnings) tell(fmt::format("warning: {}\n", warning));
   Setup plain = setup;
   plain.config.policy = make_policy(kPlainPreset);
-  print_plan(plan, make_plan(plain, *model), setup.config.policy);
+  print_plan(plan, make_plan(plain, *make_model(plain.config)), setup.config.policy);
   return kDone;
 }
 

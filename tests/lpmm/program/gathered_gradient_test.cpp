@@ -202,13 +202,18 @@ TEST(GatheredGradient, IsOfEmbeddingsAndOneOutputOnly) {
   EXPECT_THROW(declare(twice), std::logic_error);
 }
 
-TEST(GatheredGradient, EachElementComesOncePerStep) {
+TEST(GatheredGradient, EachElementComesOncePerStepAndInOrder) {
   CpuDevice device(1);
-  for (const int folds : {0, 1, 3}) {
+  const auto step = [&](const std::vector<std::int64_t>& ranges) {
     ModelMemory memory({{"a.weight", {4, 64}}}, without_accumulator("lpmm-min"), adamw(), 1, 1, device);
     memory.begin_step(1, false, false, 1e-3);
-    for (int i = 0; i < folds; ++i) memory.fold(0, i == 1 ? 128 : 0, std::vector<float>(128, 1.0F), 0);
-    EXPECT_THROW(memory.commit(1e-3), UsageError) << folds;
+    for (const std::int64_t first : ranges) memory.fold(0, first, std::vector<float>(128, 1.0F), 0);
+    memory.commit(1e-3);
+  };
+  EXPECT_NO_THROW(step({0, 128}));
+  for (const auto& ranges :
+       {std::vector<std::int64_t>(), {0}, {128}, {0, 0}, {128, 0}, {0, 128, 128}, {0, 128, 0}}) {
+    EXPECT_THROW(step(ranges), UsageError) << testing::PrintToString(ranges);
   }
 }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "kernels/compute.h"
@@ -23,7 +22,7 @@ using kernels::value_bytes;
 namespace {
 
 // Row of the embedding of each token, plus the row of its position where positions are learned. Only rows
-// that occur are decoded, and only those get a contribution.
+// that occur are decoded.
 class EmbeddingOp : public Op {
  public:
   EmbeddingOp(int batch, const EmbeddingShape& shape, TensorUse tokens,

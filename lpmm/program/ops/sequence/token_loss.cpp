@@ -40,12 +40,12 @@ class TokenLossOp : public Op {
     return largest_layout([&](Pieces& p) { lay_out_forward(p); },
                           [&](Pieces& p) {
                             lay_out_backward(p);
-                            for (const auto& e : gathered()) RowCopies(p, *plan->device, tokens_of(e));
+                            for (const auto& e : gathered()) RowCopies(p, *plan->device, e.rows);
                           });
   }
   std::int64_t host_workspace_bytes() const override {
     return largest_layout([&](Pieces& p) {
-      for (const auto& e : gathered()) RowLists(p, tokens_of(e));
+      for (const auto& e : gathered()) RowLists(p, e.rows);
     });
   }
   std::int64_t transient_bytes() const override { return weight_.transient_bytes(); }
@@ -104,9 +104,9 @@ class TokenLossOp : public Op {
     const std::vector<ProgramPlan::Embedding> embeddings = gathered();
     std::vector<TokenRows> tokens;
     for (const ProgramPlan::Embedding& e : embeddings) {
-      const RowCopies copies(pieces, device, tokens_of(e));
+      const RowCopies copies(pieces, device, e.rows);
       tokens.emplace_back(device, e.is_source ? run.batch.source : run.batch.tokens,
-                          RowLists(host_pieces, tokens_of(e)), copies);
+                          RowLists(host_pieces, e.rows), copies);
     }
     PanelledWeight::Folder folder(weight_, run, b.gradient);
     for_each_gradient(run, b, [&](std::int64_t first, std::int64_t columns, const std::byte* /*panel*/) {
@@ -115,8 +115,8 @@ class TokenLossOp : public Op {
       sum_weight(run, b, columns, sum);
       for (std::size_t i = embeddings.size(); i-- > 0;) {
         tokens[i].sum(device, plan->compute, width_, gradient(run, embeddings[i].output), first * width_,
-                      (first + columns) * width_, b.dx);
-        device.copy_or_add(Compute::kFp32, columns * width_, b.dx, sum, true);
+                      (first + columns) * width_, b.added);
+        device.copy_or_add(Compute::kFp32, columns * width_, b.added, sum, true);
       }
       folder.fold(first, columns);
     });
@@ -138,7 +138,8 @@ class TokenLossOp : public Op {
     std::byte* panel;
     Logits logits;
     void* logit_gradients;
-    float *dx, *gradient, *bias;  // dx: while gathering, what an embedding adds to a panel
+    float *dx, *gradient, *bias;
+    float* added;  // to a panel by an embedding, while gathering; shares its room with dx
     std::byte *labels, *matmul;
   };
   kernels::LossShape shape_of(std::int64_t rows) const {
@@ -152,10 +153,6 @@ class TokenLossOp : public Op {
   }
   std::vector<ProgramPlan::Embedding> gathered() const {
     return gathers >= 0 ? plan->embeddings.at(gathers) : std::vector<ProgramPlan::Embedding>();
-  }
-  std::int64_t tokens_of(const ProgramPlan::Embedding& e) const {
-    return plan->slots[static_cast<std::size_t>(plan->value(e.output).data)].bytes /
-           (width_ * value_bytes(plan->compute));
   }
   // Runs body(first, columns, panel) for every panel of the weight, with the gradient of its logits.
   template <class Body>
@@ -234,12 +231,16 @@ class TokenLossOp : public Op {
     std::byte* panel = p.take(weight_.panel_bytes());
     const Logits logits = logits_room(p);
     const bool in_place = plan->compute == Compute::kFp32;
+    void* const logit_gradients =
+        in_place ? logits.values : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows()));
+    float* const dx = p.floats(std::max(rows_ * width_, gathers >= 0 ? weight_.gradient_floats() : 0));
     return {panel,
             logits,
-            in_place ? logits.values : static_cast<void*>(p.take(2 * rows_ * weight_.panel_rows())),
-            p.floats(std::max(rows_ * width_, gathers >= 0 ? weight_.gradient_floats() : 0)),
+            logit_gradients,
+            dx,
             p.floats(weight_.gradient_floats()),
             p.floats(bias_floats()),
+            dx,
             p.take(room_on(*plan->device, 4 * rows_)),
             p.take(weight_.matmul_bytes(rows_, *plan->device))};
   }
