@@ -156,11 +156,11 @@ kernels::TensorUpdate ModelMemory::State::assignment(int tensor, std::int64_t fi
 void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const float> gradient) {
   const auto count = std::ssize(gradient);
   Tensor& t = tensors[static_cast<std::size_t>(tensor)];
-  if (first != t.applied) {
+  if (count > 0 && !t.applied.add(first, first + count)) {
     throw UsageError(fmt::format(
-        "tensor {}: gradients of elements {} to {} came in step {}, but those from {} on were next; "
-        "where they are applied at once, they come in order and each once",
-        t.info.name, first, first + count, step, t.applied));
+        "tensor {}: gradients of elements {} to {} came in step {}, some of them a second time; where "
+        "they are applied at once, each must come once",
+        t.info.name, first, first + count, step));
   }
   const kernels::RoleView whole = gradient_view(gradient);
   kernels::FoldResult* found = results.next_fold(tensor, first, count, false);
@@ -174,7 +174,6 @@ void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const f
   update.args.roles[Role::kAccumulator] = whole;
   update.args.keeps_gradient = true;
   update.args.noise.first_group = static_cast<std::uint32_t>(first / kGroup);
-  t.applied += count;
   broken = true;  // until all is known to be well
   device.update({&update, 1});
 }
@@ -183,11 +182,11 @@ void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const f
 void ModelMemory::State::check_applied() const {
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     const Tensor& t = tensors[static_cast<std::size_t>(i)];
-    if (!t.at_once || is_left_out(i) || t.applied == t.info.elements()) continue;
+    if (!t.at_once || is_left_out(i) || t.applied.is_all_of(t.info.elements())) continue;
     throw UsageError(fmt::format(
-        "tensor {}: gradients of {} of its {} elements came in step {}; where they are applied at "
-        "once, all must come",
-        t.info.name, t.applied, t.info.elements(), step));
+        "tensor {}: not all gradients of its {} elements came in step {}; where they are applied at "
+        "once, zeros must come as well",
+        t.info.name, t.info.elements(), step));
   }
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,13 +18,43 @@
 
 namespace lpmm {
 
+// Ranges of elements, joined where they meet.
+class Ranges {
+ public:
+  // False, and nothing is added, where some are there already.
+  bool add(std::int64_t first, std::int64_t end) {
+    auto next = ends_.lower_bound(first);
+    const auto before = next == ends_.begin() ? ends_.end() : std::prev(next);
+    if (next != ends_.end() && next->first < end) return false;
+    if (before != ends_.end() && before->second > first) return false;
+    if (next != ends_.end() && next->first == end) {
+      end = next->second;
+      ends_.erase(next);
+    }
+    if (before != ends_.end() && before->second == first) {
+      before->second = end;
+    } else {
+      ends_[first] = end;
+    }
+    return true;
+  }
+  bool is_all_of(std::int64_t elements) const {
+    if (elements == 0) return true;
+    return ends_.size() == 1 && ends_.begin()->first == 0 && ends_.begin()->second == elements;
+  }
+  void clear() { ends_.clear(); }
+
+ private:
+  std::map<std::int64_t, std::int64_t> ends_;  // by first element
+};
+
 struct ModelMemory::State {
   struct Tensor {
     TensorInfo info;
     bool exempt = false, frozen = false;
     bool folds_into_momentum = false;
-    bool at_once = false;      // gradients of it are applied at once
-    std::int64_t applied = 0;  // its elements, from the first on, that had their update in this step
+    bool at_once = false;  // gradients of it are applied at once
+    Ranges applied;        // elements that had their update in this step
     RoleArray<kernels::RoleView> view;
     int peaks = 0;                       // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;  // one after another

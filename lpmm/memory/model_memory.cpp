@@ -174,7 +174,7 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watc
   s.watch.begin_step(want_watch);
   for (State::Tensor& t : s.tensors) {
     t.step_stats = want_stats ? s.step_stats.next() : nullptr;
-    t.applied = 0;
+    t.applied.clear();
   }
 }
 

@@ -5,8 +5,8 @@
 //   for each microbatch: memory.decode(...) weights, compute, memory.fold(...) gradients
 //   memory.commit(learning_rate);   // no update, where a gradient was not finite
 //
-// Where the policy applies gradients at once, fold() updates, and commit() ends the step. Both throw
-// UsageError where the ranges of a tensor do not follow each other from its first element to its last.
+// Where the policy applies gradients at once, fold() updates, and commit() ends the step. They throw
+// UsageError where a gradient comes twice, or does not come.
 #pragma once
 
 #include <cstdint>
@@ -69,7 +69,7 @@ class ModelMemory {
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
   bool is_frozen(int tensor) const;  // gradients of it are dropped
-  // Gradients of it are applied as they come: fold() must get those of all elements in order, zeros as well.
+  // Gradients of it are applied as they come: fold() must get that of each element once, zeros as well.
   bool applies_at_once(int tensor) const;
   Ledger ledger() const;  // as memory_ledger's, and the workspace of updates
 
