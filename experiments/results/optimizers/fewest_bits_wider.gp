@@ -1,0 +1,37 @@
+set encoding utf8
+$d0 << EOD
+96 1.56661 1.56184 1.57138
+EOD
+$d1 << EOD
+13.8502 1.56937 1.56555 1.5732
+EOD
+type = exists('ARG1') && strlen(ARG1) > 0 ? ARG1 : 'png'
+file = exists('ARG2') && strlen(ARG2) > 0 ? ARG2 : 'fewest_bits_wider' . '.' . type
+if (type eq 'svg') {
+  set terminal svg font 'sans,13' size 560,480 dynamic background '#ffffff'
+} else {
+  set terminal pngcairo font 'sans,11' size 560,480 background '#ffffff'
+}
+set output file
+set multiplot
+set border 3 lc rgb '#606060' lw 0.8
+set xtics nomirror out scale 0.5
+set ytics nomirror out scale 0.5
+set grid lc rgb '#d9d9d9' lw 0.7 lt 1
+set xlabel offset 0,0.4
+set origin 0,0
+set size 1,1
+unset logscale
+set autoscale
+set format
+set xtics auto norotate enhanced
+set ytics auto enhanced
+set title 'validation loss' noenhanced
+set xlabel 'bits_per_parameter' noenhanced
+set ylabel 'test_loss' noenhanced
+set key bmargin center maxrows 1 samplen 2 width 1
+set bmargin 6
+
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'fp32' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'lpmm-nano' noenhanced
+unset multiplot
+set output
