@@ -19,8 +19,10 @@ namespace {
 
 const std::string kTinyMarian = LPMM_SOURCE_DIR "/tests/golden/marian_tiny";
 
-// Against double precision: fp32 is 5e-4 off with oneDNN and in PyTorch, 1e-3 with Eigen.
-constexpr double kGradients = 2e-3;
+// Against double precision: fp32 in PyTorch is 5e-4 off, and so are products of oneDNN; those of Eigen 1e-3.
+double gradient_tolerance(const Device& device) {
+  return device.compute_library().find("Eigen") == std::string::npos ? 5e-4 : 2e-3;
+}
 
 struct ExpectedPairs {
   SafetensorsFile file{kTinyMarian + "/expected.safetensors"};
@@ -149,7 +151,7 @@ TEST_F(TransformerTest, GradientsOfEveryTensorAreThoseOfTransformers) {
     m.model->build(3, Compute::kFp32, m.device)->train(m.memory, none, expected_.batch, 0);
     for (int t = 0; t < m.memory.tensors(); ++t) {
       const std::string& name = m.memory.info(t).name;
-      expect_near_largest(m.gradient(t), values_of<float>(expected_.file, name), kGradients,
+      expect_near_largest(m.gradient(t), values_of<float>(expected_.file, name), gradient_tolerance(m.device),
                           device + (" " + name), 1e-6);
     }
   }
@@ -183,8 +185,8 @@ TEST_F(TransformerTest, MicrobatchesWeighByTheirLabels) {
   for (int t = 0; t < memory.tensors(); ++t) {
     std::vector<float> got(static_cast<std::size_t>(memory.info(t).elements()));
     device->decode(memory.view(t, Role::kAccumulator), 0, std::ssize(got), got.data());
-    expect_near_largest(got, values_of<float>(expected_.file, memory.info(t).name), kGradients,
-                        memory.info(t).name, 1e-6);
+    expect_near_largest(got, values_of<float>(expected_.file, memory.info(t).name),
+                        gradient_tolerance(*device), memory.info(t).name, 1e-6);
   }
 }
 
