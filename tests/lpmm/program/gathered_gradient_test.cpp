@@ -216,6 +216,15 @@ TEST(GatheredGradient, EachElementComesOncePerStep) {
   const std::vector<std::vector<std::int64_t>> other = {
       {}, {0}, {128, 256}, {0, 256}, {0, 128, 128}, {0, 0, 256}, {256, 0, 128, 0}};
   for (const auto& ranges : other) EXPECT_THROW(step(ranges), UsageError) << testing::PrintToString(ranges);
+  // What comes twice is not applied twice: of 256 elements each, some or all of which had their update.
+  for (const std::int64_t first : {0, 128, 256}) {
+    ModelMemory memory({{"a.weight", {8, 64}}}, without_accumulator("lpmm-min"), adamw(), 1, 1, device);
+    memory.begin_step(1, false, false, 1e-3);
+    memory.fold(0, 128, std::vector<float>(256, 1.0F), 0);
+    const Bytes before = stored_bytes(memory);
+    EXPECT_THROW(memory.fold(0, first, std::vector<float>(256, 1.0F), 0), UsageError) << first;
+    EXPECT_TRUE(stored_bytes(memory) == before) << first;
+  }
 }
 
 }  // namespace
