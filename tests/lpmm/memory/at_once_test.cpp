@@ -9,6 +9,7 @@
 #include "kernels/cuda/emulated.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
+#include "tests/lpmm/memory/at_once_policy.h"
 #include "tests/lpmm/memory/drawn_values.h"
 #include "tests/lpmm/memory/stored_bytes.h"
 
@@ -32,11 +33,6 @@ OptimizerConfig adamw() {
   frozen.frozen = true;
   o.groups = {frozen};
   return o;
-}
-Policy at_once(std::string_view preset) {
-  Policy policy = make_policy(preset);
-  policy.apply_at_once = true;
-  return policy;
 }
 // What the same gradients meet where each is stored whole; the tied one in the preset's bits.
 Policy in_fp32(std::string_view preset) {

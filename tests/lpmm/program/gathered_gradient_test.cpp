@@ -21,6 +21,7 @@
 #include "lpmm/program/ops/sequence/positions.h"
 #include "lpmm/program/ops/sequence/token_loss.h"
 #include "lpmm/program/ops/sequence/types.h"
+#include "tests/lpmm/memory/at_once_policy.h"
 #include "tests/lpmm/memory/stored_bytes.h"
 
 namespace lpmm {
@@ -99,11 +100,6 @@ OptimizerConfig adamw() {
   o.weight_decay = 0.1;
   return o;
 }
-Policy without_accumulator(std::string_view preset) {
-  Policy policy = make_policy(preset);
-  policy.apply_at_once = true;
-  return policy;
-}
 Policy with_fp32_accumulator(std::string_view preset) {
   Policy policy = make_policy(preset);
   policy.specs[Role::kAccumulator] = {};
@@ -143,7 +139,7 @@ void expect_bytes_of_an_accumulator(const Forward& forward, std::string_view pre
   kernels::EmulatedCuda emulated(2, false);
   const auto expect_same = [&](Device& device, Compute compute) {
     const Trained want = train(forward, with_fp32_accumulator(preset), optimizer, device, compute);
-    const Trained got = train(forward, without_accumulator(preset), optimizer, device, compute);
+    const Trained got = train(forward, at_once(preset), optimizer, device, compute);
     EXPECT_EQ(got.accumulator_bytes, 0);
     EXPECT_GT(want.accumulator_bytes, 0);
     EXPECT_EQ(got.losses, want.losses);
@@ -205,7 +201,7 @@ TEST(GatheredGradient, IsOfEmbeddingsAndOneOutputOnly) {
 TEST(GatheredGradient, EachElementComesOncePerStep) {
   CpuDevice device(1);
   const auto step = [&](const std::vector<std::int64_t>& ranges) {
-    ModelMemory memory({{"a.weight", {6, 64}}}, without_accumulator("lpmm-min"), adamw(), 1, 1, device);
+    ModelMemory memory({{"a.weight", {6, 64}}}, at_once("lpmm-min"), adamw(), 1, 1, device);
     memory.begin_step(1, false, false, 1e-3);
     for (const std::int64_t first : ranges) memory.fold(0, first, std::vector<float>(128, 1.0F), 0);
     memory.commit(1e-3);
@@ -218,7 +214,7 @@ TEST(GatheredGradient, EachElementComesOncePerStep) {
   for (const auto& ranges : other) EXPECT_THROW(step(ranges), UsageError) << testing::PrintToString(ranges);
   // What comes twice is not applied twice: of 256 elements each, some or all of which had their update.
   for (const std::int64_t first : {0, 128, 256}) {
-    ModelMemory memory({{"a.weight", {8, 64}}}, without_accumulator("lpmm-min"), adamw(), 1, 1, device);
+    ModelMemory memory({{"a.weight", {8, 64}}}, at_once("lpmm-min"), adamw(), 1, 1, device);
     memory.begin_step(1, false, false, 1e-3);
     memory.fold(0, 128, std::vector<float>(256, 1.0F), 0);
     const Bytes before = stored_bytes(memory);
