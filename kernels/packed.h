@@ -129,10 +129,10 @@ struct TensorUpdate {
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
   // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
   std::byte* workspace = nullptr;
-  PeakView peaks = {};  // watch() raises them
-  // Where not null, of a step that is an orthogonal matrix: becomes what watch() would tell of its last pass,
-  // whose gradient is that matrix.
+  // Where not null: becomes what watch() would tell; where the step is an orthogonal matrix, of the last
+  // pass, whose gradient is that matrix. Not of a rule with variances of rows.
   WatchStats* watched = nullptr;
+  PeakView peaks = {};  // raised where the update is watched
 };
 
 // What a device (kernels/device.h) does with packed memory. Results go where pointers say; they are there

@@ -124,26 +124,46 @@ int watched_peaks(const TensorInfo& info, const OptimizerConfig& optimizer) {
   return peaks;
 }
 
-// How fast the watch looks at this update.
-void measure_looks(Device& device, const TensorInfo& info, int peaks, kernels::TensorUpdate tensor,
-                   UpdateBenchResult& result) {
-  const DeviceMemory codes = benchmark_memory(device, peaks * peak_bytes(info));
-  const DeviceMemory stats = device.allocate_shared(sizeof(kernels::WatchStats));
-  if (stats == nullptr) throw RunError("bench update: no memory for what a look finds");
-  const auto speed = [&] {
+// Updates of one tensor with this gradient.
+struct Updates {
+  Device& device;
+  kernels::TensorUpdate tensor;
+  const std::vector<float>& gradient;
+  bool into_momentum;
+  kernels::WatchStats* rows_watched = nullptr;  // of a look before the update: such updates do not look
+
+  void look_into(kernels::WatchStats* stats) {
+    const bool has_rows = tensor.args.roles[Role::kRowVariance].codes != nullptr;
+    (has_rows ? rows_watched : tensor.watched) = stats;
+  }
+  void accumulate() {
+    const kernels::RoleView& folded = tensor.args.roles[into_momentum ? Role::kMomentum : Role::kAccumulator];
+    kernels::FoldArgs fold_args;
+    fold_args.noise = tensor.args.noise;
+    fold_args.noise.stream = fold_stream(into_momentum, 0, 0);
+    fill(device, folded.elements, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
+      device.fold(folded, at, count, values, fold_args);
+    });
+  }
+  // Elements; the best of the repetitions. Raises `extra_bytes` to what resident memory grew by.
+  template <class Progress>
+  double per_second(const Progress& progress, std::int64_t& extra_bytes) {
     double best = std::numeric_limits<double>::infinity();
     for (int i = 0; i < kRepetitions; ++i) {
+      progress();
+      tensor.args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
+      accumulate();
+      reset_peak();
+      const std::int64_t before = rss_bytes();
       best = std::min(best, seconds(device, [&] {
-                        device.watch(tensor, reinterpret_cast<kernels::WatchStats*>(stats.get()));
+                        if (rows_watched != nullptr) device.watch(tensor, rows_watched);
+                        device.update({&tensor, 1});
                       }));
+      extra_bytes = std::max(extra_bytes, peak_rss_bytes() - before);
     }
-    return static_cast<double>(info.elements()) / best;
-  };
-  result.looks_per_second = speed();
-  tensor.peaks.update = reinterpret_cast<std::uint8_t*>(codes.get());
-  if (peaks == kPeaks) tensor.peaks.ratio = tensor.peaks.update + peak_bytes(info);
-  result.looks_with_peaks_per_second = speed();
-}
+    return static_cast<double>(tensor.args.roles[Role::kParameter].elements) / best;
+  }
+};
 
 }  // namespace
 
@@ -178,27 +198,30 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
          encode(args.roles[role]));
   }
   const std::vector<float> gradient = sample(0.01F, false, ++made);
-  const bool into_momentum = folds_into_momentum(policy, optimizer, info);
-  const kernels::RoleView& folded = args.roles[into_momentum ? Role::kMomentum : Role::kAccumulator];
   const DeviceMemory workspace = benchmark_memory(device, kernels::update_workspace_bytes(device, rule));
-  kernels::TensorUpdate tensor{rule, args, nullptr, workspace.get()};
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < kRepetitions; ++i) {
-    if (progress) progress(i, kRepetitions);
-    tensor.args.noise = {1, 0, static_cast<std::uint32_t>(i + 1), 0};
-    fill(device, n, gradient, [&](std::int64_t at, std::int64_t count, const float* values) {
-      kernels::FoldArgs fold_args;
-      fold_args.noise = tensor.args.noise;
-      fold_args.noise.stream = fold_stream(into_momentum, 0, 0);
-      device.fold(folded, at, count, values, fold_args);
-    });
-    if (options.watches && i + 1 == kRepetitions) measure_looks(device, info, peaks, tensor, result);
-    reset_peak();
-    const std::int64_t before = rss_bytes();
-    best = std::min(best, seconds(device, [&] { device.update({&tensor, 1}); }));
-    result.peak_extra_bytes = std::max(result.peak_extra_bytes, peak_rss_bytes() - before);
+  Updates updates{
+      device, {rule, args, nullptr, workspace.get()}, gradient, folds_into_momentum(policy, optimizer, info)};
+  int done = 0;
+  const int measured = (options.watches ? 3 : 1) * kRepetitions;
+  const auto speed = [&] {
+    return updates.per_second(
+        [&] {
+          if (progress) progress(done++, measured);
+        },
+        result.peak_extra_bytes);
+  };
+  result.elements_per_second = speed();
+  if (options.watches) {
+    const DeviceMemory codes = benchmark_memory(device, peaks * peak_bytes(info));
+    const DeviceMemory stats = device.allocate_shared(sizeof(kernels::WatchStats));
+    if (stats == nullptr) throw RunError("bench update: no memory for what a look finds");
+    updates.look_into(reinterpret_cast<kernels::WatchStats*>(stats.get()));
+    result.watched_per_second = speed();
+    PeakView& view = updates.tensor.peaks;
+    view.update = reinterpret_cast<std::uint8_t*>(codes.get());
+    if (peaks == kPeaks) view.ratio = view.update + peak_bytes(info);
+    result.watched_with_peaks_per_second = speed();
   }
-  result.elements_per_second = static_cast<double>(n) / best;
   result.fp32_roofline_ratio =
       result.elements_per_second * memory.fp32_bytes / (result.copy_gb_per_second * 1e9);
   return result;

@@ -15,7 +15,7 @@ struct UpdateBenchOptions {
   std::string optimizer;  // the name of a rule; one that has a momentum to set has 0.9
   std::string preset;     // its specs and, where it has that with this optimizer, its error feedback
   std::int64_t elements = 0;
-  bool watches = false;  // measures a look at the update besides, without peaks and with them
+  bool watches = false;  // measures updates that the watch looks at besides, without peaks and with them
 };
 struct UpdateBenchResult {
   double elements_per_second = 0;       // best of the repetitions
@@ -23,7 +23,8 @@ struct UpdateBenchResult {
   double copy_gb_per_second = 0;
   double fp32_roofline_ratio = 0;     // against copy bandwidth / what fp32 reads and writes
   std::int64_t peak_extra_bytes = 0;  // of resident memory during the updates, above the tensors
-  double looks_per_second = 0, looks_with_peaks_per_second = 0;  // at an element; 0: not measured
+  // Elements whose update the watch looks at; 0: not measured.
+  double watched_per_second = 0, watched_with_peaks_per_second = 0;
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
 // optimizer or preset, no elements, or an update that the watch cannot look at.

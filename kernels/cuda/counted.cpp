@@ -61,6 +61,7 @@ void fold_counted(Device& device, CpuDevice& host, const RoleView& accumulator, 
 void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor) {
   std::list<HostRole> roles;
   TensorUpdate there = tensor;
+  there.watched = nullptr;
   for (const Role r : kEveryRole) {
     const RoleView& role = tensor.args.roles[r];
     if (role.codes == nullptr) continue;

@@ -22,24 +22,30 @@ inline constexpr bool kHasVariance = [] {
   return false;
 }();
 
+// Of what a rule has made of an element, `x`, that had this parameter and gradient.
 template <class R, class F>
-LPMM_HD void look_at(const R& rule, Elements<F> x, F (&out)[kWatched]) {
-  const F before = x[Role::kParameter];
-  F g = x[Role::kAccumulator];
-  if constexpr (requires { rule.gradient_scale; }) g = scaled(g, rule.gradient_scale);
-  rule(x);
+LPMM_HD void look_at_change(const R& rule, const F& before, F gradient, const Elements<F>& x,
+                            F (&out)[kWatched]) {
+  if constexpr (requires { rule.gradient_scale; }) gradient = scaled(gradient, rule.gradient_scale);
   out[static_cast<int>(Watched::kParameter)] = before;
   out[static_cast<int>(Watched::kUpdate)] = x[Role::kParameter] - before;
-  out[static_cast<int>(Watched::kGradient)] = g;
+  out[static_cast<int>(Watched::kGradient)] = gradient;
   F ratio = F(0.0F);
   if constexpr (kHasVariance<R>) {
     F root = square_root(x[Role::kVariance]);
     if constexpr (requires { rule.variance_scale; }) root = root * F(rule.variance_scale);
     F least = F(1e-30F);
     if constexpr (requires { rule.epsilon; }) least = F(rule.epsilon);
-    ratio = g / larger_of(root, least);
+    ratio = gradient / larger_of(root, least);
   }
   out[static_cast<int>(Watched::kRatio)] = ratio;
+}
+
+template <class R, class F>
+LPMM_HD void look_at(const R& rule, Elements<F> x, F (&out)[kWatched]) {
+  const F before = x[Role::kParameter], gradient = x[Role::kAccumulator];
+  rule(x);
+  look_at_change(rule, before, gradient, x, out);
 }
 
 }  // namespace lpmm

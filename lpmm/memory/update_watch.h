@@ -20,17 +20,17 @@ class UpdateWatch {
     seen_.clear();
     stats_.clear();
   }
-  // Of updates that follow. An orthogonal step is not known before its update, which looks at it itself.
+  // Of updates that follow, which look themselves where they can. To look moves variances of rows on.
   void look_at(std::span<kernels::TensorUpdate> updates) {
     for (kernels::TensorUpdate& update : updates) {
       if (!wanted_) return;
       Seen& seen = seen_.emplace_back(Seen{results_.next()});
-      if (kernels::is_orthogonal(update.rule)) {
-        update.watched = seen.stats;
-        look_at_gradient(update, seen);
-      } else {
+      if (update.args.roles[Role::kRowVariance].codes != nullptr) {
         device_.watch(with_own_rows(update), seen.stats);
+        continue;
       }
+      update.watched = seen.stats;
+      if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, seen);
     }
   }
   // Once the device is synchronized: update i was of tensor updated[i], of so many.
@@ -62,15 +62,14 @@ class UpdateWatch {
     seen.gradient = sums_.next();
     device_.square_sum(gradient, 0, gradient.elements, seen.gradient);
   }
-  // With copies of the variances of rows and columns, as a look moves them on.
+  // With copies of the variances of rows and columns.
   kernels::TensorUpdate with_own_rows(const kernels::TensorUpdate& update) {
     constexpr std::int64_t kBytes = sizeof(float);
     kernels::TensorUpdate own = update;
     kernels::RoleView& rows = own.args.roles[Role::kRowVariance];
     kernels::RoleView& columns = own.args.roles[Role::kColumnVariance];
-    const std::int64_t of_rows = rows.codes == nullptr ? 0 : rows.elements;
+    const std::int64_t of_rows = rows.elements;
     const std::int64_t of_columns = columns.codes == nullptr ? 0 : columns.elements;
-    if (of_rows + of_columns == 0) return own;
     if (of_rows + of_columns > room_) {
       rows_ = device_.allocate(kBytes * (of_rows + of_columns));
       if (rows_ == nullptr) throw RunError("no memory to look at variances of rows");

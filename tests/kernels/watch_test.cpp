@@ -8,6 +8,7 @@
 #include <new>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -42,7 +43,7 @@ struct Tensor {
   Tensor(const Rule& rule, const Codecs& codecs, std::int64_t elements, unsigned seed) {
     CpuDevice device(1);
     for (const Role r : kEveryRole) {
-      if (!has_role(rule, codecs, r)) continue;
+      if (!has_role(rule, codecs, r) || fused::is_none(codecs[r])) continue;
       Packed& role = roles.emplace_back(codecs[r], elements);
       const std::vector<float> x =
           normal_values(elements, seed + static_cast<unsigned>(r), 0.1F, r == Role::kVariance);
@@ -61,22 +62,40 @@ struct Peaks {
   friend bool operator==(const Peaks&, const Peaks&) = default;
 };
 
-WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& host, Peaks* peaks = nullptr) {
-  std::list<DeviceArray<std::uint8_t>> codes;
-  std::list<DeviceArray<std::uint16_t>> steps;
-  RoleArray<RoleView> there = host;
-  for (RoleView& v : there) {
-    if (v.codes == nullptr) continue;
-    v.codes =
-        codes.emplace_back(device, std::vector(v.codes, v.codes + code_bytes(v.codec.format, v.elements)))
-            .data();
-    if (v.steps == nullptr) continue;
-    v.steps = steps.emplace_back(device, std::vector(v.steps, v.steps + blocks_of(v.elements, v.codec.block)))
-                  .data();
+// A copy in a device's memory.
+class There {
+ public:
+  There(Device& device, const RoleArray<RoleView>& host) : views(host) {
+    for (RoleView& v : views) {
+      if (v.codes == nullptr) continue;
+      const std::vector codes(v.codes, v.codes + code_bytes(v.codec.format, v.elements));
+      v.codes = codes_.emplace_back(device, codes).data();
+      if (v.steps == nullptr) continue;
+      const std::vector steps(v.steps, v.steps + blocks_of(v.elements, v.codec.block));
+      v.steps = steps_.emplace_back(device, steps).data();
+    }
   }
+  // Of what is there: the codes of each role, and the steps.
+  using Stored = std::pair<std::vector<std::vector<std::uint8_t>>, std::vector<std::vector<std::uint16_t>>>;
+  Stored stored() {
+    Stored all;
+    for (auto& codes : codes_) all.first.push_back(codes.values());
+    for (auto& steps : steps_) all.second.push_back(steps.values());
+    return all;
+  }
+  RoleArray<RoleView> views;
+
+ private:
+  std::list<DeviceArray<std::uint8_t>> codes_;
+  std::list<DeviceArray<std::uint16_t>> steps_;
+};
+
+WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& host, Peaks* peaks = nullptr) {
+  There there(device, host);
+  const There::Stored before = there.stored();
   const DeviceMemory memory = device.allocate_shared(sizeof(WatchStats));
   auto* const stats = new (memory.get()) WatchStats;
-  TensorUpdate tensor{rule, {there, {}}};
+  TensorUpdate tensor{rule, {there.views, {}}};
   std::optional<DeviceArray<std::uint8_t>> update_peaks, ratio_peaks;
   if (peaks != nullptr) {
     tensor.peaks = {update_peaks.emplace(device, peaks->update).data(), nullptr, peaks->fall};
@@ -86,13 +105,28 @@ WatchStats watch(Device& device, const Rule& rule, const RoleArray<RoleView>& ho
   device.synchronize();
   if (peaks != nullptr) peaks->update = update_peaks->values();
   if (ratio_peaks) peaks->ratio = ratio_peaks->values();
-  std::size_t i = 0;  // only reads
-  for (const Role r : kEveryRole) {
-    if (host[r].codes == nullptr) continue;
-    EXPECT_EQ(std::next(codes.begin(), static_cast<std::ptrdiff_t>(i++))->values(),
-              std::vector(host[r].codes, host[r].codes + code_bytes(host[r].codec.format, host[r].elements)));
-  }
+  EXPECT_TRUE(there.stored() == before) << "only reads";
   return *stats;
+}
+
+// An update that is watched, or not, and what is stored then.
+struct Updated {
+  WatchStats stats;
+  There::Stored stored;
+  bool storable = false;
+};
+Updated update(Device& device, const Rule& rule, const RoleArray<RoleView>& host, bool watched) {
+  There there(device, host);
+  const DeviceMemory memory = device.allocate_shared(sizeof(Updated));
+  auto* const result = new (memory.get()) Updated;
+  TensorUpdate tensor{rule, {there.views, {3, 1, 7, 0}}, &result->storable};
+  if (watched) tensor.watched = &result->stats;
+  device.update({&tensor, 1});
+  device.synchronize();
+  result->stored = there.stored();
+  const Updated found = std::move(*result);
+  result->~Updated();
+  return found;
 }
 
 void expect_same(const WatchStats& a, const WatchStats& b, const std::string& what) {
@@ -267,6 +301,62 @@ TEST(Peaks, CodesArePowersOfTwo) {
   EXPECT_EQ(update_peak(1.0F, -2049.0F), 0U);
   EXPECT_EQ(update_peak(8.0F, 1.0F), 15U);
   EXPECT_EQ(update_peak(7.9F, 1.0F), 14U);
+}
+
+// The codecs of each preset, for which fused loops are compiled, where they suit the rule.
+std::vector<Codecs> preset_codecs(const Rule& rule) {
+  std::vector<Codecs> all;
+  std::visit(
+      [&]<class R>(const R&) {
+        for (const Codecs& of_set : fused::kCodecs) {
+          const Codecs codecs = fused::codecs_of<R>(of_set);
+          if (fused::takes<R>(codecs)) all.push_back(codecs);
+        }
+      },
+      rule);
+  return all;
+}
+
+// An update tells the same of itself as a look before it, in one pass or two, and stores what it would.
+TEST_P(WatchOn, IsTheSameInTheUpdate) {
+  bool has_failed = false;
+  for (const Rule& rule : watched_rules()) {
+    std::vector<Codecs> sets = preset_codecs(rule);
+    sets.push_back(kUnlikeBlocks);
+    for (const Codecs& codecs : sets) {
+      for (const std::int64_t n : {130, 1024, 3 * 4096 + 77}) {
+        const std::string what =
+            fmt::format("rule {}, set {}, {} elements ", rule.index(), &codecs - sets.data(), n);
+        Tensor tensor(rule, codecs, n, static_cast<unsigned>(n));
+        // The fused loop stops at what is not storable.
+        const bool is_usual = std::holds_alternative<Sgd>(rule) || std::holds_alternative<Adam>(rule);
+        const RoleView& gradient = tensor.views[Role::kAccumulator];
+        if (n > 9000 && is_usual && gradient.codes != nullptr && !is_packed(gradient.codec.format)) {
+          reinterpret_cast<float*>(gradient.codes)[5000] = 1e38F;
+        }
+        CpuDevice one(1);
+        const WatchStats expected = watch(one, rule, tensor.views);
+        const Updated plain = update(one, rule, tensor.views, false);
+        const auto expect = [&](const char* level) {
+          const Updated watched = update(device(), rule, tensor.views, true);
+          expect_same(watched.stats, expected, what + level);
+          EXPECT_TRUE(watched.stored == plain.stored) << what << level;
+          EXPECT_EQ(watched.storable, plain.storable) << what << level;
+          has_failed = has_failed || !watched.storable;
+        };
+        expect("");
+        int levels = 0;
+        const char* const* names = simd_levels(&levels);
+        for (int i = 0; i < levels && GetParam() == "cpu"; ++i) {
+          use_simd_level(names[i]);
+          expect(names[i]);
+        }
+        use_simd_level("");
+        if (HasFailure()) return;
+      }
+    }
+  }
+  EXPECT_TRUE(has_failed);
 }
 
 // The update that is watched is the one that is then made, norms and all.

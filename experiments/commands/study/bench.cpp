@@ -127,8 +127,8 @@ int run_update(const UpdateArguments& o) {
                          {"fp32_roofline_ratio", result.fp32_roofline_ratio},
                          {"peak_extra_bytes", result.peak_extra_bytes}};
   if (options.watches) {
-    answer["looks_per_second"] = result.looks_per_second;
-    answer["looks_with_peaks_per_second"] = result.looks_with_peaks_per_second;
+    answer["watched_elements_per_second"] = result.watched_per_second;
+    answer["watched_with_peaks_elements_per_second"] = result.watched_with_peaks_per_second;
   }
   answer.update({{"device", device->name()},
                  {"simd", kernels::simd_level()},
@@ -155,7 +155,7 @@ void add_update(CLI::App& bench, Action& action) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
   command->add_flag("--watch", o->bench.watches,
-                    "measure a look of the watch at the update too, without peaks and with them");
+                    "measure updates that the watch looks at too, without peaks and with them");
   add_device_arguments(*command, o->device);
   add_simd_option(*command, o->simd);
   command->add_flag("--json", o->json, "print one JSON object");

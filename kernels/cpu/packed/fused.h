@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/cpu/packed/looks.h"
 #include "kernels/packed.h"
 
 namespace lpmm::kernels {
@@ -14,9 +15,11 @@ namespace lpmm::kernels {
 // Updates [first, first + count) of a tensor, where a group and a block begin at `first`, and returns how
 // many elements are done: those of whole groups (blocks, where they are larger), or those before the first
 // chunk of groups with a value that is not storable, or was not at a first try. Does not count statistics.
+// What the watch sees of these elements goes into `looks`, where that is not null: then those done are whole
+// pieces of kernels/sums.h.
 template <class R>
 using FusedUpdate = std::int64_t (*)(const R& rule, const UpdateArgs& args, std::int64_t first,
-                                     std::int64_t count);
+                                     std::int64_t count, RunLooks* looks);
 
 // Folds the same way, whole pieces of kernels/sums.h; `square_sums`, where not null, gets theirs.
 using FusedFold = std::int64_t (*)(const RoleView& accumulator, std::int64_t first, std::int64_t count,

@@ -15,6 +15,8 @@
 
 #include "kernels/cpu/packed/fused_roles-inl.h"
 #include "kernels/cpu/packed/tile_view.h"
+#include "kernels/cpu/tile_loops-inl.h"
+#include "kernels/rules/watched.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace lpmm::kernels {
@@ -24,12 +26,14 @@ namespace HWY_NAMESPACE {
 template <class R, fused::Codecs kCodecs>
 class UpdateLoop {
  public:
-  static std::int64_t run(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
+  static std::int64_t run(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count,
+                          RunLooks* looks) {
     State state;
-    const std::int64_t whole = count / kSpan * kSpan;
+    const std::int64_t span = looks == nullptr ? kSpan : kPiece, whole = count / span * span;
     for (std::int64_t at = 0; at < whole; at += kChunk) {
       const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));
-      if (!update_chunk(rule, args, first + at, elements, state)) return at;
+      if (!update_chunk(rule, args, first + at, elements, state, looks)) return at;
+      if (looks != nullptr) sum_looks(state, first + at, elements, *looks);
     }
     return whole;
   }
@@ -41,16 +45,16 @@ class UpdateLoop {
     for (const Codec& codec : kCodecs) span = std::max(span, codec.block);
     return span;
   }();
-  // What is updated before it is stored: as many groups as their lines of draws are made at once, or, to stay
-  // in L1, as few as may be.
+  // What is updated before it is stored: as many groups as their lines of draws are made at once, or one
+  // piece of sums.
   static constexpr bool kTakesDraws = [] {
     bool takes = false;
     for (const Codec& codec : kCodecs) takes = takes || (codec.block != 0 && takes_draws(codec.rounding));
     return takes;
   }();
-  static constexpr int kChunk = kTakesDraws ? kCalls * kGroup : kSpan;
+  static constexpr int kChunk = static_cast<int>(kTakesDraws ? kCalls * kGroup : kPiece);
   static constexpr int kGroups = kChunk / kGroup;
-  static_assert(kChunk % kSpan == 0);
+  static_assert(kPiece % kSpan == 0 && kChunk % kPiece == 0);
   static_assert(!FeedsBack<R> || !is_packed(kCodecs[Role::kParameter].format) ||
                     kCodecs[Role::kParameter].step_mode == StepMode::kSticky,
                 "what a parameter rounds to must be known before the states are written");
@@ -88,9 +92,12 @@ class UpdateLoop {
   template <std::size_t... kState>
   static auto waiting_of(std::index_sequence<kState...>)
       -> AllWaiting<Of<Role::kParameter>, Of<kStates[kState]>...>;
-  // What waits to be stored, and what the elements of a chunk share with their rows.
+  // What waits to be stored, what the elements of a chunk share with their rows, and, for looks, what is new
+  // in a group and sums of groups.
   struct State : decltype(waiting_of(std::make_index_sequence<kStates.size()>())) {
     alignas(64) float of_rows[kHasRows ? kChunk : 1];
+    alignas(64) float new_parameters[kGroup], new_variances[kGroup];
+    double squares[kWatched][kGroups];
   };
 
   static constexpr auto kNextStep = [](const Codec& codec, float largest, std::uint16_t old) {
@@ -135,7 +142,7 @@ class UpdateLoop {
   // Takes a group from what is stored to what is to be stored. The rule is a vector ahead of the writing: its
   // roots and quotients are long under way while what is before them is encoded.
   static HWY_INLINE void apply(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk, int begin,
-                               State& state) {
+                               State& state, RunLooks* into) {
     // Both lambdas are inlined by force: what is in `lanes` then lies in registers.
     auto lanes = lanes_of(roles, state, chunk, begin);
     const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
@@ -156,6 +163,7 @@ class UpdateLoop {
       });
       each_written([&](auto of) { x[of.kRole] = lanes.of(of).values(e); });
       rule(x);
+      if (into != nullptr) keep_for_looks(x, state, e);
       return x;
     };
     const auto finish = [&](Elements<Number> & x, int e) __attribute__((always_inline)) {
@@ -168,11 +176,68 @@ class UpdateLoop {
     Elements<Number> first = values_at(0);
     one_ahead<0>(first, values_at, finish);
     each_written([&](auto of) { lanes.of(of).keep_most(state.of(of).most + begin / of.kPart); });
+    if (into != nullptr) look_at_group(rule, roles, chunk, begin, state, *into);
+  }
+
+  // What the watch looks at: ratios are there where every element has a variance.
+  static constexpr bool kHasRatio = !fused::is_none(kCodecs[Role::kVariance]);
+  static constexpr int kLookedAt = kHasRatio ? kWatched : static_cast<int>(Watched::kRatio);
+
+  // What is new in a group, until all of it is there.
+  static HWY_INLINE void keep_for_looks(const Elements<Number>& x, State& state, int e) {
+    const auto keep = [e](const Number& values, float* to) {
+      each([&](int i) { hn::Store(values.v[i], DF(), to + e + i * static_cast<int>(kLanes)); });
+    };
+    keep(x[Role::kParameter], state.new_parameters);
+    if constexpr (kHasRatio) keep(x[Role::kVariance], state.new_variances);
+  }
+  // A group may come twice: the looks are the same.
+  static HWY_NOINLINE void look_at_group(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk,
+                                         int begin, State& state, RunLooks& into) {
+    alignas(64) float looks[kWatched][kGroup];
+    const Reader<Of<Role::kParameter>> parameter(roles[Role::kParameter], chunk + begin);
+    const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
+    for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
+      const auto of = [e](const auto& read) {
+        return each_vector([&](int i) { return read(e + i * static_cast<int>(kLanes)); });
+      };
+      const auto kept = [&of](const float* values) {
+        return of([values](int at) { return hn::Load(DF(), values + at); });
+      };
+      Number g(0.0F);
+      if constexpr (kHasGradient) g = of(gradient);
+      Elements<Number> x;
+      x[Role::kParameter] = kept(state.new_parameters);
+      if constexpr (kHasRatio) x[Role::kVariance] = kept(state.new_variances);
+      Number seen[kWatched];
+      look_at_change(rule, of(parameter), g, x, seen);
+      for (int k = 0; k < kLookedAt; ++k) {
+        each([&](int i) { hn::Store(seen[k].v[i], DF(), looks[k] + e + i * static_cast<int>(kLanes)); });
+      }
+    }
+    for (int k = 0; k < kLookedAt; ++k) state.squares[k][begin / kGroup] = group_square_sum(looks[k]);
+    const auto raise_by = [&](LargestElement& most, Watched term) {
+      const float* values = looks[static_cast<int>(term)];
+      std::uint32_t bits = 0;
+      largest(values, kGroup, kGroup, &bits);
+      raise(most, bits, values, chunk + begin);
+    };
+    raise_by(into.update, Watched::kUpdate);
+    if constexpr (kHasRatio) raise_by(into.ratio, Watched::kRatio);
+  }
+  // Of the pieces of a chunk.
+  static void sum_looks(State& state, std::int64_t at, int elements, RunLooks& into) {
+    for (int first = 0; first < elements / kGroup; first += kPieceGroups) {
+      for (int k = 0; k < kLookedAt; ++k) {
+        into.squares[k][at / kPiece + first / kPieceGroups] =
+            sum_as_tree(state.squares[k] + first, kPieceGroups);
+      }
+    }
   }
 
   // False: nothing was written, for some value is not storable.
-  static bool update_chunk(const R& rule, const UpdateArgs& args, std::int64_t at, int elements,
-                           State& state) {
+  static bool update_chunk(const R& rule, const UpdateArgs& args, std::int64_t at, int elements, State& state,
+                           RunLooks* looks) {
     const R constants = rule;
     const RoleArray<RoleView>& roles = args.roles;
     each_written([&](auto of) {
@@ -188,7 +253,7 @@ class UpdateLoop {
     std::fill_n(todo, kGroups, true);
     for (bool moved = true; moved;) {
       for (int group = 0; group < elements / kGroup; ++group) {
-        if (todo[group]) apply(constants, roles, at, group * kGroup, state);
+        if (todo[group]) apply(constants, roles, at, group * kGroup, state, looks);
       }
       bool storable = true;
       each_written([&](auto of) { storable = storable && state.of(of).is_storable(elements); });
@@ -224,8 +289,9 @@ class UpdateLoop {
 };
 
 template <class R, fused::Codecs kCodecs>
-std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count) {
-  return UpdateLoop<typename fused::ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count);
+std::int64_t run_fused(const R& rule, const UpdateArgs& args, std::int64_t first, std::int64_t count,
+                       RunLooks* looks) {
+  return UpdateLoop<typename fused::ArithmeticOf<R>::Type, kCodecs>::run(rule, args, first, count, looks);
 }
 // Sanitizers make twenty times the code of each loop. They see all sets with the rules of one and of two
 // states, and the other rules, of which only the arithmetic differs, with the set of a preset.

@@ -104,7 +104,7 @@ void CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64
   const FusedFold fused = kernels.fused_fold != nullptr && args.stats == nullptr
                               ? kernels.fused_fold(accumulator.codec)
                               : nullptr;
-  const auto fold_fused = [&](std::int64_t at, std::int64_t n) {
+  const auto fold_fused = [&](std::size_t, std::int64_t at, std::int64_t n) {
     return fused == nullptr ? 0 : fused(accumulator, at, n, contribution + (at - first), args, sums_from(at));
   };
   const auto fold_tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {

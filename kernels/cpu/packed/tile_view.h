@@ -65,18 +65,19 @@ struct Cut {
 };
 
 // Runs body(run, first, count) for each tile of [first, first + count); the tiles of a run come in order.
-// What fused(first, count) has done of the rest of a run, as many elements as it returns, is left out.
+// What fused(run, first, count) has done of the rest of a run, as many elements as it returns, is left out.
 template <class Fused, class Body>
 void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Fused& fused,
                    const Body& body) {
-  pool.for_each(cut.runs(), [&](std::int64_t run, int) {
-    const std::int64_t begin = run * cut.run * cut.tile;
+  pool.for_each(cut.runs(), [&](std::int64_t of_run, int) {
+    const auto run = static_cast<std::size_t>(of_run);
+    const std::int64_t begin = of_run * cut.run * cut.tile;
     const std::int64_t end = std::min(count, begin + cut.run * cut.tile);
     for (std::int64_t at = begin; at < end;) {
-      at += fused(first + at, end - at);
+      at += fused(run, first + at, end - at);
       if (at == end) break;
       const std::int64_t n = std::min(cut.tile, end - at);
-      body(static_cast<std::size_t>(run), first + at, n);
+      body(run, first + at, n);
       at += n;
     }
   });
@@ -84,7 +85,7 @@ void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t 
 template <class Body>
 void for_each_tile(Pool& pool, const Cut& cut, std::int64_t first, std::int64_t count, const Body& body) {
   for_each_tile(
-      pool, cut, first, count, [](std::int64_t, std::int64_t) { return std::int64_t{0}; }, body);
+      pool, cut, first, count, [](std::size_t, std::int64_t, std::int64_t) { return std::int64_t{0}; }, body);
 }
 
 // The part of a row's or column's values that the elements of a tile have.

@@ -1,9 +1,11 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu/packed/looks.h"
 #include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
@@ -67,22 +69,11 @@ RoleArray<TileView> read_tile(const RoleArray<RoleView>& roles, std::int64_t at,
   return views;
 }
 
-// Sums of the squares of some terms of each element, which tiles bring in any order.
-class SquareSums {
- public:
-  SquareSums(std::size_t terms, std::int64_t elements)
-      : pieces_(terms, std::vector<double>(static_cast<std::size_t>(pieces_of(elements)))) {}
-  void add(std::size_t term, float* values, const TileView& tile) {
-    zero_padding(values, tile);
-    tile_kernels().square_sums(values, tile.padded, pieces_[term].data() + tile.first / kPiece);
-  }
-  double take(std::size_t term) {
-    return sum_as_tree(pieces_[term].data(), std::ssize(pieces_[term]));
-  }  // once
-
- private:
-  std::vector<std::vector<double>> pieces_;
-};
+// Those of a tile's pieces.
+void sum_squares(float* values, const TileView& tile, double* pieces) {
+  zero_padding(values, tile);
+  tile_kernels().square_sums(values, tile.padded, pieces + tile.first / kPiece);
+}
 
 // The rule with its norms, which a pass over the tensor that only reads has summed.
 template <class R>
@@ -96,7 +87,7 @@ R with_norms(Pool& pool, R rule, const LoopsOf<R>& loops, const RoleArray<RoleVi
                   float* const terms[] = {s.old_values.data(), s.stored_values.data()};
                   static_assert(R::kNorms <= std::size(terms));
                   loops.terms(rule, values_of(s), terms, tile.padded);
-                  for (std::size_t k = 0; k < R::kNorms; ++k) squares.add(k, terms[k], tile);
+                  for (std::size_t k = 0; k < R::kNorms; ++k) sum_squares(terms[k], tile, squares.pieces(k));
                 });
   double sums[R::kNorms];
   for (std::size_t k = 0; k < R::kNorms; ++k) sums[k] = squares.take(k);
@@ -191,17 +182,93 @@ RoleArray<NextSteps> next_steps(Pool& pool, const Rule& rule, const RoleArray<Ro
   return next;
 }
 
-bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
+// The largest of a tile, where it is larger than those before it. Maxima of groups say where to look for it.
+void raise(LargestElement& largest, const float* values, std::int64_t first, std::int64_t count) {
+  std::array<std::uint32_t, kTile / kGroup> groups;
+  tile_kernels().largest(values, count, kGroup, groups.data());
+  const auto at = std::max_element(groups.data(), groups.data() + groups_of(count)) - groups.data();
+  raise(largest, groups[static_cast<std::size_t>(at)], values + at * kGroup, first + at * kGroup);
+}
+
+// `of(i)` is the peak of element i of a tile.
+template <class Of>
+void raise_peaks(std::uint8_t* codes, bool fall, const TileView& tile, const Of& of) {
+  codes += code_bytes(kPeakFormat, tile.first);
+  for (std::int64_t group = 0; group < tile.padded; group += kGroup, codes += kPeakBytes) {
+    for (int i = 0; i < kPeakBytes; ++i) {
+      codes[i] = raised_peaks(codes[i], fall, of(group + i), of(group + kPeakBytes + i));
+    }
+  }
+}
+
+// Looks at a tile that is not updated yet.
+void look_at_tile(const Rule& rule, const RoleArray<RoleView>& roles, const PeakView& peaks, std::int64_t at,
+                  std::int64_t n, RunLooks& into) {
+  Scratch& s = scratch();
+  const TileView tile = read_tile(roles, at, n, s)[Role::kParameter];
+  const TileValues values = values_of(s);
+  float* const looks[kWatched] = {values[Role::kParameter], s.old_values.data(), values[Role::kAccumulator],
+                                  s.stored_values.data()};
+  with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, looks, tile.padded); });
+  const bool has_ratio = roles[Role::kVariance].codes != nullptr;
+  for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k)
+    sum_squares(looks[k], tile, into.squares[k]);
+  const float *parameter = looks[static_cast<int>(Watched::kParameter)],
+              *update = looks[static_cast<int>(Watched::kUpdate)],
+              *ratio = looks[static_cast<int>(Watched::kRatio)];
+  if (peaks.update != nullptr) {
+    raise_peaks(peaks.update, peaks.fall, tile,
+                [=](std::int64_t i) { return update_peak(update[i], parameter[i]); });
+  }
+  if (peaks.ratio != nullptr) {
+    raise_peaks(peaks.ratio, peaks.fall, tile, [=](std::int64_t i) { return ratio_peak(ratio[i]); });
+  }
+  raise(into.update, update, at, tile.padded);
+  if (has_ratio) raise(into.ratio, ratio, at, tile.padded);
+}
+
+WatchStats look_at_tensor(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles,
+                          const PeakView& peaks) {
+  const Cut cut = cut_of(roles);
+  const std::int64_t elements = roles[Role::kParameter].elements;
+  Looks looks(elements, cut.runs());
+  for_each_tile(pool, cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
+    look_at_tile(rule, roles, peaks, at, n, looks.run(run));
+  });
+  return looks.take();
+}
+
+template <class R>
+FusedUpdate<R> find_fused(const LoopsOf<R>& loops, const UpdateArgs& args) {
+  return loops.fused != nullptr && args.stats == nullptr ? loops.fused(args.roles) : nullptr;
+}
+
+// Where the fused loop puts looks at the update. None: nothing is watched, or it is looked at here.
+std::optional<Looks> looks_in_update(Pool& pool, const Rule& rule, const UpdateArgs& args,
+                                     const PeakView& peaks, WatchStats* watched) {
+  if (watched == nullptr) return {};
+  const bool is_fused =
+      with_rule(rule, [&](const auto&, const auto& loops) { return find_fused(loops, args) != nullptr; });
+  if (is_fused && peaks.update == nullptr) {
+    return Looks(args.roles[Role::kParameter].elements, cut_of(args.roles).runs());
+  }
+  *watched = look_at_tensor(pool, rule, args.roles, peaks);
+  return {};
+}
+
+bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, const PeakView& peaks,
+                   WatchStats* watched) {
   const RoleArray<RoleView>& roles = args.roles;
   std::atomic<bool> storable{true};
   const Rule rule = complete(pool, incomplete, roles, storable);
   const RoleArray<NextSteps> next = next_steps(pool, rule, roles);
   const Cut cut = cut_of(roles);
+  std::optional<Looks> looks = looks_in_update(pool, rule, args, peaks, watched);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
-  const bool with_feedback = feeds_back(rule);
   const bool has_two_terms = roles[Role::kCompensation].codes != nullptr;
   const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
+    if (looks) look_at_tile(rule, roles, peaks, at, n, looks->run(run));
     Scratch& s = scratch();
     RoleArray<TileView> views = read_tile(roles, at, n, s);
     const std::array<float, kTile>& whole = s.values[Role::kParameter];
@@ -209,8 +276,7 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
     with_rule(rule,
               [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
     if (args.stats != nullptr && has_two_terms) {
-      for (std::size_t i = 0; i < static_cast<std::size_t>(n); ++i)
-        s.is_still[i] = same(whole[i], s.old_values[i]);
+      std::transform(whole.begin(), whole.begin() + n, s.old_values.begin(), s.is_still.begin(), same);
     }
     for (const Role r : kEveryRole) {
       views[r].next_steps = next[r].data();
@@ -230,19 +296,19 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
         stats[r][run] += count_changes(views[r], values, s, is_term ? s.is_still.data() : nullptr);
       }
       if (r != Role::kParameter) continue;
-      if (with_feedback) feed_back(rule, views[r], s);
+      if (feeds_back(rule)) feed_back(rule, views[r], s);
       if (has_two_terms) keep_rest(views, s);
     }
   };
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {
-    const FusedUpdate<R> fused =
-        loops.fused != nullptr && args.stats == nullptr ? loops.fused(roles) : nullptr;
-    const auto update_fused = [&](std::int64_t at, std::int64_t n) {
-      return fused == nullptr ? 0 : fused(r, args, at, n);
+    const FusedUpdate<R> fused = find_fused(loops, args);
+    const auto update_fused = [&](std::size_t run, std::int64_t at, std::int64_t n) {
+      return fused == nullptr ? 0 : fused(r, args, at, n, looks ? &looks->run(run) : nullptr);
     };
     for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
   for (const NextSteps& of_role : next) of_role.store();
+  if (looks) *watched = looks->take();
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
       if (is_stored(roles, r)) sum_in_order(stats[r], &(*args.stats)[r]);
@@ -251,79 +317,23 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args) {
   return storable;
 }
 
-// The largest of a tile, where it is larger than those before it. Maxima of parts say where to look for it.
-void raise(LargestElement& largest, const float* values, std::int64_t first, std::int64_t count) {
-  std::array<std::uint32_t, kTile / kGroup> parts;
-  tile_kernels().largest(values, count, kGroup, parts.data());
-  const auto* part = std::max_element(parts.data(), parts.data() + groups_of(count));
-  if (*part <= largest.bits) return;
-  const float* at = values + (part - parts.data()) * kGroup;
-  at = std::find_if(at, at + kGroup, [part](float x) { return abs_bits(x) == *part; });
-  largest.raise(*part, first + (at - values));
-}
-
-// `of(i)` is the peak of element i of a tile.
-template <class Of>
-void raise_peaks(std::uint8_t* codes, bool fall, const TileView& tile, const Of& of) {
-  codes += code_bytes(kPeakFormat, tile.first);
-  for (std::int64_t group = 0; group < tile.padded; group += kGroup, codes += kPeakBytes) {
-    for (int i = 0; i < kPeakBytes; ++i) {
-      codes[i] = raised_peaks(codes[i], fall, of(group + i), of(group + kPeakBytes + i));
-    }
-  }
-}
-
 }  // namespace
 
 void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
-  const RoleArray<RoleView>& roles = tensor.args.roles;
   std::atomic<bool> storable{true};
-  const Rule rule = complete(pool(), tensor.rule, roles, storable);
-  const std::int64_t elements = roles[Role::kParameter].elements;
-  const bool has_ratio = roles[Role::kVariance].codes != nullptr;
-  const PeakView& peaks = tensor.peaks;
-  const Cut cut = cut_of(roles);
-  SquareSums squares(kWatched, elements);
-  std::vector<WatchStats> runs(static_cast<std::size_t>(cut.runs()));
-  for_each_tile(pool(), cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
-    Scratch& s = scratch();
-    const TileView tile = read_tile(roles, at, n, s)[Role::kParameter];
-    const TileValues values = values_of(s);
-    float* const looks[kWatched] = {values[Role::kParameter], s.old_values.data(), values[Role::kAccumulator],
-                                    s.stored_values.data()};
-    with_rule(rule, [&](const auto& r, const auto& loops) { loops.watch(r, values, looks, tile.padded); });
-    for (std::size_t k = 0; k < kWatched - (has_ratio ? 0 : 1); ++k) squares.add(k, looks[k], tile);
-    const float *parameter = looks[static_cast<int>(Watched::kParameter)],
-                *update = looks[static_cast<int>(Watched::kUpdate)],
-                *ratio = looks[static_cast<int>(Watched::kRatio)];
-    if (peaks.update != nullptr) {
-      raise_peaks(peaks.update, peaks.fall, tile,
-                  [=](std::int64_t i) { return update_peak(update[i], parameter[i]); });
-    }
-    if (peaks.ratio != nullptr) {
-      raise_peaks(peaks.ratio, peaks.fall, tile, [=](std::int64_t i) { return ratio_peak(ratio[i]); });
-    }
-    raise(runs[run].update, update, at, tile.padded);
-    if (has_ratio) raise(runs[run].ratio, ratio, at, tile.padded);
-  });
-  *stats = {};
-  for (const WatchStats& run : runs) {
-    stats->update.raise(run.update.bits, run.update.element);
-    stats->ratio.raise(run.ratio.bits, run.ratio.element);
-  }
-  for (std::size_t k = 0; k < kWatched; ++k) stats->squares[k] = squares.take(k);
+  const Rule rule = complete(pool(), tensor.rule, tensor.args.roles, storable);
+  *stats = look_at_tensor(pool(), rule, tensor.args.roles, tensor.peaks);
 }
 
 void CpuDevice::update(std::span<const TensorUpdate> tensors) {
   for (const TensorUpdate& tensor : tensors) {
     bool storable = true;
-    const auto pass = [&](const Rule& rule, const UpdateArgs& args) {
-      storable = update_tensor(pool(), rule, args) && storable;
-    };
     if (is_orthogonal(tensor.rule)) {
-      update_orthogonal(*this, tensor, pass);
+      update_orthogonal(*this, tensor, [&](const Rule& rule, const UpdateArgs& args) {
+        storable = update_tensor(pool(), rule, args, {}, nullptr) && storable;
+      });
     } else {
-      pass(tensor.rule, tensor.args);
+      storable = update_tensor(pool(), tensor.rule, tensor.args, tensor.peaks, tensor.watched);
     }
     if (tensor.storable != nullptr) *tensor.storable = storable;
   }

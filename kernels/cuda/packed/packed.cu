@@ -401,6 +401,7 @@ static bool has_steps_of_rows(const RoleArray<RoleView>& roles) {
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
   std::vector<TensorUpdate> uncounted;
   for (const TensorUpdate& tensor : tensors) {
+    if (tensor.watched != nullptr && !is_orthogonal(tensor.rule)) watch(tensor, tensor.watched);
     if (is_orthogonal(tensor.rule)) {
       begin(tensor.storable, stream());
       update_orthogonal(*this, tensor, [&](const Rule& rule, const UpdateArgs& args) {

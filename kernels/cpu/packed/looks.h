@@ -1,0 +1,62 @@
+// What the watch finds in one tensor (kernels/rules/watched.h), from looks at its elements in any order.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/packed.h"
+#include "kernels/sums.h"
+
+namespace lpmm::kernels {
+
+// Of the elements of a tensor. Sums of squares come by pieces (kernels/sums.h), each once.
+class SquareSums {
+ public:
+  SquareSums(std::size_t terms, std::int64_t elements)
+      : pieces_(terms, std::vector<double>(static_cast<std::size_t>(pieces_of(elements)))) {}
+  double* pieces(std::size_t term) { return pieces_[term].data(); }
+  double take(std::size_t term) { return sum_as_tree(pieces(term), std::ssize(pieces_[term])); }  // once
+
+ private:
+  std::vector<std::vector<double>> pieces_;
+};
+
+// Of a packing group whose largest magnitude, as bits, is `most`.
+inline void raise(LargestElement& largest, std::uint32_t most, const float* group, std::int64_t first) {
+  if (most <= largest.bits) return;
+  const float* at = std::find_if(group, group + kGroup, [most](float x) { return abs_bits(x) == most; });
+  largest.raise(most, first + (at - group));
+}
+
+// Where looks of one run of tiles go, which come in order.
+struct RunLooks {
+  double* squares[kWatched];  // of the tensor's pieces
+  LargestElement update, ratio;
+};
+
+class Looks {
+ public:
+  Looks(std::int64_t elements, std::int64_t runs) : squares_(kWatched, elements) {
+    RunLooks run = {};
+    for (std::size_t k = 0; k < kWatched; ++k) run.squares[k] = squares_.pieces(k);
+    runs_.assign(static_cast<std::size_t>(runs), run);
+  }
+  RunLooks& run(std::size_t i) { return runs_[i]; }
+  WatchStats take() {  // once
+    WatchStats stats;
+    for (const RunLooks& run : runs_) {
+      stats.update.raise(run.update.bits, run.update.element);
+      stats.ratio.raise(run.ratio.bits, run.ratio.element);
+    }
+    for (std::size_t k = 0; k < kWatched; ++k) stats.squares[k] = squares_.take(k);
+    return stats;
+  }
+
+ private:
+  SquareSums squares_;
+  std::vector<RunLooks> runs_;
+};
+
+}  // namespace lpmm::kernels
