@@ -195,6 +195,7 @@ class UpdateLoop {
   static HWY_NOINLINE void look_at_group(const R& rule, const RoleArray<RoleView>& roles, std::int64_t chunk,
                                          int begin, State& state, RunLooks& into) {
     alignas(64) float looks[kWatched][kGroup];
+    VU update = hn::Zero(DU()), ratio = update;  // the largest
     const Reader<Of<Role::kParameter>> parameter(roles[Role::kParameter], chunk + begin);
     const GradientReader gradient(roles[Role::kAccumulator], chunk + begin);
     for (int e = 0; e < kGroup; e += static_cast<int>(kSideBySide)) {
@@ -214,16 +215,31 @@ class UpdateLoop {
       for (int k = 0; k < kLookedAt; ++k) {
         each([&](int i) { hn::Store(seen[k].v[i], DF(), looks[k] + e + i * static_cast<int>(kLanes)); });
       }
+      each([&](int i) {
+        const auto larger = [i](VU than, const Number& x) {
+          return hn::Max(than, hn::BitCast(DU(), hn::Abs(x.v[i])));
+        };
+        update = larger(update, seen[static_cast<int>(Watched::kUpdate)]);
+        ratio = larger(ratio, seen[static_cast<int>(Watched::kRatio)]);
+      });
     }
     for (int k = 0; k < kLookedAt; ++k) state.squares[k][begin / kGroup] = group_square_sum(looks[k]);
-    const auto raise_by = [&](LargestElement& most, Watched term) {
-      const float* values = looks[static_cast<int>(term)];
-      std::uint32_t bits = 0;
-      largest(values, kGroup, kGroup, &bits);
-      raise(most, bits, values, chunk + begin);
+    const auto raise = [&](LargestElement& largest, VU most, Watched term) {
+      const std::uint32_t bits = hn::GetLane(hn::MaxOfLanes(DU(), most));
+      if (bits <= largest.bits) return;
+      largest.raise(bits, chunk + begin + first_of_size(looks[static_cast<int>(term)], bits));
     };
-    raise_by(into.update, Watched::kUpdate);
-    if constexpr (kHasRatio) raise_by(into.ratio, Watched::kRatio);
+    raise(into.update, update, Watched::kUpdate);
+    if constexpr (kHasRatio) raise(into.ratio, ratio, Watched::kRatio);
+  }
+  // The place in a group of the first whose magnitude has these bits, where there is one.
+  static int first_of_size(const float* group, std::uint32_t bits) {
+    for (int i = 0; i < kGroup; i += static_cast<int>(kLanes)) {
+      const VU sizes = hn::BitCast(DU(), hn::Abs(hn::Load(DF(), group + i)));
+      const auto at = hn::FindFirstTrue(DU(), hn::Eq(sizes, hn::Set(DU(), bits)));
+      if (at >= 0) return i + static_cast<int>(at);
+    }
+    return 0;
   }
   // Of the pieces of a chunk.
   static void sum_looks(State& state, std::int64_t at, int elements, RunLooks& into) {

@@ -1,7 +1,6 @@
 // What the watch finds in one tensor (kernels/rules/watched.h), from looks at its elements in any order.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -22,13 +21,6 @@ class SquareSums {
  private:
   std::vector<std::vector<double>> pieces_;
 };
-
-// Of a packing group whose largest magnitude, as bits, is `most`.
-inline void raise(LargestElement& largest, std::uint32_t most, const float* group, std::int64_t first) {
-  if (most <= largest.bits) return;
-  const float* at = std::find_if(group, group + kGroup, [most](float x) { return abs_bits(x) == most; });
-  largest.raise(most, first + (at - group));
-}
 
 // Where looks of one run of tiles go, which come in order.
 struct RunLooks {

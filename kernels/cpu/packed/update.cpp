@@ -186,8 +186,11 @@ RoleArray<NextSteps> next_steps(Pool& pool, const Rule& rule, const RoleArray<Ro
 void raise(LargestElement& largest, const float* values, std::int64_t first, std::int64_t count) {
   std::array<std::uint32_t, kTile / kGroup> groups;
   tile_kernels().largest(values, count, kGroup, groups.data());
-  const auto at = std::max_element(groups.data(), groups.data() + groups_of(count)) - groups.data();
-  raise(largest, groups[static_cast<std::size_t>(at)], values + at * kGroup, first + at * kGroup);
+  const auto* group = std::max_element(groups.data(), groups.data() + groups_of(count));
+  if (*group <= largest.bits) return;
+  const float* at = values + (group - groups.data()) * kGroup;
+  at = std::find_if(at, at + kGroup, [group](float x) { return abs_bits(x) == *group; });
+  largest.raise(*group, first + (at - values));
 }
 
 // `of(i)` is the peak of element i of a tile.
