@@ -279,7 +279,8 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, c
     with_rule(rule,
               [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
     if (args.stats != nullptr && has_two_terms) {
-      std::transform(whole.begin(), whole.begin() + n, s.old_values.begin(), s.is_still.begin(), same);
+      std::transform(whole.begin(), whole.begin() + n, s.old_values.begin(), s.is_still.begin(),
+                     [](float a, float b) { return same(a, b); });
     }
     for (const Role r : kEveryRole) {
       views[r].next_steps = next[r].data();
