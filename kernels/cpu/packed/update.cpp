@@ -259,6 +259,12 @@ std::optional<Looks> looks_in_update(Pool& pool, const Rule& rule, const UpdateA
   return {};
 }
 
+// Which elements' update, from the old values of the parameter, is exactly 0.
+void mark_still(Scratch& s, std::size_t count) {
+  const std::array<float, kTile>& updated = s.values[Role::kParameter];
+  for (std::size_t i = 0; i < count; ++i) s.is_still[i] = same(updated[i], s.old_values[i]);
+}
+
 bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, const PeakView& peaks,
                    WatchStats* watched) {
   const RoleArray<RoleView>& roles = args.roles;
@@ -274,14 +280,10 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, c
     if (looks) look_at_tile(rule, roles, peaks, at, n, looks->run(run));
     Scratch& s = scratch();
     RoleArray<TileView> views = read_tile(roles, at, n, s);
-    const std::array<float, kTile>& whole = s.values[Role::kParameter];
-    if (args.stats != nullptr && has_two_terms) s.old_values = whole;
+    if (args.stats != nullptr && has_two_terms) s.old_values = s.values[Role::kParameter];
     with_rule(rule,
               [&](const auto& r, const auto& loops) { loops.apply(r, values_of(s), groups_of(n) * kGroup); });
-    if (args.stats != nullptr && has_two_terms) {
-      std::transform(whole.begin(), whole.begin() + n, s.old_values.begin(), s.is_still.begin(),
-                     [](float a, float b) { return same(a, b); });
-    }
+    if (args.stats != nullptr && has_two_terms) mark_still(s, static_cast<std::size_t>(n));
     for (const Role r : kEveryRole) {
       views[r].next_steps = next[r].data();
       if (roles[r].codes == nullptr || !is_per_element(r)) continue;
