@@ -30,8 +30,9 @@ class UpdateLoop {
                           RunLooks* looks) {
     State state;
     const std::int64_t span = looks == nullptr ? kSpan : kPiece, whole = count / span * span;
-    for (std::int64_t at = 0; at < whole; at += kChunk) {
-      const int elements = static_cast<int>(std::min<std::int64_t>(kChunk, whole - at));
+    const std::int64_t chunk = kTakesDraws ? kChunk : span;
+    for (std::int64_t at = 0; at < whole; at += chunk) {
+      const int elements = static_cast<int>(std::min(chunk, whole - at));
       if (!update_chunk(rule, args, first + at, elements, state, looks)) return at;
       if (looks != nullptr) sum_looks(state, first + at, elements, *looks);
     }
@@ -45,8 +46,8 @@ class UpdateLoop {
     for (const Codec& codec : kCodecs) span = std::max(span, codec.block);
     return span;
   }();
-  // What is updated before it is stored: as many groups as their lines of draws are made at once, or one
-  // piece of sums.
+  // What is updated before it is stored: as many groups as their lines of draws are made at once, or, to stay
+  // in L1, as few as may be; at most kChunk.
   static constexpr bool kTakesDraws = [] {
     bool takes = false;
     for (const Codec& codec : kCodecs) takes = takes || (codec.block != 0 && takes_draws(codec.rounding));
