@@ -48,7 +48,6 @@ class CpuDevice : public Device {
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;
   void clear(const RoleView& accumulator) override;
   void update(std::span<const TensorUpdate> tensors) override;
-  void watch(const TensorUpdate& tensor, WatchStats* stats) override;
   void to_float(Compute type, std::int64_t count, const void* in, float* out) override;
   void from_float(Compute type, std::int64_t count, const float* in, void* out) override;
   void relu_forward(Compute type, std::int64_t count, const void* x, void* y) override;

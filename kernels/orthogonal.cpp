@@ -19,7 +19,7 @@ void combine(const UpdatePass& pass, float kept, float* x, float moved, float* y
   UpdateArgs args;
   args.roles[Role::kParameter] = fp32_view(x, count);
   args.roles[Role::kAccumulator] = fp32_view(y, count);
-  pass(rule, args);
+  pass({.rule = rule, .args = args});
 }
 
 // x <- x / (its norm + 1e-7).
@@ -28,7 +28,7 @@ void normalize(const UpdatePass& pass, float* x, std::int64_t count) {
   rule.pass = Muon::Pass::kNormalize;
   UpdateArgs args;
   args.roles[Role::kParameter] = fp32_view(x, count);
-  pass(rule, args);
+  pass({.rule = rule, .args = args});
 }
 
 // Its pieces, in bytes from the start.
@@ -120,7 +120,7 @@ void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdateP
   args.roles[Role::kCompensation] = {};
   if (args.stats != nullptr) args.stats = &stats;
   muon.pass = Muon::Pass::kDirection;
-  pass(muon, args);
+  pass({.rule = muon, .args = args});
   if (args.stats != nullptr) (*tensor.args.stats)[Role::kMomentum] += stats[Role::kMomentum];
 
   for (std::int64_t i = 0; i < muon.parts; ++i) {
@@ -134,8 +134,7 @@ void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdateP
   args.roles[Role::kAccumulator] = fp32_view(direction, count);
   args.stats = tensor.args.stats;
   muon.pass = Muon::Pass::kCombine;
-  if (tensor.watched != nullptr) device.watch({muon, args}, tensor.watched);
-  pass(muon, args);
+  pass({.rule = muon, .args = args, .watched = tensor.watched});
 }
 
 }  // namespace lpmm::kernels

@@ -8,8 +8,8 @@
 
 namespace lpmm::kernels {
 
-// pass(rule, args) updates the roles of args by one pass of the rule.
-using UpdatePass = std::function<void(const Rule& rule, const UpdateArgs& args)>;
+// Makes one pass of the rule: an update that has no `storable`, as a device notes that for all of them.
+using UpdatePass = std::function<void(const TensorUpdate& pass)>;
 
 // Makes singular values of `x` (rows, columns; fp32, row-major, of the device), from a 500th of its Frobenius
 // norm to all of it, lie between 0.68 and 1.21, with the singular vectors as they are, by `iterations` of

@@ -117,7 +117,7 @@ struct LargestElement {
   }
 };
 
-// What an update is about to do to one tensor.
+// What an update does to one tensor, before rounding.
 struct WatchStats {
   double squares[kWatched] = {};  // sums over elements, in the order of kernels/sums.h
   LargestElement update, ratio;
@@ -129,8 +129,8 @@ struct TensorUpdate {
   bool* storable = nullptr;  // becomes false where a new value was not storable, true else
   // Of update_workspace_bytes() (kernels/orthogonal.h), 64-byte aligned; tensors may share it.
   std::byte* workspace = nullptr;
-  // Where not null: becomes what watch() would tell; where the step is an orthogonal matrix, of the last
-  // pass, whose gradient is that matrix. Not of a rule with variances of rows.
+  // Where not null: becomes what the update does; where the step is an orthogonal matrix, of the last pass,
+  // whose gradient is that matrix.
   WatchStats* watched = nullptr;
   PeakView peaks = {};  // raised where the update is watched
 };
@@ -163,9 +163,6 @@ class PackedKernels {
   // rule that needs norms, or has a variance per row, takes a pass before it for each; their sums are in the
   // order of kernels/sums.h. One whose step is an orthogonal matrix takes the passes of kernels/orthogonal.h.
   virtual void update(std::span<const TensorUpdate> tensors) = 0;
-  // What this update would do to its tensor; writes nothing but its peaks, and variances of rows and columns,
-  // which move on: they are to be copies. Not of a step that is an orthogonal matrix.
-  virtual void watch(const TensorUpdate& tensor, WatchStats* stats) = 0;
 
  protected:
   PackedKernels() = default;

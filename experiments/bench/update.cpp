@@ -130,12 +130,7 @@ struct Updates {
   kernels::TensorUpdate tensor;
   const std::vector<float>& gradient;
   bool into_momentum;
-  kernels::WatchStats* rows_watched = nullptr;  // of a look before the update: such updates do not look
 
-  void look_into(kernels::WatchStats* stats) {
-    const bool has_rows = tensor.args.roles[Role::kRowVariance].codes != nullptr;
-    (has_rows ? rows_watched : tensor.watched) = stats;
-  }
   void accumulate() {
     const kernels::RoleView& folded = tensor.args.roles[into_momentum ? Role::kMomentum : Role::kAccumulator];
     kernels::FoldArgs fold_args;
@@ -155,10 +150,7 @@ struct Updates {
       accumulate();
       reset_peak();
       const std::int64_t before = rss_bytes();
-      best = std::min(best, seconds(device, [&] {
-                        if (rows_watched != nullptr) device.watch(tensor, rows_watched);
-                        device.update({&tensor, 1});
-                      }));
+      best = std::min(best, seconds(device, [&] { device.update({&tensor, 1}); }));
       extra_bytes = std::max(extra_bytes, peak_rss_bytes() - before);
     }
     return static_cast<double>(tensor.args.roles[Role::kParameter].elements) / best;
@@ -215,7 +207,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
     const DeviceMemory codes = benchmark_memory(device, peaks * peak_bytes(info));
     const DeviceMemory stats = device.allocate_shared(sizeof(kernels::WatchStats));
     if (stats == nullptr) throw RunError("bench update: no memory for what a look finds");
-    updates.look_into(reinterpret_cast<kernels::WatchStats*>(stats.get()));
+    updates.tensor.watched = reinterpret_cast<kernels::WatchStats*>(stats.get());
     result.watched_per_second = speed();
     PeakView& view = updates.tensor.peaks;
     view.update = reinterpret_cast<std::uint8_t*>(codes.get());

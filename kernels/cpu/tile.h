@@ -10,6 +10,7 @@
 #include "kernels/cpu/packed/fused.h"
 #include "kernels/formats/codec.h"
 #include "kernels/noise.h"
+#include "kernels/peaks.h"
 
 namespace lpmm::kernels {
 
@@ -36,6 +37,9 @@ struct TileKernels {
   // Bits of the largest magnitude of each block, and of the smallest that is not 0; 0 where all are.
   void (*largest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
   void (*smallest)(const float* values, std::int64_t count, std::int64_t block, std::uint32_t* bits);
+  // Peaks, held in `codes`, of updates beside their parameters; of ratios, which are then both.
+  void (*raise_peaks)(Peak peak, const float* values, const float* beside, std::int64_t count,
+                      std::uint8_t* codes);
 
   void (*add_scaled)(float* sum, const float* addend, float scale,
                      std::int64_t count);  // addend of any alignment

@@ -52,6 +52,40 @@ inline void smallest(const float* HWY_RESTRICT values, std::int64_t count, std::
   }
 }
 
+// The codes of so many elements; kernels/peaks.h in vectors.
+template <Peak kPeak>
+HWY_INLINE VI peak_codes(const float* HWY_RESTRICT values, const float* HWY_RESTRICT beside) {
+  const VF x = hn::Load(DF(), values), y = hn::Load(DF(), beside);
+  VF size = hn::Mul(x, y);
+  if (kPeak == Peak::kUpdate) size = hn::IfThenZeroElse(hn::Eq(x, hn::Zero(DF())), hn::Div(x, y));
+  const VI exponent = hn::ShiftRight<23>(hn::BitCast(DI(), hn::Abs(size)));
+  const VI code = hn::Sub(exponent, set(127 + peak_exponent(kPeak) - 1));
+  return hn::Min(hn::Max(code, hn::Zero(DI())), set(kMostPeak));
+}
+
+template <Peak kPeak>
+void raise_peaks_of(const float* values, const float* beside, std::int64_t count,
+                    std::uint8_t* HWY_RESTRICT codes) {
+  const hn::Rebind<std::uint8_t, DI> d8;
+  for (std::int64_t group = 0; group < count; group += kGroup, codes += kPeakBytes) {
+    for (std::int64_t i = 0; i < kPeakBytes; i += kLanes) {
+      const VI held = hn::PromoteTo(DI(), hn::LoadU(d8, codes + i));
+      const auto raised = [&](VI code, std::int64_t at) {
+        return hn::Max(code, peak_codes<kPeak>(values + at, beside + at));
+      };
+      const VI low = raised(hn::And(held, set(kMostPeak)), group + i);
+      const VI high = raised(hn::ShiftRight<4>(held), group + kPeakBytes + i);
+      hn::StoreU(hn::DemoteTo(d8, hn::Or(low, hn::ShiftLeft<4>(high))), d8, codes + i);
+    }
+  }
+}
+
+inline void raise_peaks(Peak peak, const float* values, const float* beside, std::int64_t count,
+                        std::uint8_t* codes) {
+  peak == Peak::kUpdate ? raise_peaks_of<Peak::kUpdate>(values, beside, count, codes)
+                        : raise_peaks_of<Peak::kRatio>(values, beside, count, codes);
+}
+
 inline void add_scaled(float* HWY_RESTRICT sum, const float* HWY_RESTRICT addend, float scale,
                        std::int64_t count) {
   const DF df;

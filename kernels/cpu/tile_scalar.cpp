@@ -64,6 +64,18 @@ void smallest(const float* values, std::int64_t count, std::int64_t block, std::
   }
 }
 
+void raise_peaks(Peak peak, const float* values, const float* beside, std::int64_t count,
+                 std::uint8_t* codes) {
+  const auto of = [&](std::int64_t i) {
+    return peak == Peak::kUpdate ? update_peak(values[i], beside[i]) : ratio_peak(values[i]);
+  };
+  for (std::int64_t group = 0; group < count; group += kGroup, codes += kPeakBytes) {
+    for (int i = 0; i < kPeakBytes; ++i) {
+      codes[i] = raised_peaks(codes[i], false, of(group + i), of(group + kPeakBytes + i));
+    }
+  }
+}
+
 void add_scaled(float* sum, const float* addend, float scale, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) sum[i] += scale * addend[i];
 }
@@ -103,9 +115,9 @@ void from_bf16(const std::uint16_t* values, std::int64_t count, float* out) {
 }  // namespace
 
 const TileKernels& scalar_tile_kernels() {
-  static constexpr TileKernels kScalar = {"scalar", lines,     draw,     decode,     decode_bf16,
-                                          encode,   largest,   smallest, add_scaled, square_sums,
-                                          to_bf16,  from_bf16, nullptr};
+  static constexpr TileKernels kScalar = {"scalar",    lines,   draw,      decode,      decode_bf16,
+                                          encode,      largest, smallest,  raise_peaks, add_scaled,
+                                          square_sums, to_bf16, from_bf16, nullptr};
   return kScalar;
 }
 

@@ -29,9 +29,9 @@ const TileKernels* tile_kernels() {
 #else
   constexpr auto kFusedFold = nullptr;
 #endif
-  static constexpr TileKernels kKernels = {kName,   lines,     draw,      decode,     decode_bf16,
-                                           encode,  largest,   smallest,  add_scaled, square_sums,
-                                           to_bf16, from_bf16, kFusedFold};
+  static constexpr TileKernels kKernels = {kName,       lines,   draw,      decode,      decode_bf16,
+                                           encode,      largest, smallest,  raise_peaks, add_scaled,
+                                           square_sums, to_bf16, from_bf16, kFusedFold};
   return &kKernels;
 }
 

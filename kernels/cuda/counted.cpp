@@ -58,7 +58,8 @@ void fold_counted(Device& device, CpuDevice& host, const RoleView& accumulator, 
   role.put_back();
 }
 
-void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor) {
+void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor,
+                    const std::function<void()>& look) {
   std::list<HostRole> roles;
   TensorUpdate there = tensor;
   there.watched = nullptr;
@@ -67,6 +68,7 @@ void update_counted(Device& device, CpuDevice& host, const TensorUpdate& tensor)
     if (role.codes == nullptr) continue;
     there.args.roles[r] = roles.emplace_back(device, host, role, 0, role.elements).view();
   }
+  look();
   host.update({&there, 1});
   for (HostRole& role : roles) role.put_back();
 }

@@ -1,11 +1,10 @@
-// What the updates of a step are about to do, read before they are made (WatchStats of kernels/packed.h).
+// What the updates of a step do (WatchStats of kernels/packed.h).
 #pragma once
 
 #include <span>
 #include <vector>
 
 #include "kernels/orthogonal.h"
-#include "lpmm/base/error.h"
 #include "lpmm/memory/shared_results.h"
 
 namespace lpmm {
@@ -20,15 +19,11 @@ class UpdateWatch {
     seen_.clear();
     stats_.clear();
   }
-  // Of updates that follow, which look themselves where they can. To look moves variances of rows on.
+  // Updates that follow will tell.
   void look_at(std::span<kernels::TensorUpdate> updates) {
     for (kernels::TensorUpdate& update : updates) {
       if (!wanted_) return;
       Seen& seen = seen_.emplace_back(Seen{results_.next()});
-      if (update.args.roles[Role::kRowVariance].codes != nullptr) {
-        device_.watch(with_own_rows(update), seen.stats);
-        continue;
-      }
       update.watched = seen.stats;
       if (kernels::is_orthogonal(update.rule)) look_at_gradient(update, seen);
     }
@@ -62,28 +57,6 @@ class UpdateWatch {
     seen.gradient = sums_.next();
     device_.square_sum(gradient, 0, gradient.elements, seen.gradient);
   }
-  // With copies of the variances of rows and columns.
-  kernels::TensorUpdate with_own_rows(const kernels::TensorUpdate& update) {
-    constexpr std::int64_t kBytes = sizeof(float);
-    kernels::TensorUpdate own = update;
-    kernels::RoleView& rows = own.args.roles[Role::kRowVariance];
-    kernels::RoleView& columns = own.args.roles[Role::kColumnVariance];
-    const std::int64_t of_rows = rows.elements;
-    const std::int64_t of_columns = columns.codes == nullptr ? 0 : columns.elements;
-    if (of_rows + of_columns > room_) {
-      rows_ = device_.allocate(kBytes * (of_rows + of_columns));
-      if (rows_ == nullptr) throw RunError("no memory to look at variances of rows");
-      room_ = of_rows + of_columns;
-    }
-    auto* to = reinterpret_cast<std::uint8_t*>(rows_.get());
-    for (kernels::RoleView* view : {&rows, &columns}) {
-      if (view->codes == nullptr) continue;
-      device_.copy(to, view->codes, kBytes * view->elements);
-      view->codes = to;
-      to += kBytes * view->elements;
-    }
-    return own;
-  }
 
   Device& device_;
   bool wanted_ = false;
@@ -91,8 +64,6 @@ class UpdateWatch {
   SharedResults<double> sums_;
   std::vector<Seen> seen_;
   std::vector<kernels::WatchStats> stats_;  // by tensor
-  DeviceMemory rows_;                       // copies of the variances of one tensor
-  std::int64_t room_ = 0;                   // how many it has room for
 };
 
 }  // namespace lpmm

@@ -87,9 +87,8 @@ std::vector<float> made_orthogonal(Device& device, std::vector<float> x, int row
   const DeviceArray<float> there(device, x);
   const auto workspace = scratch_on(device, orthogonal_workspace_bytes(device, rows, columns));
   make_orthogonal(device, rows, columns, iterations, there.data(), workspace.data(),
-                  [&](const Rule& rule, const UpdateArgs& args) {
-                    const TensorUpdate update{rule, args};
-                    device.update({&update, 1});
+                  [&](const TensorUpdate& pass) {
+                    device.update({&pass, 1});
                   });
   device.synchronize();
   return there.values();

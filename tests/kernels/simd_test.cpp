@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels/cpu.h"
+#include "kernels/cpu/tile.h"
 #include "tests/kernels/every_rule.h"
 #include "tests/kernels/support.h"
 #include "tests/sanitized.h"
@@ -283,6 +284,38 @@ TEST_F(Simd, EveryStepDividesRandomAndHardValues) {
   }
   EXPECT_EQ(wrong, 0);
   EXPECT_GT(compared, 1000000);
+}
+
+// Beside every held pair of codes: each power of 2 that a code stands for and what lies just below it, signed
+// zeros, infinities and NaN, divided by each other.
+TEST_F(Simd, RaisesPeaksOfSpecialValuesToo) {
+  std::vector<float> special = {0.0F, -0.0F, 1e-45F, -3e38F, HUGE_VALF, -HUGE_VALF, NAN};
+  for (int exponent = -14; exponent <= 18; ++exponent) {
+    const float power = std::ldexp(1.0F, exponent);
+    special.insert(special.end(), {power, -std::nextafter(power, 0.0F), 1.4F * power});
+  }
+  const auto count =
+      static_cast<std::int64_t>(special.size() * special.size() + kGroup - 1) / kGroup * kGroup;
+  CpuDevice device(1);
+  const DeviceMemory room = device.allocate(8 * count);  // aligned
+  auto* const values = reinterpret_cast<float*>(room.get());
+  float* const beside = values + count;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    values[i] = special[i % special.size()];
+    beside[i] = special[i / special.size() % special.size()];
+  }
+  for (int held = 0; held < 256; ++held) {
+    const auto raised = [&](const TileKernels& kernels) {
+      std::vector<std::uint8_t> codes(static_cast<std::size_t>(count), static_cast<std::uint8_t>(held));
+      kernels.raise_peaks(Peak::kUpdate, values, beside, count, codes.data());
+      kernels.raise_peaks(Peak::kRatio, values, values, count, codes.data() + count / 2);
+      return codes;
+    };
+    const std::vector<std::uint8_t> expected = raised(scalar_tile_kernels());
+    for (const TileKernels* kernels : simd_tile_kernels()) {
+      ASSERT_EQ(raised(*kernels), expected) << kernels->name << ", held " << held;
+    }
+  }
 }
 
 TEST_F(Simd, UnknownSetIsRefused) {

@@ -232,6 +232,13 @@ class UpdateLoop {
     };
     raise(into.update, update, Watched::kUpdate);
     if constexpr (kHasRatio) raise(into.ratio, ratio, Watched::kRatio);
+    const auto raise_peak = [&](Peak peak, std::uint8_t* codes, Watched term, Watched beside) {
+      if (codes == nullptr) return;
+      raise_peaks(peak, looks[static_cast<int>(term)], looks[static_cast<int>(beside)], kGroup,
+                  codes + code_bytes(kPeakFormat, chunk + begin));
+    };
+    raise_peak(Peak::kUpdate, into.peaks.update, Watched::kUpdate, Watched::kParameter);
+    if constexpr (kHasRatio) raise_peak(Peak::kRatio, into.peaks.ratio, Watched::kRatio, Watched::kRatio);
   }
   // The place in a group of the first whose magnitude has these bits, where there is one.
   static int first_of_size(const float* group, std::uint32_t bits) {

@@ -22,16 +22,18 @@ class SquareSums {
   std::vector<std::vector<double>> pieces_;
 };
 
-// Where looks of one run of tiles go, which come in order.
+// Where looks of one run of tiles go, which come in order. The same may come twice.
 struct RunLooks {
   double* squares[kWatched];  // of the tensor's pieces
   LargestElement update, ratio;
+  PeakView peaks;  // do not fall here
 };
 
 class Looks {
  public:
-  Looks(std::int64_t elements, std::int64_t runs) : squares_(kWatched, elements) {
+  Looks(std::int64_t elements, std::int64_t runs, const PeakView& peaks) : squares_(kWatched, elements) {
     RunLooks run = {};
+    run.peaks = peaks;
     for (std::size_t k = 0; k < kWatched; ++k) run.squares[k] = squares_.pieces(k);
     runs_.assign(static_cast<std::size_t>(runs), run);
   }

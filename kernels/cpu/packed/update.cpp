@@ -193,20 +193,9 @@ void raise(LargestElement& largest, const float* values, std::int64_t first, std
   largest.raise(*group, first + (at - values));
 }
 
-// `of(i)` is the peak of element i of a tile.
-template <class Of>
-void raise_peaks(std::uint8_t* codes, bool fall, const TileView& tile, const Of& of) {
-  codes += code_bytes(kPeakFormat, tile.first);
-  for (std::int64_t group = 0; group < tile.padded; group += kGroup, codes += kPeakBytes) {
-    for (int i = 0; i < kPeakBytes; ++i) {
-      codes[i] = raised_peaks(codes[i], fall, of(group + i), of(group + kPeakBytes + i));
-    }
-  }
-}
-
 // Looks at a tile that is not updated yet.
-void look_at_tile(const Rule& rule, const RoleArray<RoleView>& roles, const PeakView& peaks, std::int64_t at,
-                  std::int64_t n, RunLooks& into) {
+void look_at_tile(const Rule& rule, const RoleArray<RoleView>& roles, std::int64_t at, std::int64_t n,
+                  RunLooks& into) {
   Scratch& s = scratch();
   const TileView tile = read_tile(roles, at, n, s)[Role::kParameter];
   const TileValues values = values_of(s);
@@ -219,44 +208,35 @@ void look_at_tile(const Rule& rule, const RoleArray<RoleView>& roles, const Peak
   const float *parameter = looks[static_cast<int>(Watched::kParameter)],
               *update = looks[static_cast<int>(Watched::kUpdate)],
               *ratio = looks[static_cast<int>(Watched::kRatio)];
-  if (peaks.update != nullptr) {
-    raise_peaks(peaks.update, peaks.fall, tile,
-                [=](std::int64_t i) { return update_peak(update[i], parameter[i]); });
-  }
-  if (peaks.ratio != nullptr) {
-    raise_peaks(peaks.ratio, peaks.fall, tile, [=](std::int64_t i) { return ratio_peak(ratio[i]); });
-  }
+  const auto raise_peaks = [&](Peak peak, std::uint8_t* codes, const float* of, const float* beside) {
+    if (codes == nullptr) return;
+    codes += code_bytes(kPeakFormat, tile.first);
+    tile_kernels().raise_peaks(peak, of, beside, tile.padded, codes);
+  };
+  raise_peaks(Peak::kUpdate, into.peaks.update, update, parameter);
+  raise_peaks(Peak::kRatio, into.peaks.ratio, ratio, ratio);
   raise(into.update, update, at, tile.padded);
   if (has_ratio) raise(into.ratio, ratio, at, tile.padded);
 }
 
-WatchStats look_at_tensor(Pool& pool, const Rule& rule, const RoleArray<RoleView>& roles,
-                          const PeakView& peaks) {
-  const Cut cut = cut_of(roles);
-  const std::int64_t elements = roles[Role::kParameter].elements;
-  Looks looks(elements, cut.runs());
-  for_each_tile(pool, cut, 0, elements, [&](std::size_t run, std::int64_t at, std::int64_t n) {
-    look_at_tile(rule, roles, peaks, at, n, looks.run(run));
-  });
-  return looks.take();
-}
-
-template <class R>
-FusedUpdate<R> find_fused(const LoopsOf<R>& loops, const UpdateArgs& args) {
-  return loops.fused != nullptr && args.stats == nullptr ? loops.fused(args.roles) : nullptr;
-}
-
-// Where the fused loop puts looks at the update. None: nothing is watched, or it is looked at here.
-std::optional<Looks> looks_in_update(Pool& pool, const Rule& rule, const UpdateArgs& args,
-                                     const PeakView& peaks, WatchStats* watched) {
-  if (watched == nullptr) return {};
-  const bool is_fused =
-      with_rule(rule, [&](const auto&, const auto& loops) { return find_fused(loops, args) != nullptr; });
-  if (is_fused && peaks.update == nullptr) {
-    return Looks(args.roles[Role::kParameter].elements, cut_of(args.roles).runs());
+void lower_peaks(Pool& pool, const PeakView& peaks, const Cut& cut, std::int64_t elements) {
+  for (std::uint8_t* const codes : {peaks.update, peaks.ratio}) {
+    if (codes == nullptr || !peaks.fall) continue;
+    for_each_tile(pool, cut, 0, elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
+      std::uint8_t* const of_tile = codes + code_bytes(kPeakFormat, at);
+      for (std::int64_t i = 0; i < code_bytes(kPeakFormat, n); ++i) {
+        of_tile[i] = raised_peaks(of_tile[i], true, 0, 0);
+      }
+    });
   }
-  *watched = look_at_tensor(pool, rule, args.roles, peaks);
-  return {};
+}
+
+// None: nothing is watched.
+std::optional<Looks> begin_looks(Pool& pool, const TensorUpdate& tensor, const Cut& cut) {
+  if (tensor.watched == nullptr) return {};
+  const std::int64_t elements = tensor.args.roles[Role::kParameter].elements;
+  lower_peaks(pool, tensor.peaks, cut, elements);
+  return Looks(elements, cut.runs(), tensor.peaks);
 }
 
 // Which elements' update, from the old values of the parameter, is exactly 0.
@@ -265,19 +245,19 @@ void mark_still(Scratch& s, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) s.is_still[i] = same(updated[i], s.old_values[i]);
 }
 
-bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, const PeakView& peaks,
-                   WatchStats* watched) {
+bool update_tensor(Pool& pool, const TensorUpdate& tensor) {
+  const UpdateArgs& args = tensor.args;
   const RoleArray<RoleView>& roles = args.roles;
   std::atomic<bool> storable{true};
-  const Rule rule = complete(pool, incomplete, roles, storable);
+  const Rule rule = complete(pool, tensor.rule, roles, storable);
   const RoleArray<NextSteps> next = next_steps(pool, rule, roles);
   const Cut cut = cut_of(roles);
-  std::optional<Looks> looks = looks_in_update(pool, rule, args, peaks, watched);
+  std::optional<Looks> looks = begin_looks(pool, tensor, cut);
   RoleArray<std::vector<ChangeStats>> stats;
   if (args.stats != nullptr) stats.fill(std::vector<ChangeStats>(static_cast<std::size_t>(cut.runs())));
   const bool has_two_terms = roles[Role::kCompensation].codes != nullptr;
   const auto tile = [&](std::size_t run, std::int64_t at, std::int64_t n) {
-    if (looks) look_at_tile(rule, roles, peaks, at, n, looks->run(run));
+    if (looks) look_at_tile(rule, roles, at, n, looks->run(run));
     Scratch& s = scratch();
     RoleArray<TileView> views = read_tile(roles, at, n, s);
     if (args.stats != nullptr && has_two_terms) s.old_values = s.values[Role::kParameter];
@@ -307,14 +287,15 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, c
     }
   };
   with_rule(rule, [&]<class R>(const R& r, const LoopsOf<R>& loops) {
-    const FusedUpdate<R> fused = find_fused(loops, args);
+    const FusedUpdate<R> fused =
+        loops.fused != nullptr && args.stats == nullptr ? loops.fused(roles) : nullptr;
     const auto update_fused = [&](std::size_t run, std::int64_t at, std::int64_t n) {
       return fused == nullptr ? 0 : fused(r, args, at, n, looks ? &looks->run(run) : nullptr);
     };
     for_each_tile(pool, cut, 0, roles[Role::kParameter].elements, update_fused, tile);
   });
   for (const NextSteps& of_role : next) of_role.store();
-  if (looks) *watched = looks->take();
+  if (looks) *tensor.watched = looks->take();
   if (args.stats != nullptr) {
     for (const Role r : kEveryRole) {
       if (is_stored(roles, r)) sum_in_order(stats[r], &(*args.stats)[r]);
@@ -325,21 +306,15 @@ bool update_tensor(Pool& pool, const Rule& incomplete, const UpdateArgs& args, c
 
 }  // namespace
 
-void CpuDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
-  std::atomic<bool> storable{true};
-  const Rule rule = complete(pool(), tensor.rule, tensor.args.roles, storable);
-  *stats = look_at_tensor(pool(), rule, tensor.args.roles, tensor.peaks);
-}
-
 void CpuDevice::update(std::span<const TensorUpdate> tensors) {
   for (const TensorUpdate& tensor : tensors) {
     bool storable = true;
     if (is_orthogonal(tensor.rule)) {
-      update_orthogonal(*this, tensor, [&](const Rule& rule, const UpdateArgs& args) {
-        storable = update_tensor(pool(), rule, args, {}, nullptr) && storable;
+      update_orthogonal(*this, tensor, [&](const TensorUpdate& pass) {
+        storable = update_tensor(pool(), pass) && storable;
       });
     } else {
-      storable = update_tensor(pool(), tensor.rule, tensor.args, tensor.peaks, tensor.watched);
+      storable = update_tensor(pool(), tensor);
     }
     if (tensor.storable != nullptr) *tensor.storable = storable;
   }

@@ -165,13 +165,10 @@ struct Updates {
   Update<Sgd> sgd;
   Update<Adam> adam;
   Update<Lion> lion;
-  // False: there is none, as where a rule takes a pass for its norms first.
+  // False: there is none.
   template <class R>
   bool add([[maybe_unused]] const R& rule, [[maybe_unused]] const TensorUpdate& tensor) {
     using Arithmetic = typename fused::ArithmeticOf<R>::Type;
-    if constexpr (HasNorms<R>) {
-      if (rule.needs_norms()) return false;
-    }
     if constexpr (std::is_same_v<Arithmetic, Sgd>) {
       sgd.add(rule, tensor);
     } else if constexpr (std::is_same_v<Arithmetic, Adam>) {

@@ -277,14 +277,6 @@ class Completed {
   StreamMemory room_;
 };
 
-template <class RuleType>
-void update_rule(const RuleType& rule, const UpdateArgs& args, bool* storable, Stream stream) {
-  auto job = cuda::make_update(rule, args, storable, device_table);
-  const Completed<RuleType> completed(rule, args, storable, stream);
-  job.completed = completed.get();
-  run_with_next_steps(job, stream);
-}
-
 // One block for each sum and each largest.
 __global__ void finish_watch(double* sums, const LargestElement* largest, std::int64_t pieces,
                              WatchStats* stats) {
@@ -311,11 +303,11 @@ __global__ void finish_watch(double* sums, const LargestElement* largest, std::i
   (which == kWatched ? stats->update : stats->ratio) = shared[0];
 }
 
+// What a watched update is about to do.
 template <class RuleType>
-void watch_rule(const RuleType& rule, const TensorUpdate& tensor, WatchStats* stats, Stream stream) {
-  const UpdateArgs& args = tensor.args;
-  const Completed<RuleType> completed(rule, args, nullptr, stream);
-  auto job = cuda::make_watch(rule, completed.get(), args.roles, tensor.peaks, device_table);
+void look(const RuleType& rule, const RuleType* completed, const TensorUpdate& tensor, Stream stream) {
+  if (tensor.watched == nullptr) return;
+  auto job = cuda::make_watch(rule, completed, tensor.args.roles, tensor.peaks, device_table);
   const std::int64_t pieces = units(job);
   constexpr std::int64_t kBytes = 8 * kWatched + cuda::kLargest * sizeof(LargestElement);
   StreamMemory room(std::max<std::int64_t>(1, pieces) * kBytes, stream);
@@ -323,11 +315,29 @@ void watch_rule(const RuleType& rule, const TensorUpdate& tensor, WatchStats* st
   job.largest = reinterpret_cast<LargestElement*>(job.sums + kWatched * pieces);
   run<cuda::kSumPhases>(job, stream);
   launch(finish_watch, kWatched + cuda::kLargest, kThreads, std::int64_t{kThreads * sizeof(LargestElement)},
-         stream, job.sums, job.largest, pieces, stats);
+         stream, job.sums, job.largest, pieces, tensor.watched);
 }
 
-void update_once(const Rule& rule, const UpdateArgs& args, bool* storable, Stream stream) {
-  std::visit([&](const auto& r) { update_rule(r, args, storable, stream); }, rule);
+// To look moves variances of rows on, as the update does.
+void only_look(const TensorUpdate& tensor, Stream stream) {
+  if (tensor.watched == nullptr) return;
+  std::visit(
+      [&](const auto& rule) {
+        look(rule, Completed(rule, tensor.args, nullptr, stream).get(), tensor, stream);
+      },
+      tensor.rule);
+}
+
+void update_once(const TensorUpdate& tensor, Stream stream) {
+  std::visit(
+      [&](const auto& rule) {
+        auto job = cuda::make_update(rule, tensor.args, tensor.storable, device_table);
+        const Completed completed(rule, tensor.args, tensor.storable, stream);
+        job.completed = completed.get();
+        look(rule, completed.get(), tensor, stream);
+        run_with_next_steps(job, stream);
+      },
+      tensor.rule);
 }
 
 }  // namespace
@@ -391,43 +401,50 @@ void CudaDevice::clear(const RoleView& accumulator) {
   }
 }
 
-// Such steps are chosen over a whole tensor: units on their own cannot.
-static bool has_steps_of_rows(const RoleArray<RoleView>& roles) {
-  return std::any_of(std::begin(roles.of), std::end(roles.of), [](const RoleView& role) {
+// Steps of rows are chosen over a whole tensor, and first passes go over one: units on their own cannot.
+static bool needs_whole(const TensorUpdate& tensor) {
+  const RoleArray<RoleView>& roles = tensor.args.roles;
+  const auto has_steps_of_rows = [](const RoleView& role) {
     return role.codes != nullptr && is_packed(role.codec.format) && !has_blocks(role.codec);
-  });
+  };
+  return std::any_of(std::begin(roles.of), std::end(roles.of), has_steps_of_rows) ||
+         std::visit([&](const auto& rule) { return has_first_pass(rule, roles); }, tensor.rule);
 }
 
 void CudaDevice::update(std::span<const TensorUpdate> tensors) {
-  std::vector<TensorUpdate> uncounted;
+  const auto counted = [&](const TensorUpdate& tensor) {
+    update_counted(*this, host_, tensor, [&] { only_look(tensor, stream()); });
+  };
+  std::vector<TensorUpdate> together;
   for (const TensorUpdate& tensor : tensors) {
-    if (tensor.watched != nullptr && !is_orthogonal(tensor.rule)) watch(tensor, tensor.watched);
     if (is_orthogonal(tensor.rule)) {
       begin(tensor.storable, stream());
-      update_orthogonal(*this, tensor, [&](const Rule& rule, const UpdateArgs& args) {
-        if (args.stats == nullptr) return update_once(rule, args, tensor.storable, stream());
+      update_orthogonal(*this, tensor, [&](TensorUpdate pass) {
+        if (pass.args.stats == nullptr) {
+          pass.storable = tensor.storable;
+          return update_once(pass, stream());
+        }
         bool storable = true;
-        update_counted(*this, host_, {rule, args, &storable});
+        pass.storable = &storable;
+        counted(pass);
         if (!storable && tensor.storable != nullptr) *tensor.storable = false;
       });
     } else if (tensor.args.stats != nullptr) {
-      update_counted(*this, host_, tensor);
-    } else if (has_steps_of_rows(tensor.args.roles)) {
+      counted(tensor);
+    } else if (needs_whole(tensor)) {
       begin(tensor.storable, stream());
-      update_once(tensor.rule, tensor.args, tensor.storable, stream());
+      update_once(tensor, stream());
     } else {
-      uncounted.push_back(tensor);
+      only_look(tensor, stream());
+      together.push_back(tensor);
+      together.back().watched = nullptr;
     }
   }
-  if (uncounted.empty() || fast::update(uncounted, stream())) return;
-  for (const TensorUpdate& tensor : uncounted) {
+  if (together.empty() || fast::update(together, stream())) return;
+  for (const TensorUpdate& tensor : together) {
     begin(tensor.storable, stream());
-    update_once(tensor.rule, tensor.args, tensor.storable, stream());
+    update_once(tensor, stream());
   }
-}
-
-void CudaDevice::watch(const TensorUpdate& tensor, WatchStats* stats) {
-  std::visit([&](const auto& rule) { watch_rule(rule, tensor, stats, stream()); }, tensor.rule);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -181,9 +181,8 @@ void apply_orthogonal(Muon muon, RoleArray<Values>& v) {
   for (std::int64_t i = 0; i < muon.parts; ++i) {
     kernels::make_orthogonal(device, muon.rows, muon.columns, muon.iterations,
                              direction.data() + i * muon.rows * muon.columns, workspace.get(),
-                             [&](const Rule& rule, const kernels::UpdateArgs& args) {
-                               const kernels::TensorUpdate update{rule, args};
-                               device.update({&update, 1});
+                             [&](const kernels::TensorUpdate& pass) {
+                               device.update({&pass, 1});
                              });
   }
   v[Role::kParameter] = parameter;
