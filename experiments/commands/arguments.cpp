@@ -16,6 +16,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 
@@ -49,6 +50,15 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
 const CLI::Validator kNotEmpty([](std::string& text) { return text.empty() ? "is empty" : std::string(); },
                                "");
 
+const CLI::Validator kOutput(
+    [](std::string& text) {
+      if (text.empty()) return std::string("is empty");
+      const std::string run = run_made_of(text);
+      return run.empty() ? run
+                         : fmt::format("{} is part of the run {}; name another file", text, printable(run));
+    },
+    "");
+
 const CLI::Validator kUnsigned(
     [](std::string& text) {
       std::uint64_t value = 0;
@@ -73,11 +83,8 @@ void RunArguments::keep_from(const std::string& output) const {
   std::error_code none;  // a path that leads nowhere fails where it is opened
   const fs::path target = fs::weakly_canonical(output, none);
   for (const std::string& path : paths) {
-    const fs::path log = fs::weakly_canonical(log_path(path), none), folder = log.parent_path();
-    const fs::path inside = target.lexically_relative(folder);
-    if (target != log && inside != "config.toml" && (inside.empty() || *inside.begin() != "checkpoints"))
-      continue;
-    throw UsageError(fmt::format("{} is part of the run {}; name another file", output, folder.string()));
+    if (target != fs::weakly_canonical(log_path(path), none)) continue;
+    throw UsageError(fmt::format("{} is the log that is read; name another file", output));
   }
 }
 
@@ -132,16 +139,18 @@ void print_lines(const nlohmann::ordered_json& value, const std::string& prefix)
 
 }  // namespace
 
+void flush_output() {
+  if (std::fflush(stdout) == 0) return;
+  throw std::system_error(errno, std::generic_category(), "standard output cannot be written");
+}
+
 void print_answer(const nlohmann::ordered_json& answer, bool as_json) {
   if (as_json) {
     fmt::print("{}\n", answer.dump(2, ' ', false, kReplace));
   } else {
     print_lines(answer, "");
   }
-  if (std::fflush(stdout) != 0) {
-    if (errno == EPIPE) throw std::system_error(errno, std::generic_category());  // its reader went away
-    throw RunError(fmt::format("standard output cannot be written: {}", std::strerror(errno)));
-  }
+  flush_output();
 }
 
 }  // namespace lpmm

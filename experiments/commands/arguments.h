@@ -63,13 +63,16 @@ void add_config_arguments(CLI::App& command, ConfigArguments& arguments);
 struct RunArguments {
   std::vector<std::string> paths, labels;
   std::vector<NamedRun> named() const;  // throws UsageError where there are not as many labels as runs
-  // Throws UsageError where `output` is what one of the runs is made of.
+  // Throws UsageError where `output` is the log of one of the runs.
   void keep_from(const std::string& output) const;
 };
 void add_run_arguments(CLI::App& command, RunArguments& arguments);
 
 // For options that name a file or folder.
 extern const CLI::Validator kNotEmpty;
+
+// For a file to write: named, and none that a run is made of.
+extern const CLI::Validator kOutput;
 
 // For options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
@@ -82,6 +85,9 @@ void add_svg_option(CLI::App& command, bool& svg);
 
 // --threads; 0 stands for all processors.
 void add_threads_option(CLI::App& command, int& threads);
+
+// What was printed goes out now. Throws std::system_error, that of a reader who went away for one.
+void flush_output();
 
 // The answer of a command: one JSON object on standard output, or aligned lines of "key  value".
 void print_answer(const nlohmann::ordered_json& answer, bool as_json);

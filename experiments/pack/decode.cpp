@@ -18,10 +18,21 @@ namespace lpmm {
 namespace {
 
 constexpr std::int64_t kMostSide = 32767, kMostPixels = std::int64_t{1} << 28;
+// More than either format makes of a byte.
+constexpr std::int64_t kMostPixelsOfByte = 10000;
 
-void check_size(std::int64_t height, std::int64_t width, const std::string& name) {
-  if (height >= 1 && width >= 1 && height <= kMostSide && width <= kMostSide && height * width <= kMostPixels)
-    return;
+bool is_too_large(std::int64_t height, std::int64_t width) {
+  return height > kMostSide || width > kMostSide || height * width > kMostPixels;
+}
+bool is_cut_off(std::int64_t height, std::int64_t width, std::size_t bytes) {
+  return height * width / kMostPixelsOfByte > static_cast<std::int64_t>(bytes);
+}
+
+void check_size(std::int64_t height, std::int64_t width, std::size_t bytes, const std::string& name) {
+  if (is_cut_off(height, width, bytes)) {
+    throw RunError(fmt::format("{}: {} bytes cannot hold its {} x {} pixels", name, bytes, width, height));
+  }
+  if (height >= 1 && width >= 1 && !is_too_large(height, width)) return;
   throw RunError(fmt::format("{}: {} x {} pixels; sides go to {}, pixels to {}", name, width, height,
                              kMostSide, kMostPixels));
 }
@@ -90,8 +101,9 @@ DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string
     }
     p.height = static_cast<int>(info.image_height);
     p.width = static_cast<int>(info.image_width);
-    if (std::int64_t{p.height} * p.width > kMostPixels || std::max(p.height, p.width) > kMostSide) {
-      std::strncpy(e.text, "too large", sizeof e.text - 1);
+    const bool is_cut = is_cut_off(p.height, p.width, info.src->bytes_in_buffer);
+    if (is_cut || is_too_large(p.height, p.width)) {
+      std::strncpy(e.text, is_cut ? "too few bytes for its size" : "too large", sizeof e.text - 1);
       return;
     }
     p.pixels.resize(std::size_t{3} * info.image_height * info.image_width);
@@ -99,7 +111,7 @@ DecodedPicture decode_jpeg(std::span<const std::uint8_t> file, const std::string
   if (!read_jpeg(file, picture, errors, grow)) {
     throw RunError(fmt::format("{}: is no JPEG that can be read: {}", name, errors.text));
   }
-  check_size(picture.height, picture.width, name);
+  check_size(picture.height, picture.width, file.size(), name);
   return picture;
 }
 
@@ -115,7 +127,7 @@ DecodedPicture decode_png(std::span<const std::uint8_t> file, const std::string&
     }
   };
   check(png_image_begin_read_from_memory(&of.image, file.data(), file.size()));
-  check_size(of.image.height, of.image.width, name);
+  check_size(of.image.height, of.image.width, file.size(), name);
   of.image.format = PNG_FORMAT_RGB;
   DecodedPicture picture{static_cast<int>(of.image.height), static_cast<int>(of.image.width), {}};
   picture.pixels.resize(PNG_IMAGE_SIZE(of.image));

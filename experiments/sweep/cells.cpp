@@ -71,6 +71,21 @@ void check_axes(const SweepGrid& grid) {
   }
 }
 
+// Before any is made.
+void check_count(const SweepGrid& grid) {
+  constexpr std::size_t kMostCells = 10000;
+  std::size_t cells = 1;
+  const auto multiply = [&](std::size_t values) {
+    if (values > 1) cells = cells > kMostCells / values ? kMostCells + 1 : cells * values;
+  };
+  for (const std::size_t values : {grid.configs.size(), grid.presets.size(), grid.seeds.size()})
+    multiply(values);
+  for (const SweepAxis& axis : grid.axes) multiply(axis.values.size());
+  if (cells <= kMostCells) return;
+  throw UsageError(fmt::format(
+      "the grid has more than {} trainings; give its axes fewer values, or sweep in parts", kMostCells));
+}
+
 // Without its name, which needs the seed of its config.
 SweepCell cell_of(const SweepGrid& grid, const std::string& config, const std::string& preset,
                   const Choice& choice, const Choice& own) {
@@ -137,6 +152,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
   if (grid.configs.empty())
     throw UsageError("a sweep needs at least one config (--config, or configs = [...])");
   check_axes(grid);
+  check_count(grid);
   const auto presets = grid.presets.empty() ? std::vector<std::string>{""} : grid.presets;
   if (!grid.baseline.empty() && std::find(presets.begin(), presets.end(), grid.baseline) == presets.end()) {
     throw UsageError(fmt::format("the baseline {} is not among the presets; add it", grid.baseline));

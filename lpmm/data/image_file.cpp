@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
@@ -199,6 +200,7 @@ void write_image_file(const std::string& path, const ImageFileFacts& facts,
   for (const std::string& name : facts.names) names += name + "\n";
   h.name_bytes = static_cast<std::uint32_t>(names.size());
   const ImagePlaces places(h);
+  remove_leftovers(std::filesystem::path(path).parent_path().string());
   NewFile out(path);
   if (out.in_place())
     throw UsageError(fmt::format("{}: images can only be written to an ordinary file", path));

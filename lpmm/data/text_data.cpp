@@ -67,6 +67,14 @@ bool names_tokenizer_files(const TextOptions& options) {
   return !is_named(options.tokenizer);
 }
 
+std::string find_tokenizer_files(const std::string& path) {
+  if (std::string found = find_data(path); !found.empty()) return found;
+  throw RunError(fmt::format(
+      "data.tokenizer: {}: there is no such file, neither here nor in the folder that LPMM_DATA names, else "
+      "~/.cache/lpmm; `lpmm data tokenizer` trains one on texts",
+      path));
+}
+
 std::string tokenizer_files(const TextOptions& options) {
   if (is_named(options.tokenizer)) return gpt2_folder(options);
   const std::string found = find_data(options.tokenizer);

@@ -32,6 +32,8 @@ std::string gpt2_folder(const TextOptions& options);
 // Where make_tokenizer looks for the files of a tokenizer that lies in files: what options.tokenizer names,
 // found as options.path is, else gpt2's folder.
 std::string tokenizer_files(const TextOptions& options);
+// Where the files of a tokenizer are, found as options.path is. Throws RunError where they are not.
+std::string find_tokenizer_files(const std::string& path);
 // Whether options.tokenizer names files, be they there or not.
 bool names_tokenizer_files(const TextOptions& options);
 // Throws UsageError for a tokenizer that is not known: neither a name nor a file.

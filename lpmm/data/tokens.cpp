@@ -10,6 +10,7 @@
 #include <bit>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -100,6 +101,7 @@ std::uint64_t write_all(File& file, const Tokenizer& tokenizer, std::string_view
 std::int64_t write_tokens(const std::string& path, const Tokenizer& tokenizer, std::string_view text,
                           const ProgressCall& progress) {
   if (text.empty()) throw UsageError("is empty: there is no text to encode");
+  remove_leftovers(std::filesystem::path(path).parent_path().string());
   NewFile out(path);
   if (out.in_place())
     throw UsageError(fmt::format("{}: tokens can only be written to an ordinary file", path));

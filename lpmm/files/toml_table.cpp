@@ -54,8 +54,41 @@ void check_text(std::string_view text, const std::string& name) {
   }
 }
 
+// What follows a string that begins at `text`, quotes and all; a string without an end takes it all.
+std::string_view after_string(std::string_view text) {
+  const char quote = text[0];
+  const bool is_long = text.size() > 2 && text[1] == quote && text[2] == quote;
+  const std::string_view end = text.substr(0, is_long ? 3 : 1);
+  for (std::size_t i = end.size(); i < text.size(); ++i) {
+    if (text.substr(i).starts_with(end)) return text.substr(i + end.size());
+    if (!is_long && text[i] == '\n') return text.substr(i);
+    if (quote == '"' && text[i] == '\\') ++i;
+  }
+  return {};
+}
+
+// toml++ calls itself for every part of a dotted key.
+void check_keys(std::string_view text, const std::string& name) {
+  constexpr int kMostParts = 16;
+  constexpr std::string_view kOfKeys = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- \t";
+  for (int parts = 1; !text.empty();) {
+    const char c = text[0];
+    if (c == '"' || c == '\'') {
+      text = after_string(text);
+      continue;
+    }
+    if (c == '#') text.remove_prefix(std::min(text.find('\n'), text.size() - 1));
+    if (c == '.' && ++parts > kMostParts) {
+      throw UsageError(fmt::format("{}: a key has more than {} parts", name, kMostParts));
+    }
+    if (c != '.' && kOfKeys.find(c) == std::string_view::npos) parts = 1;
+    text.remove_prefix(1);
+  }
+}
+
 toml::table parsed(const std::string& text, const std::string& name) {
   check_text(text, name);
+  check_keys(text, name);
   try {
     return toml::parse(text, name);
   } catch (const toml::parse_error& e) {
@@ -76,6 +109,7 @@ toml::table parse_setting(const std::string& setting, const std::string& option)
   if (value.find('\n') != std::string::npos)
     throw UsageError(fmt::format("{}: sets more than one line", option));
   check_text(setting, option);
+  check_keys(setting, option);
   try {
     return toml::parse(fmt::format("{} = {}", key, value), option);
   } catch (const toml::parse_error&) {

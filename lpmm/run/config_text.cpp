@@ -6,7 +6,9 @@
 #include <map>
 #include <span>
 
+#include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
@@ -201,6 +203,11 @@ std::optional<Seal> read_seal(const std::string& text) {
 
 std::string sealed_config(const RunConfig& config) {
   const std::string text = to_toml(config);
+  if (const std::size_t bad = first_bad_byte(text); bad != std::string::npos) {
+    const std::size_t begin = text.rfind('\n', bad) + 1;
+    throw UsageError(fmt::format("{}: is no UTF-8 text, which a run's config is; rename the file or folder",
+                                 printable(text.substr(begin, text.find('\n', bad) - begin))));
+  }
   return fmt::format("{}\n{}{}: of the lines above. Remove this line where you edit them.\n", text, kSeal,
                      seal_of(text + '\n'));
 }

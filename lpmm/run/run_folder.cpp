@@ -30,6 +30,23 @@ constexpr std::uint64_t kLongestConfig = 1 << 20;
 
 }  // namespace
 
+std::string run_made_of(const std::string& file) {
+  std::error_code none;  // a path that leads nowhere is no run's
+  const fs::path target = fs::weakly_canonical(fs::absolute(file, none), none);
+  for (fs::path folder = target.parent_path(); folder != folder.parent_path();
+       folder = folder.parent_path()) {
+    const RunFolder run(folder.string());
+    if (!fs::exists(run.config, none) || !(fs::exists(run.log, none) || fs::exists(run.checkpoints, none))) {
+      continue;
+    }
+    const fs::path first = *target.lexically_relative(folder).begin();
+    for (const char* of_run : {"config.toml", "log.jsonl", "checkpoints", "watch"}) {
+      if (first == of_run) return folder.string();
+    }
+  }
+  return "";
+}
+
 bool check_config_seal(const std::string& path) {
   const std::optional<Seal> seal = read_seal(read_text(path, kLongestConfig));
   if (!seal) return false;

@@ -16,6 +16,10 @@ struct RunFolder {
   std::filesystem::path root, config, log, checkpoints;
 };
 
+// The folder of the run that has this file, be it there or not: its config, its log, or what lies with its
+// checkpoints or spikes. Empty: it is none of a run's.
+std::string run_made_of(const std::string& file);
+
 // Throws RunError where the config.toml of a run ends with a checksum that is not its own, and says what to
 // do where it was edited by hand. One without a checksum is taken as it is. Returns whether it has one.
 bool check_config_seal(const std::string& path);

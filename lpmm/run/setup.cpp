@@ -167,7 +167,7 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
   if (own == nullptr && is_pairs(config) && (named == "bytes" || named == kGpt2Tokenizer)) {
     own = make_text_tokenizer(config.data.text, "");
   } else if (own == nullptr && names_tokenizer_files(config.data.text)) {
-    own = load_tokenizer(tokenizer_files(config.data.text));
+    own = load_tokenizer(find_tokenizer_files(config.data.text.tokenizer));
   }
   const std::shared_ptr<const Tokenizer> reads(std::move(own));
   if (is_pairs(config)) {

@@ -47,7 +47,7 @@ int run_classify(const SentenceArguments& o) {
         fmt::print("{}\t{:.4f}\n", printable(label), probabilities[best]);
       }
     }
-    std::fflush(stdout);
+    flush_output();
   });
   if (!o.json) return kDone;
   nlohmann::ordered_json answer = {{"checkpoint", model.checkpoint()}};

@@ -36,6 +36,10 @@ int run_embed(const EmbedArguments& o) {
   const SentenceArguments& s = o.sentences;
   if (o.output.empty() && !o.pairs)
     throw UsageError("embed: name a file for the embeddings (--out FILE.npy), or --pairs");
+  std::error_code none;
+  if (std::filesystem::equivalent(o.output, s.file, none)) {
+    throw UsageError(fmt::format("embed: --out {}: is the file that is read; name another one", o.output));
+  }
   SentenceModel model(s.path, s.threads, s.compute, true);
   nlohmann::ordered_json cosines = nlohmann::ordered_json::array();
   std::vector<float> all;
@@ -53,7 +57,7 @@ int run_embed(const EmbedArguments& o) {
       if (s.json) cosines.push_back(similar);
       if (!s.json) fmt::print("{:.6f}\n", similar);
     }
-    std::fflush(stdout);
+    flush_output();
     if (!o.output.empty()) all.insert(all.end(), outputs.begin(), outputs.end());
   });
   nlohmann::ordered_json answer = {
@@ -80,7 +84,7 @@ void add_embed_command(CLI::App& program, Action& action) {
       program.add_subcommand("embed", "Turn sentences into vectors, or compare pairs of them");
   add_sentence_arguments(*command, o->sentences);
   command->add_option("--out", o->output, "file of NumPy's to write: (sentences, channels), fp32")
-      ->check(kNotEmpty)
+      ->check(kOutput)
       ->type_name("FILE.npy");
   command->add_flag("--pairs", o->pairs, "lines are two sentences with a tab between: print their cosine");
   command->add_flag("--json", o->sentences.json,

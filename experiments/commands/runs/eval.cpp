@@ -17,6 +17,7 @@
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/evaluate.h"
+#include "lpmm/run/run_progress.h"
 #include "lpmm/run/setup.h"
 #include "lpmm/run/stored_weights.h"
 
@@ -74,6 +75,16 @@ void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig&
   config.data.text.path = o.data;
 }
 
+// Throws UsageError where a file of the same name is another text by now, or from this folder.
+void check_text(const Setup& setup, const std::string& checkpoint) {
+  if (setup.text == nullptr) return;
+  const Json now = text_json(*setup.text);
+  if (checkpoint_run(checkpoint).value("text", now) == now) return;
+  throw UsageError(
+      fmt::format("{}: is not the text that {} was trained on; where it is meant, name it with --data",
+                  setup.text->name(), checkpoint));
+}
+
 int run_eval(const EvalArguments& o) {
   const std::string checkpoint = find_checkpoint(o.path);
   ConfigOptions options;
@@ -85,6 +96,7 @@ int run_eval(const EvalArguments& o) {
   auto tokenizer = saved_tokenizer(checkpoint, config);
   if (reads_tokens(config.model) && tokenizer == nullptr) throw no_tokenizer(checkpoint);
   const Setup setup = open_data(config, std::move(tokenizer), o.json);
+  if (o.data.empty() && o.config.empty()) check_text(setup, checkpoint);
   Progress progress(o.json);
   const EvalResult result =
       evaluate(setup, *make_model(setup.config), checkpoint, progress.share_of("evaluating"));

@@ -106,6 +106,7 @@ void add_export_command(CLI::App& program, Action& action) {
       ->required();
   command->add_option("--out", o->output, "file to write; with --hf, a folder")
       ->required()
+      ->check(kOutput)
       ->type_name("PATH");
   command->add_option("--type", o->type, "fp32 or bf16")
       ->check(CLI::IsMember({"fp32", "bf16"}))

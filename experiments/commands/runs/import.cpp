@@ -16,8 +16,10 @@
 #include "lpmm/data/pairs/pair_sets.h"
 #include "lpmm/data/sentences/sentence_sets.h"
 #include "lpmm/data/text_data.h"
+#include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/json.h"
+#include "lpmm/files/locked_file.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"
 #include "lpmm/run/log.h"
@@ -196,6 +198,10 @@ RunConfig imported_config(const ImportArguments& o) {
 }
 
 int run_import(const ImportArguments& o) {
+  if (first_bad_byte(o.path) != std::string::npos) {
+    throw UsageError(
+        fmt::format("{}: is no UTF-8 text, which a run keeps its names in; rename it", printable(o.path)));
+  }
   RunConfig config = imported_config(o);
   const auto model = [&] {
     try {
@@ -205,6 +211,8 @@ int run_import(const ImportArguments& o) {
     }
   }();
   const RunFolder out(o.output);
+  const MadeFolder made_root(out.root);
+  const FolderLock lock(o.output, "another import");
   remove_half_import(out);
   check_run_folder(out, config, false);
   const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
@@ -227,9 +235,10 @@ int run_import(const ImportArguments& o) {
     state["tokenizer"] = tokenizer;
     if (tokenizer["kind"] == kMarianTokenizer) name_languages(config);
   }
+  const std::string sealed = sealed_config(config);  // which refuses some paths
   const std::string checkpoint =
       save_checkpoint(out.checkpoints.string(), 0, config.model.name, memory, buffers, state, 0);
-  write_text(out.config.string(), sealed_config(config));
+  write_text(out.config.string(), sealed);
   ordered_json answer = {{"checkpoint", checkpoint}, {"parameters", memory.ledger().parameters}};
   for (const auto& [key, value] : config.model.settings) {
     if (const auto* size = std::get_if<std::int64_t>(&value)) answer[std::string(key)] = *size;
@@ -253,6 +262,7 @@ void add_import_command(CLI::App& program, Action& action) {
       ->required();
   command->add_option("--out", o->output, "folder of a run to make; its checkpoint has no optimizer state")
       ->required()
+      ->check(kNotEmpty)
       ->type_name("DIR");
   command->add_option("--preset", o->preset, "memory policy of the parameters")->capture_default_str();
   command->add_option(

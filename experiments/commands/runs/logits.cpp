@@ -49,7 +49,10 @@ void add_logits_command(CLI::App& program, Action& action) {
   CLI::App* command = program.add_subcommand("logits", "A language model's logits after each of some tokens");
   command->add_option("PATH", o->path, "a run's folder, its checkpoints folder or one checkpoint")
       ->required();
-  command->add_option("--ids", o->ids, "token ids, separated by commas")->required()->delimiter(',');
+  command->add_option("--ids", o->ids, "token ids, separated by commas")
+      ->required()
+      ->check(kNotEmpty)
+      ->delimiter(',');
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object: ids, logits (ids, vocabulary)");
   command->footer(R"(Example:

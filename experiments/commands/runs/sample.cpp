@@ -54,7 +54,7 @@ int run_sample(const SampleArguments& o) {
     written += piece;
     if (o.json) return;
     fmt::print("{}", piece);
-    std::fflush(stdout);
+    flush_output();
   };
   if (!o.json) show(o.prompt);
   Inference state;

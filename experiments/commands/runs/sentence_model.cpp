@@ -120,6 +120,7 @@ void for_each_line(const std::string& file, bool pairs_only, const LinesCall& bo
   for (std::string line; std::getline(in, line);) {
     ++number;
     if (line.ends_with('\r')) line.pop_back();
+    if (number == 1 && line.starts_with("\xEF\xBB\xBF")) line.erase(0, 3);  // a byte order mark
     if (const std::size_t bad = first_bad_byte(line); bad != std::string::npos) {
       throw RunError(
           fmt::format("{}: line {} is not UTF-8 from byte {} on: save the text as UTF-8", name, number, bad));

@@ -105,6 +105,7 @@ void add_train_command(CLI::App& program, Action& action) {
   add_config_arguments(*command, o->config);
   command->add_option("--out", o->run.out, "folder of the run, made if missing")
       ->required()
+      ->check(kNotEmpty)
       ->type_name("DIR");
   command->add_flag("--resume", o->run.resume,
                     "go on from the newest checkpoint in DIR, or start where there is none");

@@ -120,7 +120,9 @@ void add_tokenize(CLI::App& data, Action& action) {
   CLI::App* command =
       data.add_subcommand("tokenize", "Turn a text into a file of tokens that runs map into memory");
   command->add_option("IN", o->input, "text")->required();
-  command->add_option("OUT", o->output, "file to write; its name ends in .tokens")->required();
+  command->add_option("OUT", o->output, "file to write; its name ends in .tokens")
+      ->required()
+      ->check(kOutput);
   command
       ->add_option("--tokenizer", o->text.tokenizer,
                    "characters, bytes, words, gpt2, or a file: tokenizer.json, vocab.txt, .model; a "
@@ -153,7 +155,9 @@ void add_tokenizer(CLI::App& data, Action& action) {
       ->add_option("--coverage", o->options.coverage, "share of the characters that have a piece, 0.98 to 1")
       ->check(CLI::Range(0.98, 1.0).description(""))
       ->capture_default_str();
-  command->add_option("--output", o->output, "file to write; its name ends in .model")->required();
+  command->add_option("--output", o->output, "file to write; its name ends in .model")
+      ->required()
+      ->check(kOutput);
   command->add_flag("--json", o->json, "print one JSON object: output, type, vocabulary");
   command->footer(R"(Example:
   lpmm data tokenizer --train bpe --vocabulary 8000 train.en train.de --output joint.model

@@ -46,7 +46,9 @@ void add_pack_images_command(CLI::App& data, Action& action) {
       data.add_subcommand("pack-images", "Turn folders of JPEGs and PNGs into a file for runs");
   command->add_option("DIR", o->pack.folder, "holds train/CLASS/PICTURE and test/CLASS/PICTURE, or val")
       ->required();
-  command->add_option("OUT", o->pack.output, "file to write; its name ends in .images")->required();
+  command->add_option("OUT", o->pack.output, "file to write; its name ends in .images")
+      ->required()
+      ->check(kOutput);
   command->add_option("--size", o->pack.side, "pixels of a side of the square that is kept")
       ->capture_default_str()
       ->check(CLI::Range(1, kMostImageSide));

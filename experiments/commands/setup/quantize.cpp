@@ -220,8 +220,11 @@ void add_quantize_command(CLI::App& program, Action& action) {
                    "write one unpacked code an element: int16 for int and soft, uint8 for other tables, "
                    "uint16 or uint32 "
                    "for bf16 and fp32")
+      ->check(kOutput)
       ->type_name("OUT.npy");
-  command->add_option("--decoded", o->decoded, "write what is stored, as fp32")->type_name("OUT.npy");
+  command->add_option("--decoded", o->decoded, "write what is stored, as fp32")
+      ->check(kOutput)
+      ->type_name("OUT.npy");
   add_threads_option(*command, o->threads);
   command->add_flag("--json", o->json, "print one JSON object");
   command->footer(

@@ -132,6 +132,7 @@ void add_plot_command(CLI::App& program, Action& action) {
       ->type_name("PREFIX");
   add_svg_option(*command, o->svg);
   command->add_option("--csv", o->csv, "writes every scalar of the logs: run, tag, step, seconds, value")
+      ->check(kOutput)
       ->type_name("FILE");
   command->add_option("--tensorboard", o->tensorboard, "writes each run's scalars as event files below DIR")
       ->type_name("DIR");

@@ -39,7 +39,7 @@ void add_report_command(CLI::App& program, Action& action) {
   auto o = std::make_shared<ReportArguments>();
   CLI::App* command = program.add_subcommand("report", "Write one page of HTML about runs, for any browser");
   add_run_arguments(*command, o->runs);
-  command->add_option("--out", o->out, "page to write")->required()->check(kNotEmpty)->type_name("FILE.html");
+  command->add_option("--out", o->out, "page to write")->required()->check(kOutput)->type_name("FILE.html");
   command->add_flag("--json", o->json, "print one JSON object: html, runs, bytes");
   command->footer(
       R"(The page holds everything it shows and needs no network: what each run reached, curves, model

@@ -77,6 +77,8 @@ TEST(Pictures, WhatIsNotOneIsNamed) {
   const std::size_t frame = huge.find("\xFF\xC0");  // then length, precision, height, width
   huge.replace(frame + 5, 4, "\xFF\xFF\xFF\xFF");
   expect_picture_refused(huge, "");
+  huge.replace(frame + 5, 4, "\x3F\xFF\x3F\xFF");  // 804 MB of pixels
+  expect_picture_refused(huge, "too few bytes for its size");
 }
 
 // Twice as small: every pixel is a mean of its neighbourhood. Twice as large: the colours stay.

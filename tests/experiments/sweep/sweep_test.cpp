@@ -270,6 +270,13 @@ TEST_F(SweepTest, BadGridsAreRefusedBeforeAnythingRuns) {
   expect_failure(sweep({"--axis", "train.seed=1,2", "--seeds", "3,4"}), 2, {"train.seed", "--seeds"});
   expect_failure(sweep({"--axis", "train.steps=1", "--axis", "train.steps=2"}), 2,
                  {"two axes", "train.steps"});
+  std::vector<std::string> many;
+  for (const char* key : {"learning_rate", "weight_decay", "momentum"}) {
+    std::string values = "0.1";
+    for (int i = 1; i < 30; ++i) values += fmt::format(",0.{}1", i);
+    many.insert(many.end(), {"--axis", fmt::format("optimizer.{}={}", key, values)});
+  }
+  expect_failure(sweep(many), 2, {"more than 10000 trainings"});
   std::vector<std::string> wide;
   for (const char* key : {"learning_rate", "weight_decay", "momentum", "dampening", "clip_norm"}) {
     wide.insert(wide.end(), {"--axis", fmt::format("optimizer.{}=0.{:030}", key, 1)});

@@ -149,6 +149,13 @@ TEST_F(TextDataTest, BadTextsAreNamed) {
   TextOptions o = options(numbered(500), 8);
   o.tokenizer = "charakters";
   EXPECT_NE(message(o).find("did you mean characters?"), std::string::npos);
+  try {
+    find_tokenizer_files("none.model");
+    FAIL() << "found";
+  } catch (const RunError& e) {
+    EXPECT_NE(std::string(e.what()).find("none.model: there is no such file"), std::string::npos) << e.what();
+    EXPECT_NE(std::string(e.what()).find("lpmm data tokenizer"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace

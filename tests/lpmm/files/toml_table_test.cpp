@@ -125,6 +125,27 @@ TEST(TomlTable, RefusesTextThatTomlPlusPlusCannotRead) {
   EXPECT_EQ(t.table("a").text("b"), "\xC6\xB5");
 }
 
+// The parser goes as deep as a key has parts.
+TEST(TomlTable, AKeyOfTooManyPartsIsRefused) {
+  std::string deep = "a";
+  for (int i = 0; i < 50000; ++i) deep += ".a";
+  expect_in(said_of(deep + " = 1\n"), {"a.toml: a key has more than 16 parts"});
+  expect_in(said_of("[" + deep + "]\n"), {"more than 16 parts"});
+  expect_in(said_of("a = {" + deep + " = 1}\n"), {"more than 16 parts"});
+  std::string quoted = "\"a\"";
+  for (int i = 0; i < 50000; ++i) quoted += " . 'a\"'";
+  expect_in(said_of(quoted + " = 1\n"), {"more than 16 parts"});
+  TomlTable t = TomlTable::parse("", "a.toml");
+  EXPECT_THROW(t.set(deep + "=1", "--set"), UsageError);
+  const std::string dots(50000, '.');
+  EXPECT_EQ(
+      said_of("a = \"" + dots + "\\\"" + dots + "\" # " + dots + "\nb = '''" + dots + "'\n" + dots + "'''\n"),
+      "no error");
+  EXPECT_EQ(
+      said_of("a = [1.5, 2.5, 3.5, 4.5, 5.5, 6.5, 7.5, 8.5, 9.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5, 1.5]\n"),
+      "no error");
+}
+
 TEST(TomlTable, NearestKeyPrefersTheSameWordInAnotherTable) {
   const std::string_view keys[] = {"train.batch", "optimizer.learning_rate", "optimizer.momentum"};
   const std::pair<std::string_view, std::string_view> words[] = {{"lr", "optimizer.learning_rate"},

@@ -4,8 +4,10 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "lpmm/base/host.h"
+#include "lpmm/files/locked_file.h"
 #include "tests/experiments/program.h"
 #include "tests/sanitized.h"
 
@@ -45,6 +47,62 @@ TEST_F(Folder, AReaderThatGoesAwayIsNoFailure) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_TRUE(WEXITSTATUS(status) == 141 || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
   EXPECT_EQ(read_file(path("err")), "");
+}
+
+TEST_F(Folder, AnImportIsAloneInItsFolder) {
+  const std::string published = LPMM_SOURCE_DIR "/tests/golden/gpt2_tiny.safetensors";
+  fs::create_directories(path("hf"));
+  {
+    const FolderLock lock(path("hf"), "another import");
+    expect_failure(run_lpmm({"import", published, "--out", path("hf")}), 1,
+                   {"hf: another import is at work"});
+  }
+  EXPECT_EQ(run_lpmm({"import", published, "--out", path("hf")}).code, 0);
+  EXPECT_FALSE(fs::exists(path("hf/.lock")));
+  expect_failure(run_lpmm({"import", published, "--out", ""}), 2, {"--out", "is empty"});
+  expect_failure(run_lpmm({"import", path("none"), "--out", path("new")}), 1, {"none"});
+  EXPECT_FALSE(fs::exists(path("new")));
+}
+
+// A config is UTF-8 text, so that it cannot name what its run started from.
+TEST_F(Folder, ANameThatIsNoTextIsRefusedBeforeTraining) {
+  train("\xFF");
+  expect_failure(run_lpmm({"train", config(), "--init", path("\xFF"), "--out", path("run")}), 2,
+                 {"init = ", "no UTF-8"});
+  EXPECT_FALSE(fs::exists(path("run")));
+}
+
+// Whatever a command writes, a run's own files stay.
+TEST_F(Folder, NoOutputReplacesWhatARunIsMadeOf) {
+  train("run");
+  const auto files = [&] {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : fs::recursive_directory_iterator(path("run"))) {
+      if (entry.is_regular_file()) all[entry.path().string()] = read_file(entry.path().string());
+    }
+    return all;
+  };
+  const auto held = files();
+  const std::string array = LPMM_SOURCE_DIR "/tests/golden/none.npy";  // outputs are looked at first
+  for (const char* part : {"config.toml", "log.jsonl", "checkpoints/step_00000004/model.safetensors",
+                           "checkpoints/new", "watch/spike.json", "./checkpoints/../log.jsonl"}) {
+    const std::string output = path("run/") + part;
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"export", path("run"), "--out"},
+                                                    {"export", path("run"), "--hf", "--out"},
+                                                    {"embed", path("run"), "--out"},
+                                                    {"report", path("run"), "--out"},
+                                                    {"plot", path("run"), "--csv"},
+                                                    {"quantize", array, "--spec", "int8", "--codes"},
+                                                    {"quantize", array, "--spec", "int8", "--decoded"},
+                                                    {"data", "tokenize", array},
+                                                    {"data", "tokenizer", array, "--output"}}) {
+      std::vector<std::string> with = command;
+      with.push_back(output);
+      expect_failure(run_lpmm(with), 2, {"is part of the run"});
+    }
+  }
+  EXPECT_EQ(files(), held);
+  EXPECT_EQ(run_lpmm({"export", path("run"), "--out", path("run/weights.safetensors")}).code, 0);
 }
 
 TEST_F(Folder, AnImportThatWasKilledBetweenItsFilesCanBeRepeated) {

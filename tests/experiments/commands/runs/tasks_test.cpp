@@ -220,6 +220,14 @@ TEST_F(Tasks, SentencesBecomeVectors) {
   ASSERT_EQ(pairs.code, 0) << pairs.err;
   EXPECT_NEAR(std::stod(pairs.out), ab / std::sqrt(aa * bb), 2e-5);
   EXPECT_NE(pairs.out.find("\n1.000000\n"), std::string::npos) << pairs.out;
+  // A byte order mark is no part of a sentence.
+  write("marked.txt",
+        "\xEF\xBB\xBF"
+        "that cat, and a mat\tthe cat\na dog sat\ta dog sat\n");
+  EXPECT_EQ(lpmm({"embed", "published", "--file", "marked.txt", "--compute", "fp32", "--pairs"}).out,
+            pairs.out);
+  expect_failure(lpmm({"embed", "published", "--file", "three.txt", "--out", "./three.txt"}), 2,
+                 {"the file that is read"});
   // Wrong ways in; nothing is written.
   expect_failure(lpmm({"embed", "published", "--file", "three.txt"}), 2, {"--out"});
   expect_failure(lpmm({"embed", "published", "--file", "three.txt", "--pairs"}), 2, {"line 1 has no tab"});

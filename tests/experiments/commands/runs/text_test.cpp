@@ -130,6 +130,8 @@ TEST_F(TextProgram, ResumingWithAnotherTextIsRefused) {
   write("text.txt", turned);
   expect_failure(run_lpmm({"train", config, "--out", path("run"), "--resume"}), 2,
                  {"another text", "text.txt"});
+  expect_failure(run_lpmm({"eval", path("run")}), 2, {"text.txt: is not the text", "--data"});
+  EXPECT_EQ(run_lpmm({"eval", path("run"), "--data", path("text.txt")}).code, 0);
   write("text.txt", first);
   const Outcome same = run_lpmm({"train", config, "--out", path("run"), "--resume"});
   EXPECT_EQ(same.code, 0) << same.err;
@@ -421,6 +423,7 @@ TEST_F(TextProgram, BadInputIsNamed) {
   ASSERT_EQ(train_gpt("run").code, 0);
   expect_failure(run_lpmm({"logits", path("run"), "--ids", "1,99"}), 1, {"token 99", "vocabulary"});
   expect_failure(run_lpmm({"logits", path("run"), "--ids", "1,-1"}), 1, {"token -1"});
+  expect_failure(run_lpmm({"logits", path("run"), "--ids", ""}), 2, {"--ids", "is empty"});
   expect_failure(run_lpmm({"sample", path("run"), "--prompt", "QUEUE"}), 2, {"U+0051"});
   expect_failure(run_lpmm({"sample", path("run"), "--prompt", ""}), 2, {"--prompt is empty"});
   expect_failure(run_lpmm({"sample", path("run"), "--temperature", "nan"}), 2, {"nan"});
