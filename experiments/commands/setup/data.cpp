@@ -14,7 +14,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/images.h"
 #include "lpmm/data/text_data.h"
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 #include "lpmm/data/tokens.h"
 #include "lpmm/files/files.h"
 

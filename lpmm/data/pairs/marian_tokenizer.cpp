@@ -9,12 +9,13 @@
 #include <set>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/text.h"
 #include "lpmm/data/tokenizers/added_tokens.h"
 #include "lpmm/data/tokenizers/characters.h"
 #include "lpmm/data/tokenizers/cuts.h"
 #include "lpmm/data/tokenizers/decoder.h"
 #include "lpmm/data/tokenizers/part.h"
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 #include "lpmm/data/tokenizers/subwords.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
@@ -309,7 +310,13 @@ std::vector<std::string> marian_tokenizer_paths(const std::string& folder) {
 Languages marian_languages(const std::string& folder) {
   const SortedJson settings = read_marian_config(folder);
   const Part config(settings, path_in(folder, kMarianConfig), "");
-  return {config.text("source_lang", ""), config.text("target_lang", "")};
+  const auto language = [&](const char* key) {  // which files are named by
+    const std::string name = config.text(key, "");
+    if (name.find('/') == std::string::npos) return name;
+    throw RunError(fmt::format("{}: {} is \"{}\", no name of a language", path_in(folder, kMarianConfig), key,
+                               printable(name)));
+  };
+  return {language("source_lang"), language("target_lang")};
 }
 
 std::unique_ptr<Tokenizer> load_marian_tokenizer(const std::string& folder) {

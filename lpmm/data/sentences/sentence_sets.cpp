@@ -179,8 +179,10 @@ class TsvFile {
     auto at = std::find(set.labels.begin(), set.labels.end(), text);
     if (at == set.labels.end()) {
       if (!adds || text.empty() || set.labels.size() == kMostClasses) {
-        refuse(line,
-               fmt::format("has the label \"{}\", which is none of {}", text, fmt::join(set.labels, ", ")));
+        constexpr std::size_t kShown = 20;
+        const auto shown = std::span(set.labels).first(std::min(kShown, set.labels.size()));
+        refuse(line, fmt::format("has the label \"{}\", which is none of {}{}", text, fmt::join(shown, ", "),
+                                 set.labels.size() > kShown ? ", ..." : ""));
       }
       at = set.labels.emplace(at, text);
     }

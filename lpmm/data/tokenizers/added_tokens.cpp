@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lpmm/data/tokenizers/characters.h"
+#include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/utf8.h"
 
@@ -104,9 +105,14 @@ AddedTokens::AddedTokens(const Part& file, const Normalizer& normalizer)
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer& normalizer)
     : tokens_(std::move(tokens)) {
+  std::size_t bytes = 0;
+  for (const AddedToken& token : tokens_) bytes += token.text.size();
+  std::size_t room = room_for(bytes);
   for (const AddedToken& token : tokens_) {
     if (token.normalized) {
-      normalized_.add(normalizer(token.text), token);
+      const std::string text = normalizer(token.text, room);
+      normalized_.add(text, token);
+      room -= std::min(room, text.size());
     } else {
       raw_.add(token.text, token);
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lpmm/data/tokenizers/characters.h"
+#include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/regex.h"
 
@@ -13,12 +14,12 @@ namespace lpmm {
 namespace {
 
 Decoder bytes_decoder(const Part&) {
-  return [](const std::string& token, bool) { return unspelled_bytes(token).value_or(token); };
+  return [](const std::string& token, bool, std::size_t) { return unspelled_bytes(token).value_or(token); };
 }
 
 // <0x0A> is a byte.
 Decoder fallback_decoder(const Part&) {
-  return [](const std::string& token, bool) {
+  return [](const std::string& token, bool, std::size_t) {
     unsigned byte = 0;
     if (token.size() != 6 || !token.starts_with("<0x") || token[5] != '>') return token;
     const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
@@ -28,9 +29,8 @@ Decoder fallback_decoder(const Part&) {
 }
 
 Decoder replace_decoder(const Part& part) {
-  return [find = make_finder(part, "pattern"), what = part.text("content")](const std::string& token, bool) {
-    return replaced(token, find, what);
-  };
+  return [find = make_finder(part, "pattern"), what = part.text("content")](
+             const std::string& token, bool, std::size_t room) { return replaced(token, find, what, room); };
 }
 
 // Takes up to `start` and `stop` times `content` off the ends.
@@ -39,7 +39,7 @@ Decoder strip_decoder(const Part& part) {
   const std::string content = part.text("content");
   if (content.empty()) throw part.refusal("content is empty");
   return [content, start = part.integer("start", 0, kMost, 0), stop = part.integer("stop", 0, kMost, 0)](
-             std::string token, bool) {
+             std::string token, bool, std::size_t) {
     for (std::int64_t i = 0; i < start && token.starts_with(content); ++i) token.erase(0, content.size());
     for (std::int64_t i = 0; i < stop && token.ends_with(content); ++i)
       token.resize(token.size() - content.size());
@@ -50,22 +50,22 @@ Decoder strip_decoder(const Part& part) {
 Decoder metaspace_decoder(const Part& part) {
   const bool drops = part.has("prepend_scheme") ? part.text("prepend_scheme") != "never"
                                                 : part.flag("add_prefix_space", true);
-  return
-      [find = text_finder(part.text("replacement", "\u2581")), drops](const std::string& token, bool first) {
-        return replaced(token, find, first && drops ? "" : " ");
-      };
+  return [find = text_finder(part.text("replacement", "\u2581")), drops](const std::string& token, bool first,
+                                                                         std::size_t) {
+    return replaced(token, find, first && drops ? "" : " ");
+  };
 }
 
 Decoder whole_tokens(const Part&) {
-  return [](std::string token, bool) { return token; };
+  return [](std::string token, bool, std::size_t) { return token; };
 }
 
 // Behind Fuse there is one text, whose start alone is known while tokens come one by one.
 Decoder fused_decoder(const Part& part) {
   const bool strips = part.text("type") == "Strip" && part.integer("stop", 0, 1 << 20, 0) == 0;
   if (!strips) throw part.refusal("behind Fuse, only a Strip at the start is supported");
-  return [strip = strip_decoder(part)](const std::string& token, bool first) {
-    return first ? strip(token, first) : token;
+  return [strip = strip_decoder(part)](const std::string& token, bool first, std::size_t room) {
+    return first ? strip(token, first, room) : token;
   };
 }
 
@@ -78,8 +78,8 @@ Decoder decoders(const Part& part) {
     all.push_back(fused ? fused_decoder(one) : make_one_decoder(one));
     fused = fused || one.text("type") == "Fuse";
   }
-  return [all](std::string token, bool first) {
-    for (const Decoder& one : all) token = one(std::move(token), first);
+  return [all](std::string token, bool first, std::size_t room) {
+    for (const Decoder& one : all) token = one(std::move(token), first, room);
     return token;
   };
 }
@@ -103,7 +103,12 @@ constexpr DecoderRow kDecoders[] = {
 };
 
 Decoder make_one_decoder(const Part& part) {
-  return make_by_type(part, "decoder", kDecoders);
+  return [decode = make_by_type(part, "decoder", kDecoders), error = grows_too_much(part)](
+             std::string token, bool first, std::size_t room) {
+    token = decode(std::move(token), first, room);
+    if (token.size() > room) throw error;
+    return token;
+  };
 }
 
 }  // namespace
@@ -121,7 +126,7 @@ std::string cleaned_up(std::string text) {
 }
 
 Decoder word_piece_decoder(const std::string& prefix, bool cleanup) {
-  return [=](std::string token, bool first) {
+  return [=](std::string token, bool first, std::size_t) {
     if (!first && token.starts_with(prefix)) {
       token.erase(0, prefix.size());
     } else if (!first) {

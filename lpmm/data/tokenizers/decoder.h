@@ -1,6 +1,7 @@
 // How a tokenizer.json turns tokens back into text, one token at a time.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -8,8 +9,9 @@ namespace lpmm {
 
 class Part;
 
-// The bytes of a token; `first`: it begins a text.
-using Decoder = std::function<std::string(std::string token, bool first)>;
+// The bytes of a token; `first`: it begins a text. Throws RunError naming the stage that makes more than
+// `room` of it.
+using Decoder = std::function<std::string(std::string token, bool first, std::size_t room)>;
 
 // The member "decoder"; none gives tokens as they are. Throws RunError for what is not supported.
 Decoder make_decoder(const Part& file);

@@ -9,7 +9,7 @@
 #include "lpmm/data/pairs/marian_tokenizer.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/pipeline.h"
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
@@ -54,6 +54,7 @@ Pipeline read_tokenizer_json(const std::string& path) {
   const Normalizer normalize = make_normalizer(file);
   Pipeline parts{AddedTokens(file, normalize), normalize,          make_pre_tokenizer(file),
                  make_subwords(file),          make_decoder(file), SentenceTemplate(file)};
+  parts.file = path;
   parts.kind = kTokenizerJson;
   // However its JSON is spelled: members are sorted. What is no UTF-8 the parser has refused.
   parts.checksum = crc_of(document.dump());
@@ -100,6 +101,7 @@ Pipeline read_vocab_txt(const std::string& path) {
           .subwords = make_word_piece(std::move(ids), "[UNK]", "##", 100),
           .decode = word_piece_decoder("##", true),
           .around = SentenceTemplate::bert(cls, sep),
+          .file = path,
           .kind = std::string(kVocabTxt),
           .checksum = crc_of(fmt::format("{}{}", lowercase, text))};
 }
@@ -140,11 +142,7 @@ std::vector<std::string> tokenizer_paths(const std::string& path) {
 std::unique_ptr<PipelineTokenizer> load_pipeline_tokenizer(const std::string& path) {
   const std::string file = tokenizer_file(path);
   Pipeline parts = file.ends_with(".txt") ? read_vocab_txt(file) : read_tokenizer_json(file);
-  try {
-    return std::make_unique<PipelineTokenizer>(std::move(parts));
-  } catch (const RunError& e) {
-    throw RunError(fmt::format("{}: {}", file, e.what()));
-  }
+  return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const std::string& path) {

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "lpmm/data/tokenizers/characters.h"
+#include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/regex.h"
 #include "lpmm/data/utf8.h"
@@ -45,7 +46,7 @@ std::string unicode_form(std::string text, int options) {
 
 template <int kOptions>
 Normalizer form_normalizer(const Part&) {
-  return [](std::string text) { return unicode_form(std::move(text), kOptions); };
+  return [](std::string text, std::size_t) { return unicode_form(std::move(text), kOptions); };
 }
 
 void write_lower(char32_t code, std::string& out) {
@@ -56,12 +57,12 @@ void write_lower(char32_t code, std::string& out) {
   }
 }
 
-std::string lowered(const std::string& text) {
+std::string lowered(const std::string& text, std::size_t = 0) {
   return map_characters(text, write_lower);
 }
 
 Normalizer strip_accents_normalizer(const Part&) {
-  return [](const std::string& text) {
+  return [](const std::string& text, std::size_t) {
     return map_characters(text, [](char32_t code, std::string& out) {
       if (!is_mark(code)) out += utf8(code);
     });
@@ -75,23 +76,19 @@ Normalizer bert_part_normalizer(const Part& part) {
 }
 
 Normalizer prepend_normalizer(const Part& part) {
-  return [what = part.text("prepend")](const std::string& text) { return text.empty() ? text : what + text; };
-}
-
-constexpr std::size_t kLongest = std::size_t{1} << 28;  // of what is normalized at once
-
-Normalizer replace_normalizer(const Part& part) {
-  return [find = make_finder(part, "pattern"), what = part.text("content")](const std::string& text) {
-    std::string out = replaced(text, find, what);
-    if (out.size() > kLongest)
-      throw UsageError("the tokenizer's normalizer makes far more of a text than it was");
-    return out;
+  return [what = part.text("prepend")](const std::string& text, std::size_t) {
+    return text.empty() ? text : what + text;
   };
 }
 
+Normalizer replace_normalizer(const Part& part) {
+  return [find = make_finder(part, "pattern"), what = part.text("content")](
+             const std::string& text, std::size_t room) { return replaced(text, find, what, room); };
+}
+
 Normalizer strip_normalizer(const Part& part) {
-  return [left = part.flag("strip_left", true),
-          right = part.flag("strip_right", true)](const std::string& text) {
+  return [left = part.flag("strip_left", true), right = part.flag("strip_right", true)](
+             const std::string& text, std::size_t) {
     std::size_t begin = 0, end = 0;  // of what is kept
     bool within = !left;
     for (std::size_t at = 0; at < text.size();) {
@@ -107,7 +104,7 @@ Normalizer strip_normalizer(const Part& part) {
 
 // As ByteLevel splits, but on the whole text.
 Normalizer byte_level_normalizer(const Part&) {
-  return [](const std::string& text) { return spelled_bytes(text); };
+  return [](const std::string& text, std::size_t) { return spelled_bytes(text); };
 }
 
 Normalizer make_one_normalizer(const Part& part);
@@ -115,8 +112,8 @@ Normalizer make_one_normalizer(const Part& part);
 Normalizer sequence_normalizer(const Part& part) {
   std::vector<Normalizer> all;
   for (const Part& one : part.list("normalizers")) all.push_back(make_one_normalizer(one));
-  return [all](std::string text) {
-    for (const Normalizer& one : all) text = one(std::move(text));
+  return [all](std::string text, std::size_t room) {
+    for (const Normalizer& one : all) text = one(std::move(text), room);
     return text;
   };
 }
@@ -141,18 +138,23 @@ constexpr NormalizerRow kNormalizers[] = {
 };
 
 Normalizer make_one_normalizer(const Part& part) {
-  return make_by_type(part, "normalizer", kNormalizers);
+  return [normalize = make_by_type(part, "normalizer", kNormalizers), error = grows_too_much(part)](
+             std::string text, std::size_t room) {
+    text = normalize(std::move(text), room);
+    if (text.size() > room) throw error;
+    return text;
+  };
 }
 
 }  // namespace
 
 Normalizer make_normalizer(const Part& file) {
-  if (!file.has("normalizer")) return [](std::string text) { return text; };
+  if (!file.has("normalizer")) return [](std::string text, std::size_t) { return text; };
   return make_one_normalizer(file.at("normalizer"));
 }
 
 Normalizer bert_normalizer(bool clean_text, bool chinese, bool strip_accents, bool lowercase) {
-  return [=](std::string text) {
+  return [=](std::string text, std::size_t) {
     text = map_characters(text, [=](char32_t code, std::string& out) {
       if (clean_text && (code == 0 || code == 0xFFFD || is_bert_control(code))) return;
       const bool ideograph = chinese && is_bert_ideograph(code);

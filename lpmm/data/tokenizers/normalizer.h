@@ -1,6 +1,7 @@
 // What a tokenizer.json does to a text before it is split: Unicode forms, lower case, accents.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -8,7 +9,8 @@ namespace lpmm {
 
 class Part;
 
-using Normalizer = std::function<std::string(std::string)>;  // of UTF-8
+// Of UTF-8. Throws RunError naming the stage that makes more than `room` bytes of it.
+using Normalizer = std::function<std::string(std::string, std::size_t room)>;
 
 // The member "normalizer"; none gives the text back. Throws RunError for what is not supported.
 Normalizer make_normalizer(const Part& file);

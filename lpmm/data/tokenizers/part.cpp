@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lpmm/base/text.h"
+#include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 
@@ -126,6 +127,13 @@ RunError unsupported(const Part& part, std::string_view kind, const std::string&
                      std::span<const std::string_view> known) {
   return RunError(
       fmt::format("{}: {} {} is not supported; there are {}", part.file(), kind, shown(type), join(known)));
+}
+
+RunError grows_too_much(const Part& stage) {
+  return stage.refusal(
+      fmt::format("makes more than {} times as much of a text or of its tokens; take this part out, or "
+                  "another tokenizer",
+                  kGrowthLimit));
 }
 
 }  // namespace lpmm

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizers/cuts.h"
+#include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/utf8.h"
 
 namespace lpmm {
@@ -23,8 +25,8 @@ std::vector<std::string> spellings_of(const Pipeline& parts) {
     const auto at = static_cast<std::size_t>(id);
     if (at < count && taken[at] && spellings[at] == token) return;
     if (at >= count || taken[at]) {
-      throw RunError(fmt::format("the token {} has the id {}; {} tokens have the ids 0 to {}, each once",
-                                 shown(token), id, count, count - 1));
+      throw RunError(fmt::format("{}: the token {} has the id {}; {} tokens have the ids 0 to {}, each once",
+                                 parts.file, shown(token), id, count, count - 1));
     }
     taken[at] = true;
     spellings[at] = token;
@@ -32,15 +34,21 @@ std::vector<std::string> spellings_of(const Pipeline& parts) {
   for (const auto& [token, id] : parts.subwords->tokens()) place(token, id);
   for (const AddedToken& token : parts.added.all()) place(token.text, token.id);
   if (parts.around.largest() >= static_cast<std::int32_t>(count)) {
-    throw RunError(
-        fmt::format("its template puts in the id {}; there are {} tokens", parts.around.largest(), count));
+    throw RunError(fmt::format("{}: its template puts in the id {}; there are {} tokens", parts.file,
+                               parts.around.largest(), count));
   }
   return spellings;
 }
 
 std::vector<std::string> decoded(const Pipeline& parts) {
   std::vector<std::string> tokens = spellings_of(parts);
-  for (std::string& token : tokens) token = parts.decode(std::move(token), false);
+  std::size_t bytes = 0;
+  for (const std::string& token : tokens) bytes += token.size();
+  std::size_t room = room_for(bytes);
+  for (std::string& token : tokens) {
+    token = parts.decode(std::move(token), false, room);
+    room -= std::min(room, token.size());
+  }
   return tokens;
 }
 
@@ -56,7 +64,8 @@ PipelineTokenizer::PipelineTokenizer(Pipeline parts)
     : Tokenizer(decoded(parts)), parts_(std::move(parts)), spellings_(spellings_of(parts_)) {}
 
 std::string PipelineTokenizer::first_bytes(std::int32_t id) const {
-  return parts_.decode(spellings_[static_cast<std::size_t>(id)], true);
+  const std::string& token = spellings_[static_cast<std::size_t>(id)];
+  return parts_.decode(token, true, room_for(token.size()));
 }
 
 nlohmann::ordered_json PipelineTokenizer::describe() const {
@@ -65,10 +74,11 @@ nlohmann::ordered_json PipelineTokenizer::describe() const {
           {"checksum", fmt::format("{:08x}", parts_.checksum)}};
 }
 
-void PipelineTokenizer::encode_words(std::string_view text, bool begins, Known& known,
+void PipelineTokenizer::encode_words(std::string_view text, bool begins, Known& known, std::size_t& room,
                                      std::vector<std::int32_t>& ids) const {
   std::vector<Word> words;
-  if (!text.empty()) words = parts_.split({{std::string(text), begins}});
+  if (!text.empty()) words = parts_.split({{std::string(text), begins}}, room);
+  room -= std::min(room, bytes_of(words));
   for (Word& word : words) {
     const auto found = known.words.find(word.text);
     if (found != known.words.end()) {
@@ -86,16 +96,18 @@ void PipelineTokenizer::encode_words(std::string_view text, bool begins, Known& 
 
 void PipelineTokenizer::encode_whole(std::string_view text, bool begins, Known& known,
                                      std::vector<std::int32_t>& ids) const {
+  std::size_t room = room_for(text.size()), room_for_words = room;
   for (const TextPart& raw : parts_.added.raw().split(text)) {
     if (raw.token) {
       ids.push_back(*raw.token);
     } else {
-      const std::string normal = parts_.normalize(std::string(raw.text));
+      const std::string normal = parts_.normalize(std::string(raw.text), room);
+      room -= std::min(room, normal.size());
       for (const TextPart& part : parts_.added.normalized().split(normal)) {
         if (part.token) {
           ids.push_back(*part.token);
         } else {
-          encode_words(part.text, begins, known, ids);
+          encode_words(part.text, begins, known, room_for_words, ids);
         }
         begins = false;
       }

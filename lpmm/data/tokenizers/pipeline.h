@@ -23,17 +23,19 @@ struct Pipeline {
   std::unique_ptr<Subwords> subwords;
   Decoder decode;
   SentenceTemplate around;
+  std::string file = {};  // in messages
   std::string kind = {};  // of the file: tokenizer.json or vocab.txt
   std::uint32_t checksum = 0;
   std::optional<std::int32_t> end_of_text = {};
 };
 
 // Never cuts a text but at a line end where that changes nothing, so that a tokenizer whose words go on over
-// line ends takes the whole text at once. Unlike GPT-2's, finds special tokens by their names in a text, as
-// the `tokenizers` library does.
+// line ends takes the whole text at once. Throws RunError naming the stage that makes far too much of a text.
+// Unlike GPT-2's, finds special tokens by their names in a text, as the `tokenizers` library does.
 class PipelineTokenizer : public Tokenizer {
  public:
-  // Throws RunError where ids are not 0 and up, each once.
+  // Throws RunError naming the file where ids are not 0 and up, each once, or decoding makes too much of
+  // them.
   explicit PipelineTokenizer(Pipeline parts);
 
   std::size_t encode_from(std::string_view text, std::size_t first, std::size_t until,
@@ -50,7 +52,8 @@ class PipelineTokenizer : public Tokenizer {
   std::string first_bytes(std::int32_t id) const override;
   struct Known;
   void encode_whole(std::string_view text, bool begins, Known& known, std::vector<std::int32_t>& ids) const;
-  void encode_words(std::string_view text, bool begins, Known& known, std::vector<std::int32_t>& ids) const;
+  void encode_words(std::string_view text, bool begins, Known& known, std::size_t& room,
+                    std::vector<std::int32_t>& ids) const;
 
   Pipeline parts_;
   std::vector<std::string> spellings_;  // of tokens, by id

@@ -7,6 +7,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/data/tokenizer.h"
 #include "lpmm/data/tokenizers/characters.h"
+#include "lpmm/data/tokenizers/growth.h"
 #include "lpmm/data/tokenizers/part.h"
 #include "lpmm/data/tokenizers/regex.h"
 #include "lpmm/data/utf8.h"
@@ -88,7 +89,8 @@ std::vector<Word> split_words(const std::vector<Word>& words, const Finder& find
 }
 
 PreTokenizer splitter(const Finder& find, Behavior behavior, bool invert = false) {
-  return [=](const std::vector<Word>& words) { return split_words(words, find, behavior, invert); };
+  return
+      [=](const std::vector<Word>& words, std::size_t) { return split_words(words, find, behavior, invert); };
 }
 
 // Each character of a class is a match.
@@ -123,7 +125,7 @@ std::vector<Span> gpt2_words(std::string_view text) {
 
 PreTokenizer byte_level_splitter(const Part& part) {
   const bool space = part.flag("add_prefix_space", true), split = part.flag("use_regex", true);
-  return [=](std::vector<Word> words) {
+  return [=](std::vector<Word> words, std::size_t) {
     for (Word& word : words) {
       if (space && !word.text.starts_with(' ')) word.text.insert(0, " ");
     }
@@ -180,11 +182,14 @@ PreTokenizer metaspace_splitter(const Part& part) {
   const bool splits = part.flag("split", true);
   if (mark.empty()) throw part.refusal("replacement is empty");
   const Finder find = text_finder(mark), spaces = text_finder(" ");
-  return [=](std::vector<Word> words) {
+  return [=](std::vector<Word> words, std::size_t room) {
+    std::size_t made = 0;
     for (Word& word : words) {
-      const std::string text = replaced(word.text, spaces, mark);
+      const std::string text = replaced(word.text, spaces, mark, room);
       const bool prepends = scheme == "always" || (scheme == "first" && word.begins);
       word.text = prepends && !text.starts_with(mark) ? mark + text : text;
+      made += word.text.size();
+      if (made > room) return words;  // make_one_pre_tokenizer refuses them
     }
     return splits ? split_words(words, find, Behavior::kMergedWithNext, false) : words;
   };
@@ -195,8 +200,8 @@ PreTokenizer make_one_pre_tokenizer(const Part& part);
 PreTokenizer sequence_splitter(const Part& part) {
   std::vector<PreTokenizer> all;
   for (const Part& one : part.list("pretokenizers")) all.push_back(make_one_pre_tokenizer(one));
-  return [all](std::vector<Word> words) {
-    for (const PreTokenizer& one : all) words = one(std::move(words));
+  return [all](std::vector<Word> words, std::size_t room) {
+    for (const PreTokenizer& one : all) words = one(std::move(words), room);
     return words;
   };
 }
@@ -219,21 +224,32 @@ constexpr PreTokenizerRow kPreTokenizers[] = {
 };
 
 PreTokenizer make_one_pre_tokenizer(const Part& part) {
-  return make_by_type(part, "pre-tokenizer", kPreTokenizers);
+  return [split = make_by_type(part, "pre-tokenizer", kPreTokenizers), error = grows_too_much(part)](
+             std::vector<Word> words, std::size_t room) {
+    words = split(std::move(words), room);
+    if (bytes_of(words) > room) throw error;
+    return words;
+  };
 }
 
 }  // namespace
 
 PreTokenizer make_pre_tokenizer(const Part& file) {
-  if (!file.has("pre_tokenizer")) return [](std::vector<Word> words) { return words; };
+  if (!file.has("pre_tokenizer")) return [](std::vector<Word> words, std::size_t) { return words; };
   return make_one_pre_tokenizer(file.at("pre_tokenizer"));
 }
 
+std::size_t bytes_of(const std::vector<Word>& words) {
+  std::size_t bytes = 0;
+  for (const Word& word : words) bytes += word.text.size();
+  return bytes;
+}
+
 PreTokenizer bert_pre_tokenizer() {
-  return [spaces = splitter(characters(is_white_space), Behavior::kRemoved),
-          signs = splitter(characters(is_punctuation), Behavior::kIsolated)](std::vector<Word> words) {
-    return signs(spaces(std::move(words)));
-  };
+  return
+      [spaces = splitter(characters(is_white_space), Behavior::kRemoved),
+       signs = splitter(characters(is_punctuation), Behavior::kIsolated)](
+          std::vector<Word> words, std::size_t room) { return signs(spaces(std::move(words), room), room); };
 }
 
 }  // namespace lpmm

@@ -71,6 +71,25 @@ Regex::Regex(const std::string& pattern) : pattern_(pattern) {
 }
 
 std::vector<Span> Regex::find_all(std::string_view text) const {
+  std::vector<Span> spans;
+  std::size_t bad = first_bad_byte(text);
+  if (bad == std::string_view::npos) {
+    find_within(text, 0, spans);
+    return spans;
+  }
+  // Parts of characters, as tokens of bytes are, PCRE2 must not see; they stay for the tokens beside.
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(bad, text.size() - at);
+    if (end > 0) find_within(text.substr(at, end), at, spans);
+    at += end;
+    if (at < text.size()) at += first_character(text.substr(at)).bytes;
+    bad = first_bad_byte(text.substr(at));
+  }
+  return spans;
+}
+
+// `text`, which is UTF-8, begins at byte `first` of what the spans are of.
+void Regex::find_within(std::string_view text, std::size_t first, std::vector<Span>& spans) const {
   constexpr std::uint32_t kMostSteps = 1'000'000, kMostMemory = 64 << 10;  // of a match; memory in KiB
   const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> data(
       pcre2_match_data_create_from_pattern(code_of(code_), nullptr), pcre2_match_data_free);
@@ -78,7 +97,6 @@ std::vector<Span> Regex::find_all(std::string_view text) const {
       pcre2_match_context_create(nullptr), pcre2_match_context_free);
   pcre2_set_match_limit(limits.get(), kMostSteps);
   pcre2_set_heap_limit(limits.get(), kMostMemory);
-  std::vector<Span> spans;
   std::size_t at = 0;
   while (at <= text.size()) {
     const int found = pcre2_match(code_of(code_), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at,
@@ -92,11 +110,11 @@ std::vector<Span> Regex::find_all(std::string_view text) const {
     // \K in a lookahead can end a match before it begins.
     const Span span{ends[0], std::max(ends[0], ends[1])};
     const bool empty = span.begin == span.end;
-    if (!empty || spans.empty() || spans.back().end != span.begin) spans.push_back(span);
+    if (!empty || spans.empty() || spans.back().end != first + span.begin)
+      spans.push_back({first + span.begin, first + span.end});
     at = span.end;
     if (empty) at += at < text.size() ? first_character(text.substr(at)).bytes : 1;
   }
-  return spans;
 }
 
 Finder make_finder(const Part& part, const char* key) {
@@ -122,12 +140,13 @@ Finder text_finder(const std::string& word) {
   };
 }
 
-std::string replaced(const std::string& text, const Finder& find, std::string_view by) {
+std::string replaced(const std::string& text, const Finder& find, std::string_view by, std::size_t most) {
   std::string out;
   std::size_t at = 0;
   for (const Span span : find(text)) {
     out.append(text, at, span.begin - at);
     out += by;
+    if (out.size() > most) return out;
     at = span.end;
   }
   return out.append(text, at);

@@ -20,10 +20,13 @@ class Regex {
  public:
   // Throws RunError("...") for what is no pattern.
   explicit Regex(const std::string& pattern);
-  // Matches from the left that do not overlap, in UTF-8. Throws UsageError where one takes too long.
+  // Matches from the left that do not overlap; none goes over bytes that are not UTF-8. Throws UsageError
+  // where one takes too long.
   std::vector<Span> find_all(std::string_view text) const;
 
  private:
+  void find_within(std::string_view text, std::size_t first, std::vector<Span>& spans) const;
+
   std::string pattern_;
   std::shared_ptr<const void> code_;
 };
@@ -31,7 +34,9 @@ class Regex {
 // Finds what splits a text, or is replaced in it.
 using Finder = std::function<std::vector<Span>(std::string_view)>;
 
-std::string replaced(const std::string& text, const Finder& find, std::string_view by);
+// Ends early, somewhere past `most` bytes, where there would be more.
+std::string replaced(const std::string& text, const Finder& find, std::string_view by,
+                     std::size_t most = std::string::npos);
 // All places of a text that is not empty, from the left.
 Finder text_finder(const std::string& text);
 

@@ -127,6 +127,9 @@ TEST_F(MarianTokenizerTest, ADescriptionIsOfAllFiles) {
   EXPECT_EQ(tokenizer_paths(kMarianText).size(), 4U);
   EXPECT_EQ(tokenizer_in(kMarianText), kMarianText);
   EXPECT_EQ(marian_languages(kMarianText).target, "de");
+  change({{"tokenizer_config.json", json{{"source_lang", "../../x"}, {"target_lang", "de"}}}});
+  EXPECT_NE(said([&] { marian_languages(folder_.path()); }).find("source_lang is \"../../x\""),
+            std::string::npos);
 }
 
 TEST_F(MarianTokenizerTest, WhatIsWrongWithFilesIsSaid) {

@@ -1,5 +1,5 @@
 // SentencePiece models against stored encodings of its Python package, and training.
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "tests/lpmm/data/sentence_pieces.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -72,6 +73,83 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
       EXPECT_EQ(what.find(".cc("), std::string::npos) << what;
     }
   }
+}
+
+// ---- character maps, as SentencePiece writes them
+
+std::string uint32_bytes(std::uint32_t value) {
+  std::string bytes;
+  for (unsigned i = 0; i < 4; ++i) bytes.push_back(static_cast<char>(value >> 8 * i));
+  return bytes;
+}
+
+// A field of a protobuf message.
+std::string field(int number, const std::string& bytes) {
+  std::string all(1, static_cast<char>(number << 3 | 2));
+  std::size_t size = bytes.size();
+  for (; size > 127; size >>= 7) all.push_back(static_cast<char>(size | 128));
+  return all + static_cast<char>(size) + bytes;
+}
+
+// Maps a, aa, and so on up to `longest` to the first text: the nth node's children are in the nth 256 units.
+struct Charsmap {
+  static constexpr std::size_t kBase = 2, kBlock = 256;
+  explicit Charsmap(std::size_t longest) : units((longest + 1) * kBlock, 1U << 31) {
+    units[0] = kBase << 10;
+    for (std::size_t n = 0; n < longest; ++n) link(n * kBlock + (kBase ^ 'a'), (n + 1) * kBlock + kBase);
+  }
+  void link(std::size_t at, std::size_t base) {
+    units[at] = static_cast<std::uint32_t>((at ^ base) << 10 | 1 << 8 | 'a');
+  }
+  std::string bytes() const {
+    std::string all = uint32_bytes(static_cast<std::uint32_t>(4 * units.size()));
+    for (const std::uint32_t unit : units) all += uint32_bytes(unit);
+    return all + texts;
+  }
+  std::vector<std::uint32_t> units;
+  std::string texts = std::string("the\0", 4);
+};
+
+TEST(SentencePiece, RefusesDamagedCharsmaps) {
+  if (!missing_library().empty()) GTEST_SKIP() << missing_library();
+  const Scratch scratch;
+  const auto stored =
+      nlohmann::json::parse(std::ifstream(LPMM_SOURCE_DIR "/tests/golden/tokenizer_encodings.json"));
+  const std::string model = from_hex(stored["sentencepiece"][0]["model"]);
+  // What a model says twice counts as it is said last.
+  const auto load = [&](const std::string& map, int spec = 3) {
+    write_text(scratch / "a.model", model + field(spec, field(2, map)));
+    return load_tokenizer(scratch / "a.model");
+  };
+  const auto refuses = [&](const std::string& map, const std::string& why, int spec = 3) {
+    const std::string what = said([&] { load(map, spec)->encode(std::string(50, 'a')); });
+    EXPECT_EQ(what.find(scratch / "a.model: its charsmap (precompiled_charsmap) is damaged: " + why), 0U)
+        << why << "\nin: " << what;
+  };
+  EXPECT_EQ(load("")->encode("the"), load(Charsmap(1).bytes())->encode("a"));
+  EXPECT_EQ(load("")->encode("thethe"), load(Charsmap(32).bytes())->encode(std::string(33, 'a')));
+  refuses("abc", "it is cut off");
+  refuses(uint32_bytes(0) + "the" + '\0', "it is cut off");
+  refuses(uint32_bytes(1 << 20) + Charsmap(1).bytes().substr(4), "it is cut off");
+  refuses(uint32_bytes(1020) + Charsmap(1).bytes().substr(4), "it is cut off");
+  Charsmap map(1);
+  map.texts = "the";
+  refuses(map.bytes(), "its last text has no end");
+  map.texts = std::string(2000, 'x') + '\0';
+  refuses(map.bytes(), "a text in it is too long");
+  map = Charsmap(1);
+  map.units[256 + Charsmap::kBase] |= 4;
+  refuses(map.bytes(), "its tree leads to a text that is not there");
+  refuses(map.bytes(), "its tree leads to a text that is not there", 5);
+  map = Charsmap(1);
+  map.units[0] = 512U << 10;
+  refuses(map.bytes(), "its tree leads out of it");
+  map = Charsmap(1);
+  map.link(Charsmap::kBase ^ 'a', 512);
+  refuses(map.bytes(), "its tree leads out of it");
+  map.link(Charsmap::kBase ^ 'a', Charsmap::kBase);
+  refuses(map.bytes(), "its tree goes round in a circle");
+  refuses(Charsmap(33).bytes(), "its tree is too deep");
 }
 
 TEST(SentencePiece, TrainsTheSameModelAgain) {

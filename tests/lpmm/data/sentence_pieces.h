@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lpmm/base/error.h"
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 
 namespace lpmm {
 

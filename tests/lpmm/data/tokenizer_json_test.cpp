@@ -11,6 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/data/tokenizers/pipeline.h"
 #include "lpmm/files/files.h"
+#include "tests/lpmm/said.h"
 #include "tests/lpmm/scratch.h"
 
 namespace lpmm {
@@ -234,6 +235,89 @@ TEST(TokenizerJson, GivesUpOnPatternsThatTakeForever) {
   EXPECT_THROW(t->encode(std::string(5000, 'x') + "zy"), UsageError);
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
   EXPECT_THROW(t->encode("a\xFF"), UsageError);
+}
+
+// PCRE2 reads past the end of a text that is not UTF-8.
+TEST(TokenizerJson, PatternsMeetNoPartsOfCharacters) {
+  const Scratch scratch;
+  const auto replaces = [](const char* first, const char* pattern) {
+    return PlainJson{
+        {"type", "Sequence"},
+        {"decoders",
+         {{{"type", first}}, {{"type", "Replace"}, {"pattern", {{"Regex", pattern}}}, {"content", "b"}}}}};
+  };
+  PlainJson json = stored()["bases"]["pieces"];
+  json["decoder"] = replaces("ByteFallback", "\\p{L}|[^a]$");
+  auto t = loaded(scratch, json);
+  const PlainJson& vocabulary = json["model"]["vocab"];
+  const auto ids = [&](const std::vector<std::string>& tokens) {
+    TokenList list;
+    for (const std::string& token : tokens) list.push_back(vocabulary[token].get<std::int32_t>());
+    return list;
+  };
+  EXPECT_EQ(t->decode(ids({"d", "x", "<0xA9>"})), "bb\xA9");
+  // A character of several tokens stays whole.
+  EXPECT_EQ(t->decode(ids({"<0xC3>", "<0xA9>", "<0xF0>"})), "\u00E9\xF0");
+
+  const PlainJson model = {{"type", "BPE"},
+                           {"vocab", {{"a\u00C3", 0}, {"\u00A9a", 1}, {"\u00C3a\u00C3a", 2}, {"a", 3}}},
+                           {"merges", PlainJson::array()}};
+  t = loaded(scratch, {{"model", model}, {"decoder", replaces("ByteLevel", "a")}});
+  EXPECT_EQ(t->decode(TokenList{0, 1}), "b\u00E9b");
+  EXPECT_EQ(t->decode(TokenList{2, 3}),
+            "\xC3"
+            "b\xC3"
+            "bb");
+  t = loaded(scratch, {{"model", model}, {"decoder", replaces("ByteLevel", "x*")}});
+  EXPECT_EQ(t->decode(TokenList{0, 1}), "bab\u00E9bab");
+}
+
+TEST(TokenizerJson, StagesMakeNoTextExplode) {
+  const Scratch scratch;
+  const auto many = [](std::size_t n, const PlainJson& one, const char* list) {
+    return PlainJson{{"type", "Sequence"}, {list, std::vector<PlainJson>(n, one)}};
+  };
+  const auto replace = [](const std::string& by) {
+    return PlainJson{{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", by}};
+  };
+  const std::string text(1000, 'a'), wide = "a \u00E9 a \u00E9";
+  const auto refuses = [&](const PlainJson& patch, const std::string& part) {
+    const std::string what = said([&] {
+      const auto t = loaded(scratch, patched(stored()["bases"]["bytes"], patch));
+      t->encode(text + wide);
+    });
+    expect_parts(what, {scratch / "tokenizer.json: " + part, "makes more than 32 times as much"});
+  };
+  const PlainJson bytes = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const PlainJson spaces = {{"type", "Metaspace"}, {"replacement", "  "}, {"split", false}};
+  const PlainJson mark = {{"type", "Metaspace"}, {"replacement", std::string(1 << 20, 'x')}};
+  refuses({{"normalizer", many(16, replace("aa"), "normalizers")}}, "normalizer.normalizers[5]: ");
+  refuses({{"normalizer", many(3, many(5, replace("aa"), "normalizers"), "normalizers")}},
+          "normalizer.normalizers[1].normalizers[0]: ");
+  refuses({{"normalizer", many(16, bytes, "normalizers")}}, "normalizer.normalizers[");
+  refuses({{"normalizer", replace(std::string(1 << 16, 'b'))}}, "normalizer: ");
+  refuses({{"normalizer", {{"type", "Prepend"}, {"prepend", std::string(1 << 16, 'b')}}}}, "normalizer: ");
+  refuses({{"pre_tokenizer", many(16, bytes, "pretokenizers")}}, "pre_tokenizer.pretokenizers[");
+  refuses({{"pre_tokenizer", many(16, spaces, "pretokenizers")}}, "pre_tokenizer.pretokenizers[");
+  refuses({{"pre_tokenizer", mark}}, "pre_tokenizer: ");
+  refuses({{"decoder", many(20, replace("aa"), "decoders")}}, "decoder.decoders[");
+  refuses({{"decoder", replace(std::string(1 << 16, 'b'))}}, "decoder: ");
+  // The parts of a text share what there is.
+  std::string parts;
+  for (int i = 0; i < 100; ++i) parts += "<s>a";
+  const PlainJson prepend = {{"type", "Prepend"}, {"prepend", std::string(4000, 'b')}};
+  const auto t = loaded(scratch, patched(stored()["bases"]["bytes"], {{"normalizer", prepend}}));
+  EXPECT_EQ(t->encode("a<s>").size(), 4002U);
+  EXPECT_THROW(t->encode(parts), RunError);
+}
+
+// U+FDFA is 18 letters to NFKC.
+TEST(TokenizerJson, TheLargestOfRealTextsHaveRoom) {
+  const Scratch scratch;
+  const auto t = loaded(scratch, patched(stored()["bases"]["bytes"], {{"normalizer", {{"type", "NFKC"}}}}));
+  std::string text;
+  for (int i = 0; i < 5000; ++i) text += "\uFDFA";
+  EXPECT_EQ(t->decode(t->encode(text)).size(), 5000U * 33);
 }
 
 TEST(TokenizerJson, MergesByRankThenFromTheLeft) {

@@ -1,4 +1,4 @@
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
@@ -11,6 +11,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/tokenizers/cuts.h"
+#include "lpmm/data/tokenizers/sentence_piece/charsmap.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/gz_file.h"
@@ -58,6 +59,7 @@ std::string said_by(const sentencepiece::util::Status& status) {
 }
 
 std::unique_ptr<SentencePieceProcessor> read_model(const std::string& path, const std::string& file) {
+  check_charsmaps(path, file);  // before the library runs the tests that a model brings along
   auto model = std::make_unique<SentencePieceProcessor>();
   const auto status = model->LoadFromSerializedProto(file);
   if (!status.ok() || model->GetPieceSize() < 1) {

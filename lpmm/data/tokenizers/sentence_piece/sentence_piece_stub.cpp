@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "lpmm/base/error.h"
-#include "lpmm/data/tokenizers/sentence_piece.h"
+#include "lpmm/data/tokenizers/sentence_piece/sentence_piece.h"
 
 namespace lpmm {
 namespace {
