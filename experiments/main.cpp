@@ -2,6 +2,7 @@
 // code.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -35,6 +36,14 @@ int complain(const std::string& what, int code) {
   return code;
 }
 
+// Of a mapped file: no read fails that could tell.
+extern "C" void end_where_a_file_was_cut(int /*signal*/) {
+  constexpr std::string_view kText =
+      "lpmm: a file that is being read was cut off, or its disk fails; put it back, then go on (--resume)\n";
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
+  std::_Exit(kRunFailed);
+}
+
 // Files that are opened later may not land on the numbers of the standard streams; and a reader that went
 // away or a file at its size limit is an error of the write, not the end of the process.
 void prepare_process() {
@@ -43,6 +52,7 @@ void prepare_process() {
   }
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, end_where_a_file_was_cut);
 }
 
 // CLI11 only says that a command is required where one is misspelt.

@@ -107,5 +107,38 @@ TEST_F(Resume, AnInterruptSavesAndExitsWith130) {
   EXPECT_EQ(run_lpmm({"eval", run}).code, 0);
 }
 
+// Tokens are mapped, so that no read can fail.
+TEST_F(Resume, ATokenFileThatIsCutOffEndsTheRunWithAMessage) {
+  const std::string tokens = path("text.tokens"), run = path("run");
+  ASSERT_EQ(run_lpmm({"data", "tokenize", "--tokenizer", "bytes", write("text.txt", std::string(9000, 'a')),
+                      tokens})
+                .code,
+            0);
+  const std::string gpt = write("gpt.toml", R"([model]
+name = "gpt"
+layers = 1
+heads = 2
+embedding = 16
+context = 16
+[data]
+set = "text"
+path = ")" + tokens + R"("
+[train]
+steps = 1000000
+batch = 8
+[optimizer]
+rule = "adamw"
+[log]
+every_steps = 1
+)");
+  const ::pid_t child = start_lpmm({"train", gpt, "--quiet", "--out", run});
+  int status = 0;
+  while (size_of(run + "/log.jsonl") < 6000 && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(200);
+  fs::resize_file(tokens, 0);
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
 }  // namespace
 }  // namespace lpmm
