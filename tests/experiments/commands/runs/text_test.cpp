@@ -372,7 +372,10 @@ TEST_F(TextProgram, ImportFineTuneExport) {
   EXPECT_TRUE(weights("hf", "00000000") == weights("hf2", "00000000"));
   expect_failure(run_lpmm({"import", kTiny, "--out", path("hf")}), 2, {"holds a run already"});
   const std::string inside = path("hf") + "/checkpoints/step_00000000";
-  expect_failure(run_lpmm({"export", path("hf"), "--hf", "--out", inside}), 2, {"lies in the checkpoint"});
+  expect_failure(run_lpmm({"export", path("hf"), "--hf", "--out", inside}), 2, {"is part of the run"});
+  fs::copy(inside, path("moved"), fs::copy_options::recursive);
+  expect_failure(run_lpmm({"export", path("moved"), "--out", path("moved/x.safetensors")}), 2,
+                 {"lies in the checkpoint"});
   expect_failure(run_lpmm({"export", path("hf"), "--hf", "--type", "bf16", "--out", path("x")}), 2,
                  {"--hf writes fp32"});
 
