@@ -89,7 +89,7 @@ for stage in $stages; do
       elif [ $# -eq 0 ] && [ $SECONDS -gt 1260 ]; then
         echo "no time left: not checked (bash tests/run.sh tidy)"
       else
-        limit=1680
+        limit=1600
         [ $# -gt 0 ] || limit=$((limit - SECONDS))
         findings=$(timeout $limit run-clang-tidy -quiet -j "$jobs" -p build-tidy \
           -extra-arg=-Wno-unknown-warning-option -checks=-bugprone-suspicious-include \

@@ -155,6 +155,20 @@ std::string table_of(const std::vector<Result>& results) {
   return markdown_table(rows);
 }
 
+std::string csv_of(const std::vector<Result>& results) {
+  std::string out =
+      "task,scored_by,memory,seeds,score,deviation,below_fp32,upper_95,low_95,high_95,bits,"
+      "sentences_per_second\n";
+  for (const Result& r : results) {
+    out += fmt::format("{},{},{},{},{:.6f}", r.task, r.scored_by, r.preset, r.seeds, r.score);
+    for (const auto& value : {r.deviation, r.gap, r.gap_upper, r.gap_low, r.gap_high, r.bits, r.speed}) {
+      out += "," + text_of(value, 6);
+    }
+    out += '\n';
+  }
+  return out;
+}
+
 // As rows of a grid, which charts are drawn of.
 std::vector<GridRow> rows_of(const std::vector<Result>& results) {
   std::vector<GridRow> rows;
@@ -170,6 +184,21 @@ std::vector<GridRow> rows_of(const std::vector<Result>& results) {
   return rows;
 }
 
+// Marks of one task side by side: no line leads from a task to the next.
+void place_beside(Chart& chart) {
+  constexpr double kApart = 0.12;
+  double last = 0, shift = kApart * (1 - static_cast<double>(chart.series.size())) / 2;
+  for (ChartSeries& series : chart.series) {
+    series.style.replace(0, series.style.find(' '), "yerrorbars");
+    for (auto& point : series.points) {
+      last = std::max(last, point.first);
+      point.first += shift;
+    }
+    shift += kApart;
+  }
+  chart.scales += fmt::format("set xrange [-0.5:{}]\n", last + 0.5);
+}
+
 void draw(const std::vector<Result>& results, const std::string& prefix, bool svg) {
   const std::vector<GridRow> rows = rows_of(results);
   std::vector<Chart> charts;
@@ -182,9 +211,7 @@ void draw(const std::vector<Result>& results, const std::string& prefix, bool sv
     request.lines = {"preset"};
     for (Chart& chart : charts_of(rows, request, kBaseline)) {
       if (chart.series.empty()) continue;
-      for (ChartSeries& series : chart.series) {  // no line leads from one task to the next
-        series.style.replace(0, series.style.find(' '), "yerrorbars");
-      }
+      place_beside(chart);
       charts.push_back(std::move(chart));
     }
   }
@@ -201,7 +228,7 @@ int run_glue_experiment(const GlueExperiment& given) {
   if (results.empty()) return code;
   const std::string prefix = (fs::path(o.grid.out) / "glue").string(), table = table_of(results);
   write_text(prefix + ".md", table);
-  write_text(prefix + ".csv", csv_of(rows_of(results)));
+  write_text(prefix + ".csv", csv_of(results));
   fmt::print("{}", table);
   try {
     draw(results, prefix, o.grid.svg);
