@@ -37,12 +37,17 @@ std::string licence_texts() {
   return text;
 }
 
-std::string find_text(const std::string& path) {
+// Throws RunError where it is not there; `advice` is what then helps.
+std::string find_file(const std::string& path, std::string_view advice) {
   if (std::string found = find_data(path); !found.empty()) return found;
-  throw RunError(fmt::format(
-      "{}: there is no such file, neither here nor in the folder that LPMM_DATA names, else ~/.cache/lpmm; "
-      "`lpmm data get` downloads public sets",
-      path));
+  throw RunError(
+      fmt::format("{}: there is no such file, neither here nor in the folder that LPMM_DATA names, else "
+                  "~/.cache/lpmm; {}",
+                  path, advice));
+}
+
+std::string find_text(const std::string& path) {
+  return find_file(path, "`lpmm data get` downloads public sets");
 }
 
 constexpr std::string_view kTokenizers[] = {"characters", "bytes", kWords, kGpt2Tokenizer};
@@ -68,11 +73,7 @@ bool names_tokenizer_files(const TextOptions& options) {
 }
 
 std::string find_tokenizer_files(const std::string& path) {
-  if (std::string found = find_data(path); !found.empty()) return found;
-  throw RunError(fmt::format(
-      "data.tokenizer: {}: there is no such file, neither here nor in the folder that LPMM_DATA names, else "
-      "~/.cache/lpmm; `lpmm data tokenizer` trains one on texts",
-      path));
+  return find_file(path, "`lpmm data tokenizer` trains a tokenizer on texts");
 }
 
 std::string tokenizer_files(const TextOptions& options) {

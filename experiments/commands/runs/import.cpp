@@ -211,11 +211,10 @@ int run_import(const ImportArguments& o) {
     }
   }();
   const RunFolder out(o.output);
-  const MadeFolder made_root(out.root);
+  const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
   const FolderLock lock(o.output, "another import");
   remove_half_import(out);
   check_run_folder(out, config, false);
-  const MadeFolder made(out.checkpoints);  // removed again where nothing comes into it
   CpuDevice device(o.threads);
   ModelMemory memory(model->tensors(), config.policy, config.optimizer, config.train.seed, 1, device);
   Buffers buffers(model->buffers(), device);
