@@ -14,7 +14,7 @@ whole units take, divided by the 32 elements of a thread: every instruction on i
 tensor, noise, steps and unused predicated ones included, each loop once. That is what a warp issues for a unit that
 needs no second turn, at most: ways that a single condition rules out for the other are added up. Left out are subroutines (the quotient of a step whose operands are near the
 ends of the exponents), what diverged warps run to meet again, second turns (a sticky step of the warp's blocks
-moves), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread).
+moves; that of a variance alone begins with PMTRIG), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread).
 
 The PTX must hold no flushed or approximate operation but the named rcp.approx.ftz and rsqrt.approx.ftz, no
 approximate division, and no atomics on floating-point numbers; sources take a fused multiply-add only where it is
@@ -156,6 +156,8 @@ def longest_way(code):
         operation = words[0].split(".")[0]
         target = re.search(r"0x([0-9a-f]+)$", text)
         ways = []
+        if operation == "PMTRIG":  # a second turn
+            continue
         if operation == "EXIT":
             ways.append((0, 0))
         # A call is a way only where it is a jump: subroutines end in RET, from where there is none.

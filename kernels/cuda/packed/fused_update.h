@@ -156,25 +156,35 @@ class UnitUpdate {
         staged_(staged) {}
 
   // `step` is what stage() returned. False: nothing was written. There is a second turn where a sticky step
-  // moves. What the turns have in common is computed twice: kept, it would take all registers.
+  // moves: of everything where it is a parameter's, which the momentum may follow. What the turns have in
+  // common is computed twice: kept, it would take all registers.
   LPMM_DEVICE bool run(std::uint16_t step) {
     begin(step);
-    for (bool moves = true; moves;) {
+    Moves moves;
+    do {
       cuda::OperandRange range;
-      forget(group_);
-      forget(p_.line.start);
-      forget(m_.line.start);
-      forget(v_.line.start);
+      forget_lines();
       pass(range);
       moves = choose_steps();
       if (lanes_where(!range.is_exact() || !is_fine()) != 0) return false;
-      moves = lanes_where(moves) != 0;
+    } while (lanes_where(moves.parameter) != 0);
+    if constexpr (V::kIsThere && V::kIsAtOnce) {
+      if (lanes_where(moves.variance) != 0) encode_variance();
     }
     store();
     return true;
   }
 
  private:
+  struct Moves {
+    bool parameter = false, variance = false;
+  };
+  LPMM_DEVICE void forget_lines() {
+    forget(group_);
+    forget(p_.line.start);
+    forget(m_.line.start);
+    forget(v_.line.start);
+  }
   // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.
   template <class T>
   LPMM_DEVICE static T of_column(int column, T parameter, T momentum, T second, T variance) {
@@ -259,15 +269,26 @@ class UnitUpdate {
     const typename V::Writer v_writer(v_.next[0], given_);
     Inputs in;
     LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
-      const int pair = n / 2, j = pair + n % 2 * kPairs;
-      if (n % 2 == 0) {
-        begin_reading();
-        in.p.load(shared_, staged_, 0, lane_, pair);
-        in.a.load(shared_, staged_, kAtA, lane_, pair);
-        in.m.load(shared_, staged_, kAtM, lane_, pair);
-        in.v.load(shared_, staged_, kAtV, lane_, pair);
-      }
-      update_row(in, j, range, p_writer, v_writer);
+      Elements<Num> x[kColumns];
+      update_row(in, n, range, x);
+      finish_row(row_of(n), p_writer, v_writer, x);
+    }
+  }
+  // The variance's codes once more, of the step that has moved; what does not lead to them, the compiler
+  // leaves out.
+  LPMM_DEVICE void encode_variance() {
+    mark_second_turn();
+    forget_lines();
+    v_.words = {};
+    const typename V::Writer writer(v_.next[0], given_);
+    Inputs in;
+    cuda::OperandRange range;  // it was looked at
+    LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
+      Elements<Num> x[kColumns];
+      update_row(in, n, range, x);
+      float v[kColumns];
+      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) v[i] = x[i][Role::kVariance].v;
+      v_.encode(writer, v, row_of(n));
     }
   }
   LPMM_DEVICE Given given_of_momentum() const {
@@ -275,22 +296,36 @@ class UnitUpdate {
     given.table = sizeof(SoftTable);
     return given;
   }
-  LPMM_DEVICE void update_row(const Inputs& in, int j, cuda::OperandRange& range,
-                              const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
+  // The rows in turn: those of a pair share words.
+  LPMM_DEVICE static constexpr int row_of(int n) { return n / 2 + n % 2 * kPairs; }
+  // What the rule makes of the n-th row.
+  LPMM_DEVICE void update_row(Inputs& in, int n, cuda::OperandRange& range, Elements<Num> (&x)[kColumns]) {
+    const int pair = n / 2, j = row_of(n);
+    if (n % 2 == 0) {
+      begin_reading();
+      in.p.load(shared_, staged_, 0, lane_, pair);
+      in.a.load(shared_, staged_, kAtA, lane_, pair);
+      in.m.load(shared_, staged_, kAtM, lane_, pair);
+      in.v.load(shared_, staged_, kAtV, lane_, pair);
+    }
     float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
     in.p.read(p_, given_, j, p);
     in.a.read(a_, given_, j, a);
     in.m.read(m_, given_of_momentum(), j, m);
     in.v.read(v_, given_, j, v);
-    Elements<Num> x[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
       x[i][Role::kParameter] = Num(p[i], &range);
       x[i][Role::kAccumulator] = Num(a[i], &range);
       x[i][Role::kMomentum] = Num(m[i], &range);
       x[i][Role::kVariance] = Num(v[i], &range);
       rule_(x[i]);
-      p[i] = x[i][Role::kParameter].v;
     }
+  }
+  // Row j, as it will be.
+  LPMM_DEVICE void finish_row(int j, const typename P::Writer& p_writer, const typename V::Writer& v_writer,
+                              Elements<Num> (&x)[kColumns]) {
+    float p[kColumns], m[kColumns], v[kColumns];
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) p[i] = x[i][Role::kParameter].v;
     p_.finish(p, j);
     const auto stored = p_.encode(p_writer, p, j);
     const typename P::Reader p_reader(p_.next[0], given_);
@@ -304,8 +339,8 @@ class UnitUpdate {
     if constexpr (V::kIsThere && V::kIsAtOnce) v_.encode(v_writer, v, j);
   }
 
-  // Each column chooses a step. True: a sticky one moves.
-  LPMM_DEVICE bool choose_steps() {
+  // Each column chooses a step. What it returns are sticky ones.
+  LPMM_DEVICE Moves choose_steps() {
     constexpr int kLast = M::kParts - 1;
     p_.most[0] = largest_of_block<P::kGroups>(p_.most[0]);
     LPMM_UNROLL for (float& most : m_.most) most = largest_of_block<M::kGroups>(most);
@@ -318,13 +353,14 @@ class UnitUpdate {
     next_of_column_ = next_step(
         limit, mode, of_column(column_, p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]), step_of_column_);
     const float p_next = step_from(0, next_of_column_);
-    bool moves = !same(p_next, p_.next[0]);
+    Moves moves;
+    moves.parameter = !same(p_next, p_.next[0]);
     p_.next[0] = p_next;
     m_.next[0] = step_from(2, next_of_column_);
     if constexpr (M::kParts == 2) m_.next[1] = step_from(1, next_of_column_);
     if constexpr (V::kIsThere) {
       const float v_next = step_from(3, next_of_column_);
-      moves = moves || (V::kIsAtOnce && !same(v_next, v_.next[0]));
+      moves.variance = V::kIsAtOnce && !same(v_next, v_.next[0]);
       v_.next[0] = v_next;
     }
     return moves;
