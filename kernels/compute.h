@@ -90,10 +90,16 @@ struct NormShape {
 inline constexpr double kNormMomentum = 0.1;  // of running statistics
 inline constexpr double kNormEpsilon = 1e-5;  // added to a variance
 
+// What a norm does to its channels: weight and bias, and what they make of a mean and a deviation, which may
+// lie where they do.
+struct NormScale {
+  const float *weight = nullptr, *bias = nullptr;
+  float *scale = nullptr, *shift = nullptr;
+};
 // What a batch makes of a norm's channels.
 struct NormStatistics {
   float *mean = nullptr, *inverse_deviation = nullptr;  // of the batch
-  float *scale = nullptr, *shift = nullptr;             // the weight and the bias; then as of norm_prepare
+  NormScale scale;                                      // as of norm_prepare
   // running <- (1 - kNormMomentum) * running + kNormMomentum * what the batch has, its variance unbiased.
   float *running_mean = nullptr, *running_variance = nullptr;
   bool* finite = nullptr;  // becomes false where a running one is not
@@ -186,9 +192,9 @@ class ComputeKernels {
   virtual void norm_statistics(const NormShape& shape, const void* x, const NormStatistics& of,
                                void* scratch) = 0;
   // Of each channel: inverse_deviation, which holds the variance, becomes 1 / sqrt(variance + kNormEpsilon);
-  // scale, the weight, times that; shift, the bias, less mean * scale.
-  virtual void norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
-                            float* shift) = 0;
+  // scale becomes the weight times that, shift the bias less mean * scale.
+  virtual void norm_prepare(int channels, const float* mean, float* inverse_deviation,
+                            const NormScale& of) = 0;
   // y = act(x * scale + shift + residual); residual may be null; act is ReLU or nothing.
   virtual void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
                           const void* residual, bool relu, void* y) = 0;

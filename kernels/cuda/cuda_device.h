@@ -50,8 +50,7 @@ class CudaDevice : public Device {
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;
   void norm_statistics(const NormShape& shape, const void* x, const NormStatistics& of,
                        void* scratch) override;
-  void norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
-                    float* shift) override;
+  void norm_prepare(int channels, const float* mean, float* inverse_deviation, const NormScale& of) override;
   void norm_apply(const NormShape& shape, const void* x, const float* scale, const float* shift,
                   const void* residual, bool relu, void* y) override;
   void norm_backward(const NormShape& shape, const NormBackward& args, void* scratch) override;

@@ -369,8 +369,7 @@ struct NormChannels {
   NormStatistics statistics() {
     return {mean.data(),
             inverse_deviation.data(),
-            scale.data(),
-            shift.data(),
+            {scale.data(), shift.data(), scale.data(), shift.data()},
             running_mean.data(),
             running_variance.data(),
             reinterpret_cast<bool*>(finite.data())};
@@ -446,8 +445,10 @@ TEST_P(BatchNormTest, PreparesAndProposes) {
       for (const double inverse : r) as_given.push_back(static_cast<float>(1 / (inverse * inverse) - 1e-5));
       return as_given;
     }());
-    const auto scale = array(weight), shift = array(bias);
-    device().norm_prepare(channels, of.mean.data(), variance.data(), scale.data(), shift.data());
+    const auto in_weight = array(weight), in_bias = array(bias);
+    const auto scale = array(bias), shift = array(weight);  // anything
+    device().norm_prepare(channels, of.mean.data(), variance.data(),
+                          {in_weight.data(), in_bias.data(), scale.data(), shift.data()});
     expect_near(variance.values(), r, 1e-6);
     expect_near(scale.values(), s, 1e-6);
     expect_near(shift.values(), b, 1e-6);

@@ -60,15 +60,14 @@ void CpuDevice::norm_statistics(const NormShape& s, const void* x, const NormSta
     variance[c] = static_cast<float>(std::max(squares, 0.0) / count);
   }
   propose_running(s, variance, of);
-  norm_prepare(s.channels, mean, variance, of.scale, of.shift);
+  norm_prepare(s.channels, mean, variance, of.scale);
 }
 
-void CpuDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
-                             float* shift) {
+void CpuDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, const NormScale& of) {
   for (int c = 0; c < channels; ++c) {
     inverse_deviation[c] = static_cast<float>(1 / std::sqrt(inverse_deviation[c] + kNormEpsilon));
-    scale[c] *= inverse_deviation[c];
-    shift[c] -= mean[c] * scale[c];
+    of.scale[c] = of.weight[c] * inverse_deviation[c];
+    of.shift[c] = of.bias[c] - mean[c] * of.scale[c];
   }
 }
 

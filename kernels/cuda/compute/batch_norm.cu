@@ -86,17 +86,16 @@ struct MomentTerms {
 };
 // 1 / deviation, and weight and bias as the factor and the offset of x.
 LPMM_HD void prepare_channel(std::int64_t c, float mean, float variance, float* inverse_deviation,
-                             float* scale, float* shift) {
+                             const NormScale& of) {
   const auto inverse = static_cast<float>(1 / std::sqrt(variance + kNormEpsilon));
-  const float factor = product(scale[c], inverse);
+  const float factor = product(of.weight[c], inverse);
   inverse_deviation[c] = inverse;
-  scale[c] = factor;
-  shift[c] -= product(mean, factor);
+  of.scale[c] = factor;
+  of.shift[c] = of.bias[c] - product(mean, factor);
 }
-__global__ void prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
-                        float* shift) {
+__global__ void prepare(int channels, const float* mean, float* inverse_deviation, NormScale of) {
   const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
-  if (c < channels) prepare_channel(c, mean[c], inverse_deviation[c], inverse_deviation, scale, shift);
+  if (c < channels) prepare_channel(c, mean[c], inverse_deviation[c], inverse_deviation, of);
 }
 struct StoreStatistics {
   std::int64_t rows;
@@ -108,7 +107,7 @@ struct StoreStatistics {
     const auto mean = static_cast<float>(partials[c] + of[0] / n);
     const auto variance = static_cast<float>((squares < 0 ? 0 : squares) / n);
     to.mean[c] = mean;
-    prepare_channel(c, mean, variance, to.inverse_deviation, to.scale, to.shift);
+    prepare_channel(c, mean, variance, to.inverse_deviation, to.scale);
     const auto center = static_cast<float>((1 - kNormMomentum) * to.running_mean[c] + kNormMomentum * mean);
     const auto spread = static_cast<float>((1 - kNormMomentum) * to.running_variance[c] +
                                            kNormMomentum * unbiased * variance);
@@ -302,10 +301,10 @@ void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormSt
   });
 }
 
-void CudaDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation, float* scale,
-                              float* shift) {
+void CudaDevice::norm_prepare(int channels, const float* mean, float* inverse_deviation,
+                              const NormScale& of) {
   launch_apart(prepare, (channels + kChannelThreads - 1) / kChannelThreads, kChannelThreads, stream(),
-               channels, mean, inverse_deviation, scale, shift);
+               channels, mean, inverse_deviation, of);
 }
 void CudaDevice::norm_apply(const NormShape& s, const void* x, const float* scale, const float* shift,
                             const void* residual, bool relu, void* y) {

@@ -30,26 +30,27 @@ class NormOp : public Op {
   void forward(RunState& run) const override {
     const std::int64_t n = shape_.channels;
     Pieces pieces(run.workspace);
-    float* scale = pieces.floats(n);
-    float* shift = pieces.floats(n);
+    kernels::NormScale scale;
+    scale.scale = pieces.floats(n);
+    scale.shift = pieces.floats(n);
+    scale.weight = run.memory.decoded(weight_, span_of(scale.scale, n));
+    scale.bias = run.memory.decoded(bias_, span_of(scale.shift, n));
     auto* mean = reinterpret_cast<float*>(saved_data(run));
     float* inverse_deviation = mean + n;
     Device& device = run.memory.device();
-    run.memory.decode(weight_, 0, span_of(scale, n));
-    run.memory.decode(bias_, 0, span_of(shift, n));
     if (run.proposals != nullptr && !frozen_) {
       Buffers& buffers = *run.proposals;
       // A later microbatch builds on the earlier one's proposal.
       device.norm_statistics(shape_, data(run, inputs[0]),
-                             {mean, inverse_deviation, scale, shift, buffers.proposal(mean_).data(),
+                             {mean, inverse_deviation, scale, buffers.proposal(mean_).data(),
                               buffers.proposal(variance_).data(), buffers.finite(mean_)},
                              pieces.take(plan->device->norm_scratch_bytes(shape_)));
     } else {
       device.copy(mean, run.buffers.value(mean_).data(), 4 * n);
       device.copy(inverse_deviation, run.buffers.value(variance_).data(), 4 * n);
-      device.norm_prepare(shape_.channels, mean, inverse_deviation, scale, shift);
+      device.norm_prepare(shape_.channels, mean, inverse_deviation, scale);
     }
-    device.norm_apply(shape_, data(run, inputs[0]), scale, shift,
+    device.norm_apply(shape_, data(run, inputs[0]), scale.scale, scale.shift,
                       inputs.size() > 1 ? data(run, inputs[1]) : nullptr, relu_, data(run, output));
   }
   void backward(RunState& run) const override {
