@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,6 @@ struct Library {
   int alive = 0, searches = 0, handles = 0;
   std::vector<std::size_t> ran;  // engines
   bool fails = false;
-  void* workspace = nullptr;
 } library;
 
 struct Node {
@@ -166,24 +166,32 @@ struct Tensor {
   }
 };
 
+// The names of an operation's parts, by what it computes.
+struct Names {
+  cudnnBackendAttributeName_t x, weights, y, window, alpha, beta;
+};
+constexpr Names kForward = {
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
+constexpr Names kInputGradient = {
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+constexpr Names kWeightGradient = {
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+
 void convolve(const Node& operation, const Node& pack) {
-  const bool is_backward = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR;
-  const auto part = [&](int forward, int backward) -> const Node& {
-    return *operation.nodes.at(is_backward ? backward : forward);
-  };
-  const auto factor = [&](int forward, int backward) {
-    return all<float>(operation, is_backward ? backward : forward).at(0);
-  };
-  const Tensor x(
-      part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX), pack),
-      w(part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W), pack),
-      y(part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY), pack);
-  const float alpha = factor(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
-                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA),
-              beta = factor(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA);
-  const Node& window = part(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-                            CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC);
+  const bool is_of_x = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+             is_of_weights = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
+  const Names& names = is_of_x ? kInputGradient : is_of_weights ? kWeightGradient : kForward;
+  const auto part = [&](int name) -> const Node& { return *operation.nodes.at(name); };
+  const auto factor = [&](int name) { return all<float>(operation, name).at(0); };
+  const Tensor x(part(names.x), pack), w(part(names.weights), pack), y(part(names.y), pack);
+  const float alpha = factor(names.alpha), beta = factor(names.beta);
+  const Node& window = part(names.window);
   const auto pad = all<std::int64_t>(window, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS),
              stride = all<std::int64_t>(window, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
   EXPECT_EQ(pad, all<std::int64_t>(window, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS));
@@ -191,15 +199,17 @@ void convolve(const Node& operation, const Node& pack) {
   EXPECT_EQ(all<std::int64_t>(window, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS).at(0), 2);
   EXPECT_EQ(all<int>(window, CUDNN_ATTR_CONVOLUTION_COMP_TYPE).at(0), CUDNN_DATA_FLOAT);
   EXPECT_EQ(all<int>(window, CUDNN_ATTR_CONVOLUTION_CONV_MODE).at(0), CUDNN_CROSS_CORRELATION);
-  const Tensor& to = is_backward ? x : y;
-  std::map<std::uint16_t*, double> sums;
+  const int result = is_of_x ? 0 : is_of_weights ? 1 : 2;
+  const Tensor& to = is_of_x ? x : is_of_weights ? w : y;
+  std::unordered_map<std::uint16_t*, double> sums;
   y.each([&](auto n, auto out, auto oy, auto ox) {
     w.each([&](auto of, auto in, auto ky, auto kx) {
       const std::int64_t iy = oy * stride[0] + ky - pad[0], ix = ox * stride[1] + kx - pad[1];
       if (of != out || iy < 0 || iy >= x.size[2] || ix < 0 || ix >= x.size[3]) return;
-      const double weight = bf16_to_float(w.at(out, in, ky, kx));
-      std::uint16_t &a = x.at(n, in, iy, ix), &b = y.at(n, out, oy, ox);
-      sums[is_backward ? &a : &b] += weight * bf16_to_float(is_backward ? b : a);
+      std::uint16_t* const at[] = {&x.at(n, in, iy, ix), &w.at(out, in, ky, kx), &y.at(n, out, oy, ox)};
+      double product = 1;
+      for (int i = 0; i < 3; ++i) product *= i == result ? 1.0 : double{bf16_to_float(*at[i])};
+      sums[at[result]] += product;
     });
   });
   to.each([&](auto n, auto c, auto row, auto column) {
@@ -212,7 +222,10 @@ void convolve(const Node& operation, const Node& pack) {
 cudnnStatus_t execute(cudnnHandle_t, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack) {
   if (library.fails) return CUDNN_STATUS_EXECUTION_FAILED;
   library.ran.push_back(node(plan).engine);
-  library.workspace = all<void*>(node(pack), CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0);
+  auto* const workspace = all<std::byte*>(node(pack), CUDNN_ATTR_VARIANT_PACK_WORKSPACE).at(0);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(workspace) % LibraryConvolution::kWorkspaceAlignment, 0U);
+  const auto used = static_cast<std::size_t>(library.engines[node(plan).engine].workspace);
+  std::fill_n(workspace, used, std::byte{0xA5});
   const Node& proposal = *node(plan).nodes.at(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   const Node& graph = *proposal.nodes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   convolve(*graph.nodes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS), node(pack));
@@ -249,7 +262,7 @@ Cudnn own_library(std::vector<Engine> engines) {
 class WithLibrary : public EmulatedCuda {
  public:
   explicit WithLibrary(const Cudnn& of)
-      : EmulatedCuda(2, false, true), convolutions_(CudnnConvolutions::start(of, nullptr, this)) {}
+      : EmulatedCuda(2, false, true), convolutions_(CudnnConvolutions::start(of, nullptr)) {}
   const LibraryConvolution* library_convolution(const ConvPass& pass) override {
     return convolutions_->find(pass);
   }
@@ -281,22 +294,30 @@ void expect_same(const Results& got, const Results& want) {
   expect_near(got.y, wide(want.y), kRounding);
   expect_near(got.dx, wide(want.dx), kRounding);
   expect_near(got.added, wide(want.added), kRounding);
-  EXPECT_EQ(got.dw, want.dw);
+  expect_near(got.dw, wide(want.dw), kRounding);
 }
 
-const ConvShape kShapes[] = {{2, 5, 6, 8, 16, 3, 1, 1}, {1, 7, 4, 16, 8, 3, 2, 1}, {2, 6, 5, 8, 8, 1, 2, 0}};
+// The library has the weights' gradient of the first one.
+const ConvShape kShapes[] = {{2, 3, 2, 64, 72, 3, 1, 1},
+                             {2, 5, 6, 8, 16, 3, 1, 1},
+                             {1, 7, 4, 16, 8, 3, 2, 1},
+                             {2, 6, 5, 64, 64, 1, 2, 0}};
+constexpr std::int64_t kWorkspaceBytes = 64 << 10;  // of y and x
 
 TEST(Cudnn, DoesWhatOurKernelsDo) {
   EmulatedCuda without(2, false, true);
   for (const ConvShape& shape : kShapes) {
     const Results want = results_of(without, shape);
-    WithLibrary device(own_library({{kGood}}));
-    expect_same(results_of(device, shape), want);
-    EXPECT_EQ(library.ran.size(), 3U);
-    EXPECT_EQ(library.workspace, &device);
-    WithLibrary none(own_library({{kGood, CudnnConvolutions::kWorkspaceBytes + 1}}));
+    WithLibrary device(own_library({{kGood, kWorkspaceBytes}}));
+    const Results got = results_of(device, shape);
+    expect_same(got, want);
+    const bool has_weights = &shape == &kShapes[0];
+    EXPECT_EQ(got.dw == want.dw, !has_weights);
+    EXPECT_EQ(library.ran.size(), has_weights ? 5U : 3U);
+    constexpr std::int64_t kTooMuch = std::int64_t{1} << 40;
+    WithLibrary none(own_library({{kGood, kTooMuch}}));
     const Results ours = results_of(none, shape);
-    EXPECT_EQ(std::tie(ours.y, ours.dx, ours.added), std::tie(want.y, want.dx, want.added));
+    EXPECT_EQ(std::tie(ours.y, ours.dx, ours.added, ours.dw), std::tie(want.y, want.dx, want.added, want.dw));
     EXPECT_TRUE(library.ran.empty());
   }
 }
@@ -312,11 +333,11 @@ TEST(Cudnn, TheFirstEngineThatIsWantedRuns) {
                                   with(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION),
                                   with(CUDNN_NUMERICAL_NOTE_WINOGRAD),
                                   with(CUDNN_NUMERICAL_NOTE_FFT),
-                                  {kGood, CudnnConvolutions::kWorkspaceBytes + 1},
+                                  {kGood, kWorkspaceBytes + 1},
                                   {kGood, 0, true},
-                                  {kGood, CudnnConvolutions::kWorkspaceBytes},
+                                  {kGood, kWorkspaceBytes},
                                   {kGood}}));
-  results_of(device, kShapes[0]);
+  results_of(device, kShapes[1]);
   EXPECT_EQ(library.ran, (std::vector<std::size_t>{7, 7, 7}));
 }
 
@@ -324,11 +345,12 @@ TEST(Cudnn, OnePassIsSearchedOnceAndAllIsGivenBack) {
   for (const Notes& notes : {kGood, Notes{}}) {  // a plan, and none
     const Cudnn own = own_library({{notes}});
     EXPECT_EQ(version_of(own), "cuDNN 9.19.2");
-    auto convolutions = CudnnConvolutions::start(own, nullptr, nullptr);
+    auto convolutions = CudnnConvolutions::start(own, nullptr);
     const ConvShape other = {3, 5, 6, 8, 16, 3, 1, 1};
     int passes = 0;
-    for (const ConvPass& pass : {ConvPass{kShapes[0]}, ConvPass{kShapes[0], true},
-                                 ConvPass{kShapes[0], true, true}, ConvPass{other}}) {
+    for (const ConvPass& pass : {ConvPass{kShapes[0]}, ConvPass{kShapes[0], ConvTensor::kX},
+                                 ConvPass{kShapes[0], ConvTensor::kX, true},
+                                 ConvPass{kShapes[0], ConvTensor::kWeights}, ConvPass{other}}) {
       const LibraryConvolution* const found = convolutions->find(pass);
       EXPECT_EQ(found != nullptr, !notes.empty());
       EXPECT_EQ(convolutions->find(pass), found);
@@ -352,7 +374,7 @@ TEST(Cudnn, SaysWhatFailed) {
     EXPECT_STREQ(e.what(), "cuDNN: convolution: as the test wants");
   }
   own.create = [](cudnnHandle_t*) { return CUDNN_STATUS_NOT_INITIALIZED; };
-  EXPECT_EQ(CudnnConvolutions::start(own, nullptr, nullptr), nullptr);
+  EXPECT_EQ(CudnnConvolutions::start(own, nullptr), nullptr);
 }
 
 // The library itself has a plan for every pass of residual networks, and computes what our kernels compute,
@@ -362,16 +384,20 @@ TEST(GpuCudnn, DoesWhatOurKernelsDo) {
   const std::optional<Cudnn> real = load_cudnn();
   if (!real) GTEST_SKIP() << "cuDNN is not found";
   const auto device = make_gpu(2), without = make_gpu(2, false);
-  DeviceMemory workspace = device->allocate(CudnnConvolutions::kWorkspaceBytes);
-  const auto convolutions = CudnnConvolutions::start(*real, nullptr, workspace.get());
+  const auto convolutions = CudnnConvolutions::start(*real, nullptr);
   ASSERT_NE(convolutions, nullptr);
   EXPECT_NE(device->compute_library().find(version_of(*real)), std::string::npos);
   const ConvShape shapes[] = {{128, 32, 32, 64, 64, 3, 1, 1},  {128, 32, 32, 16, 16, 3, 1, 1},
                               {128, 32, 32, 64, 128, 3, 2, 1}, {128, 32, 32, 64, 128, 1, 2, 0},
                               {128, 8, 8, 64, 64, 3, 1, 1},    {128, 4, 4, 512, 512, 3, 1, 1}};
   for (ConvShape s : shapes) {
-    for (const ConvPass& pass : {ConvPass{s}, ConvPass{s, true}, ConvPass{s, true, true}}) {
-      EXPECT_NE(convolutions->find(pass), nullptr) << s.in << " " << pass.is_backward << pass.accumulate;
+    constexpr std::int64_t kOfWeights = 8 << 20;
+    for (const ConvPass& pass : {ConvPass{s, ConvTensor::kY, false, kWorkspaceBytes},
+                                 ConvPass{s, ConvTensor::kX, false, kWorkspaceBytes},
+                                 ConvPass{s, ConvTensor::kX, true, kWorkspaceBytes},
+                                 ConvPass{s, ConvTensor::kWeights, false, kOfWeights}}) {
+      EXPECT_NE(convolutions->find(pass), nullptr)
+          << s.in << " " << static_cast<int>(pass.result) << pass.accumulate;
     }
     s.batch = 16;
     const Results got = results_of(*device, s), again = results_of(*device, s);

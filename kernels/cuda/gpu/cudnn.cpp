@@ -12,7 +12,11 @@
 namespace lpmm::kernels::cuda {
 namespace {
 
-enum TensorId : std::int64_t { kX = 1, kWeights, kY };
+constexpr std::size_t kTensors = 3;
+// The library's name of a tensor.
+constexpr std::int64_t id_of(ConvTensor tensor) {
+  return 1 + static_cast<std::int64_t>(tensor);
+}
 
 // One of the library's descriptors. What fails is told at the end, by finish.
 class Descriptor {
@@ -64,11 +68,11 @@ class Descriptor {
 };
 
 // Of bf16, channels inmost: pixels of images, or taps of outputs.
-Descriptor tensor(const Cudnn& library, TensorId id, std::int64_t outer, std::int64_t height,
+Descriptor tensor(const Cudnn& library, ConvTensor which, std::int64_t outer, std::int64_t height,
                   std::int64_t width, std::int64_t channels) {
   constexpr std::int64_t kAlignment = 16;
   Descriptor d(library, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, {std::int64_t{id}});
+  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, {id_of(which)});
   d.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, {CUDNN_DATA_BFLOAT16});
   d.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, {kAlignment});
   // The library names dimensions as NCHW, however they lie.
@@ -105,20 +109,31 @@ constexpr OperationNames kForward{CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DE
                                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
                                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
                                   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-constexpr OperationNames kBackward{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
-                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
-                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
-                                   CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+constexpr OperationNames kInputGradient{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
+constexpr OperationNames kWeightGradient{CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+constexpr const OperationNames& names_of(ConvTensor result) {
+  if (result == ConvTensor::kY) return kForward;
+  return result == ConvTensor::kX ? kInputGradient : kWeightGradient;
+}
 
 Descriptor operation(const Cudnn& library, const ConvPass& pass) {
   const ConvShape& s = pass.shape;
-  const OperationNames& names = pass.is_backward ? kBackward : kForward;
-  const Descriptor x = tensor(library, kX, s.batch, s.height, s.width, s.in),
-                   weights = tensor(library, kWeights, s.out, s.kernel, s.kernel, s.in),
-                   y = tensor(library, kY, s.batch, s.out_height(), s.out_width(), s.out),
+  const OperationNames& names = names_of(pass.result);
+  const Descriptor x = tensor(library, ConvTensor::kX, s.batch, s.height, s.width, s.in),
+                   weights = tensor(library, ConvTensor::kWeights, s.out, s.kernel, s.kernel, s.in),
+                   y = tensor(library, ConvTensor::kY, s.batch, s.out_height(), s.out_width(), s.out),
                    of_window = window(library, s);
   Descriptor d(library, names.type);
   d.set(names.x, x);
@@ -214,9 +229,10 @@ std::string version_of(const Cudnn& library) {
 class CudnnConvolutions::Plan final : public LibraryConvolution {
  public:
   // Of a proposal, which is kept: plans may look at it.
-  Plan(const CudnnConvolutions& of, bool is_backward, Descriptor proposal)
+  Plan(const CudnnConvolutions& of, const ConvPass& pass, Descriptor proposal)
       : of_(of),
-        is_backward_(is_backward),
+        result_(pass.result),
+        workspace_bytes_(pass.workspace_bytes),
         proposal_(std::move(proposal)),
         plan_(of.library_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
     plan_.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, proposal_);
@@ -225,15 +241,17 @@ class CudnnConvolutions::Plan final : public LibraryConvolution {
     std::int64_t bytes = 0;
     return plan_.is_finished() &&
            plan_.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes) == 1 &&
-           bytes <= kWorkspaceBytes;
+           bytes <= workspace_bytes_;
   }
-  void run(const void* from, const void* weights, void* to) const override {
-    void *const in = const_cast<void*>(from), *const rows = const_cast<void*>(weights);
-    void *const x = is_backward_ ? to : in, *const y = is_backward_ ? in : to;
+  void run(const void* first, const void* second, void* result, void* workspace) const override {
+    std::array<void*, kTensors> at = {const_cast<void*>(first), const_cast<void*>(second), result};
+    // From behind the factors to its place among them.
+    std::rotate(at.begin() + static_cast<std::ptrdiff_t>(result_), at.end() - 1, at.end());
     Descriptor pack(of_.library_, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-    pack.set<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, {kX, kWeights, kY});
-    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, {x, rows, y});
-    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {of_.workspace_});
+    pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64,
+             {id_of(ConvTensor::kX), id_of(ConvTensor::kWeights), id_of(ConvTensor::kY)});
+    pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, {at[0], at[1], at[2]});
+    pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {workspace});
     cudnnStatus_t status = pack.finish();
     if (status == CUDNN_STATUS_SUCCESS) status = of_.library_.execute(of_.handle_, plan_.get(), pack.get());
     if (status == CUDNN_STATUS_SUCCESS) return;
@@ -242,22 +260,22 @@ class CudnnConvolutions::Plan final : public LibraryConvolution {
 
  private:
   const CudnnConvolutions& of_;
-  bool is_backward_;
+  ConvTensor result_;
+  std::int64_t workspace_bytes_;
   Descriptor proposal_, plan_;
 };
 
-CudnnConvolutions::CudnnConvolutions(const Cudnn& library, cudnnHandle_t handle, void* workspace)
-    : library_(library), handle_(handle), workspace_(workspace) {}
+CudnnConvolutions::CudnnConvolutions(const Cudnn& library, cudnnHandle_t handle)
+    : library_(library), handle_(handle) {}
 CudnnConvolutions::~CudnnConvolutions() {
   plans_.clear();
   library_.destroy(handle_);
 }
 
-std::unique_ptr<CudnnConvolutions> CudnnConvolutions::start(const Cudnn& library, CUstream_st* stream,
-                                                            void* workspace) {
+std::unique_ptr<CudnnConvolutions> CudnnConvolutions::start(const Cudnn& library, CUstream_st* stream) {
   cudnnHandle_t handle = nullptr;
   if (library.create(&handle) != CUDNN_STATUS_SUCCESS) return nullptr;
-  std::unique_ptr<CudnnConvolutions> all(new CudnnConvolutions(library, handle, workspace));
+  std::unique_ptr<CudnnConvolutions> all(new CudnnConvolutions(library, handle));
   return library.set_stream(handle, stream) == CUDNN_STATUS_SUCCESS ? std::move(all) : nullptr;
 }
 
@@ -270,7 +288,7 @@ const LibraryConvolution* CudnnConvolutions::find(const ConvPass& pass) {
 std::unique_ptr<CudnnConvolutions::Plan> CudnnConvolutions::plan_for(const ConvPass& pass) const {
   for (Descriptor& proposal : proposals(library_, handle_, pass)) {
     if (!is_wanted(library_, proposal)) continue;
-    auto plan = std::make_unique<Plan>(*this, pass.is_backward, std::move(proposal));
+    auto plan = std::make_unique<Plan>(*this, pass, std::move(proposal));
     if (plan->fits()) return plan;
   }
   return nullptr;

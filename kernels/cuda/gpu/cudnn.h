@@ -1,5 +1,4 @@
-// Convolutions by cuDNN, which need not be there: forward and the gradient of the input. It has no engine for
-// a weights' gradient in fp32, so that one stays ours.
+// Convolutions by cuDNN, which need not be there.
 #pragma once
 
 #include <map>
@@ -38,11 +37,8 @@ std::string version_of(const Cudnn& library);  // "cuDNN 9.19.0"
 
 class CudnnConvolutions {
  public:
-  // The best engines want next to nothing. One that wants more copies the tensors, and is slower than ours.
-  static constexpr std::int64_t kWorkspaceBytes = 64 << 10;
-
-  // Null where the library does not start: it is as if it were not there. The workspace has kWorkspaceBytes.
-  static std::unique_ptr<CudnnConvolutions> start(const Cudnn& library, CUstream_st* stream, void* workspace);
+  // Null where the library does not start: it is as if it were not there.
+  static std::unique_ptr<CudnnConvolutions> start(const Cudnn& library, CUstream_st* stream);
   ~CudnnConvolutions();
   CudnnConvolutions(const CudnnConvolutions&) = delete;
   CudnnConvolutions& operator=(const CudnnConvolutions&) = delete;
@@ -53,12 +49,11 @@ class CudnnConvolutions {
 
  private:
   class Plan;
-  CudnnConvolutions(const Cudnn& library, cudnnHandle_t handle, void* workspace);
+  CudnnConvolutions(const Cudnn& library, cudnnHandle_t handle);
   std::unique_ptr<Plan> plan_for(const ConvPass& pass) const;
 
   Cudnn library_;
   cudnnHandle_t handle_;
-  void* workspace_;
   std::map<ConvPass, std::unique_ptr<Plan>> plans_;  // null: searched, and there is none
 };
 #else
@@ -71,8 +66,7 @@ inline std::string version_of(const Cudnn&) {
   return {};
 }
 struct CudnnConvolutions {
-  static constexpr std::int64_t kWorkspaceBytes = 0;
-  static std::unique_ptr<CudnnConvolutions> start(const Cudnn&, CUstream_st*, void*) { return {}; }
+  static std::unique_ptr<CudnnConvolutions> start(const Cudnn&, CUstream_st*) { return {}; }
   const LibraryConvolution* find(const ConvPass&) { return nullptr; }
 };
 #endif

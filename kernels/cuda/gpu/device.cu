@@ -90,7 +90,6 @@ class Gpu final : public CudaDevice {
   ~Gpu() override {
     arrivals_.release();
     convolutions_.reset();
-    workspace_.reset();
     products_.reset();
     staging_.reset();
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -188,10 +187,8 @@ class Gpu final : public CudaDevice {
   // cuDNN starts with the first convolution, since that takes a while.
   const LibraryConvolution* library_convolution(const ConvPass& pass) override {
     open();
-    if (cudnn_ && !workspace_) {
-      workspace_.emplace(CudnnConvolutions::kWorkspaceBytes, stream());
-      convolutions_ = CudnnConvolutions::start(*cudnn_, stream(), workspace_->data());
-    }
+    if (cudnn_ && !has_started_) convolutions_ = CudnnConvolutions::start(*cudnn_, stream());
+    has_started_ = true;
     return convolutions_ == nullptr ? nullptr : convolutions_->find(pass);
   }
 
@@ -235,7 +232,7 @@ class Gpu final : public CudaDevice {
   std::optional<Products> products_;
   const bool with_cudnn_;
   std::optional<Cudnn> cudnn_;
-  std::optional<StreamMemory> workspace_;  // of cuDNN
+  bool has_started_ = false;  // cuDNN
   std::unique_ptr<CudnnConvolutions> convolutions_;
 };
 

@@ -1,7 +1,7 @@
 // Convolution as products on tensor cores whose factors are gathered from the pixels as they are needed, so
 // that columns (columns.cu) are never stored: the implicit product of Chetlur et al. 2014 (arXiv 1410.0759).
 // Factors are bf16, sums fp32. Partial sums of the weights' gradient are added up in an order that shapes
-// alone decide. What a library of the device does, it does in place of the first two products.
+// alone decide. What a library of the device does, it does in place of these products.
 #include <algorithm>
 
 #include "kernels/cuda/compute/convolution/convolution.h"
@@ -35,9 +35,11 @@ __global__ void turn_weights(ConvShape s, bool by_input, const float* weights, B
 }
 // The sums of shards, [shard][output][ky, kx, input], added up as OIHW. A block takes a warp's width of pairs
 // of an output and an input; its warps take a tap and a range of shards each. What it writes lies together.
+// A library leaves one shard, of bf16.
 constexpr int kTapWarps = 9, kRanges = 3;
+template <class T>
 __global__ void __launch_bounds__(kTapWarps* kRanges* kWarp, 1)
-    add_shards(ConvShape s, std::int64_t shards, int ranges, const float* sums, float* gradient) {
+    add_shards(ConvShape s, std::int64_t shards, int ranges, const T* sums, float* gradient) {
   auto* const turned = static_cast<float*>(dynamic_shared());  // [range][pair][tap]
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, area = s.kernel * s.kernel;
   const int warps = static_cast<int>(blockDim.x) / kWarp / ranges, range = thread / kWarp / warps;
@@ -49,11 +51,11 @@ __global__ void __launch_bounds__(kTapWarps* kRanges* kWarp, 1)
   const Place at = Place::of(first + lane, s.in);
   constexpr int kAhead = 4;  // shards that are loaded before one is added
   for (int tap = thread / kWarp % warps; tap < area && lane < here; tap += warps) {
-    const float* from = sums + begin * weights + (at.row * area + tap) * s.in + at.column;
+    const T* from = sums + begin * weights + (at.row * area + tap) * s.in + at.column;
     float sum[kAhead] = {};
     for (std::int64_t left = end - begin; left > 0; left -= kAhead, from += kAhead * weights) {
       LPMM_UNROLL
-      for (int i = 0; i < kAhead; ++i) sum[i] += i < left ? from[i * weights] : 0.0F;
+      for (int i = 0; i < kAhead; ++i) sum[i] += i < left ? load(from + i * weights) : 0.0F;
     }
     turned[(range * kWarp + lane) * area + tap] = (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
@@ -85,32 +87,61 @@ class MmaConvolution final : public Convolution {
     shards_ = tiles_of(rows, shard_rows_);
   }
 
-  // Weights in bf16; then partial sums of their gradient.
-  std::int64_t scratch_bytes() const override { return aligned(4 * shards_ * shape_.weights()); }
+  // Weights or their gradient in bf16, and a library's workspace; or partial sums of the gradient.
+  std::int64_t scratch_bytes() const override {
+    return aligned(std::max(4 * shards_ * shape_.weights(), before_workspace() + kWorkspaceBytes));
+  }
 
   void forward(const void* x, const float* weights, void* y, void* scratch) const override {
     const Bf16* const rows = turned(weights, false, scratch);
-    if (const LibraryConvolution* const by = device_.library_convolution({shape_}))
-      return by->run(x, rows, y);
+    if (const LibraryConvolution* const by =
+            device_.library_convolution({shape_, ConvTensor::kY, false, kWorkspaceBytes})) {
+      return by->run(x, rows, y, workspace(scratch));
+    }
     multiply({Gather::of_input(shape_, x), rows, shape_.out, static_cast<Bf16*>(y), false});
   }
 
   void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
                 float* weight_gradient, void* scratch) const override {
     if (dx != nullptr) input_gradient(weights, dy, dx, accumulate, scratch);
+    if (const LibraryConvolution* const by = library_of_weights()) {
+      by->run(x, dy, scratch, workspace(scratch));
+      return add(1, static_cast<const Bf16*>(scratch), weight_gradient);
+    }
     auto* const sums = static_cast<float*>(scratch);
     const GradientProduct p{Gather::of_input(shape_, x), static_cast<const Bf16*>(dy), shape_.out,
                             shard_rows_, sums};
     with_gradient_tile(shape_.out, depth(), [&]<class T>(T) {
       launch(multiply_gradient<T>, shards_ * gradient_tiles<T>(), T::kThreads, T::kBytes, stream(), p);
     });
-    const int area = shape_.kernel * shape_.kernel, ranges = shards_ < 8 * kRanges ? 1 : kRanges;
-    launch(add_shards, tiles_of(std::int64_t{1} * shape_.in * shape_.out, kWarp),
-           kWarp * std::min(area, kTapWarps) * ranges, std::int64_t{4} * kWarp * area * ranges, stream(),
-           shape_, shards_, ranges, sums, weight_gradient);
+    add(shards_, static_cast<const float*>(sums), weight_gradient);
   }
 
  private:
+  // The best engines want next to nothing. One that wants more copies the tensors, and is slower than ours.
+  static constexpr std::int64_t kWorkspaceBytes = 64 << 10;
+  std::int64_t before_workspace() const {
+    return 2 * shape_.weights() + LibraryConvolution::kWorkspaceAlignment;
+  }
+  void* workspace(void* scratch) const {
+    auto* const end = static_cast<std::byte*>(scratch) + before_workspace();
+    return end - reinterpret_cast<std::uintptr_t>(end) % LibraryConvolution::kWorkspaceAlignment;
+  }
+  // A library adds partial sums of a gradient of weights, too, and is slower than ours where channels are few
+  // or windows have one tap (experiments/results/cuda/cudnn_probe.txt).
+  const LibraryConvolution* library_of_weights() const {
+    constexpr int kFewestChannels = 64;
+    if (std::min(shape_.in, shape_.out) < kFewestChannels || shape_.kernel == 1) return nullptr;
+    return device_.library_convolution(
+        {shape_, ConvTensor::kWeights, false, scratch_bytes() - before_workspace()});
+  }
+  template <class T>
+  void add(std::int64_t shards, const T* sums, float* gradient) const {
+    const int area = shape_.kernel * shape_.kernel, ranges = shards < 8 * kRanges ? 1 : kRanges;
+    launch(add_shards<T>, tiles_of(std::int64_t{1} * shape_.in * shape_.out, kWarp),
+           kWarp * std::min(area, kTapWarps) * ranges, std::int64_t{4} * kWarp * area * ranges, stream(),
+           shape_, shards, ranges, sums, gradient);
+  }
   Stream stream() const { return device_.stream(); }
   std::int64_t depth() const { return shape_.weights() / shape_.out; }
   template <class T>
@@ -124,8 +155,9 @@ class MmaConvolution final : public Convolution {
     return rows;
   }
   void input_gradient(const float* weights, const void* dy, void* dx, bool accumulate, void* scratch) const {
-    if (const LibraryConvolution* const by = device_.library_convolution({shape_, true, accumulate})) {
-      return by->run(dy, turned(weights, false, scratch), dx);
+    if (const LibraryConvolution* const by =
+            device_.library_convolution({shape_, ConvTensor::kX, accumulate, kWorkspaceBytes})) {
+      return by->run(turned(weights, false, scratch), dy, dx, workspace(scratch));
     }
     const Bf16* const rows = turned(weights, true, scratch);
     multiply({Gather::of_gradient(shape_, dy), rows, shape_.in, static_cast<Bf16*>(dx), accumulate});
