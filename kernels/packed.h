@@ -89,6 +89,15 @@ struct FoldResult {
   double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
 };
 
+// What PackedKernels::fold() takes.
+struct Fold {
+  RoleView accumulator;
+  std::int64_t first = 0, count = 0;
+  const float* contribution = nullptr;
+  FoldArgs args = {};
+  FoldResult* result = nullptr;
+};
+
 struct UpdateArgs {
   // Unused roles have null codes; without an accumulator the rule's gradient is 0.
   RoleArray<RoleView> roles;
@@ -155,6 +164,12 @@ class PackedKernels {
   // stream, and its steps are chosen as in an update.
   virtual void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
                     const float* contribution, const FoldArgs& args, FoldResult* result = nullptr) = 0;
+  // Each as by fold(), to the same bits, in any order or at once: no two may share elements.
+  virtual void fold_all(std::span<const Fold> folds) {
+    for (const Fold& f : folds) fold(f.accumulator, f.first, f.count, f.contribution, f.args, f.result);
+  }
+  // Whether small folds take less time together, by fold_all(), than each on its own.
+  virtual bool gathers_folds() const { return false; }
   // Sum of squares of what is stored; it and the fold's are made in the order of kernels/sums.h.
   virtual void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) = 0;
   // Empties an accumulator: steps to 0, or fp32 and bf16 values to 0.

@@ -110,7 +110,7 @@ sanitizers() {
   for tool in "${!shards[@]}"; do
     for ((shard = 0; shard < ${shards[$tool]}; ++shard)); do
       log=$logs/$tool-$shard
-      (GTEST_TOTAL_SHARDS=${shards[$tool]} GTEST_SHARD_INDEX=$shard timeout --foreground 120 compute-sanitizer \
+      (GTEST_TOTAL_SHARDS=${shards[$tool]} GTEST_SHARD_INDEX=$shard timeout --foreground 190 compute-sanitizer \
         --tool "$tool" --error-exitcode 1 "$binaries/kernels_tests" --gtest_brief=1 --gtest_filter="$small" \
         >"$log.txt" 2>&1; echo $? >"$log.code") &
     done
@@ -160,7 +160,7 @@ export logs binaries
 mkdir -p "$logs/tests"
 line 120 tests bash -c gpu_tests 9>&-
 if command -v compute-sanitizer >/dev/null; then
-  line 130 sanitizers bash -c sanitizers 9>&-
+  line 200 sanitizers bash -c sanitizers 9>&-
 else
   put sanitizers '"left out: no compute-sanitizer"'
 fi

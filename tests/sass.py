@@ -14,11 +14,11 @@ whole units take, divided by the 32 elements of a thread: every instruction on i
 tensor, noise, steps and unused predicated ones included, each loop once. That is what a warp issues for a unit that
 needs no second turn, at most: ways that a single condition rules out for the other are added up. Left out are subroutines (the quotient of a step whose operands are near the
 ends of the exponents), what diverged warps run to meet again, second turns (a sticky step of the warp's blocks
-moves; that of a variance alone begins with PMTRIG), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread).
+moves), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread).
 
 The PTX must hold no flushed or approximate operation but the named rcp.approx.ftz and rsqrt.approx.ftz, no
 approximate division, and no atomics on floating-point numbers; sources take a fused multiply-add only where it is
-named, for with --fmad=false the compiler makes none.
+named, for with --fmad=false the compiler makes none. Every kernel begins with begin_kernel().
 Wants Python 3.8 and nothing else.
 """
 import argparse
@@ -156,8 +156,6 @@ def longest_way(code):
         operation = words[0].split(".")[0]
         target = re.search(r"0x([0-9a-f]+)$", text)
         ways = []
-        if operation == "PMTRIG":  # a second turn
-            continue
         if operation == "EXIT":
             ways.append((0, 0))
         # A call is a way only where it is a jump: subroutines end in RET, from where there is none.
@@ -199,6 +197,19 @@ def unnamed(paths, pattern, named, what):
     return wrong
 
 
+def kernels_that_do_not_wait():
+    """A kernel is launched while the one before runs: its first statement waits for that."""
+    wrong = []
+    for path in sorted((ROOT / "kernels" / "cuda").rglob("*.*")):
+        if path.name == "emulated.cpp":
+            continue
+        for kernel in re.finditer(r"__global__[^;]*?\)\s*\{\s*(\S*)", path.read_text()):
+            if kernel.group(1) != "begin_kernel();":
+                wrong.append(f"{path.relative_to(ROOT).as_posix()}: a kernel does not begin with begin_kernel(): "
+                             f"{kernel.group(0).splitlines()[0]}")
+    return wrong
+
+
 def unnamed_arithmetic():
     kernels = ROOT / "kernels"
     packed = [p for pattern in ("*.h", "cuda/*.*", "rules/*.*") for p in kernels.glob(pattern)]
@@ -228,7 +239,7 @@ def main():
     folders = [args.tools] if args.tools else []
     folders.append(str(Path(args.nvcc).parent))
     cuobjdump, nvdisasm = tool("cuobjdump", folders), tool("nvdisasm", folders)
-    wrong, log, code = unnamed_arithmetic(), "", {}
+    wrong, log, code = unnamed_arithmetic() + kernels_that_do_not_wait(), "", {}
     with tempfile.TemporaryDirectory() as folder:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             compiled = list(pool.map(lambda source: compile_source(source, args.nvcc, args.arch, folder), SOURCES))

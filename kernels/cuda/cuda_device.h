@@ -29,6 +29,8 @@ class CudaDevice : public Device {
                    float* dst) override;
   void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
             const FoldArgs& args, FoldResult* result = nullptr) override;
+  void fold_all(std::span<const Fold> folds) override;
+  bool gathers_folds() const override { return true; }  // to launch a kernel takes longer than a small fold
   void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;
   void clear(const RoleView& accumulator) override;
   void update(std::span<const TensorUpdate> tensors) override;

@@ -56,13 +56,15 @@ LPMM_DEVICE void forget(T& value) {
     asm volatile("" : "+r"(value));
   }
 }
+// First in every kernel: it may be launched while the one before still runs (start()), and waits for it here.
+LPMM_DEVICE void begin_kernel() {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 // Memory is read after this point only.
 LPMM_DEVICE void begin_reading() {
   asm volatile("" ::: "memory");
-}
-// Where a rare second turn begins: tests/sass.py leaves it out, profilers can count it.
-LPMM_DEVICE void mark_second_turn() {
-  asm volatile("pmevent 1;");
 }
 // Tells the compiler that a pointer is one to global memory.
 template <class T>
@@ -96,6 +98,10 @@ inline void check(cudaError_t error, const char* what) {
   }
 }
 
+// Whether the device, and the code that it runs, know how to wait in begin_kernel(); kernels/cuda/gpu.
+bool kernels_wait();
+
+// What comes between two kernels, a microsecond on an H100, takes place while the first one ends.
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
            Stream stream, const std::type_identity_t<Parameters>&... arguments) {
@@ -104,7 +110,17 @@ void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std:
   if (bytes > kUnasked) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "shared memory");
   }
-  kernel<<<static_cast<unsigned>(blocks), threads, static_cast<std::size_t>(bytes), stream>>>(arguments...);
+  cudaLaunchAttribute early = {};
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = static_cast<unsigned>(blocks);
+  config.blockDim = static_cast<unsigned>(threads);
+  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
+  config.stream = stream;
+  config.attrs = &early;
+  config.numAttrs = kernels_wait() ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, arguments...);
   const cudaError_t error = cudaGetLastError();
   if (error == cudaSuccess) return;
   const char* name = "a kernel";
@@ -153,7 +169,7 @@ inline void copy_to_device(void* to, const void* from, std::int64_t bytes, Strea
   check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream), "copy");
   check(cudaStreamSynchronize(stream), "copy");  // the host forgets it now
 }
-MapTable device_table(Format format);  // kernels/cuda/packed/packed.cu
+MapTable device_table(Format format);  // kernels/cuda/packed/tables.cu
 #else
 inline constexpr int kThreads = 64;  // of a block: results do not depend on it
 
@@ -163,8 +179,8 @@ inline void* dynamic_shared() {
 
 template <class T>
 void forget(T&) {}
+inline void begin_kernel() {}
 inline void begin_reading() {}
-inline void mark_second_turn() {}
 template <class T>
 T* global(T* pointer) {
   return pointer;

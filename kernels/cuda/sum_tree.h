@@ -14,6 +14,7 @@ inline constexpr int kSumsOfBlock = 1024;  // a power of 2: each block has a sub
 // A template, so that several files may have it.
 template <int kSums>
 __global__ void sum_subtrees(const double* sums, std::int64_t count, double* to) {
+  begin_kernel();
   auto* const shared = static_cast<double*>(dynamic_shared());
   const std::int64_t first = std::int64_t{blockIdx.x} * kSums;
   const int here = count - first < kSums ? static_cast<int>(count - first) : kSums;

@@ -11,6 +11,7 @@ namespace lpmm {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
+constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
 
 // A running offset that refuses to overflow.
 struct RunningOffset {
@@ -108,8 +109,45 @@ void ModelMemory::State::allocate_peaks() {
   }
 }
 
+std::optional<kernels::Fold> ModelMemory::State::next_fold(int tensor, std::int64_t first,
+                                                           std::span<const float> gradient, int microbatch,
+                                                           int contribution, bool is_last) {
+  if (tensor >= 0 && tensor < std::ssize(tensors) && is_left_out(tensor)) return {};
+  const kernels::RoleView& v = checked(tensor, Role::kAccumulator, first, gradient.size());
+  if (!stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", name_of(tensor)));
+  if (microbatch < 0 || microbatch >= microbatches || contribution < 0 ||
+      contribution >= kMostContributions) {
+    throw UsageError(fmt::format("tensor {}: microbatch {}, contribution {} of a step of {} microbatches",
+                                 name_of(tensor), microbatch, contribution, microbatches));
+  }
+  Tensor& t = tensors[static_cast<std::size_t>(tensor)];
+  if (t.at_once) look_at_results();
+  if (failed) return {};
+  if (t.at_once) {
+    apply(tensor, first, gradient);
+    return {};
+  }
+  const auto is_of_tensor = [&](const kernels::Fold& f) { return f.accumulator.codes == v.codes; };
+  if (std::any_of(waiting.begin(), waiting.end(), is_of_tensor)) fold_waiting();
+  const auto count = std::ssize(gradient);
+  const bool want_sum = clips(optimizer) && is_last && microbatch == microbatches - 1;
+  kernels::FoldArgs args;
+  args.scale = static_cast<float>(fold_weight(optimizer, t.folds_into_momentum, updates + 1, microbatches));
+  args.noise = noise(tensor, fold_stream(t.folds_into_momentum, microbatch, contribution));
+  args.want_square_sum = want_sum;
+  if (t.step_stats != nullptr) args.stats = &t.step_stats->role[Role::kAccumulator];
+  kernels::FoldResult* result = results.next_fold(tensor, first, count, want_sum && count > 0);
+  return kernels::Fold{v, first, count, gradient.data(), args, result};
+}
+
+void ModelMemory::State::fold_waiting() {
+  const auto folds = std::exchange(waiting, {});
+  if (!failed && !folds.empty()) device.fold_all(folds);
+}
+
 // Whether a fold or a loss failed, of those so far; the first one is named.
 void ModelMemory::State::look_at_results() {
+  fold_waiting();
   const std::optional<int> tensor = results.next_failure();
   if (failed || !tensor) return;
   failed = true;

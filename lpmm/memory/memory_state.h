@@ -99,6 +99,7 @@ struct ModelMemory::State {
   bool stepping = false, failed = false, broken = false;
   std::string failure;
   std::vector<Pending> pending;            // of the step under way
+  std::vector<kernels::Fold> waiting;      // the same
   double learning_rate = kNoLearningRate;  // the same, where it is known
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;
@@ -117,6 +118,10 @@ struct ModelMemory::State {
     return tensors[static_cast<std::size_t>(tensor)].frozen ||
            std::find(left_out.begin(), left_out.end(), tensor) != left_out.end();
   }
+  // What the device is to fold of a gradient; nothing where that is dropped, or was applied at once.
+  std::optional<kernels::Fold> next_fold(int tensor, std::int64_t first, std::span<const float> gradient,
+                                         int microbatch, int contribution, bool is_last);
+  void fold_waiting();
   void look_at_results();
   Rule rule_of(int tensor, double rate, double clip) const;
   kernels::TensorUpdate update_of(int tensor, double rate, double clip);

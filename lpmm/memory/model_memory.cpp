@@ -12,8 +12,6 @@
 namespace lpmm {
 namespace {
 
-constexpr int kMostContributions = 1 << 14;  // what the noise stream holds
-
 void check_tensor(const TensorInfo& info) {
   if (info.elements() > kMostElements) {
     throw UsageError(fmt::format("tensor {}: {} elements, but the noise counter holds {}", info.name,
@@ -180,29 +178,16 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watc
 
 void ModelMemory::fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                        int contribution, bool is_last) {
-  State& s = *state_;
-  if (tensor >= 0 && tensor < tensors() && s.is_left_out(tensor)) return;
-  const kernels::RoleView& v = s.checked(tensor, Role::kAccumulator, first, gradient.size());
-  if (!s.stepping) throw UsageError(fmt::format("tensor {}: a gradient outside a step", info(tensor).name));
-  if (microbatch < 0 || microbatch >= s.microbatches || contribution < 0 ||
-      contribution >= kMostContributions) {
-    throw UsageError(fmt::format("tensor {}: microbatch {}, contribution {} of a step of {} microbatches",
-                                 info(tensor).name, microbatch, contribution, s.microbatches));
-  }
-  State::Tensor& t = s.tensors[static_cast<std::size_t>(tensor)];
-  if (t.at_once) s.look_at_results();
-  if (s.failed) return;
-  if (t.at_once) return s.apply(tensor, first, gradient);
-  const auto count = static_cast<std::int64_t>(gradient.size());
-  const bool want_sum = clips(s.optimizer) && is_last && microbatch == s.microbatches - 1;
-  kernels::FoldArgs args;
-  args.scale =
-      static_cast<float>(fold_weight(s.optimizer, t.folds_into_momentum, s.updates + 1, s.microbatches));
-  args.noise = s.noise(tensor, fold_stream(t.folds_into_momentum, microbatch, contribution));
-  args.want_square_sum = want_sum;
-  if (t.step_stats != nullptr) args.stats = &t.step_stats->role[Role::kAccumulator];
-  s.device.fold(v, first, count, gradient.data(), args,
-                s.results.next_fold(tensor, first, count, want_sum && count > 0));
+  const auto f = state_->next_fold(tensor, first, gradient, microbatch, contribution, is_last);
+  if (f) state_->device.fold(f->accumulator, f->first, f->count, f->contribution, f->args, f->result);
+}
+void ModelMemory::fold_later(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
+                             int contribution, bool is_last) {
+  const auto f = state_->next_fold(tensor, first, gradient, microbatch, contribution, is_last);
+  if (f) state_->waiting.push_back(*f);
+}
+void ModelMemory::fold_waiting() {
+  state_->fold_waiting();
 }
 
 kernels::LossResult* ModelMemory::next_loss() {
@@ -226,6 +211,7 @@ void ModelMemory::fail(const std::string& why) {
 StepReport ModelMemory::commit(double learning_rate) {
   State& s = *state_;
   if (!s.stepping) throw UsageError("a commit outside a step");
+  if (!s.waiting.empty()) throw UsageError("a commit while gradients wait: fold_waiting() comes before it");
   if (!std::isfinite(learning_rate)) fail("the learning rate");
   StepReport report;
   if (failed()) {
@@ -272,6 +258,7 @@ void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double 
   state_->updates = updates;
   state_->last_learning_rate = last_learning_rate;
   state_->stepping = state_->broken = false;
+  state_->waiting.clear();
 }
 
 GradientHistory* ModelMemory::gradient_history(int tensor) const {

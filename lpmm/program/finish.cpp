@@ -102,6 +102,7 @@ class ListProgram : public Program {
           break;
       }
     }
+    memory.fold_waiting();
     return {run.loss, run.labels};
   }
 
@@ -216,6 +217,14 @@ void list_backward(ProgramPlan& plan) {
   }
 }
 
+// Of gradients that wait for the end: their room lives from their op's backward to then.
+void make_room_for_waiting(ProgramPlan& plan) {
+  for (const auto& op : plan.ops) {
+    const std::int64_t bytes = op->vector_gradient_bytes();
+    if (bytes > 0) op->waiting = plan.add_slot(bytes);
+  }
+}
+
 void prepare_forward(ProgramPlan& plan) {
   Libraries libraries;
   for (int i = 0; i < static_cast<int>(plan.ops.size()); ++i) {
@@ -254,6 +263,8 @@ void prepare_backward(ProgramPlan& plan) {
       plan.touch(plan.value(v).gradient, time);
     }
     if (op.output >= 0) plan.touch(plan.value(op.output).gradient, time);
+    plan.touch(op.waiting, time);
+    plan.touch(op.waiting, static_cast<int>(plan.ops.size() + plan.after.size()));
   }
 }
 
@@ -262,6 +273,8 @@ void prepare_backward(ProgramPlan& plan) {
 std::unique_ptr<Program> ProgramBuilder::finish(std::shared_ptr<ProgramRoom> room) {
   // Inference has no backward: nothing lives beyond the last op that reads it, and there are no gradients.
   if (inference_ == 0) list_backward(*plan_);
+  // Gradients that are applied as they come have nothing to wait for.
+  if (inference_ == 0 && plan_->device->gathers_folds() && !gathers_) make_room_for_waiting(*plan_);
   prepare_forward(*plan_);
   prepare_backward(*plan_);
   for (Lifetime& slot : plan_->slots) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -67,6 +68,8 @@ class Op {
   virtual std::int64_t cache_bytes(std::int64_t /*positions*/) const { return 0; }  // Program::cache_bytes
   // The largest piece of a parameter or of its gradient that exists in fp32 at once.
   virtual std::int64_t transient_bytes() const { return 0; }
+  // Of gradients of one-dimensional tensors that its backward makes.
+  virtual std::int64_t vector_gradient_bytes() const { return 0; }
   // Whether backward leaves out the gradient of what has none: the program's input.
   virtual bool skips_gradient() const { return false; }
   virtual void forward(RunState& run) const = 0;
@@ -86,12 +89,19 @@ class Op {
   int block = -1;                // the block it is recomputed with; -1: none
   bool is_once = false;          // inference keeps what its first call makes of it
   int saved_again = -1;          // slot of what its second forward leaves
+  int waiting = -1;              // slot of gradients that are folded at the end; -1: they are at once
   const ProgramPlan* plan = nullptr;
 
  protected:
   std::byte* data(const RunState& run, int value) const;
   std::byte* gradient(const RunState& run, int value) const;  // null where the value has none
   std::byte* saved_data(const RunState& run) const;
+  // Whether gradients of one-dimensional tensors wait, so as to be folded with those of all other ops; and
+  // their room, of vector_gradient_bytes(), which is theirs until then.
+  bool folds_later() const { return waiting >= 0; }
+  std::byte* waiting_data(const RunState& run) const;  // null where they do not wait
+  // The gradient of a whole tensor, which lies there where gradients wait.
+  void fold_vector(RunState& run, int tensor, std::span<const float> gradient) const;
 };
 
 // Hands the values of the batch's examples, `channels` each, to whoever asked for outputs. `room`: as many

@@ -13,7 +13,8 @@
 
 namespace lpmm {
 
-// A program's list. Slots are the arena's lifetimes: data and gradient of every value, and what ops save.
+// A program's list. Slots are the arena's lifetimes: data and gradient of every value, what ops save, and
+// gradients that wait.
 struct ProgramPlan {
   int batch = 0;
   Compute compute = Compute::kFp32;

@@ -92,26 +92,49 @@ class Before {
   DeviceMemory codes_, steps_;
 };
 
+// A fold that the CPU has made of what there was before.
+class FoldOfCpu {
+ public:
+  FoldOfCpu(Device& device, CpuDevice& cpu, const kernels::Fold& f)
+      : before_(device, cpu, f.accumulator), found_(f.result) {
+    std::vector<float> values(static_cast<std::size_t>(f.count));
+    device.download(values.data(), f.contribution, 4 * f.count);
+    kernels::FoldArgs uncounted = f.args;
+    uncounted.stats = nullptr;
+    cpu.fold(before_.view(), f.first, f.count, values.data(), uncounted, &wanted_);
+  }
+  void expect_same() const {
+    EXPECT_TRUE(before_.is_same());
+    EXPECT_EQ(found_->finite, wanted_.finite);
+    EXPECT_EQ(found_->square_sum, wanted_.square_sum);
+  }
+
+ private:
+  Before before_;
+  const kernels::FoldResult* found_;
+  kernels::FoldResult wanted_;
+};
+
 // The emulated device, each of whose changes of packed memory is made by the CPU as well.
 class Checked final : public kernels::EmulatedCuda {
  public:
   Checked() : EmulatedCuda(2, false) {}
-  int updates = 0, folds = 0;
+  int updates = 0, folds = 0, calls = 0, together = 0;
 
   void fold(const kernels::RoleView& accumulator, std::int64_t first, std::int64_t count,
             const float* contribution, const kernels::FoldArgs& args, kernels::FoldResult* result) override {
-    Before before(*this, cpu_, accumulator);
-    std::vector<float> values(static_cast<std::size_t>(count));
-    download(values.data(), contribution, 4 * count);
-    kernels::FoldArgs uncounted = args;
-    uncounted.stats = nullptr;
-    kernels::FoldResult wanted;
-    cpu_.fold(before.view(), first, count, values.data(), uncounted, &wanted);
+    const FoldOfCpu wanted(*this, cpu_, {accumulator, first, count, contribution, args, result});
     EmulatedCuda::fold(accumulator, first, count, contribution, args, result);
-    EXPECT_TRUE(before.is_same());
-    EXPECT_EQ(result->finite, wanted.finite);
-    EXPECT_EQ(result->square_sum, wanted.square_sum);
+    wanted.expect_same();
     ++folds;
+  }
+  void fold_all(std::span<const kernels::Fold> all) override {
+    std::vector<std::unique_ptr<FoldOfCpu>> wanted;
+    for (const kernels::Fold& f : all) wanted.push_back(std::make_unique<FoldOfCpu>(*this, cpu_, f));
+    EmulatedCuda::fold_all(all);
+    for (const auto& one : wanted) one->expect_same();
+    ++calls;
+    together += static_cast<int>(all.size());
   }
   void square_sum(const kernels::RoleView& src, std::int64_t first, std::int64_t count,
                   double* sum) override {
@@ -247,7 +270,8 @@ TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
       } else {
         EXPECT_EQ(emulated.updates, 3);
       }
-      EXPECT_GE(emulated.folds, 3 * 2 * 4);
+      EXPECT_GE(emulated.folds, 3 * 2 * 2);  // of weights
+      EXPECT_GE(emulated.together, 3 * 2 * 2);
       for (std::size_t i = 0; i < wanted.size(); ++i) {
         EXPECT_NEAR(found[i], wanted[i], 0.02 * wanted[i]) << model << optimizer << " step " << i + 1;
       }
@@ -259,6 +283,41 @@ INSTANTIATE_TEST_SUITE_P(Presets, Devices, testing::ValuesIn(preset_names()), []
   std::erase(name, '-');
   return name;
 });
+
+// The same device, as if it had nothing to gain from folds that wait.
+class Hasty final : public kernels::EmulatedCuda {
+ public:
+  Hasty() : EmulatedCuda(2, false) {}
+  bool gathers_folds() const override { return false; }
+};
+
+// Gradients of one-dimensional tensors lie untouched until they are folded, with all others of a microbatch;
+// what that takes is planned.
+TEST_F(Runs, GradientsThatWaitTrainAsThoseFoldedAtOnceDo) {
+  for (const std::string& model : {std::string(kMlp), std::string(kBottlenecks), std::string(kGpt),
+                                   kGpt + std::string("recompute = true\n"), std::string(kTranslator)}) {
+    const RunConfig config = config_of(model, kAdamW, "lpmm-min", "cuda-emulated");
+    Hasty hasty;
+    Checked gathering;
+    EXPECT_EQ(losses_on(gathering, config), losses_on(hasty, config)) << model;
+    EXPECT_EQ(gathering.calls, 3 * 2) << model;
+    const auto of_model = make_model(config.model);
+    int vectors = 0;
+    std::int64_t room = 0;
+    for (const TensorInfo& info : of_model->tensors()) {
+      // A bias of the vocabulary is as large as a matrix.
+      if (info.shape.size() != 1 || info.name == "final_logits_bias") continue;
+      ++vectors;
+      room += kernels::aligned(4 * info.elements());
+    }
+    EXPECT_EQ(gathering.together, 3 * 2 * vectors) << model;
+    const auto early = of_model->build(8, config.train.compute, hasty),
+               late = of_model->build(8, config.train.compute, gathering);
+    EXPECT_GE(late->activation_bytes(), early->activation_bytes()) << model;
+    EXPECT_LE(late->activation_bytes(), early->activation_bytes() + room) << model;
+    EXPECT_LE(late->workspace_bytes(), early->workspace_bytes()) << model;
+  }
+}
 
 // Weights that backward has not read yet would be the new ones already, if an op took them too early.
 TEST_F(Runs, GradientsAppliedAtOnceTrainAsFp32AccumulatorsDo) {

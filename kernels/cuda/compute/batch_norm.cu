@@ -94,6 +94,7 @@ LPMM_HD void prepare_channel(std::int64_t c, float mean, float variance, float* 
   of.shift[c] = of.bias[c] - product(mean, factor);
 }
 __global__ void prepare(int channels, const float* mean, float* inverse_deviation, NormScale of) {
+  begin_kernel();
   const std::int64_t c = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
   if (c < channels) prepare_channel(c, mean[c], inverse_deviation[c], inverse_deviation, of);
 }
@@ -122,6 +123,7 @@ struct StoreStatistics {
 constexpr int kAheadRows = 2;
 template <class Body>
 __global__ void map_rows(std::int64_t rows, int channels, int across, Body body) {
+  begin_kernel();
   const int thread = static_cast<int>(threadIdx.x), lines = kMapThreads / across;
   const Place block = Place::of(blockIdx.x, (channels / Body::kWide + across - 1) / across);
   const int channel = (static_cast<int>(block.column) * across + thread % across) * Body::kWide;

@@ -138,6 +138,7 @@ struct AddShards {
 template <int kTerms, int kWide, class Number, class Terms, class Finish, class Then>
 __global__ void sum_strip(std::int64_t rows, std::int64_t columns, std::int64_t shard_rows, int strip,
                           Terms terms, Finish finish, Then then) {
+  begin_kernel();
   const std::int64_t strips = (columns + strip - 1) / strip;
   const Place block = Place::of(blockIdx.x, strips);  // a shard's strip
   const std::int64_t shard = block.row, at = block.column, first = shard * shard_rows;

@@ -184,6 +184,7 @@ struct StoreBias {
 constexpr int kCallElements = 8, kCalls = static_cast<int>(kGroup) / kCallElements;
 template <bool kAdds, class Cell>
 __global__ void drop(std::int64_t count, Dropout drop, const Cell* x, Cell* y) {
+  begin_kernel();
   const std::int64_t call = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
   const std::int64_t group = call / kCalls, lane = call % kCalls;
   if (group * kGroup + lane >= count) return;
@@ -202,6 +203,7 @@ __global__ void drop(std::int64_t count, Dropout drop, const Cell* x, Cell* y) {
 template <class Cell>
 __global__ void sum_groups(std::int64_t width, const Cell* x, RowGroups groups, std::int64_t begin,
                            std::int64_t end, float* out) {
+  begin_kernel();
   const std::int64_t blocks = (width + blockDim.x - 1) / blockDim.x, group = blockIdx.x / blocks;
   const std::int64_t column = blockIdx.x % blocks * blockDim.x + threadIdx.x;
   const std::int64_t element = groups.targets[group] * width + column;

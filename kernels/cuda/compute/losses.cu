@@ -68,6 +68,7 @@ constexpr std::int64_t kLossShared = kLossThreads * (sizeof(double) + sizeof(std
 template <class Cell>
 __global__ void __launch_bounds__(kLossThreads)
     loss_of_rows(LossShape s, const Cell* logits, const std::int32_t* labels, LossResult* result) {
+  begin_kernel();
   double loss = 0;
   std::int64_t correct = 0;
   for (std::int64_t i = threadIdx.x / kWarp; i < s.rows; i += kLossThreads / kWarp) {
@@ -83,6 +84,7 @@ __global__ void __launch_bounds__(kLossThreads)
 
 template <class Cell>
 __global__ void loss_gradient(LossShape s, const Cell* logits, const std::int32_t* labels, Cell* dlogits) {
+  begin_kernel();
   const std::int64_t i = row_of_warp();
   if (i >= s.rows) return;
   logits += i * s.classes;
@@ -99,6 +101,7 @@ __global__ void loss_gradient(LossShape s, const Cell* logits, const std::int32_
 template <class Cell>
 __global__ void __launch_bounds__(kLossThreads)
     squares_of_rows(std::int64_t rows, const Cell* x, const float* targets, LossResult* result) {
+  begin_kernel();
   double loss = 0;
   for (std::int64_t i = threadIdx.x; i < rows; i += kLossThreads) {
     const double off = static_cast<double>(load(x + i)) - targets[i];
@@ -121,6 +124,7 @@ LPMM_HD float decay(float from, float to) {
 
 __global__ void scan_rows(LossShape loss, std::int64_t first, std::int64_t columns, const float* logits,
                           const std::int32_t* labels, SoftmaxRow* state) {
+  begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= loss.rows) return;
   logits += row * columns;
@@ -158,6 +162,7 @@ __global__ void scan_rows(LossShape loss, std::int64_t first, std::int64_t colum
 __global__ void __launch_bounds__(kLossThreads)
     finish_rows(LossShape s, const SoftmaxRow* state, const std::int32_t* labels, float* log_sums,
                 LossResult* result) {
+  begin_kernel();
   double loss = 0;
   std::int64_t correct = 0;
   for (std::int64_t r = threadIdx.x; r < s.rows; r += kLossThreads) {

@@ -155,6 +155,7 @@ concept Wide = requires(const Body& body, const Place& place) {
 template <bool kAdds, class Body, class Cell, class... In>
 __global__ void map_vectors(std::int64_t count, std::int64_t columns, bool is_vector, Body body, Cell* y,
                             const In*... x) {
+  begin_kernel();
   const Piece piece = Piece::mine(count, is_vector);
   if (!piece.has(0)) return;
   constexpr bool kPlaced = std::is_invocable_v<const Body&, const Place&, decltype(load(x))...>;
@@ -216,6 +217,7 @@ void map(Stream stream, std::int64_t count, const Body& body, Cell* y, bool accu
 // Rows that lie apart, in the type of where they go.
 template <bool kAdds, class In, class Cell>
 __global__ void copy_rows(Rows rows, const In* from, Cell* to) {
+  begin_kernel();
   const std::int64_t i = std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= rows.count * rows.columns) return;
   const Place at = Place::of(i, rows.columns);

@@ -25,6 +25,7 @@ constexpr std::int64_t kCountedByBlock = 1 << 16;  // at least, and at most 2^31
 constexpr std::int64_t kCountingBlocks = 264;      // of a quarter
 
 __global__ void count_tops(std::int64_t count, const float* x, std::uint64_t* counts) {
+  begin_kernel();
   auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
   const unsigned quarter = blockIdx.x % kQuarters, threads = blockDim.x;
   for (unsigned bin = threadIdx.x; bin < kBinsOfQuarter; bin += threads) shared[bin] = 0;
@@ -42,6 +43,7 @@ __global__ void count_tops(std::int64_t count, const float* x, std::uint64_t* co
 }
 
 __global__ void count_digits(std::int64_t count, const float* x, KeyTree tree, std::uint64_t* counts) {
+  begin_kernel();
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += stride) {
@@ -84,6 +86,7 @@ LPMM_DEVICE std::int64_t numbers_of(const std::uint32_t* keys) {
 // leaves[share][tile] <- the tile's numbers times their quantile; at the last share, their number.
 __global__ void sort_tiles(std::int64_t count, const float* x, int shares, const double* share,
                            double* leaves) {
+  begin_kernel();
   auto* const keys = static_cast<std::uint32_t*>(dynamic_shared());
   const std::int64_t tile = blockIdx.x, tiles = gridDim.x, first = tile * kSortedTile;
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
@@ -109,6 +112,7 @@ __global__ void sort_tiles(std::int64_t count, const float* x, int shares, const
 
 // A block for each panel and share: sum_as_tree() of kernels/sums.h.
 __global__ void sum_tiles(std::int64_t tiles, int columns, double* leaves, double* sums) {
+  begin_kernel();
   const std::int64_t block = blockIdx.x, panel = block / columns, column = block % columns;
   const std::int64_t first = panel * kTilesOfPanel;
   const int here = tiles - first < kTilesOfPanel ? static_cast<int>(tiles - first) : kTilesOfPanel;

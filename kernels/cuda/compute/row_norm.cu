@@ -66,6 +66,7 @@ __device__ Loaded<Of, Load> load_row(const Row& row, const Load& load) {
 template <class Cell>
 __global__ void normalize_rows(RowNormShape s, bool is_vector, const Cell* x, const float* weight,
                                const float* bias, Cell* y, float* mean, float* inverse_deviation) {
+  begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);
@@ -102,6 +103,7 @@ template <class Cell>
 __global__ void __launch_bounds__(kRowThreads, 3)
     gradient_of_rows(RowNormShape s, RowNormBackward args, bool is_vector, const Cell* x, const Cell* dy,
                      Cell* dx) {
+  begin_kernel();
   const std::int64_t row = row_of_warp();
   if (row >= s.rows) return;
   const float share = 1.0F / static_cast<float>(s.width);

@@ -17,7 +17,17 @@ namespace lpmm::kernels {
 namespace cuda {
 namespace {
 
-__global__ void do_nothing() {}
+__global__ void do_nothing() {
+  begin_kernel();
+}
+
+// What the code that the device runs was compiled for.
+int architecture() {
+  cudaFuncAttributes of{};
+  const cudaError_t error = cudaFuncGetAttributes(&of, do_nothing);
+  cudaGetLastError();  // forgets that error
+  return error == cudaSuccess ? std::min(of.ptxVersion, of.binaryVersion) : 0;
+}
 
 // Of the first device, whose properties go to `device`.
 GpuFacts facts_of(cudaDeviceProp* device) {
@@ -237,6 +247,13 @@ class Gpu final : public CudaDevice {
 };
 
 }  // namespace
+
+bool kernels_wait() {
+  constexpr int kFirst = 90;
+  static const bool wait = architecture() >= kFirst;
+  return wait;
+}
+
 }  // namespace cuda
 
 std::unique_ptr<Device> make_gpu(int threads, bool with_cudnn) {

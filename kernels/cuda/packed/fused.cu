@@ -68,6 +68,7 @@ UpdateKernel<R> find_kernel(const R& rule, const RoleArray<RoleView>& roles,
 }
 
 __global__ void set_flags(bool* const* flags, std::int32_t count) {
+  begin_kernel();
   const auto i = static_cast<std::int32_t>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < count && flags[i] != nullptr) *flags[i] = true;
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cuda/cuda_device.h"
 #include "kernels/cuda/packed/fused.h"
 #include "kernels/cuda/packed/fused_fold.h"
 
@@ -35,6 +36,7 @@ bool is_aligned(const void* pointer, std::uintptr_t bytes) {
 
 // Whatever the codec is: a block for a unit.
 __global__ void __launch_bounds__(kFusedThreads) sum_stored(SumUnits args) {
+  begin_kernel();
   const std::int64_t first = args.first + blockIdx.x * kUnit + first_of_thread();
   float x[kRows];
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
@@ -42,6 +44,27 @@ __global__ void __launch_bounds__(kFusedThreads) sum_stored(SumUnits args) {
     x[j] = at < args.end ? load_value(args.slot, at) : 0.0F;
   }
   sum_blocks(args.sums, sum_of_unit(x, sums_of_warps()), sums_of_warps());
+}
+
+// Folds of fp32 that are small, and so take one launch: a block for each, unit after unit. They are
+// parameters of the kernel, which may be 4 KB; a copy to the device would wait for it.
+constexpr std::int64_t kMostUnitsOfSmall = 16;
+constexpr std::int64_t kSmallFoldBytes = kFoldBytes + kMostUnitsOfSmall * std::int64_t{sizeof(double)};
+struct SmallFolds {
+  PlainFold of[64];
+};
+static_assert(sizeof(SmallFolds) <= 4096);
+__global__ void __launch_bounds__(kFusedThreads) fold_small(SmallFolds folds) {
+  begin_kernel();
+  const PlainFold& fold = folds.of[blockIdx.x];
+  const std::int64_t units = pieces_of(fold.count);
+  const bool wants_sum = fold.sums.to != nullptr;
+  double* const sums = sums_of_warps() + kWarpsOfBlock;  // the first thread's
+  LPMM_ROLLED for (std::int64_t unit = 0; unit < units; ++unit) {
+    const double sum = fold_plain_unit(fold, unit, wants_sum);
+    if (threadIdx.x == 0) sums[unit] = sum;
+  }
+  if (wants_sum && threadIdx.x == 0) *fold.sums.to = sum_as_tree(sums, units);
 }
 
 using FoldKernel = void (*)(FoldUnits);
@@ -102,26 +125,45 @@ std::int64_t blocks_of(std::int64_t units) {
   return (units + kWarpsOfBlock - 1) / kWarpsOfBlock;
 }
 
+// Where the fold writes that it failed, and its sum; null where nobody asks.
+bool* failure_of(const Fold& fold) {
+  return fold.result == nullptr ? nullptr : &fold.result->finite;
+}
+double* sum_of(const Fold& fold) {
+  return fold.args.want_square_sum && fold.result != nullptr ? &fold.result->square_sum : nullptr;
+}
+bool is_plain(const Fold& fold) {
+  return fold.accumulator.codec.format.map == Map::kFp32;
+}
+bool is_small(const Fold& fold) {
+  return is_plain(fold) && fold.args.stats == nullptr && fold.count > 0 &&
+         pieces_of(fold.count) <= kMostUnitsOfSmall;
+}
+PlainFold plain_of(const Fold& fold) {
+  auto* const stored = reinterpret_cast<float*>(fold.accumulator.codes) + fold.first;
+  return {stored,          fold.contribution, fold.count,
+          fold.args.scale, failure_of(fold),  {.of_blocks = nullptr, .arrived = nullptr, .to = sum_of(fold)}};
+}
+
 }  // namespace
 
-bool fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-          const FoldArgs& args, FoldResult* result, Arrivals& arrivals, Stream stream) {
-  const std::int64_t units = pieces_of(count);
+bool fold(const Fold& fold, Arrivals& arrivals, Stream stream) {
+  const std::int64_t units = pieces_of(fold.count);
   if (units == 0) return false;
-  bool* const finite = result == nullptr ? nullptr : &result->finite;
-  double* const to = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
-  if (accumulator.codec.format.map == Map::kFp32) {
-    const PlainFold plain = {
-        reinterpret_cast<float*>(accumulator.codes) + first, contribution, count, args.scale, finite, {}};
-    launch_sums(to == nullptr ? fold_plain<false> : fold_plain<true>, units, plain, to, arrivals, stream);
+  double* const to = sum_of(fold);
+  if (is_plain(fold)) {
+    launch_sums(to == nullptr ? fold_plain<false> : fold_plain<true>, units, plain_of(fold), to, arrivals,
+                stream);
     return true;
   }
-  const FoldKernel kernel = fold_kernel(accumulator.codec, to != nullptr);
-  if (kernel == nullptr || first % kGroup != 0 || !is_aligned(contribution, sizeof(FourFloats))) return false;
-  const FoldUnits fold = {
-      cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table),
+  const FoldKernel kernel = fold_kernel(fold.accumulator.codec, to != nullptr);
+  if (kernel == nullptr || fold.first % kGroup != 0 || !is_aligned(fold.contribution, sizeof(FourFloats)))
+    return false;
+  const FoldUnits of_units = {
+      cuda::make_fold(fold.accumulator, fold.first, fold.count, fold.contribution, fold.args.scale,
+                      fold.args.noise, failure_of(fold), device_table),
       {}};
-  launch_sums(kernel, blocks_of(units), fold, to, arrivals, stream);
+  launch_sums(kernel, blocks_of(units), of_units, to, arrivals, stream);
   return true;
 }
 
@@ -143,3 +185,25 @@ bool decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, st
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE::fast
+
+namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
+
+void CudaDevice::fold_all(std::span<const Fold> folds) {
+  fast::SmallFolds small = {};
+  std::size_t count = 0;
+  const auto launch_small = [&] {
+    launch(fast::fold_small, static_cast<std::int64_t>(std::exchange(count, 0)), kFusedThreads,
+           fast::kSmallFoldBytes, stream(), small);
+  };
+  for (const Fold& f : folds) {
+    if (!fast::is_small(f)) {
+      fold(f.accumulator, f.first, f.count, f.contribution, f.args, f.result);
+      continue;
+    }
+    small.of[count++] = fast::plain_of(f);
+    if (count == std::size(small.of)) launch_small();
+  }
+  launch_small();
+}
+
+}  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

@@ -207,6 +207,7 @@ LPMM_DEVICE void sum_warps(const BlockSums& to) {
 
 template <class Of, bool kWantsSum>
 __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold) {
+  begin_kernel();
   const Given given = given_with_tables<Of>(fold.given);
   const int lane = static_cast<int>(threadIdx.x % kWarp);
   const std::uint32_t warp = threadIdx.x / kWarp, unit = blockIdx.x * kWarpsOfBlock + warp;
@@ -217,7 +218,7 @@ __global__ void __launch_bounds__(kFusedThreads) fold_units(FoldUnits fold) {
   if constexpr (kWantsSum) sum_warps(fold.sums);
 }
 
-// Of fp32: a block for a unit, which need not be whole.
+// Of fp32.
 struct PlainFold {
   float* stored;
   const float* contribution;
@@ -226,9 +227,9 @@ struct PlainFold {
   bool* finite;
   BlockSums sums;
 };
-template <bool kWantsSum>
-__global__ void __launch_bounds__(kFusedThreads) fold_plain(PlainFold fold) {
-  const std::int64_t first = blockIdx.x * kUnit + first_of_thread();
+// A unit by a block; it need not be whole. Returns its sum, where that is wanted.
+LPMM_DEVICE double fold_plain_unit(const PlainFold& fold, std::int64_t unit, bool wants_sum) {
+  const std::int64_t first = unit * kUnit + first_of_thread();
   float x[kRows];
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
     const std::int64_t at = first + kSumLanes * j;
@@ -241,7 +242,14 @@ __global__ void __launch_bounds__(kFusedThreads) fold_plain(PlainFold fold) {
     if (at < fold.count) global(fold.stored)[at] = x[j];
   }
   if (!is_fine && fold.finite != nullptr) *fold.finite = false;
-  if constexpr (kWantsSum) sum_blocks(fold.sums, sum_of_unit(x, sums_of_warps()), sums_of_warps());
+  return wants_sum ? sum_of_unit(x, sums_of_warps()) : 0;
+}
+// A block for a unit.
+template <bool kWantsSum>
+__global__ void __launch_bounds__(kFusedThreads) fold_plain(PlainFold fold) {
+  begin_kernel();
+  const double sum = fold_plain_unit(fold, blockIdx.x, kWantsSum);
+  if constexpr (kWantsSum) sum_blocks(fold.sums, sum, sums_of_warps());
 }
 
 // The square sum of what is stored.
@@ -253,6 +261,7 @@ struct SumUnits {
 };
 template <class Of>
 __global__ void __launch_bounds__(kFusedThreads) sum_units(SumUnits args) {
+  begin_kernel();
   const Given given = given_with_tables<Of>(args.given);
   const int column = static_cast<int>(threadIdx.x % kColumns);
   const std::uint32_t group = static_cast<std::uint32_t>(args.first / kGroup) +
@@ -314,6 +323,7 @@ LPMM_DEVICE void read_slowly(const ReadArgs& args, std::int64_t from, std::int64
 // A thread for each column of a group from `first` on, which is a group's first.
 template <class Of, class To>
 __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* dst) {
+  begin_kernel();
   const Given given = given_with_tables<Of>(args.given);
   const int column = static_cast<int>(threadIdx.x) % kColumns;
   const std::int64_t from =
@@ -324,6 +334,8 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
   // The steps of a group that ends early may not all be there.
   if (rest < kGroup) return read_slowly(args, at, rest - kColumns * column, dst + at);
   const auto group = static_cast<std::uint32_t>((args.first + from) / kGroup);
+  Words<Of::kBits> words;
+  LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(args.slot.codes, group, column, pair);
   float step[Of::kParts];
   float most_step = 0;
   LPMM_UNROLL for (int part = 0; part < Of::kParts; ++part) {
@@ -331,9 +343,6 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
         global(args.slot.steps)[group * Of::kParts / Of::kGroups + static_cast<unsigned>(part)]);
     most_step = fmaxf(most_step, step[part]);
   }
-  if (most_step > kMostStep) return read_slowly(args, at, kGroup, dst + at);
-  Words<Of::kBits> words;
-  LPMM_UNROLL for (int pair = 0; pair < kPairs; ++pair) words.load(args.slot.codes, group, column, pair);
   LPMM_UNROLL for (int j = 0; j < kRows; ++j) {
     const typename Of::Reader reader(step[Of::part_of(j)], given);
     const auto row = reader.read(words, j);
@@ -341,6 +350,8 @@ __global__ void __launch_bounds__(kFusedThreads) read_groups(ReadArgs args, To* 
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) x[i] = reader.value(row, i);
     write_four(x, global(dst) + (at + kSumLanes * j));
   }
+  // Asked last, so that codes are loaded before steps are there.
+  if (most_step > kMostStep) read_slowly(args, at, kGroup, dst + at);
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

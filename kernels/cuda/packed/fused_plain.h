@@ -63,6 +63,7 @@ struct PlainUpdate {
 template <class R>
 __global__ void __launch_bounds__(kFusedThreads, kPlainBlocks)
     update_plain_units(UpdateTable<R> table, std::uint32_t first, std::uint32_t end) {
+  begin_kernel();
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
   const std::uint32_t warps = blockDim.x / kWarp;
   for (std::uint32_t unit = first + blockIdx.x * warps + threadIdx.x / kWarp; unit < end;

@@ -42,21 +42,25 @@ struct Staged {
       }
     }
   }
-  // What rows `pair` and pair + 4 of a thread take, where earlier pairs have not. Codes of this role lie
-  // `role` bytes after those of the unit, which lie `unit` bytes after the beginning of shared memory; both
-  // are multiples of 128.
-  LPMM_DEVICE static void load(Words<kBits>& words, const std::byte* shared, std::uint32_t unit,
-                               std::uint32_t role, int lane, int pair) {
+  // Where a thread's word of a row lies, in bytes from the beginning of shared memory; no other thread uses
+  // it. Codes of this role lie `role` bytes after those of the unit, which lie `unit` bytes after the
+  // beginning; both are multiples of 128.
+  LPMM_DEVICE static std::uint32_t place(std::uint32_t unit, std::uint32_t role, int lane, int row) {
     const std::uint32_t first =
         unit +
         static_cast<std::uint32_t>(kStagedChunk * first_place(lane / kColumns) + 4 * (lane % kColumns));
+    const int turned = row % kTurn;
+    return (first ^ static_cast<std::uint32_t>(kStagedChunk * turned)) +
+           (role + static_cast<std::uint32_t>(kStagedChunk * (row - turned)));
+  }
+  // What rows `pair` and pair + 4 of a thread take, where earlier pairs have not.
+  LPMM_DEVICE static void load(Words<kBits>& words, const std::byte* shared, std::uint32_t unit,
+                               std::uint32_t role, int lane, int pair) {
     LPMM_UNROLL for (int plane = 0; plane < kBits; plane += plane_width(kBits - plane)) {
       const int width = plane_width(kBits - plane);
       LPMM_UNROLL for (int r = pair; r < width; r += kPairs) {
-        const int row = plane + r, turned = row % kTurn;
-        const std::uint32_t at = first ^ static_cast<std::uint32_t>(kStagedChunk * turned);
-        words.word[row] = *reinterpret_cast<const std::uint32_t*>(
-            shared + at + (role + static_cast<std::uint32_t>(kStagedChunk * (row - turned))));
+        words.word[plane + r] =
+            *reinterpret_cast<const std::uint32_t*>(shared + place(unit, role, lane, plane + r));
       }
     }
   }
@@ -65,5 +69,19 @@ template <>
 struct Staged<0> {  // of a role that is not there
   static constexpr std::uint32_t kBytes = 0;
 };
+
+// A unit that a thread will work on next, in shared memory because registers are few.
+struct NextUnit {
+  std::int32_t tensor;
+  std::uint32_t group;  // the first
+};
+// Shared memory of a block: tables, the next units of its threads, codes of two units for each warp, and what
+// values wait for their step that find no place among these.
+inline constexpr std::uint32_t kNextAt = kSoftTables * sizeof(SoftTable);
+inline constexpr std::uint32_t kStagesAt = kNextAt + kFusedThreads * sizeof(NextUnit);
+static_assert(kStagesAt % 128 == 0);
+constexpr LPMM_HD std::uint32_t behind_stages(std::uint32_t unit_bytes) {
+  return kStagesAt + kFusedThreads / kWarp * 2 * unit_bytes;
+}
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE

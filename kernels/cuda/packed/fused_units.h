@@ -35,23 +35,14 @@ LPMM_DEVICE int lane_here() {
   return static_cast<int>(thread % kWarp);
 }
 
-// A unit that a thread will work on next, in shared memory because registers are few.
-struct NextUnit {
-  std::int32_t tensor;
-  std::uint32_t group;  // the first
-};
 inline constexpr std::uint32_t kNotWhole = ~0U;  // a group: the unit ends early
-
-// Shared memory of a block: tables, the next units of its threads, and codes of two units for each warp.
-inline constexpr std::uint32_t kNextAt = kSoftTables * sizeof(SoftTable);
-inline constexpr std::uint32_t kStagesAt = kNextAt + kFusedThreads * sizeof(NextUnit);
-static_assert(kStagesAt % 128 == 0);
 template <class Unit>
-inline constexpr std::uint32_t shared_bytes_of = kStagesAt + kFusedThreads / kWarp * 2 * Unit::kStagedBytes;
+inline constexpr std::uint32_t shared_bytes_of = behind_stages(Unit::kStagedBytes) + Unit::kParkedBytes;
 
 template <class R, int kSet, bool kFeedback, bool kUsual>
 __global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, kUsual>::kBlocks)
     update_units(UpdateTable<R> table, std::uint32_t first, std::uint32_t end) {
+  begin_kernel();
   using Update = UnitUpdate<R, kSet, kFeedback, kUsual>;
   auto* const shared = static_cast<std::byte*>(dynamic_shared());
   Given given = table.given;
@@ -94,6 +85,7 @@ __global__ void __launch_bounds__(kFusedThreads, UnitUpdate<R, kSet, kFeedback, 
 // The units that are left, by all threads of a block.
 template <class R>
 __global__ void update_left(UpdateTable<R> table, std::uint32_t blocks) {
+  begin_kernel();
   auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   for (std::uint32_t i = blockIdx.x; i < table.left[0]; i += blocks) {

@@ -93,6 +93,11 @@ struct RoleState {
 
 // A thread's part of the update of a unit. `kSet` is a place in fused::kCodecs; `kFeedback`: the momentum
 // takes what rounding took from the parameter; `kUsual`: is_usual(rule) holds.
+//
+// Codes of sticky steps are made at once. Those of a parameter seldom move; of a variance with a beta2 of
+// 0.95 one of a warp's eight moves in every other unit. So its values wait in shared memory, each in a word
+// of codes that its thread has read, and are encoded once more from there. That is a loop, as short as can
+// be: all of this is hardly less code than the instruction cache holds.
 template <class R, int kSet, bool kFeedback, bool kUsual>
 class UnitUpdate {
   static constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
@@ -124,6 +129,13 @@ class UnitUpdate {
   // Where the codes of roles lie, and how many bytes all of them are.
   static constexpr std::uint32_t kAtA = StagedOf<P>::kBytes, kAtM = kAtA + StagedOf<A>::kBytes,
                                  kAtV = kAtM + StagedOf<M>::kBytes, kStagedBytes = kAtV + StagedOf<V>::kBytes;
+  // A role whose codes are too short for a word per row.
+  template <class Of>
+  static constexpr std::uint32_t kLacks = Of::kBits < kRows ? 1 : 0;
+  // Values of the variance wait; what a block's threads have no words for.
+  static constexpr bool kParks = V::kIsThere && V::kIsAtOnce;
+  static constexpr std::uint32_t kParkedBytes =
+      kParks ? 4 * kPairs * kFusedThreads * (kLacks<P> + kLacks<A> + kLacks<M> + kLacks<V>) : 0;
 
   // Asks for the codes of the unit that begins with a group, by all lanes of a warp. Returns the step of the
   // role of the lane's column.
@@ -145,7 +157,7 @@ class UnitUpdate {
   }
 
   LPMM_DEVICE UnitUpdate(const cuda::UpdateJob<R>& job, std::uint32_t group, int lane, const Given& given,
-                         const std::byte* shared, std::uint32_t staged)
+                         std::byte* shared, std::uint32_t staged)
       : job_(job),
         rule_(known<kUsual>(job.rule)),
         group_(group + static_cast<std::uint32_t>(lane / kColumns)),
@@ -155,35 +167,81 @@ class UnitUpdate {
         shared_(shared),
         staged_(staged) {}
 
-  // `step` is what stage() returned. False: nothing was written. There is a second turn where a sticky step
-  // moves: of everything where it is a parameter's, which the momentum may follow. What the turns have in
-  // common is computed twice: kept, it would take all registers.
+  // `step` is what stage() returned. False: nothing was written. There is a second turn where the parameter's
+  // step moves. What the turns have in common is computed twice: kept, it would take all registers.
   LPMM_DEVICE bool run(std::uint16_t step) {
     begin(step);
-    Moves moves;
-    do {
+    Moves moves = {};
+    while (true) {
       cuda::OperandRange range;
-      forget_lines();
+      forget(group_);
+      forget(p_.line.start);
+      forget(m_.line.start);
+      forget(v_.line.start);
       pass(range);
       moves = choose_steps();
       if (lanes_where(!range.is_exact() || !is_fine()) != 0) return false;
-    } while (lanes_where(moves.parameter) != 0);
-    if constexpr (V::kIsThere && V::kIsAtOnce) {
-      if (lanes_where(moves.variance) != 0) encode_variance();
+      if (lanes_where(moves.parameter) == 0) break;
+      if constexpr (kParks) stage_again();
     }
-    store();
+    store(lanes_where(moves.variance) != 0);
     return true;
   }
 
  private:
   struct Moves {
-    bool parameter = false, variance = false;
+    bool parameter, variance;
   };
-  LPMM_DEVICE void forget_lines() {
-    forget(group_);
-    forget(p_.line.start);
-    forget(m_.line.start);
-    forget(v_.line.start);
+  // Values lie where codes were.
+  LPMM_DEVICE void stage_again() {
+    __syncwarp();
+    stage(job_, group_ - static_cast<std::uint32_t>(lane_ / kColumns), lane_, shared_ + staged_);
+    wait_for_copies();
+    __syncwarp();
+  }
+  // Of rows `pair` and, with kHalf, pair + 4: a value waits in a word of each role, which begin kAt bytes
+  // after the unit's; `kBefore` roles before lack such words.
+  template <class Of, std::uint32_t kAt, std::uint32_t kBefore, int kHalf>
+  LPMM_DEVICE float& parked(int pair) const {
+    const std::uint32_t in_turn = kBefore * kPairs + static_cast<std::uint32_t>(pair);
+    const std::uint32_t at = kHalf == 1 && kLacks<Of> != 0
+                                 ? behind_stages(kStagedBytes) + 4 * (in_turn * kFusedThreads + threadIdx.x)
+                                 : StagedOf<Of>::place(staged_, kAt, lane_, pair + kHalf * kPairs);
+    return *reinterpret_cast<float*>(shared_ + at);
+  }
+  // body(place, value) for the four values of such a row.
+  template <int kHalf, class Body>
+  LPMM_DEVICE void each_parked(int pair, float (&v)[kColumns], const Body& body) const {
+    constexpr std::uint32_t kA = kLacks<P>, kM = kA + kLacks<A>, kV = kM + kLacks<M>;
+    body(parked<P, 0, 0, kHalf>(pair), v[0]);
+    body(parked<A, kAtA, kA, kHalf>(pair), v[1]);
+    body(parked<M, kAtM, kM, kHalf>(pair), v[2]);
+    body(parked<V, kAtV, kV, kHalf>(pair), v[3]);
+  }
+  LPMM_DEVICE void park(int n, float (&v)[kColumns]) const {
+    const auto put = [](float& place, float value) { place = value; };
+    n % 2 == 0 ? each_parked<0>(n / 2, v, put) : each_parked<1>(n / 2, v, put);
+  }
+  template <int kHalf>
+  LPMM_DEVICE std::uint32_t parked_codes(const typename V::Writer& writer, int pair) const {
+    float v[kColumns];
+    each_parked<kHalf>(pair, v, [](const float& place, float& value) { value = place; });
+    std::uint32_t places[kColumns];
+    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
+      places[i] = writer.place(v[i], v_.line(pair + kHalf * kPairs, i));
+    }
+    return bytes_of<V::Writer::kAt>(places);
+  }
+  LPMM_DEVICE void store_parked(std::uint8_t* codes) const {
+    static_assert(V::kBits == 8 || V::kBits == 4);
+    const typename V::Writer writer(v_.next[0], given_);
+    auto* to =
+        global(reinterpret_cast<std::uint32_t*>(codes + std::int64_t{group_} * (16 * V::kBits)) + column_);
+    LPMM_ROLLED for (int pair = 0; pair < kPairs; ++pair, to += kColumns) {
+      const std::uint32_t first = parked_codes<0>(writer, pair), second = parked_codes<1>(writer, pair);
+      *to = V::kBits == 8 ? first : (first & 0x0FU * kEachByte) | (second & 0x0FU * kEachByte) << 4;
+      if constexpr (V::kBits == 8) to[kColumns * kPairs] = second;
+    }
   }
   // What is of the role of a column; the accumulator leaves its column to the second part of the momentum.
   template <class T>
@@ -269,26 +327,15 @@ class UnitUpdate {
     const typename V::Writer v_writer(v_.next[0], given_);
     Inputs in;
     LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
-      Elements<Num> x[kColumns];
-      update_row(in, n, range, x);
-      finish_row(row_of(n), p_writer, v_writer, x);
-    }
-  }
-  // The variance's codes once more, of the step that has moved; what does not lead to them, the compiler
-  // leaves out.
-  LPMM_DEVICE void encode_variance() {
-    mark_second_turn();
-    forget_lines();
-    v_.words = {};
-    const typename V::Writer writer(v_.next[0], given_);
-    Inputs in;
-    cuda::OperandRange range;  // it was looked at
-    LPMM_UNROLL for (int n = 0; n < kRows; ++n) {
-      Elements<Num> x[kColumns];
-      update_row(in, n, range, x);
-      float v[kColumns];
-      LPMM_UNROLL for (int i = 0; i < kColumns; ++i) v[i] = x[i][Role::kVariance].v;
-      v_.encode(writer, v, row_of(n));
+      const int pair = n / 2, j = pair + n % 2 * kPairs;
+      if (n % 2 == 0) {
+        begin_reading();
+        in.p.load(shared_, staged_, 0, lane_, pair);
+        in.a.load(shared_, staged_, kAtA, lane_, pair);
+        in.m.load(shared_, staged_, kAtM, lane_, pair);
+        in.v.load(shared_, staged_, kAtV, lane_, pair);
+      }
+      update_row(in, n, j, range, p_writer, v_writer);
     }
   }
   LPMM_DEVICE Given given_of_momentum() const {
@@ -296,36 +343,23 @@ class UnitUpdate {
     given.table = sizeof(SoftTable);
     return given;
   }
-  // The rows in turn: those of a pair share words.
-  LPMM_DEVICE static constexpr int row_of(int n) { return n / 2 + n % 2 * kPairs; }
-  // What the rule makes of the n-th row.
-  LPMM_DEVICE void update_row(Inputs& in, int n, cuda::OperandRange& range, Elements<Num> (&x)[kColumns]) {
-    const int pair = n / 2, j = row_of(n);
-    if (n % 2 == 0) {
-      begin_reading();
-      in.p.load(shared_, staged_, 0, lane_, pair);
-      in.a.load(shared_, staged_, kAtA, lane_, pair);
-      in.m.load(shared_, staged_, kAtM, lane_, pair);
-      in.v.load(shared_, staged_, kAtV, lane_, pair);
-    }
+  // Row j, the n-th one in turn.
+  LPMM_DEVICE void update_row(const Inputs& in, int n, int j, cuda::OperandRange& range,
+                              const typename P::Writer& p_writer, const typename V::Writer& v_writer) {
     float p[kColumns], a[kColumns], m[kColumns], v[kColumns];
     in.p.read(p_, given_, j, p);
     in.a.read(a_, given_, j, a);
     in.m.read(m_, given_of_momentum(), j, m);
     in.v.read(v_, given_, j, v);
+    Elements<Num> x[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
       x[i][Role::kParameter] = Num(p[i], &range);
       x[i][Role::kAccumulator] = Num(a[i], &range);
       x[i][Role::kMomentum] = Num(m[i], &range);
       x[i][Role::kVariance] = Num(v[i], &range);
       rule_(x[i]);
+      p[i] = x[i][Role::kParameter].v;
     }
-  }
-  // Row j, as it will be.
-  LPMM_DEVICE void finish_row(int j, const typename P::Writer& p_writer, const typename V::Writer& v_writer,
-                              Elements<Num> (&x)[kColumns]) {
-    float p[kColumns], m[kColumns], v[kColumns];
-    LPMM_UNROLL for (int i = 0; i < kColumns; ++i) p[i] = x[i][Role::kParameter].v;
     p_.finish(p, j);
     const auto stored = p_.encode(p_writer, p, j);
     const typename P::Reader p_reader(p_.next[0], given_);
@@ -336,7 +370,10 @@ class UnitUpdate {
     }
     m_.finish(m, j);
     if constexpr (V::kIsThere) v_.finish(v, j);
-    if constexpr (V::kIsThere && V::kIsAtOnce) v_.encode(v_writer, v, j);
+    if constexpr (kParks) {
+      v_.encode(v_writer, v, j);
+      park(n, v);
+    }
   }
 
   // Each column chooses a step. What it returns are sticky ones.
@@ -353,14 +390,13 @@ class UnitUpdate {
     next_of_column_ = next_step(
         limit, mode, of_column(column_, p_.most[0], m_.most[0], m_.most[kLast], v_.most[0]), step_of_column_);
     const float p_next = step_from(0, next_of_column_);
-    Moves moves;
-    moves.parameter = !same(p_next, p_.next[0]);
+    Moves moves = {!same(p_next, p_.next[0]), false};
     p_.next[0] = p_next;
     m_.next[0] = step_from(2, next_of_column_);
     if constexpr (M::kParts == 2) m_.next[1] = step_from(1, next_of_column_);
     if constexpr (V::kIsThere) {
       const float v_next = step_from(3, next_of_column_);
-      moves.variance = V::kIsAtOnce && !same(v_next, v_.next[0]);
+      moves.variance = kParks && !same(v_next, v_.next[0]);
       v_.next[0] = v_next;
     }
     return moves;
@@ -376,11 +412,19 @@ class UnitUpdate {
     return divides_exactly && has_fine_steps_ && p_.next[0] <= kMostStep && is_storable(most);
   }
 
-  LPMM_DEVICE void store() {
+  LPMM_DEVICE void store(bool variance_moves) {
     const RoleArray<cuda::Slot>& at = job_.roles.at;
     p_.store(at[Role::kParameter].codes, group_, column_, given_);
     m_.store(at[Role::kMomentum].codes, group_, column_, given_of_momentum());
-    if constexpr (V::kIsThere) v_.store(at[Role::kVariance].codes, group_, column_, given_);
+    if constexpr (kParks) {
+      if (variance_moves) {
+        store_parked(at[Role::kVariance].codes);
+      } else {
+        v_.words.store(at[Role::kVariance].codes, group_, column_);
+      }
+    } else if constexpr (V::kIsThere) {
+      v_.store(at[Role::kVariance].codes, group_, column_, given_);
+    }
     // Each column writes the step of its role; that of the accumulator empties it.
     if (!has_step(column_) || group_ % groups_of(column_) != 0) return;
     *step_of(at, group_, column_) = A::kIsThere && column_ == 1 ? std::uint16_t{0} : next_of_column_;
@@ -391,7 +435,7 @@ class UnitUpdate {
   std::uint32_t group_;
   const int lane_, column_;
   const Given given_;
-  const std::byte* shared_;
+  std::byte* shared_;
   const std::uint32_t staged_;  // bytes before this unit's codes
   RoleState<P> p_;
   RoleState<A> a_;

@@ -1,7 +1,5 @@
 // The kernels of packed memory. Compiled by nvcc, and by the host's compiler for the emulated device.
 #include <algorithm>
-#include <array>
-#include <mutex>
 #include <span>
 #include <vector>
 
@@ -13,7 +11,6 @@
 #include "kernels/cuda/packed/sums_body.h"
 #include "kernels/cuda/packed/update_body.h"
 #include "kernels/cuda/sum_tree.h"
-#include "kernels/formats/maps.h"
 #include "kernels/orthogonal.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
@@ -25,43 +22,9 @@ using cuda::NormTerms;
 using cuda::Slot;
 using cuda::SumsJob;
 
-#if defined(__CUDACC__)
-// The tables as map_table() has them.
-struct DeviceTables {
-  float values[kTableValues];
-  Zone zones[kTables][2 * kZones];
-};
-__device__ DeviceTables device_tables;
-
-// The tables' address on the current device; they are copied there at its first use.
-const DeviceTables* tables_here() {
-  constexpr std::size_t kMaxDevices = 64;
-  static std::array<const DeviceTables*, kMaxDevices> addresses{};
-  static std::mutex mutex;
-  int device = 0;
-  check(cudaGetDevice(&device), "no current device");
-  const std::lock_guard lock(mutex);
-  const DeviceTables*& address = addresses.at(static_cast<std::size_t>(device));
-  if (address == nullptr) {
-    static DeviceTables host;
-    for (const Format format : all_formats()) {
-      const MapTable table = map_table(format);
-      if (table.values == nullptr) continue;
-      std::copy_n(table.values, table_values(format), host.values + first_value(format));
-      if (table.zones != nullptr) std::copy_n(table.zones, 2 * kZones, host.zones[table_number(format)]);
-    }
-    check(cudaMemcpyToSymbol(device_tables, &host, sizeof host), "copy of the tables");
-    check(cudaDeviceSynchronize(), "copy of the tables");  // other streams do not wait for it
-    void* found = nullptr;
-    check(cudaGetSymbolAddress(&found, device_tables), "address of the tables");
-    address = static_cast<const DeviceTables*>(found);
-  }
-  return address;
-}
-#endif
-
 template <int kPhasesOfJob, class JobType>
 __global__ void run_job(JobType job) {
+  begin_kernel();
   auto* const shared = static_cast<std::uint32_t*>(dynamic_shared());
   for (int phase = 0; phase < kPhasesOfJob; ++phase) {
     run_phase(phase, job, blockIdx.x, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), shared);
@@ -94,6 +57,7 @@ struct DecodeRows {
 constexpr int kPerThread = 512 / kThreads;  // small tensors have few elements for a GPU
 template <class Body>
 __global__ void run_each(std::int64_t count, Body body) {
+  begin_kernel();
   for (int k = 0; k < kPerThread; ++k) {
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kPerThread + k;
     const std::int64_t i = row * blockDim.x + threadIdx.x;
@@ -108,18 +72,21 @@ void for_each_element(std::int64_t count, const Body& body, Stream stream) {
 
 template <class RuleType>
 __global__ void take_norms(RuleType* rule, const double* squares) {
+  begin_kernel();
   double sums[RuleType::kNorms];
   for (int k = 0; k < RuleType::kNorms; ++k) sums[k] = squares[k];
   rule->take_norms(sums);
 }
 template <class RuleType>
 __global__ void keep(RuleType rule, RuleType* there) {
+  begin_kernel();
   *there = rule;
 }
 
 // A block for some of the rows' variances, a thread for a lane.
 template <class RuleType>
 __global__ void update_rows(cuda::RowsJob<RuleType> job) {
+  begin_kernel();
   auto* const lanes = static_cast<double*>(dynamic_shared());
   const int lane = static_cast<int>(threadIdx.x);
   for (std::int64_t place = blockIdx.x; place < job.shares.places(job.rows); place += gridDim.x) {
@@ -137,11 +104,13 @@ __global__ void update_rows(cuda::RowsJob<RuleType> job) {
 // sums[chunk][column]: a thread for a column of a chunk.
 template <class RuleType>
 __global__ void sum_columns(cuda::RowsJob<RuleType> job, double* sums) {
+  begin_kernel();
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i < row_chunks(job.rows) * job.columns) sums[i] = job.chunk_of_column(i % job.columns, i / job.columns);
 }
 template <class RuleType>
 __global__ void update_columns(cuda::RowsJob<RuleType> job, const double* sums) {
+  begin_kernel();
   const std::int64_t column = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (column >= job.columns) return;
   double sum = 0;
@@ -152,6 +121,7 @@ __global__ void update_columns(cuda::RowsJob<RuleType> job, const double* sums) 
 }
 template <class RuleType>
 __global__ void take_row_mean(cuda::RowsJob<RuleType> job, RuleType* completed) {
+  begin_kernel();
   auto* const lanes = static_cast<double*>(dynamic_shared());
   const int lane = static_cast<int>(threadIdx.x);
   lanes[lane] = job.lane_of_variances(lane);
@@ -159,6 +129,7 @@ __global__ void take_row_mean(cuda::RowsJob<RuleType> job, RuleType* completed) 
   if (lane == 0) completed->take_row_mean(sum_of_lanes<kRowLanes>(lanes) / static_cast<double>(job.rows));
 }
 __global__ void set_flag(bool* flag) {
+  begin_kernel();
   *flag = true;
 }
 
@@ -280,6 +251,7 @@ class Completed {
 // One block for each sum and each largest.
 __global__ void finish_watch(double* sums, const LargestElement* largest, std::int64_t pieces,
                              WatchStats* stats) {
+  begin_kernel();
   const int thread = static_cast<int>(threadIdx.x), threads = static_cast<int>(blockDim.x);
   const int which = static_cast<int>(blockIdx.x);
   if (which < kWatched) {
@@ -342,16 +314,6 @@ void update_once(const TensorUpdate& tensor, Stream stream) {
 
 }  // namespace
 
-#if defined(__CUDACC__)
-MapTable device_table(Format format) {
-  const MapTable host = map_table(format);
-  if (host.values == nullptr) return {};
-  const DeviceTables* tables = tables_here();
-  return {tables->values + first_value(format), host.entries,
-          host.zones == nullptr ? nullptr : tables->zones[table_number(format)], host.zero, 0.0F};
-}
-#endif
-
 void CudaDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
                         const Noise& noise, bool* storable) {
   begin(storable, stream());
@@ -378,7 +340,7 @@ void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int6
   if (args.stats != nullptr) {
     return fold_counted(*this, host_, accumulator, first, count, contribution, args, result);
   }
-  if (fast::fold(accumulator, first, count, contribution, args, result, arrivals_, stream())) return;
+  if (fast::fold({accumulator, first, count, contribution, args, result}, arrivals_, stream())) return;
   bool* finite = result == nullptr ? nullptr : &result->finite;
   double* const sum = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
   const FoldJob job =

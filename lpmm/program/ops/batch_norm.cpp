@@ -27,6 +27,7 @@ class NormOp : public Op {
     return 4 * aligned(4 * shape_.channels) + plan->device->norm_scratch_bytes(shape_);
   }
   std::int64_t transient_bytes() const override { return 4 * shape_.channels; }
+  std::int64_t vector_gradient_bytes() const override { return 2 * aligned(4 * shape_.channels); }
   void forward(RunState& run) const override {
     const std::int64_t n = shape_.channels;
     Pieces pieces(run.workspace);
@@ -57,8 +58,10 @@ class NormOp : public Op {
     const std::int64_t n = shape_.channels;
     Pieces pieces(run.workspace);
     float* weight = pieces.floats(n);
-    float* weight_gradient = pieces.floats(n);
-    float* bias_gradient = pieces.floats(n);
+    Pieces waiting_pieces(waiting_data(run));
+    Pieces& room = folds_later() ? waiting_pieces : pieces;
+    float* weight_gradient = room.floats(n);
+    float* bias_gradient = room.floats(n);
     kernels::NormBackward args;
     args.x = data(run, inputs[0]);
     args.y = data(run, output);
@@ -77,8 +80,8 @@ class NormOp : public Op {
       args.accumulate_residual = accumulate[1];
     }
     run.memory.device().norm_backward(shape_, args, pieces.take(plan->device->norm_scratch_bytes(shape_)));
-    run.gradients->fold(weight_, 0, span_of(weight_gradient, n), run.microbatch);
-    run.gradients->fold(bias_, 0, span_of(bias_gradient, n), run.microbatch);
+    fold_vector(run, weight_, span_of(weight_gradient, n));
+    fold_vector(run, bias_, span_of(bias_gradient, n));
   }
 
  private:

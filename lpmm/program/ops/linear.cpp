@@ -43,6 +43,7 @@ class LinearOp : public Op {
   std::int64_t transient_bytes() const override {
     return most([](const Part& part) { return part.weight.transient_bytes(); });
   }
+  std::int64_t vector_gradient_bytes() const override { return has_bias_ ? 4 * out_ : 0; }
   bool skips_gradient() const override { return true; }
 
   void forward(RunState& run) const override {
@@ -148,13 +149,14 @@ class LinearOp : public Op {
       folder.fold(row, rows);
     });
   }
-  // The gradient of what the biases were added to; those of the biases are folded.
+  // The gradient of what the biases were added to; those of the biases are folded, or wait.
   const std::byte* before_bias(RunState& run, const Backward& b) const {
     if (!has_bias_) return gradient(run, output);
+    float* const bias = folds_later() ? reinterpret_cast<float*>(waiting_data(run)) : b.bias;
     const void* g = run.memory.device().bias_backward(compute_, rows_, out_, data(run, output),
-                                                      gradient(run, output), relu_, b.g, b.bias);
+                                                      gradient(run, output), relu_, b.g, bias);
     for (const Part& part : parts_) {
-      run.gradients->fold(part.bias, 0, span_of(b.bias + part.first, part.outputs), run.microbatch);
+      fold_vector(run, part.bias, span_of(bias + part.first, part.outputs));
     }
     return static_cast<const std::byte*>(g);
   }
@@ -186,7 +188,7 @@ class LinearOp : public Op {
     const auto matmul = [&](const Part& part) { return part.weight.matmul_bytes(rows_, *plan->device); };
     return {p.take(panel_bytes()),
             p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
-            p.floats(out_),
+            p.floats(folds_later() ? 0 : out_),
             p.floats(most([](const Part& part) { return part.weight.gradient_floats(); })),
             p.floats(in),
             p.take(in * value_bytes(compute_)),

@@ -38,6 +38,11 @@ class RowNormOp : public Op {
     }
     return bytes;
   }
+  std::int64_t vector_gradient_bytes() const override {
+    Pieces pieces(nullptr);
+    for (const Norm& norm : norms_) lay_out_gradients(pieces, norm);
+    return pieces.used();
+  }
   std::int64_t transient_bytes() const override {
     std::int64_t width = 0;
     for (const Norm& norm : norms_) width = std::max(width, norm.shape.width);
@@ -56,11 +61,11 @@ class RowNormOp : public Op {
   }
   void backward(RunState& run) const override {
     std::byte *dy = gradient(run, output), *dx = gradient(run, inputs[0]);
+    Pieces waiting_pieces(waiting_data(run));
     for (const Norm& norm : norms_) {
       Pieces pieces(run.workspace);
       const std::int64_t width = norm.shape.width;
-      float* weight_gradient = pieces.floats(width);
-      float* bias_gradient = norm.bias < 0 ? nullptr : pieces.floats(width);
+      const Gradients of = lay_out_gradients(folds_later() ? waiting_pieces : pieces, norm);
       kernels::RowNormBackward args;
       args.x = at(data(run, inputs[0]), norm.first);
       args.dy = at(dy, norm.first);
@@ -69,17 +74,23 @@ class RowNormOp : public Op {
       args.inverse_deviation = inverse_deviation(run, norm);
       args.dx = at(dx, norm.first);
       args.accumulate = accumulate[0];
-      args.weight_gradient = weight_gradient;
-      args.bias_gradient = bias_gradient;
+      args.weight_gradient = of.weight;
+      args.bias_gradient = of.bias;
       run.memory.device().row_norm_backward(norm.shape, args,
                                             pieces.take(plan->device->row_norm_scratch_bytes(norm.shape)));
-      run.gradients->fold(norm.weight, 0, span_of(weight_gradient, width), run.microbatch);
-      if (norm.bias >= 0) run.gradients->fold(norm.bias, 0, span_of(bias_gradient, width), run.microbatch);
+      fold_vector(run, norm.weight, span_of(of.weight, width));
+      if (norm.bias >= 0) fold_vector(run, norm.bias, span_of(of.bias, width));
     }
     copy_rest(run, dy, dx, accumulate[0]);
   }
 
  private:
+  struct Gradients {
+    float *weight, *bias;
+  };
+  static Gradients lay_out_gradients(Pieces& p, const Norm& norm) {
+    return {p.floats(norm.shape.width), norm.bias < 0 ? nullptr : p.floats(norm.shape.width)};
+  }
   std::byte* at(std::byte* values, std::int64_t channel) const {
     return values + channel * kernels::value_bytes(plan->compute);
   }

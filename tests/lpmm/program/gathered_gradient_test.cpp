@@ -60,7 +60,7 @@ void gpt(ProgramBuilder& b) {
   tied_token_loss(b, "wte", block(b, embedding(b, "wte", tokens)));
 }
 // One matrix for the source, what is told of it and the output, whose logits have a bias.
-void translator(ProgramBuilder& b) {
+void tied_translator(ProgramBuilder& b) {
   const Value source =
       b.once([&] { return block(b, block(b, embedding(b, "tokens", shape(true)), "one"), "two"); });
   const Value x = embedding(b, "tokens", shape(false, true));
@@ -156,7 +156,8 @@ TEST(GatheredGradient, OfATiedEmbeddingHasTheBytesOfAnAccumulator) {
     expect_bytes_of_an_accumulator(gpt, preset);
 }
 TEST(GatheredGradient, OfThreeUsesHasTheBytesOfAnAccumulator) {
-  for (const char* preset : {"fp32", "lpmm", "lpmm-nano"}) expect_bytes_of_an_accumulator(translator, preset);
+  for (const char* preset : {"fp32", "lpmm", "lpmm-nano"})
+    expect_bytes_of_an_accumulator(tied_translator, preset);
 }
 TEST(GatheredGradient, RowsThatNoTokenTouchesDecayAllTheSame) {
   for (const char* preset : {"lpmm", "lpmm-nano"}) expect_bytes_of_an_accumulator(untied, preset);
@@ -170,7 +171,7 @@ TEST(GatheredGradient, WhatIsFrozenStays) {
     frozen.pattern = pattern;
     frozen.frozen = true;
     optimizer.groups = {frozen};
-    for (const Forward& forward : {Forward(gpt), Forward(translator), Forward(untied)}) {
+    for (const Forward& forward : {Forward(gpt), Forward(tied_translator), Forward(untied)}) {
       ProgramBuilder declaring;
       forward(declaring);
       const auto& tensors = declaring.tensors();
@@ -194,7 +195,7 @@ TEST(GatheredGradient, IsOfEmbeddingsAndOneOutputOnly) {
     tied_token_loss(b, "tokens", x);
     tied_token_loss(b, "tokens", x);
   };
-  EXPECT_NO_THROW(declare(translator));
+  EXPECT_NO_THROW(declare(tied_translator));
   EXPECT_THROW(declare(twice), std::logic_error);
 }
 

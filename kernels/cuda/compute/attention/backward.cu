@@ -13,6 +13,7 @@ namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {
 
 __global__ void dot_rows(AttentionShape s, const void* y, const void* dy, float* dots) {
+  begin_kernel();
   const std::int64_t line = row_of_warp();
   if (line >= s.rows() * s.heads) return;
   const std::int64_t item = line / s.length, row = line % s.length;
@@ -37,6 +38,7 @@ struct Shared {
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(AttentionGradient a) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s.length);
   const Shared<T> shared = Shared<T>::mine();
@@ -86,6 +88,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient(Attent
 // Rows of scores are keys here, columns queries, of all heads that share the keys.
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient(AttentionGradient a) {
+  begin_kernel();
   const AttentionShape& s = a.shape;
   const TileOfBlock tile = TileOfBlock::mine<T>(s.key_rows());
   const Shared<T> shared = Shared<T>::mine();

@@ -46,6 +46,7 @@ LPMM_DEVICE void differentiate_rows(float scale, const float (&log_sum)[T::kRows
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) query_gradient_mma(AttentionGradient a) {
+  begin_kernel();
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16 *const own_partner = own + T::kOwnCells, *const stages = own_partner + T::kOwnCells;
   const AttentionShape& s = a.shape;
@@ -193,6 +194,7 @@ LPMM_DEVICE void differentiate_scores(const QueryTile<T>& tile, float scale, flo
 // Of all heads that share the keys.
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) key_gradient_mma(AttentionGradient a) {
+  begin_kernel();
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16* const own_partner = own + T::kOwnCells;
   auto* const stages = reinterpret_cast<unsigned char*>(own_partner + T::kOwnCells);

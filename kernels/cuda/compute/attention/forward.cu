@@ -30,6 +30,7 @@ __device__ float take_scores(std::int64_t visible, float (&scores)[T::kColumns],
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend(Attention a) {
+  begin_kernel();
   auto* const q = static_cast<float*>(dynamic_shared());
   float *const others = q + T::kFloats, *const probabilities = others + T::kFloats;
   const AttentionShape& s = a.shape;

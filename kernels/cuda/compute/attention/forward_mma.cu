@@ -46,6 +46,7 @@ struct OnlineSoftmax {
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) attend_mma(Attention a) {
+  begin_kernel();
   auto* const own = static_cast<Bf16*>(dynamic_shared());
   Bf16* const stages = own + T::kOwnCells;  // keys and values of each of two
   const AttentionShape& s = a.shape;

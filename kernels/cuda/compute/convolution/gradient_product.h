@@ -99,6 +99,7 @@ LPMM_DEVICE void store_sums(const GradientProduct& p, const typename T::Results&
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, 512 / T::kThreads) multiply_gradient(GradientProduct p) {
+  begin_kernel();
   auto* const stages = static_cast<Bf16*>(dynamic_shared());
   const int thread = static_cast<int>(threadIdx.x);
   const int column_tiles = (p.windows.depth() + T::kColumns - 1) / T::kColumns,

@@ -15,6 +15,7 @@ namespace {
 // Weights, OIHW, as rows of an output's (ky, kx, input), or of an input's (ky, kx, output). A thread has a
 // window.
 __global__ void turn_weights(ConvShape s, bool by_input, const float* weights, Bf16* rows) {
+  begin_kernel();
   const std::int64_t columns = by_input ? s.out : s.in;
   const Place at = Place::of(std::int64_t{1} * blockIdx.x * blockDim.x + threadIdx.x, columns);
   if (at.row >= (by_input ? s.in : s.out)) return;
@@ -40,6 +41,7 @@ constexpr int kTapWarps = 9, kRanges = 3;
 template <class T>
 __global__ void __launch_bounds__(kTapWarps* kRanges* kWarp, 1)
     add_shards(ConvShape s, std::int64_t shards, int ranges, const T* sums, float* gradient) {
+  begin_kernel();
   auto* const turned = static_cast<float*>(dynamic_shared());  // [range][pair][tap]
   const int thread = static_cast<int>(threadIdx.x), lane = thread % kWarp, area = s.kernel * s.kernel;
   const int warps = static_cast<int>(blockDim.x) / kWarp / ranges, range = thread / kWarp / warps;

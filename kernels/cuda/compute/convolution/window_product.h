@@ -104,6 +104,7 @@ LPMM_DEVICE void store_product(const WindowProduct& p, const typename T::Results
 
 template <class T>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocks) multiply_windows(WindowProduct p) {
+  begin_kernel();
   auto* const stages = static_cast<Bf16*>(dynamic_shared());
   const int thread = static_cast<int>(threadIdx.x),
             column_tiles = (p.outputs + T::kColumns - 1) / T::kColumns;

@@ -1,0 +1,195 @@
+// Gradients that wait to be folded together: what folding each as it comes gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
+#include "lpmm/base/error.h"
+#include "lpmm/memory/model_memory.h"
+#include "tests/lpmm/memory/at_once_policy.h"
+#include "tests/lpmm/memory/drawn_values.h"
+#include "tests/lpmm/memory/stored_bytes.h"
+#include "tests/lpmm/said.h"
+
+namespace lpmm {
+namespace {
+
+enum Layer { kWeight, kBias, kNorm, kFrozenBias };
+const std::vector<TensorInfo> kNamed = {
+    {"a.weight", {64, 128}}, {"a.bias", {70}}, {"norm.weight", {2000}}, {"frozen.bias", {70}}};
+
+OptimizerConfig clipping() {
+  OptimizerConfig o;
+  o.rule = "adamw";
+  o.clip_norm = 0.1;
+  ParameterGroup frozen;
+  frozen.pattern = "frozen.*";
+  frozen.frozen = true;
+  o.groups = {frozen};
+  return o;
+}
+ModelMemory memory_on(Device& device, const Policy& policy = make_policy("lpmm-min"), int microbatches = 2) {
+  OptimizerConfig optimizer = clipping();
+  if (policy.apply_at_once) optimizer.clip_norm = 0;
+  ModelMemory memory(kNamed, policy, optimizer, 5, microbatches, device);
+  initialize(memory);
+  return memory;
+}
+std::vector<float> accumulated(const ModelMemory& memory, int tensor) {
+  const kernels::RoleView v = memory.view(tensor, Role::kAccumulator);
+  std::vector<float> values(static_cast<std::size_t>(v.elements));
+  memory.device().decode(v, 0, v.elements, values.data());
+  return values;
+}
+
+struct Reached {
+  Bytes bytes;
+  std::vector<double> norms;
+  std::int64_t counted = 0;
+  bool operator==(const Reached&) const = default;
+};
+// After steps in which every gradient waits, or none does.
+Reached after_steps(Device& device, const Policy& policy, bool waits) {
+  ModelMemory memory = memory_on(device, policy, policy.apply_at_once ? 1 : 2);
+  Reached reached;
+  for (std::uint32_t step = 1; step <= 3; ++step) {
+    memory.begin_step(step, step == 2, false, 0.01);
+    for (int k = 0; k < memory.microbatches(); ++k) {
+      std::vector<std::vector<float>> kept;
+      for (int i = 0; i < memory.tensors(); ++i) {
+        kept.push_back(gradient_of(memory, i, step, k));
+        if (waits) {
+          memory.fold_later(i, 0, kept.back(), k);
+        } else {
+          memory.fold(i, 0, kept.back(), k);
+        }
+      }
+      memory.fold_waiting();
+    }
+    const StepReport report = memory.commit(0.01);
+    EXPECT_TRUE(report.applied);
+    reached.norms.push_back(report.gradient_norm);
+  }
+  reached.bytes = stored_bytes(memory);
+  for (const TensorStats& stats : memory.take_stats()) {
+    reached.counted += stats.role[Role::kAccumulator].underflows + stats.role[Role::kAccumulator].elements;
+  }
+  return reached;
+}
+
+TEST(WaitingFolds, GiveWhatFoldsAtOnceGive) {
+  CpuDevice cpu(2);
+  kernels::EmulatedCuda emulated(2, false);
+  for (Device* device : {static_cast<Device*>(&cpu), static_cast<Device*>(&emulated)}) {
+    for (const std::string_view preset : preset_names()) {
+      const Policy policy = make_policy(preset);
+      EXPECT_TRUE(after_steps(*device, policy, true) == after_steps(*device, policy, false))
+          << preset << " on " << device->name();
+    }
+    const Policy none = at_once("lpmm");
+    EXPECT_TRUE(after_steps(*device, none, true) == after_steps(*device, none, false)) << device->name();
+  }
+}
+
+TEST(WaitingFolds, WaitUntilTheyAreCarriedOut) {
+  CpuDevice device(1);
+  ModelMemory memory = memory_on(device);
+  std::vector<float> gradient(70, 2.0F);
+  const std::vector<float> none(70), half(70, 1.0F);
+  memory.begin_step(1);
+  memory.fold_later(kBias, 0, gradient, 0);
+  memory.fold_later(kFrozenBias, 0, gradient, 0);  // is dropped
+  EXPECT_EQ(accumulated(memory, kBias), none);
+  memory.fold_waiting();
+  EXPECT_EQ(accumulated(memory, kBias), half);
+  gradient.assign(70, NAN);
+  memory.fold_waiting();  // there are none
+  EXPECT_EQ(accumulated(memory, kBias), half);
+  EXPECT_TRUE(memory.commit(0.01).applied);
+}
+
+// The sum depends on the order.
+TEST(WaitingFolds, ComeBeforeLaterOnesOfTheirTensor) {
+  CpuDevice device(1);
+  const std::vector<std::vector<float>> parts = {
+      std::vector<float>(70, 1.0F), std::vector<float>(70, 0x1p25F), std::vector<float>(70, -0x1p25F)};
+  for (const bool last_waits : {false, true}) {
+    ModelMemory memory = memory_on(device, make_policy("lpmm"), 1);
+    memory.begin_step(1);
+    memory.fold_later(kBias, 0, parts[0], 0, 0, false);
+    memory.fold_later(kBias, 0, parts[1], 0, 1, false);
+    if (last_waits) {
+      memory.fold_later(kBias, 0, parts[2], 0, 2);
+    } else {
+      memory.fold(kBias, 0, parts[2], 0, 2);
+    }
+    memory.fold_waiting();
+    EXPECT_EQ(accumulated(memory, kBias), std::vector<float>(70)) << last_waits;  // 1 is lost in 2^25
+    EXPECT_EQ(memory.commit(0.01).gradient_norm, 0) << last_waits;
+  }
+}
+
+TEST(WaitingFolds, FailAsTheyWouldHaveAtOnce) {
+  CpuDevice device(1);
+  const std::vector<float> weight(64 * 128, NAN), norm(2000, 1.0F);
+  std::vector<float> bias(70, 1.0F);
+  bias[69] = NAN;
+  for (const bool is_asked : {false, true}) {
+    ModelMemory memory = memory_on(device);
+    const Bytes before = stored_bytes(memory);
+    memory.begin_step(1);
+    memory.fold_later(kNorm, 0, norm, 0);
+    memory.fold_later(kBias, 0, bias, 0);
+    memory.fold(kWeight, 0, weight, 0);  // fails later, if sooner found
+    if (is_asked) {
+      EXPECT_TRUE(memory.failed());
+      EXPECT_EQ(accumulated(memory, kNorm), std::vector<float>(2000, 0.5F));  // did not wait
+      memory.fold_later(kNorm, 0, norm, 1);                                   // is dropped
+    }
+    memory.fold_waiting();
+    const StepReport report = memory.commit(0.01);
+    EXPECT_FALSE(report.applied);
+    EXPECT_EQ(report.failed_tensor, "a.bias");
+    EXPECT_EQ(stored_bytes(memory), before);
+    EXPECT_EQ(accumulated(memory, kNorm), std::vector<float>(2000));
+    EXPECT_EQ(accumulated(memory, kBias), std::vector<float>(70));
+  }
+  ModelMemory memory = memory_on(device);
+  memory.begin_step(1);
+  memory.fold_later(kBias, 0, bias, 0);
+  memory.fail("the loss");
+  EXPECT_EQ(memory.commit(0.01).failed_tensor, "a.bias");
+}
+
+TEST(WaitingFolds, AreNotForgottenAtTheEndOfAStep) {
+  CpuDevice device(1);
+  const std::vector<float> two(70, 2.0F);
+  ModelMemory memory = memory_on(device);
+  EXPECT_NE(said([&] { memory.fold_later(kBias, 0, two, 0); }).find("outside a step"), std::string::npos);
+  memory.begin_step(1);
+  EXPECT_NE(said([&] { memory.fold_later(kBias, 0, two, 2); }).find("microbatch 2"), std::string::npos);
+  EXPECT_THROW(memory.fold_later(kBias, 1, two, 0), UsageError);
+  EXPECT_THROW(memory.fold_later(9, 0, two, 0), UsageError);
+  memory.fold_later(kBias, 0, two, 0);
+  EXPECT_NE(said([&] { memory.commit(0.01); }).find("gradients wait"), std::string::npos);
+  EXPECT_NE(said([&] { memory.commit(NAN); }).find("gradients wait"), std::string::npos);
+  EXPECT_THROW(memory.begin_step(2), UsageError);
+  memory.fold_waiting();
+  EXPECT_TRUE(memory.commit(0.01).applied);
+
+  // A step that is left for what a checkpoint holds takes them along.
+  std::vector<float> gone(70, 2.0F);
+  memory.begin_step(2);
+  memory.fold_later(kBias, 0, gone, 0);
+  gone.assign(70, 3.0F);
+  memory.set_progress(2, 1, 0.01);
+  memory.begin_step(3);
+  memory.fold_waiting();
+  EXPECT_FALSE(memory.failed());
+  EXPECT_EQ(accumulated(memory, kBias), std::vector<float>(70));
+  EXPECT_TRUE(memory.commit(0.01).applied);
+}
+
+}  // namespace
+}  // namespace lpmm
