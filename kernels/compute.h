@@ -54,7 +54,8 @@ class Convolution {
   virtual ~Convolution() = default;
   virtual std::int64_t scratch_bytes() const = 0;  // of either call
   virtual void forward(const void* x, const float* weights, void* y, void* scratch) const = 0;
-  // dx = (accumulate ? dx : 0) + gradient; dx may be null where the input needs none.
+  // dx = (accumulate ? dx : 0) + gradient; dx may be null where the input needs none. Sums of the gradient of
+  // weights are fp32; with tensors of bf16 a device may round them to that.
   virtual void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
                         float* weight_gradient, void* scratch) const = 0;
 };
@@ -90,8 +91,8 @@ struct NormShape {
 inline constexpr double kNormMomentum = 0.1;  // of running statistics
 inline constexpr double kNormEpsilon = 1e-5;  // added to a variance
 
-// What a norm does to its channels: weight and bias, and what they make of a mean and a deviation, which may
-// lie where they do.
+// What a norm does to its channels: weight and bias, and what they become with a mean and a deviation. Scale
+// and shift may be the same memory as weight and bias.
 struct NormScale {
   const float *weight = nullptr, *bias = nullptr;
   float *scale = nullptr, *shift = nullptr;

@@ -96,6 +96,12 @@ struct Fold {
   const float* contribution = nullptr;
   FoldArgs args = {};
   FoldResult* result = nullptr;
+
+  // Where it says that it failed, and where its sum goes; null where nobody asks.
+  bool* finite() const { return result == nullptr ? nullptr : &result->finite; }
+  double* square_sum() const {
+    return args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
+  }
 };
 
 struct UpdateArgs {

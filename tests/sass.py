@@ -7,14 +7,15 @@ Compiles the CUDA kernels of packed memory as the build does, to PTX and from th
 stack, which is where registers spill, and instructions per element where cuobjdump and nvdisasm are found (on PATH,
 beside nvcc, or in --tools). Fails where a kernel has a stack, more registers than it should (128; 168 where two
 states or an error wait for their steps), or more instructions per element than the limits below. Skips with a
-reason, exit code 0, where there is no nvcc; without a disassembler the counts are left out.
+reason, exit code 0, where there is no nvcc, and then looks at sources alone; without a disassembler the counts are
+left out.
 
 Counted is the longest way through the kernel from entry to exit, of those that store most bytes, which is what all
 whole units take, divided by the 32 elements of a thread: every instruction on it, addresses, the search for the
 tensor, noise, steps and unused predicated ones included, each loop once. That is what a warp issues for a unit that
 needs no second turn, at most: ways that a single condition rules out for the other are added up. Left out are subroutines (the quotient of a step whose operands are near the
-ends of the exponents), what diverged warps run to meet again, second turns (a sticky step of the warp's blocks
-moves), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread). The way of a
+ends of the exponents), what diverged warps run to meet again, second turns (a parameter's step moves), codes of a variance that are made
+again (its step moves: about 17 instructions per element, often), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread). The way of a
 decode has the slow one of steps above 2^96 at its end, 7 instructions per element that are seldom run.
 
 The PTX must hold no flushed or approximate operation but the named rcp.approx.ftz and rsqrt.approx.ftz, no
@@ -234,13 +235,13 @@ def main():
     parser.add_argument("--tools", default="")
     parser.add_argument("--arch", default="90")
     args = parser.parse_args()
+    wrong, log, code = unnamed_arithmetic() + kernels_that_do_not_wait(), "", {}
     if not args.nvcc:
-        print("skipped: no nvcc")
-        return 0
+        print("\n".join(wrong) if wrong else "skipped, but for what sources show: no nvcc")
+        return 1 if wrong else 0
     folders = [args.tools] if args.tools else []
     folders.append(str(Path(args.nvcc).parent))
     cuobjdump, nvdisasm = tool("cuobjdump", folders), tool("nvdisasm", folders)
-    wrong, log, code = unnamed_arithmetic() + kernels_that_do_not_wait(), "", {}
     with tempfile.TemporaryDirectory() as folder:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             compiled = list(pool.map(lambda source: compile_source(source, args.nvcc, args.arch, folder), SOURCES))

@@ -101,7 +101,7 @@ inline void check(cudaError_t error, const char* what) {
 // Whether the device, and the code that it runs, know how to wait in begin_kernel(); kernels/cuda/gpu.
 bool kernels_wait();
 
-// What comes between two kernels, a microsecond on an H100, takes place while the first one ends.
+// What comes between two kernels, about a microsecond on an H100, takes place while the first one ends.
 template <class... Parameters>
 void start(void (*kernel)(Parameters...), std::int64_t blocks, int threads, std::int64_t shared_bytes,
            Stream stream, const std::type_identity_t<Parameters>&... arguments) {

@@ -99,7 +99,7 @@ struct ModelMemory::State {
   bool stepping = false, failed = false, broken = false;
   std::string failure;
   std::vector<Pending> pending;            // of the step under way
-  std::vector<kernels::Fold> waiting;      // the same
+  std::vector<kernels::Fold> waiting;      // the same: folds that wait
   double learning_rate = kNoLearningRate;  // the same, where it is known
   std::int64_t updates = 0;
   double last_learning_rate = kNoLearningRate;

@@ -93,10 +93,10 @@ class ModelMemory {
   // last microbatch also yields the exact square sum of the range. After a failure nothing of it persists.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
             int contribution = 0, bool is_last = true);
-  // The same with the same results, but the gradient may wait, and stays as it is, for fold_waiting(), which
-  // folds all that wait (PackedKernels::fold_all). They are folded before another gradient of their tensor
-  // is, and by whatever looks at results: failed(), fail(), a gradient that is applied at once. commit()
-  // throws UsageError where some still wait; a step that is left for a checkpoint drops them.
+  // The same with the same results, but the gradient may wait, and stays there as it is, for fold_waiting(),
+  // which folds all that wait (PackedKernels::fold_all). They are folded before another gradient of their
+  // tensor is, and by whatever looks at results: failed(), fail(), a gradient that is applied at once.
+  // commit() throws UsageError where some still wait; a step that is left for a checkpoint drops them.
   void fold_later(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                   int contribution = 0, bool is_last = true);
   void fold_waiting();

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "kernels/cuda/compute/map.h"
 #include "kernels/cuda/cuda_device.h"
@@ -197,8 +198,9 @@ class Gpu final : public CudaDevice {
   // cuDNN starts with the first convolution, since that takes a while.
   const LibraryConvolution* library_convolution(const ConvPass& pass) override {
     open();
-    if (cudnn_ && !has_started_) convolutions_ = CudnnConvolutions::start(*cudnn_, stream());
-    has_started_ = true;
+    if (cudnn_ && !std::exchange(has_asked_cudnn_, true)) {
+      convolutions_ = CudnnConvolutions::start(*cudnn_, stream());
+    }
     return convolutions_ == nullptr ? nullptr : convolutions_->find(pass);
   }
 
@@ -242,7 +244,7 @@ class Gpu final : public CudaDevice {
   std::optional<Products> products_;
   const bool with_cudnn_;
   std::optional<Cudnn> cudnn_;
-  bool has_started_ = false;  // cuDNN
+  bool has_asked_cudnn_ = false;  // to start
   std::unique_ptr<CudnnConvolutions> convolutions_;
 };
 

@@ -125,13 +125,6 @@ std::int64_t blocks_of(std::int64_t units) {
   return (units + kWarpsOfBlock - 1) / kWarpsOfBlock;
 }
 
-// Where the fold writes that it failed, and its sum; null where nobody asks.
-bool* failure_of(const Fold& fold) {
-  return fold.result == nullptr ? nullptr : &fold.result->finite;
-}
-double* sum_of(const Fold& fold) {
-  return fold.args.want_square_sum && fold.result != nullptr ? &fold.result->square_sum : nullptr;
-}
 bool is_plain(const Fold& fold) {
   return fold.accumulator.codec.format.map == Map::kFp32;
 }
@@ -142,27 +135,26 @@ bool is_small(const Fold& fold) {
 PlainFold plain_of(const Fold& fold) {
   auto* const stored = reinterpret_cast<float*>(fold.accumulator.codes) + fold.first;
   return {stored,          fold.contribution, fold.count,
-          fold.args.scale, failure_of(fold),  {.of_blocks = nullptr, .arrived = nullptr, .to = sum_of(fold)}};
+          fold.args.scale, fold.finite(),     {nullptr, nullptr, fold.square_sum()}};
 }
 
 }  // namespace
 
-bool fold(const Fold& fold, Arrivals& arrivals, Stream stream) {
-  const std::int64_t units = pieces_of(fold.count);
+bool fold(const Fold& of, Arrivals& arrivals, Stream stream) {
+  const std::int64_t units = pieces_of(of.count);
   if (units == 0) return false;
-  double* const to = sum_of(fold);
-  if (is_plain(fold)) {
-    launch_sums(to == nullptr ? fold_plain<false> : fold_plain<true>, units, plain_of(fold), to, arrivals,
+  double* const to = of.square_sum();
+  if (is_plain(of)) {
+    launch_sums(to == nullptr ? fold_plain<false> : fold_plain<true>, units, plain_of(of), to, arrivals,
                 stream);
     return true;
   }
-  const FoldKernel kernel = fold_kernel(fold.accumulator.codec, to != nullptr);
-  if (kernel == nullptr || fold.first % kGroup != 0 || !is_aligned(fold.contribution, sizeof(FourFloats)))
+  const FoldKernel kernel = fold_kernel(of.accumulator.codec, to != nullptr);
+  if (kernel == nullptr || of.first % kGroup != 0 || !is_aligned(of.contribution, sizeof(FourFloats)))
     return false;
-  const FoldUnits of_units = {
-      cuda::make_fold(fold.accumulator, fold.first, fold.count, fold.contribution, fold.args.scale,
-                      fold.args.noise, failure_of(fold), device_table),
-      {}};
+  const FoldUnits of_units = {cuda::make_fold(of.accumulator, of.first, of.count, of.contribution,
+                                              of.args.scale, of.args.noise, of.finite(), device_table),
+                              {}};
   launch_sums(kernel, blocks_of(units), of_units, to, arrivals, stream);
   return true;
 }

@@ -95,7 +95,7 @@ struct RoleState {
 // takes what rounding took from the parameter; `kUsual`: is_usual(rule) holds.
 //
 // Codes of sticky steps are made at once. Those of a parameter seldom move; of a variance with a beta2 of
-// 0.95 one of a warp's eight moves in every other unit. So its values wait in shared memory, each in a word
+// 0.95 one of a warp's eight moves in nearly every unit. So its values wait in shared memory, each in a word
 // of codes that its thread has read, and are encoded once more from there. That is a loop, as short as can
 // be: all of this is hardly less code than the instruction cache holds.
 template <class R, int kSet, bool kFeedback, bool kUsual>
@@ -202,12 +202,13 @@ class UnitUpdate {
   // Of rows `pair` and, with kHalf, pair + 4: a value waits in a word of each role, which begin kAt bytes
   // after the unit's; `kBefore` roles before lack such words.
   template <class Of, std::uint32_t kAt, std::uint32_t kBefore, int kHalf>
-  LPMM_DEVICE float& parked(int pair) const {
+  LPMM_DEVICE std::uint32_t& parked(int pair) const {
+    static_assert(Of::kIsThere && (kHalf == 1 || Of::kBits >= kPairs));
     const std::uint32_t in_turn = kBefore * kPairs + static_cast<std::uint32_t>(pair);
     const std::uint32_t at = kHalf == 1 && kLacks<Of> != 0
                                  ? behind_stages(kStagedBytes) + 4 * (in_turn * kFusedThreads + threadIdx.x)
                                  : StagedOf<Of>::place(staged_, kAt, lane_, pair + kHalf * kPairs);
-    return *reinterpret_cast<float*>(shared_ + at);
+    return *reinterpret_cast<std::uint32_t*>(shared_ + at);
   }
   // body(place, value) for the four values of such a row.
   template <int kHalf, class Body>
@@ -219,13 +220,13 @@ class UnitUpdate {
     body(parked<V, kAtV, kV, kHalf>(pair), v[3]);
   }
   LPMM_DEVICE void park(int n, float (&v)[kColumns]) const {
-    const auto put = [](float& place, float value) { place = value; };
+    const auto put = [](std::uint32_t& place, float value) { place = float_bits(value); };
     n % 2 == 0 ? each_parked<0>(n / 2, v, put) : each_parked<1>(n / 2, v, put);
   }
   template <int kHalf>
   LPMM_DEVICE std::uint32_t parked_codes(const typename V::Writer& writer, int pair) const {
     float v[kColumns];
-    each_parked<kHalf>(pair, v, [](const float& place, float& value) { value = place; });
+    each_parked<kHalf>(pair, v, [](std::uint32_t place, float& value) { value = bits_float(place); });
     std::uint32_t places[kColumns];
     LPMM_UNROLL for (int i = 0; i < kColumns; ++i) {
       places[i] = writer.place(v[i], v_.line(pair + kHalf * kPairs, i));

@@ -340,13 +340,12 @@ void CudaDevice::fold(const RoleView& accumulator, std::int64_t first, std::int6
   if (args.stats != nullptr) {
     return fold_counted(*this, host_, accumulator, first, count, contribution, args, result);
   }
-  if (fast::fold({accumulator, first, count, contribution, args, result}, arrivals_, stream())) return;
-  bool* finite = result == nullptr ? nullptr : &result->finite;
-  double* const sum = args.want_square_sum && result != nullptr ? &result->square_sum : nullptr;
-  const FoldJob job =
-      cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise, finite, device_table);
-  begin(finite, stream());
-  if (sum != nullptr) run_sums(cuda::make_folded_sum(job), sum, stream());
+  const Fold of = {accumulator, first, count, contribution, args, result};
+  if (fast::fold(of, arrivals_, stream())) return;
+  const FoldJob job = cuda::make_fold(accumulator, first, count, contribution, args.scale, args.noise,
+                                      of.finite(), device_table);
+  begin(of.finite(), stream());
+  if (of.square_sum() != nullptr) run_sums(cuda::make_folded_sum(job), of.square_sum(), stream());
   run(job, stream());
 }
 

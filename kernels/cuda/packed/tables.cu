@@ -1,5 +1,4 @@
-// The tables of formats on a GPU; the emulated device has the host's.
-#if defined(__CUDACC__)
+// The tables of formats on a GPU; the emulated device has the host's. Compiled by nvcc alone.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -54,4 +53,3 @@ MapTable device_table(Format format) {
 }
 
 }  // namespace lpmm::kernels::LPMM_CUDA_NAMESPACE
-#endif

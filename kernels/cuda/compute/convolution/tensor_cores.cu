@@ -130,7 +130,7 @@ class MmaConvolution final : public Convolution {
     return end - reinterpret_cast<std::uintptr_t>(end) % LibraryConvolution::kWorkspaceAlignment;
   }
   // A library adds partial sums of a gradient of weights, too, and is slower than ours where channels are few
-  // or windows have one tap (experiments/results/cuda/cudnn_probe.txt).
+  // or windows have one tap (its times: experiments/results/cuda/cudnn_probe.txt).
   const LibraryConvolution* library_of_weights() const {
     constexpr int kFewestChannels = 64;
     if (std::min(shape_.in, shape_.out) < kFewestChannels || shape_.kernel == 1) return nullptr;
