@@ -95,9 +95,10 @@ struct RoleState {
 // takes what rounding took from the parameter; `kUsual`: is_usual(rule) holds.
 //
 // Codes of sticky steps are made at once. Those of a parameter seldom move; of a variance with a beta2 of
-// 0.95 one of a warp's eight moves in nearly every unit. So its values wait in shared memory, each in a word
-// of codes that its thread has read, and are encoded once more from there. That is a loop, as short as can
-// be: all of this is hardly less code than the instruction cache holds.
+// 0.95 one of a warp's eight moves in every other unit, and early in training in nearly all. So its values
+// wait in shared memory, each in a word of codes that its thread has read, and are encoded once more from
+// there. That is a loop, as short as can be: all of this is hardly less code than the instruction cache
+// holds.
 template <class R, int kSet, bool kFeedback, bool kUsual>
 class UnitUpdate {
   static constexpr fused::Codecs kCodecs = fused::codecs_of<R, kSet>();
