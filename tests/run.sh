@@ -71,8 +71,11 @@ for stage in $stages; do
       fi
       ;;
     asan)
-      # Formats of other libraries train on both devices in release alone: kernels meet them here, too.
-      build_and_test asan build-asan -E '^install\.|Bench|AtEveryStep/(aofp8|ao4|bnb8|thu4|solo2|flash|muon8|adammini8)'
+      # Runs whose results are compared with theory or fp32, and formats of other libraries on both devices,
+      # train in release alone: what they run meets the sanitizers in other tests.
+      runs='MovesAsTheorySays|QuickRunLeaves|^Trajectory|^Logistic\.Packed|^Gates\.|StayNearUnpacked|FollowFp64|FiftyPacked'
+      formats='AtEveryStep/(lpmmcompact|aofp8|ao4|bnb8|thu4|solo2|flash|muon8|adammini8)'
+      build_and_test asan build-asan -E "^install\.|Bench|$runs|$formats"
       ;;
     tsan)
       targets="kernels_tests lpmm_tests" \
