@@ -71,8 +71,8 @@ for stage in $stages; do
       fi
       ;;
     asan)
-      # Runs whose results are compared with theory or fp32, and formats of other libraries on both devices,
-      # train in release alone: what they run meets the sanitizers in other tests.
+      # Runs whose results are compared with theory or fp32, and those on both devices of formats whose kernels
+      # other presets or tests run here, train in release alone.
       runs='MovesAsTheorySays|QuickRunLeaves|^Trajectory|^Logistic\.Packed|^Gates\.|StayNearUnpacked|FollowFp64|FiftyPacked'
       formats='AtEveryStep/(lpmmcompact|aofp8|ao4|bnb8|thu4|solo2|flash|muon8|adammini8)'
       build_and_test asan build-asan -E "^install\.|Bench|$runs|$formats"

@@ -13,10 +13,12 @@ left out.
 Counted is the longest way through the kernel from entry to exit, of those that store most bytes, which is what all
 whole units take, divided by the 32 elements of a thread: every instruction on it, addresses, the search for the
 tensor, noise, steps and unused predicated ones included, each loop once. That is what a warp issues for a unit that
-needs no second turn, at most: ways that a single condition rules out for the other are added up. Left out are subroutines (the quotient of a step whose operands are near the
-ends of the exponents), what diverged warps run to meet again, second turns (a parameter's step moves), codes of a variance that are made
-again (its step moves: about 17 instructions per element, often), and one more turn of the search per factor of 32 tensors (about 20 instructions per thread). The way of a
-decode has the slow one of steps above 2^96 at its end, 7 instructions per element that are seldom run.
+needs no second turn, at most: ways that a single condition rules out for the other are added up. Left out are
+subroutines (the quotient of a step whose operands are near the ends of the exponents), what diverged warps run to
+meet again, second turns (a parameter's step moves), codes of a variance that are made again (its step moves: about 17
+instructions per element, often), and one more turn of the search per factor of 32 tensors (about 20 instructions per
+thread). The way of a decode has the slow one of steps above 2^96 at its end, 7 instructions per element that are
+seldom run.
 
 The PTX must hold no flushed or approximate operation but the named rcp.approx.ftz and rsqrt.approx.ftz, no
 approximate division, and no atomics on floating-point numbers; sources take a fused multiply-add only where it is

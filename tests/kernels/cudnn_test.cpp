@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <optional>
@@ -166,27 +167,32 @@ struct Tensor {
   }
 };
 
-// The names of an operation's parts, by what it computes.
+// An operation and the names of its parts.
 struct Names {
+  cudnnBackendDescriptorType_t type;
   cudnnBackendAttributeName_t x, weights, y, window, alpha, beta;
 };
-constexpr Names kForward = {
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
-constexpr Names kInputGradient = {
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA};
-constexpr Names kWeightGradient = {
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
-    CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA};
+// By what they compute, in the order of ConvTensor.
+constexpr Names kNames[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA}};
 
 void convolve(const Node& operation, const Node& pack) {
-  const bool is_of_x = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
-             is_of_weights = operation.type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR;
-  const Names& names = is_of_x ? kInputGradient : is_of_weights ? kWeightGradient : kForward;
+  const auto found = std::find_if(std::begin(kNames), std::end(kNames),
+                                  [&](const Names& n) { return n.type == operation.type; });
+  ASSERT_NE(found, std::end(kNames));
+  const Names& names = *found;
+  const auto result = found - std::begin(kNames);
   const auto part = [&](int name) -> const Node& { return *operation.nodes.at(name); };
   const auto factor = [&](int name) { return all<float>(operation, name).at(0); };
   const Tensor x(part(names.x), pack), w(part(names.weights), pack), y(part(names.y), pack);
@@ -199,8 +205,6 @@ void convolve(const Node& operation, const Node& pack) {
   EXPECT_EQ(all<std::int64_t>(window, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS).at(0), 2);
   EXPECT_EQ(all<int>(window, CUDNN_ATTR_CONVOLUTION_COMP_TYPE).at(0), CUDNN_DATA_FLOAT);
   EXPECT_EQ(all<int>(window, CUDNN_ATTR_CONVOLUTION_CONV_MODE).at(0), CUDNN_CROSS_CORRELATION);
-  const int result = is_of_x ? 0 : is_of_weights ? 1 : 2;
-  const Tensor& to = is_of_x ? x : is_of_weights ? w : y;
   std::unordered_map<std::uint16_t*, double> sums;
   y.each([&](auto n, auto out, auto oy, auto ox) {
     w.each([&](auto of, auto in, auto ky, auto kx) {
@@ -212,6 +216,8 @@ void convolve(const Node& operation, const Node& pack) {
       sums[at[result]] += product;
     });
   });
+  const Tensor* const tensors[] = {&x, &w, &y};
+  const Tensor& to = *tensors[result];
   to.each([&](auto n, auto c, auto row, auto column) {
     std::uint16_t& value = to.at(n, c, row, column);
     const double before = beta == 0 ? 0.0 : beta * bf16_to_float(value);

@@ -28,10 +28,7 @@ OptimizerConfig adamw() {
   OptimizerConfig o;
   o.rule = "adamw";
   o.weight_decay = 0.01;
-  ParameterGroup frozen;
-  frozen.pattern = "frozen.*";
-  frozen.frozen = true;
-  o.groups = {frozen};
+  o.groups = {{.pattern = "frozen.*", .frozen = true}};
   return o;
 }
 // What the same gradients meet where each is stored whole; the tied one in the preset's bits.

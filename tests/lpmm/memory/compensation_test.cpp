@@ -259,10 +259,7 @@ TEST(TwoTerms, AreUpdatedAtOnceAsWell) {
 TEST(TwoTerms, FrozenAndExemptTensorsHaveOne) {
   CpuDevice device(1);
   OptimizerConfig config = of_rule("adamw");
-  ParameterGroup group;
-  group.pattern = "frozen";
-  group.frozen = true;
-  config.groups = {group};
+  config.groups = {{.pattern = "frozen", .frozen = true}};
   const std::vector<TensorInfo> tensors = {{"w", {8, 40}}, {"frozen", {8, 40}}, {"bias", {40}}};
   const Policy policy = two_term_policy("bf16:rn", "ulp8:rn");
   ModelMemory memory(tensors, policy, config, 1, 1, device);

@@ -18,12 +18,7 @@ OptimizerConfig freezing(const std::string& frozen) {
   o.rule = "adamw";
   o.learning_rate = 0.01;
   o.clip_norm = 1;
-  if (!frozen.empty()) {
-    ParameterGroup group;
-    group.pattern = frozen;
-    group.frozen = true;
-    o.groups.push_back(group);
-  }
+  if (!frozen.empty()) o.groups = {{.pattern = frozen, .frozen = true}};
   return o;
 }
 

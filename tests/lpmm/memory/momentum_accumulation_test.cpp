@@ -77,11 +77,8 @@ TEST(MomentumAccumulation, IsTheSameAlgorithm) {
 TEST(MomentumAccumulation, TakesNoMemoryOfItsOwn) {
   CpuDevice device(1);
   OptimizerConfig o = sgd();
-  ParameterGroup frozen;
-  frozen.pattern = "a.*";
-  frozen.frozen = true;
   for (const bool freeze : {false, true}) {
-    if (freeze) o.groups = {frozen};
+    if (freeze) o.groups = {{.pattern = "a.*", .frozen = true}};
     const ModelMemory memory(kLayers, packed(), o, 3, 2, device);
     const Ledger ledger = memory.ledger(), planned = memory_ledger(kLayers, packed(), o);
     EXPECT_EQ(ledger.model_memory(), planned.model_memory());

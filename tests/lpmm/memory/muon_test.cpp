@@ -401,12 +401,7 @@ TEST(Muon, TheWorkspaceIsAllocatedOnceAndCounted) {
   const std::int64_t qkv = 4 * (96 * 32 + 2 * 32 * 32) + device.matmul_scratch_bytes({.m = 32, .n = 32});
   EXPECT_EQ(bytes_of(of_rule("muon")), std::max(large, qkv));
   OptimizerConfig frozen = of_rule("muon");
-  for (const char* name : {"large", "qkv"}) {
-    ParameterGroup group;
-    group.pattern = name;
-    group.frozen = true;
-    frozen.groups.push_back(group);
-  }
+  frozen.groups = {{.pattern = "large", .frozen = true}, {.pattern = "qkv", .frozen = true}};
   EXPECT_EQ(bytes_of(frozen), 4 * 3 * 64 + device.matmul_scratch_bytes({.m = 8, .n = 8}));
 }
 

@@ -24,10 +24,7 @@ OptimizerConfig clipping() {
   OptimizerConfig o;
   o.rule = "adamw";
   o.clip_norm = 0.1;
-  ParameterGroup frozen;
-  frozen.pattern = "frozen.*";
-  frozen.frozen = true;
-  o.groups = {frozen};
+  o.groups = {{.pattern = "frozen.*", .frozen = true}};
   return o;
 }
 ModelMemory memory_on(Device& device, const Policy& policy = make_policy("lpmm-min"), int microbatches = 2) {

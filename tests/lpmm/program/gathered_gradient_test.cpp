@@ -167,10 +167,7 @@ TEST(GatheredGradient, WhatIsFrozenStays) {
   for (const char* pattern : {"wte.weight", "tokens.weight", "bias", "wpe.weight"}) {
     SCOPED_TRACE(pattern);
     OptimizerConfig optimizer = adamw();
-    ParameterGroup frozen;
-    frozen.pattern = pattern;
-    frozen.frozen = true;
-    optimizer.groups = {frozen};
+    optimizer.groups = {{.pattern = pattern, .frozen = true}};
     for (const Forward& forward : {Forward(gpt), Forward(tied_translator), Forward(untied)}) {
       ProgramBuilder declaring;
       forward(declaring);

@@ -280,12 +280,7 @@ TEST(SequenceProgram, SparseRowsGiveTheWholeGradient) {
 TEST(SequenceProgram, FrozenWeightsLeaveTheOtherGradientsAlone) {
   constexpr Shape kShape{40, 16, 16, 24, 2, 2};
   OptimizerConfig frozen;
-  for (const char* pattern : {"wte*", "h0.up.weight"}) {
-    ParameterGroup group;
-    group.pattern = pattern;
-    group.frozen = true;
-    frozen.groups.push_back(group);
-  }
+  frozen.groups = {{.pattern = "wte*", .frozen = true}, {.pattern = "h0.up.weight", .frozen = true}};
   Net all(gpt(kShape), 3, Compute::kFp32, 2), some(gpt(kShape), 3, Compute::kFp32, 2, 1, "fp32", frozen);
   const Batch batch = random_tokens(3, kShape, 9);
   EXPECT_EQ(all.run(batch), some.run(batch));
