@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
 """What the fast CUDA kernels cost in machine code, and that it holds no arithmetic that would change bits.
 
-usage: tests/sass.py [--nvcc NVCC] [--tools FOLDER] [--arch 90]
+usage: tests/sass.py [--build build] [--tools FOLDER] [--arch 90]
 
-Compiles the CUDA kernels of packed memory as the build does, to PTX and from there, and prints a row per fast kernel: registers, bytes of
-stack, which is where registers spill, and instructions per element where cuobjdump and nvdisasm are found (on PATH,
-beside nvcc, or in --tools). Fails where a kernel has a stack, more registers than it should (128; 168 where two
-states or an error wait for their steps), or more instructions per element than the limits below. Skips with a
-reason, exit code 0, where there is no nvcc, and then looks at sources alone; without a disassembler the counts are
-left out.
+Reads the PTX and the machine code that the build keeps of the kernels of packed memory (BUILD/kernels/kept), and
+prints a row per fast kernel: registers, bytes of stack, which is where registers spill, and instructions per element
+where cuobjdump and nvdisasm are found (on PATH, beside nvcc, or in --tools). Fails where a kernel has a stack, more
+registers than it should (128; 168 where two states or an error wait for their steps), or more instructions per
+element than the limits below. Without such a build it says so, looks at sources alone, and exits with 0.
 
 Counted is the longest way through the kernel from entry to exit, of those that store most bytes, which is what all
 whole units take, divided by the 32 elements of a thread: every instruction on it, addresses, the search for the
@@ -29,18 +28,14 @@ import argparse
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
-import tempfile
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FLAGS = ["-std=c++20", "--Werror=all-warnings", "--fmad=false", "-prec-div=true", "-prec-sqrt=true", "-ftz=false",
-         "-Xcompiler=-Wall,-Wextra,-ffp-contract=off", f"-I{ROOT}"]
 ELEMENTS = 32
-SOURCES = ["kernels/cuda/packed/fused.cu", "kernels/cuda/packed/fused_fold.cu", "kernels/cuda/packed/packed.cu"]
+SOURCES = ["fused", "fused_fold", "packed"]  # of kernels/cuda/packed
 # Where an atomic operation, on integers, and a fused multiply-add is named, and how often at most.
 ATOMICS = {"kernels/cuda/compute/quantiles.cu": 1, "kernels/cuda/launch.h": 1, "kernels/cuda/packed/update_body.h": 1}
 NAMED = {"kernels/formats/codec.h": 1, "kernels/cuda/packed/exact.h": 4, "kernels/cuda/packed/fused_fold.h": 1}
@@ -110,21 +105,26 @@ def bytes_to_store(row):
     return ELEMENTS // 8 * (parameter + momentum + (variance if row.startswith("adamw") else 0))
 
 
-def resources(log):
-    """Registers and bytes of stack by symbol, from ptxas -v."""
-    rows, symbol, spilled = {}, None, 0
-    for line in log.splitlines():
-        found = re.search(r"Compiling entry function '(\w+)'", line)
-        if found:
-            symbol, spilled = found.group(1), 0
-        found = re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line)
-        if found:
-            spilled = max(int(x) for x in found.groups())
-        found = re.search(r"Used (\d+) registers", line)
-        if found and symbol:
-            rows[symbol] = (int(found.group(1)), spilled)
-            symbol = None
-    return rows
+def resources(cubin):
+    """Registers and bytes of stack by symbol: attributes 0x2f and 0x11 of an ELF file's section .nv.info."""
+    data = cubin.read_bytes()
+    table, = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    headers = [struct.unpack_from("<IIQQQQI", data, table + i * size) for i in range(count)]
+
+    def text(section, at):
+        begin = headers[section][4] + at
+        return data[begin:data.index(b"\0", begin)].decode()
+    sections = {text(names, header[0]): header for header in headers}
+    symbols, info = sections[".symtab"], sections[".nv.info"]
+    found, at = {0x2f: {}, 0x11: {}}, info[4]
+    while at < info[4] + info[5]:
+        kind, attribute, length = struct.unpack_from("<BBH", data, at)
+        if kind == 4 and attribute in found:
+            symbol, value = struct.unpack_from("<II", data, at + 4)
+            found[attribute][text(symbols[6], struct.unpack_from("<I", data, symbols[4] + 24 * symbol)[0])] = value
+        at += 4 + (length if kind == 4 else 0)
+    return {symbol: (registers, found[0x11][symbol]) for symbol, registers in found[0x2f].items()}
 
 
 def functions(sass):
@@ -221,40 +221,30 @@ def unnamed_arithmetic():
             + unnamed((kernels / "cuda").rglob("*.*"), r"\batomic\w+\(", ATOMICS, "atomic operations"))
 
 
-def compile_source(source, nvcc, arch, folder):
-    """The PTX, what ptxas says of it, the path of the machine code, and the seconds that took."""
-    begin = time.time()
-    ptx = Path(folder) / (Path(source).stem + ".ptx")
-    cubin = ptx.with_suffix(".cubin")
-    run([nvcc, *FLAGS, str(ROOT / source), f"-arch=compute_{arch}", "-ptx", "-o", str(ptx)])
-    log = run([nvcc, f"-arch=sm_{arch}", "-cubin", "-Xptxas=-v", str(ptx), "-o", str(cubin)]).stderr
-    return ptx.read_text(), log, cubin, time.time() - begin
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nvcc", default=tool("nvcc", ["/usr/local/cuda/bin"]))
+    parser.add_argument("--build", default=ROOT / "build", type=Path)
     parser.add_argument("--tools", default="")
     parser.add_argument("--arch", default="90")
     args = parser.parse_args()
-    wrong, log, code = unnamed_arithmetic() + kernels_that_do_not_wait(), "", {}
-    if not args.nvcc:
-        print("\n".join(wrong) if wrong else "skipped, but for what sources show: no nvcc")
+    wrong, found, code = unnamed_arithmetic() + kernels_that_do_not_wait(), {}, {}
+    kept = args.build / "kernels" / "kept"
+    cubins = [kept / f"{source}.sm_{args.arch}.cubin" for source in SOURCES]
+    if not all(cubin.exists() for cubin in cubins):
+        print("\n".join(wrong) if wrong else f"skipped, but for what sources show: no machine code for {args.arch} in {kept}"
+              " (nvcc makes it in a build with tests)")
         return 1 if wrong else 0
     folders = [args.tools] if args.tools else []
-    folders.append(str(Path(args.nvcc).parent))
+    folders += ["/usr/local/cuda/bin"]
     cuobjdump, nvdisasm = tool("cuobjdump", folders), tool("nvdisasm", folders)
-    with tempfile.TemporaryDirectory() as folder:
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            compiled = list(pool.map(lambda source: compile_source(source, args.nvcc, args.arch, folder), SOURCES))
-        for source, (ptx, said, cubin, seconds) in zip(SOURCES, compiled):
-            print(f"{source}: {seconds:.1f} s to compile")
-            log += said
-            wrong += lint(source, ptx)
-            if cuobjdump and nvdisasm:
-                path = os.pathsep.join([str(Path(nvdisasm).parent), os.environ.get("PATH", "")])
-                code.update(functions(run([cuobjdump, "-sass", str(cubin)], env={**os.environ, "PATH": path}).stdout))
-    rows = {title(symbol): (symbol, *numbers) for symbol, numbers in resources(log).items() if title(symbol)}
+    for source, cubin in zip(SOURCES, cubins):
+        for ptx in sorted(kept.glob(f"{source}.*ptx")):
+            wrong += lint(source, ptx.read_text())
+        found.update(resources(cubin))
+        if cuobjdump and nvdisasm:
+            path = os.pathsep.join([str(Path(nvdisasm).parent), os.environ.get("PATH", "")])
+            code.update(functions(run([cuobjdump, "-sass", str(cubin)], env={**os.environ, "PATH": path}).stdout))
+    rows = {title(symbol): (symbol, *numbers) for symbol, numbers in found.items() if title(symbol)}
     print(f"{'kernel':44} {'registers':>9} {'stack':>6} {'instructions per element':>24}   sm_{args.arch}")
     for row, (symbol, registers, stack) in sorted(rows.items()):
         # A thread of an fp32 kernel has another number of elements, and memory is what it waits for.

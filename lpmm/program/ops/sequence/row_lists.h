@@ -2,9 +2,11 @@
 // from.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "kernels/device.h"
 #include "kernels/sequence.h"
 #include "lpmm/program/workspace.h"
 
