@@ -281,6 +281,7 @@ std::unique_ptr<CudnnConvolutions> CudnnConvolutions::start(const Cudnn& library
 }
 
 const LibraryConvolution* CudnnConvolutions::find(const ConvPass& pass) {
+  const std::lock_guard lock(mutex_);
   const auto [at, is_new] = plans_.try_emplace(pass);
   if (is_new) at->second = plan_for(pass);
   return at->second.get();
