@@ -1,6 +1,8 @@
-// The host as a device: threads, and the best instruction set it has.
+// The host as a device: threads, and the best instruction set it has. Threads of the caller that share it
+// take turns at its own.
 #pragma once
 
+#include <mutex>
 #include <optional>
 
 #include "kernels/device.h"
@@ -133,6 +135,7 @@ class CpuDevice : public Device {
   void release(std::byte* memory, std::int64_t bytes) noexcept override;
   Pool& pool();
   int threads_;
+  std::once_flag pool_begun_;
   std::optional<Pool> pool_;
 };
 

@@ -65,6 +65,7 @@ struct Pool::State {
     round.notify_all();
   }
 
+  std::mutex turn;  // whose round it is
   std::vector<std::thread> workers;
   int looks = 0;  // before a thread sleeps
   std::atomic<int> round{0};
@@ -135,6 +136,7 @@ void Pool::for_each(std::int64_t items, const std::function<void(std::int64_t, i
     for (std::int64_t i = 0; i < items; ++i) body(i, 0);
     return;
   }
+  const std::lock_guard turn(s.turn);
   s.body = &body;
   s.items = items;
   s.next.store(0, std::memory_order_relaxed);

@@ -21,7 +21,8 @@ class Pool {
   int threads() const;
 
   // Runs body(item, thread) for item 0..items-1, thread in 0..threads()-1; returns when all are done. The
-  // first exception thrown by a body is rethrown here. Denormals are kept in every thread. Not reentrant.
+  // first exception thrown by a body is rethrown here. Denormals are kept in every thread. Several threads
+  // may call it: they take turns. A body may not.
   void for_each(std::int64_t items, const std::function<void(std::int64_t item, int thread)>& body);
 
  private:

@@ -39,7 +39,7 @@ void train_exactly(
   for (std::int64_t step = 1; step <= last; ++step) {
     StepOptions now;
     now.step = static_cast<std::uint32_t>(step);
-    now.learning_rate = config.optimizer.learning_rate * schedule_factor(config.schedule, step - 1, total);
+    now.learning_rate = peak_rate(config.optimizer) * schedule_factor(config.schedule, step - 1, total);
     train_step(*program, memory, buffers, batches, now);
     look(memory, step, total);
   }

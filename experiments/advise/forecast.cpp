@@ -226,7 +226,7 @@ ordered_json advice_of(const TensorForecast& theory, const Tensors& tensors) {
   advice["most_microbatches"] = most_microbatches(config.train.batch, [&](int k) {
     return mean_over(tensors, [&](const TensorProbe& t) { return theory.fold_noise(t, k); });
   });
-  advice["least_learning_rate"] = least_rate(config.optimizer.learning_rate, [&](double rate) {
+  advice["least_learning_rate"] = least_rate(peak_rate(config.optimizer), [&](double rate) {
     return mean_over(tensors, [&](const TensorProbe& t) { return theory.growth(t, rate); });
   });
   return advice;

@@ -132,8 +132,8 @@ std::vector<TensorProbe> probe_training(const RunConfig& config, const DataSourc
     }
     StepOptions options;
     options.step = static_cast<std::uint32_t>(step);
-    options.learning_rate = config.optimizer.learning_rate *
-                            std::min(1.0, static_cast<double>(step) / static_cast<double>(warm_up));
+    options.learning_rate =
+        peak_rate(config.optimizer) * std::min(1.0, static_cast<double>(step) / static_cast<double>(warm_up));
     options.after_microbatch = [&] {
       for (Watch& w : watches) {
         if (measured) add_microbatch(w, sample(w, Role::kAccumulator));

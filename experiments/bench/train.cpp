@@ -25,7 +25,7 @@ TrainSpeed bench_train(const RunConfig& config, const DataSource& data, Device& 
   for (std::int64_t step = 1; step <= warm_up + steps; ++step) {
     StepOptions options;
     options.step = static_cast<std::uint32_t>(step);
-    options.learning_rate = config.optimizer.learning_rate;
+    options.learning_rate = peak_rate(config.optimizer);
     const StepResult done = train_step(*program, memory, buffers, prefetcher, options);
     if (progress) progress(step, warm_up + steps);
     if (step <= warm_up) continue;

@@ -101,7 +101,7 @@ OptimizerConfig optimizer_of(const std::string& name) {
   config.rule = *rule;
   config.learning_rate = 1e-3;
   config.weight_decay = 1e-4;
-  config.settings["momentum"] = 0.9;  // where the rule has one
+  if (has_setting(config, "momentum")) config.settings["momentum"] = 0.9;
   return config;
 }
 
@@ -167,7 +167,7 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
   const Policy policy = make_policy(options.preset, optimizer);
   const TensorInfo info = {"", shape_of(n)};
   const int peaks = options.watches ? watched_peaks(info, optimizer) : 0;
-  const Rule rule = make_rule(optimizer, info, optimizer.learning_rate, 1000, 1, policy.error_feedback);
+  const Rule rule = make_rule(optimizer, info, peak_rate(optimizer), 1000, 1, policy.error_feedback);
   UpdateBenchResult result;
   result.copy_gb_per_second = copy_bandwidth(device) / 1e9;
 

@@ -21,7 +21,7 @@ namespace {
 Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
   const RunConfig& c = cell.config;
   Fields out = {{"preset", c.policy.preset},
-                {"optimizer.learning_rate", fmt::format("{:g}", c.optimizer.learning_rate)},
+                {"optimizer.learning_rate", fmt::format("{:g}", peak_rate(c.optimizer))},
                 {"train.batch", std::to_string(c.train.batch)},
                 {"train.microbatches", std::to_string(c.train.microbatches)},
                 {"memory.error_feedback", c.policy.error_feedback ? "feedback" : ""}};

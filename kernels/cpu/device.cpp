@@ -9,7 +9,7 @@ namespace lpmm::kernels {
 CpuDevice::CpuDevice(int threads) : threads_(threads > 0 ? threads : Pool::usable_processors()) {}
 
 Pool& CpuDevice::pool() {
-  if (!pool_) pool_.emplace(threads_);
+  std::call_once(pool_begun_, [&] { pool_.emplace(threads_); });
   return *pool_;
 }
 

@@ -7,9 +7,11 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/formats/maps.h"
 
@@ -252,13 +254,19 @@ inline MapTable device_table(Format format) {
 // Counters of blocks of a launch that have arrived somewhere: 0 between launches, which are of one stream.
 class Arrivals {
  public:
-  std::uint32_t* get(std::int64_t count, Stream stream) {
+  // Lives until what counts there is launched: meanwhile another thread of the host waits for its turn.
+  struct Turn {
+    std::unique_lock<std::mutex> lock;
+    std::uint32_t* counters = nullptr;
+  };
+  Turn take(std::int64_t count, Stream stream) {
+    std::unique_lock lock(mutex_);
     if (count_ < count) {
       memory_ = std::make_unique<StreamMemory>(4 * count, stream);
       fill_with_zeros(memory_->data(), 4 * count, stream);
       count_ = count;
     }
-    return static_cast<std::uint32_t*>(memory_->data());
+    return {std::move(lock), static_cast<std::uint32_t*>(memory_->data())};
   }
   void release() {
     memory_.reset();
@@ -266,6 +274,7 @@ class Arrivals {
   }
 
  private:
+  std::mutex mutex_;
   std::unique_ptr<StreamMemory> memory_;
   std::int64_t count_ = 0;
 };

@@ -65,6 +65,7 @@ struct Adafactor {
   }
 
   static constexpr std::string_view kName = "adafactor";
+  static constexpr double kLearningRate = 0.01;  // torch.optim.Adafactor
   static constexpr std::string_view kHelp =
       "Adafactor: steps are a share of the tensor, with a variance per row and column and by default no "
       "momentum; weight decay pulls on the weights";

@@ -25,6 +25,7 @@ struct Adagrad {
   }
 
   static constexpr std::string_view kName = "adagrad";
+  static constexpr double kLearningRate = 0.01;  // torch.optim.Adagrad
   static constexpr std::string_view kHelp =
       "Adagrad: gradients over the root of the sum of their squares; weight decay is added to the gradient";
   static constexpr std::array kStates = {Role::kVariance};

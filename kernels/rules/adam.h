@@ -56,6 +56,7 @@ struct Adam : AdamAverages {
   }
 
   static constexpr std::string_view kName = "adam";
+  static constexpr double kLearningRate = 1e-3;  // torch.optim.Adam
   static constexpr std::string_view kHelp = "Adam; weight decay is added to the gradient";
   static constexpr std::array kStates = {Role::kMomentum, Role::kVariance};
 
@@ -97,6 +98,7 @@ struct Adam : AdamAverages {
 
 struct AdamW : Adam {
   static constexpr std::string_view kName = "adamw";
+  static constexpr double kLearningRate = 1e-3;  // torch.optim.AdamW
   static constexpr std::string_view kHelp = "Adam whose weight decay pulls on the weights themselves";
 
   static AdamW make(const Settings& s, const RuleStep& step) {

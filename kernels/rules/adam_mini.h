@@ -26,6 +26,7 @@ struct AdamMini : AdamAverages {
   }
 
   static constexpr std::string_view kName = "adam_mini";
+  static constexpr double kLearningRate = 1e-3;  // the authors'
   static constexpr std::string_view kHelp =
       "AdamW with one variance per row of a matrix, and per vector, in nearly no memory; weight decay pulls "
       "on the weights";

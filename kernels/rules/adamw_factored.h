@@ -28,6 +28,7 @@ struct AdamWFactored : AdamMini {
   LPMM_HD void take_row_mean(double mean) { row_mean = row_divisor(mean); }
 
   static constexpr std::string_view kName = "adamw_factored";
+  static constexpr double kLearningRate = 1e-3;  // that of adamw
   static constexpr std::string_view kHelp =
       "AdamW with a variance per row and column of a matrix, multiplied, in nearly no memory; weight decay "
       "pulls on the weights";

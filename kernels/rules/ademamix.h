@@ -43,6 +43,7 @@ struct AdEmaMix : AdamAverages {
   }
 
   static constexpr std::string_view kName = "ademamix";
+  static constexpr double kLearningRate = 1e-3;  // the authors'
   static constexpr std::string_view kHelp =
       "AdEMAMix: AdamW and a second, slow momentum, for long runs, with warm-ups as long as the run; weight "
       "decay pulls on the weights";

@@ -55,6 +55,7 @@ struct Lamb : AdamAverages {
   }
 
   static constexpr std::string_view kName = "lamb";
+  static constexpr double kLearningRate = 1e-3;  // apex
   static constexpr std::string_view kHelp =
       "LAMB: Adam with steps as long as the tensor, for large batches; weight decay is added to Adam's step "
       "before its length is set";

@@ -49,6 +49,7 @@ struct LarsClip {
   }
 
   static constexpr std::string_view kName = "lars_clip";
+  static constexpr double kLearningRate = 0.01;  // bitsandbytes
   static constexpr std::string_view kHelp =
       "SGD whose steps are cut to a share of the tensor, which bitsandbytes calls LARS; weight decay is "
       "added to the gradient";

@@ -27,6 +27,7 @@ struct Lion {
   }
 
   static constexpr std::string_view kName = "lion";
+  static constexpr double kLearningRate = 1e-4;  // the paper
   static constexpr std::string_view kHelp =
       "Lion: steps of one size, at rates 3 to 10 times below adamw's and more decay; weight decay pulls on "
       "the weights";

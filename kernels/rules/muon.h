@@ -57,6 +57,8 @@ struct Muon {
   }
 
   static constexpr std::string_view kName = "muon";
+  static constexpr double kLearningRate =
+      1e-3;  // torch.optim.Muon; its own 0.02 is for steps without match_rms
   static constexpr std::string_view kHelp =
       "Muon: steps of hidden matrices are made orthogonal, the rest takes adamw's; weight decay pulls on the "
       "weights";

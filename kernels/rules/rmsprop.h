@@ -48,6 +48,7 @@ struct RmsProp {
   }
 
   static constexpr std::string_view kName = "rmsprop";
+  static constexpr double kLearningRate = 0.01;  // torch.optim.RMSprop
   static constexpr std::string_view kHelp =
       "RMSProp: gradients over the root of their mean square, the longest steps first; weight decay is added "
       "to the gradient";

@@ -5,7 +5,8 @@
 //   the scalars of one step, and the arithmetic of one element: operator()(Elements<F>&), for F = float and
 //     vectors of floats, with +, -, *, / and the functions below; no fused operations, so that every level
 //     and backend rounds alike;
-//   kName, kHelp; kStates, the roles it keeps from step to step;
+//   kName, kHelp; kLearningRate, what it takes where none is given, as its reference does; kStates, the roles
+//     it keeps from step to step;
 //   Settings, a struct with its defaults, and kSettings, their keys, ranges and help; problem(); uses(),
 //     which of kStates it keeps of a tensor with these settings;
 //   make(), which makes a step's scalars from settings in fp64; of this rule, or a variant of it and others

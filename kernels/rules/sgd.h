@@ -36,6 +36,7 @@ struct Sgd {
   }
 
   static constexpr std::string_view kName = "sgd";
+  static constexpr double kLearningRate = 1e-3;  // torch.optim.SGD
   static constexpr std::string_view kHelp =
       "SGD, with momentum, dampening and Nesterov's step; weight decay is added to the gradient, or with "
       "decoupled_decay pulls on the weights";

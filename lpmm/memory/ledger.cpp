@@ -55,7 +55,7 @@ std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const O
   std::int64_t most = 0;
   for (const TensorInfo& t : tensors) {
     if (is_frozen(optimizer, t.name)) continue;
-    const Rule rule = make_rule(optimizer, t, optimizer.learning_rate, 1, 1, false);
+    const Rule rule = make_rule(optimizer, t, peak_rate(optimizer), 1, 1, false);
     most = std::max(most, kernels::update_workspace_bytes(device, rule));
   }
   return most;

@@ -127,10 +127,18 @@ std::optional<kernels::Fold> ModelMemory::State::next_fold(int tensor, std::int6
     apply(tensor, first, gradient);
     return {};
   }
-  const auto is_of_tensor = [&](const kernels::Fold& f) { return f.accumulator.codes == v.codes; };
-  if (std::any_of(waiting.begin(), waiting.end(), is_of_tensor)) fold_waiting();
   const auto count = std::ssize(gradient);
   const bool want_sum = clips(optimizer) && is_last && microbatch == microbatches - 1;
+  if (count > 0 && t.finished.meets(first, first + count)) {
+    throw UsageError(fmt::format(
+        "tensor {}: microbatch {} of step {} has a gradient of elements {} to {}, of which some had their "
+        "last one, by which gradients are clipped; fold microbatch {} after the others",
+        t.info.name, microbatch, step, first, first + count, microbatches - 1));
+  }
+  if (want_sum && count > 0) t.finished.add(first, first + count);
+  t.folded = true;
+  const auto is_of_tensor = [&](const kernels::Fold& f) { return f.accumulator.codes == v.codes; };
+  if (std::any_of(waiting.begin(), waiting.end(), is_of_tensor)) fold_waiting();
   kernels::FoldArgs args;
   args.scale = static_cast<float>(fold_weight(optimizer, t.folds_into_momentum, updates + 1, microbatches));
   args.noise = noise(tensor, fold_stream(t.folds_into_momentum, microbatch, contribution));
@@ -194,7 +202,7 @@ kernels::TensorUpdate ModelMemory::State::assignment(int tensor, std::int64_t fi
 void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const float> gradient) {
   const auto count = std::ssize(gradient);
   Tensor& t = tensors[static_cast<std::size_t>(tensor)];
-  if (count > 0 && !t.applied.add(first, first + count)) {
+  if (count > 0 && !t.finished.add(first, first + count)) {
     throw UsageError(fmt::format(
         "tensor {}: gradients of elements {} to {} came in step {}, some of them a second time; where "
         "they are applied at once, each must come once",
@@ -217,10 +225,10 @@ void ModelMemory::State::apply(int tensor, std::int64_t first, std::span<const f
 }
 
 // Where gradients of some elements are missing, the step is another than with an accumulator.
-void ModelMemory::State::check_applied() const {
+void ModelMemory::State::check_finished() const {
   for (int i = 0; i < static_cast<int>(tensors.size()); ++i) {
     const Tensor& t = tensors[static_cast<std::size_t>(i)];
-    if (!t.at_once || is_left_out(i) || t.applied.is_all_of(t.info.elements())) continue;
+    if (!t.at_once || is_left_out(i) || t.finished.is_all_of(t.info.elements())) continue;
     throw UsageError(fmt::format(
         "tensor {}: not all gradients of its {} elements came in step {}; where they are applied at "
         "once, zeros must come as well",
@@ -244,7 +252,7 @@ Clip ModelMemory::State::clip_gradients(StepReport& report) {
   if (!clips(optimizer)) return {std::vector<double>(tensors.size(), 1.0)};
   std::vector<kernels::RoleView> accumulators;
   for (const Tensor& t : tensors) accumulators.push_back(t.view[Role::kAccumulator]);
-  const GradientSquares squares = results.gradient_squares(accumulators, [&](int i) { return name_of(i); });
+  const GradientSquares squares = results.gradient_squares(accumulators);
   Clip found = clip(optimizer, squares, updates + 1, histories);
   report.gradient_norm = std::sqrt(squares.all);
   report.clip_factor = found.clip_factor;
@@ -252,11 +260,21 @@ Clip ModelMemory::State::clip_gradients(StepReport& report) {
   return found;
 }
 
+// A momentum that gradients are accumulated in has no other part of them to go back to.
 void ModelMemory::State::empty_accumulators() {
   for (Tensor& t : tensors) {
     const kernels::RoleView& accumulator = t.view[Role::kAccumulator];
-    if (accumulator.codes != nullptr) device.clear(accumulator);
+    if (accumulator.codes == nullptr || (t.folds_into_momentum && !t.folded)) continue;
+    device.clear(accumulator);
   }
+}
+
+// Nothing of it is left but updates that were applied at once.
+void ModelMemory::State::leave_step() {
+  waiting.clear();
+  empty_accumulators();
+  stepping = false;
+  finish_updates();
 }
 
 }  // namespace lpmm

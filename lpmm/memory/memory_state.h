@@ -21,12 +21,17 @@ namespace lpmm {
 // Ranges of elements, joined where they meet.
 class Ranges {
  public:
+  // Whether it has some of them.
+  bool meets(std::int64_t first, std::int64_t end) const {
+    const auto next = ends_.lower_bound(first);
+    if (next != ends_.end() && next->first < end) return true;
+    return next != ends_.begin() && std::prev(next)->second > first;
+  }
   // False, and nothing is added, where some are there already.
   bool add(std::int64_t first, std::int64_t end) {
+    if (meets(first, end)) return false;
     auto next = ends_.lower_bound(first);
     const auto before = next == ends_.begin() ? ends_.end() : std::prev(next);
-    if (next != ends_.end() && next->first < end) return false;
-    if (before != ends_.end() && before->second > first) return false;
     if (next != ends_.end() && next->first == end) {
       end = next->second;
       ends_.erase(next);
@@ -54,7 +59,10 @@ struct ModelMemory::State {
     bool exempt = false, frozen = false;
     bool folds_into_momentum = false;
     bool at_once = false;  // gradients of it are applied at once
-    Ranges applied;        // elements that had their update in this step
+    // Of the step under way: whether a gradient was folded, and the elements that took their last one, by
+    // which they were updated, or whose squares are of the norm that is clipped to.
+    bool folded = false;
+    Ranges finished;
     RoleArray<kernels::RoleView> view;
     int peaks = 0;                       // codes that the watch keeps of each element
     std::uint8_t* peak_codes = nullptr;  // one after another
@@ -128,10 +136,11 @@ struct ModelMemory::State {
   kernels::TensorUpdate assignment(int tensor, std::int64_t first, std::span<const float> values,
                                    bool* storable) const;
   void apply(int tensor, std::int64_t first, std::span<const float> gradient);
-  void check_applied() const;
+  void check_finished() const;
   void finish_updates();
   Clip clip_gradients(StepReport& report);
   void empty_accumulators();
+  void leave_step();
 };
 
 }  // namespace lpmm

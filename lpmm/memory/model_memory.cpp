@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "kernels/orthogonal.h"
@@ -41,7 +42,13 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
   if (microbatches < 1 || microbatches > kMostMicrobatches) {
     throw UsageError(fmt::format("microbatches is {}, but must be 1 to {}", microbatches, kMostMicrobatches));
   }
-  for (const TensorInfo& info : tensors) check_tensor(info);
+  std::set<std::string_view> names;
+  for (const TensorInfo& info : tensors) {
+    check_tensor(info);
+    if (!names.insert(info.name).second) {
+      throw UsageError(fmt::format("tensor {}: two have this name, but each needs its own", info.name));
+    }
+  }
   const std::int64_t workspace_bytes = update_workspace_bytes(tensors, optimizer, device);
   state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, device);
   for (TensorInfo& info : tensors) {
@@ -153,12 +160,14 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watc
     throw UsageError(
         fmt::format("step {} begins, but the update of step {} failed; load a checkpoint", step, s.step));
   }
-  if (s.stepping) throw UsageError(fmt::format("step {} begins before step {} is committed", step, s.step));
+  if (s.stepping)
+    throw UsageError(fmt::format("step {} begins before step {} is committed or abandoned", step, s.step));
   if (step <= s.step) {
     throw UsageError(fmt::format("step {} follows step {}: a step number keys the noise and may not repeat",
                                  step, s.step));
   }
-  if (s.policy.apply_at_once && !std::isfinite(learning_rate)) {
+  if (learning_rate != kNoLearningRate) check_rate(learning_rate);
+  if (s.policy.apply_at_once && learning_rate == kNoLearningRate) {
     throw UsageError(fmt::format("step {} applies gradients at once and needs its learning rate", step));
   }
   s.learning_rate = learning_rate;
@@ -172,7 +181,8 @@ void ModelMemory::begin_step(std::uint32_t step, bool want_stats, bool want_watc
   s.watch.begin_step(want_watch);
   for (State::Tensor& t : s.tensors) {
     t.step_stats = want_stats ? s.step_stats.next() : nullptr;
-    t.applied.clear();
+    t.folded = false;
+    t.finished.clear();
   }
 }
 
@@ -212,16 +222,14 @@ StepReport ModelMemory::commit(double learning_rate) {
   State& s = *state_;
   if (!s.stepping) throw UsageError("a commit outside a step");
   if (!s.waiting.empty()) throw UsageError("a commit while gradients wait: fold_waiting() comes before it");
-  if (!std::isfinite(learning_rate)) fail("the learning rate");
+  check_rate(learning_rate);
   StepReport report;
   if (failed()) {
     report.failed_tensor = s.failure;
-    s.empty_accumulators();
-    s.stepping = false;
-    s.finish_updates();  // those that were applied at once before
+    s.leave_step();
     return report;
   }
-  s.check_applied();
+  s.check_finished();
   const Clip clip = s.clip_gradients(report);
   std::vector<kernels::TensorUpdate> updates;
   std::vector<int> updated;
@@ -247,6 +255,10 @@ StepReport ModelMemory::commit(double learning_rate) {
   return report;
 }
 
+void ModelMemory::abandon_step() {
+  if (state_->stepping) state_->leave_step();
+}
+
 std::int64_t ModelMemory::updates() const {
   return state_->updates;
 }
@@ -254,11 +266,17 @@ double ModelMemory::last_learning_rate() const {
   return state_->last_learning_rate;
 }
 void ModelMemory::set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate) {
-  state_->step = step;
-  state_->updates = updates;
-  state_->last_learning_rate = last_learning_rate;
-  state_->stepping = state_->broken = false;
-  state_->waiting.clear();
+  State& s = *state_;
+  s.waiting.clear();
+  if (s.stepping || s.broken) {
+    for (State::Tensor& t : s.tensors) t.folded = false;  // the momentum is the checkpoint's
+    s.empty_accumulators();
+    s.device.synchronize();
+  }
+  s.step = step;
+  s.updates = updates;
+  s.last_learning_rate = last_learning_rate;
+  s.stepping = s.broken = false;
 }
 
 GradientHistory* ModelMemory::gradient_history(int tensor) const {

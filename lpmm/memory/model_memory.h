@@ -6,7 +6,10 @@
 //   memory.commit(learning_rate);   // no update, where a gradient was not finite
 //
 // Where the policy applies gradients at once, fold() updates, and commit() ends the step. They throw
-// UsageError where a gradient comes twice, or does not come.
+// UsageError where a gradient comes twice, or does not come. Whoever cannot go on, because something threw,
+// calls abandon_step().
+//
+// A memory is used by one thread at a time. Several memories may share a device, each in a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +55,8 @@ std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy&
 
 class ModelMemory {
  public:
-  // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K.
+  // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K. Throws UsageError where settings
+  // do not go together, and where two tensors have one name.
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
               int microbatches, Device& device);
   ~ModelMemory();
@@ -86,17 +90,21 @@ class ModelMemory {
   void read(int tensor, std::int64_t first, std::span<float> out) const;  // decodes for the host
 
   // `step` >= 1 keys the noise and never repeats, failed steps included. The learning rate of the step must
-  // be known here where gradients are applied at once.
+  // be known here where gradients are applied at once. Throws UsageError where it is negative, NaN or
+  // infinite, as commit() does; 0 is a rate.
   void begin_step(std::uint32_t step, bool want_stats = false, bool want_watch = false,
                   double learning_rate = kNoLearningRate);
   // One contribution to the gradient of a range of one tensor in one microbatch. The last contribution of the
-  // last microbatch also yields the exact square sum of the range. After a failure nothing of it persists.
+  // last microbatch also yields the exact square sum of the range, and where gradients are clipped,
+  // UsageError is thrown for another one after it: microbatch K-1 comes last. After a failure nothing of it
+  // persists.
   void fold(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
             int contribution = 0, bool is_last = true);
   // The same with the same results, but the gradient may wait, and stays there as it is, for fold_waiting(),
   // which folds all that wait (PackedKernels::fold_all). They are folded before another gradient of their
   // tensor is, and by whatever looks at results: failed(), fail(), a gradient that is applied at once.
-  // commit() throws UsageError where some still wait; a step that is left for a checkpoint drops them.
+  // commit() throws UsageError where some still wait; a step that is abandoned, or left for a checkpoint,
+  // drops them.
   void fold_later(int tensor, std::int64_t first, std::span<const float> gradient, int microbatch,
                   int contribution = 0, bool is_last = true);
   void fold_waiting();
@@ -114,12 +122,17 @@ class ModelMemory {
   // Throws RunError where an updated parameter or state is not storable: something else is stored then, and
   // no step begins before set_progress() says that a checkpoint was loaded.
   StepReport commit(double learning_rate);
+  // Ends the step under way, if there is one, without an update: gradients are dropped, those that wait too,
+  // whose memory may be gone. The next step has a larger number. As after a failed step, a momentum that
+  // gradients were folded into is emptied, and what was applied at once stays. Throws as commit() does.
+  void abandon_step();
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;
   // Of the last update; kNoLearningRate where there was none. Saved in checkpoints.
   double last_learning_rate() const;
   // What a checkpoint restores beside codes and steps: the last step begun, the updates applied, and the
-  // learning rate of the last.
+  // learning rate of the last. A step under way is left: its gradients are dropped, but no momentum is
+  // emptied.
   void set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate);
 
   // Null where there is no percentile clipping, or the tensor is frozen.

@@ -20,6 +20,29 @@ void require(bool ok, std::string_view name, double value, std::string_view rang
 
 }  // namespace
 
+double peak_rate(const OptimizerConfig& config) {
+  return config.learning_rate.value_or(rule_row(config.rule).learning_rate);
+}
+
+void check_rate(double learning_rate) {
+  if (learning_rate >= 0 && std::isfinite(learning_rate)) return;
+  throw UsageError(
+      fmt::format("the learning rate of a step is {}, but must be a number from 0 on", learning_rate));
+}
+
+bool has_setting(const OptimizerConfig& config, SettingKey key) {
+  const std::vector<SettingRow>& settings = rule_row(config.rule).settings;
+  return std::any_of(settings.begin(), settings.end(), [&](const SettingRow& s) { return s.key == key; });
+}
+
+std::string why_no_setting(const std::string& setting, SettingKey key, RuleName rule,
+                           const std::string& rule_text) {
+  std::vector<std::string_view> own;
+  for (const SettingRow& s : rule_row(rule).settings) own.push_back(s.key.text());
+  return fmt::format("{} is no setting of {}, which has {}; it is one of {}{}", setting, rule_text, join(own),
+                     join(rules_with(key)), did_you_mean(nearest_name(key.text(), own)));
+}
+
 double setting(const OptimizerConfig& config, SettingKey key) {
   const std::vector<SettingRow>& settings = rule_row(config.rule).settings;
   const auto found =
@@ -32,7 +55,8 @@ double setting(const OptimizerConfig& config, SettingKey key) {
 }
 
 void check_optimizer(const OptimizerConfig& c) {
-  require(kFromZero.holds(c.learning_rate), "learning_rate", c.learning_rate, kFromZero.text);
+  const double rate = peak_rate(c);
+  require(kFromZero.holds(rate), "learning_rate", rate, kFromZero.text);
   require(kFromZero.holds(c.weight_decay), "weight_decay", c.weight_decay, kFromZero.text);
   require(kFromZero.holds(c.clip_norm), "clip_norm", c.clip_norm, kFromZero.text);
   require(c.percentile_clip >= 0 && c.percentile_clip < GradientHistory::kLength, "percentile_clip",
@@ -40,8 +64,13 @@ void check_optimizer(const OptimizerConfig& c) {
   const auto require_product = [](const char* name, double product) {
     require(product <= kMostScalar, name, product, "at most 1e30");
   };
-  require_product("learning_rate times optimizer.weight_decay", c.learning_rate * c.weight_decay);
+  require_product("learning_rate times optimizer.weight_decay", rate * c.weight_decay);
   const RuleRow& row = rule_row(c.rule);
+  for (const GivenSettings::Given& given : c.settings.all()) {
+    if (has_setting(c, given.key)) continue;
+    throw UsageError(why_no_setting(fmt::format("optimizer.{}", given.key.text()), given.key, c.rule,
+                                    std::string(row.name)));
+  }
   for (const SettingRow& s : row.settings) {
     require(s.range.holds(setting(c, s.key)), s.key.text(), setting(c, s.key),
             fmt::format("{} with {}", s.range.text, row.name));
@@ -57,10 +86,10 @@ void check_optimizer(const OptimizerConfig& c) {
             kFromZero.text);
     require(g.weight_decay < 0 ? std::isfinite(g.weight_decay) : kFromZero.holds(g.weight_decay),
             "group.weight_decay", g.weight_decay, "0, or 1e-30 to 1e30, or negative for the optimizer's own");
-    const double rate = c.learning_rate * g.learning_rate_scale;
-    require_product("learning_rate times optimizer.group.learning_rate_scale", rate);
+    const double scaled = rate * g.learning_rate_scale;
+    require_product("learning_rate times optimizer.group.learning_rate_scale", scaled);
     require_product("learning_rate of a group times its weight_decay",
-                    rate * (g.weight_decay < 0 ? c.weight_decay : g.weight_decay));
+                    scaled * (g.weight_decay < 0 ? c.weight_decay : g.weight_decay));
   }
 }
 
@@ -80,18 +109,22 @@ void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> ten
   }
 }
 
+TensorGroup group_of(const OptimizerConfig& c, const std::string& tensor) {
+  TensorGroup found{1, c.weight_decay};
+  for (const ParameterGroup& g : c.groups) {
+    if (!matches_pattern(g.pattern, tensor)) continue;
+    found = {g.learning_rate_scale, g.weight_decay < 0 ? c.weight_decay : g.weight_decay};
+  }
+  return found;
+}
+
 Rule make_rule(const OptimizerConfig& c, const TensorInfo& tensor, double learning_rate, std::int64_t t,
                double clip, bool error_feedback, double last_learning_rate) {
   constexpr double kLeastKept = 1e-30;  // above 0, which would mean a rule without momentum
-  double scale = 1;
+  const TensorGroup group = group_of(c, tensor.name);
   RuleStep step;
-  step.weight_decay = c.weight_decay;
-  for (const ParameterGroup& g : c.groups) {
-    if (!matches_pattern(g.pattern, tensor.name)) continue;
-    scale = g.learning_rate_scale;
-    step.weight_decay = g.weight_decay < 0 ? c.weight_decay : g.weight_decay;
-  }
-  step.learning_rate = learning_rate * scale;
+  step.weight_decay = group.weight_decay;
+  step.learning_rate = learning_rate * group.learning_rate_scale;
   step.update = t;
   step.clip = clip;
   step.error_feedback = error_feedback;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,11 +21,16 @@ struct ParameterGroup {
   bool frozen = false;       // stored, but neither accumulated nor updated
 };
 
+// What holds for one tensor.
+struct TensorGroup {
+  double learning_rate_scale = 1, weight_decay = 0;
+};
+
 struct OptimizerConfig {
   RuleName rule = "sgd";
-  double learning_rate = 0.1;
+  std::optional<double> learning_rate = {};  // not given: the rule's own (peak_rate)
   double weight_decay = 0;
-  GivenSettings settings = {};  // the rule's own: {{"momentum", 0.9}}. Others are not read
+  GivenSettings settings = {};  // of the rule: {{"momentum", 0.9}}
   double clip_norm = 0;         // global-norm clipping; 0: none
   // Percentile clipping (clipping.h), of each tensor and before clip_norm; 1 to 99, 0: none.
   int percentile_clip = 0;
@@ -32,7 +38,7 @@ struct OptimizerConfig {
   bool frozen = false;  // all tensors are, as where a model is only evaluated
 };
 
-// Throws UsageError for values out of range.
+// Throws UsageError for values out of range, and for settings that the rule does not have.
 void check_optimizer(const OptimizerConfig& config);
 // Whether a step needs the norms of gradients before it updates anything.
 bool clips(const OptimizerConfig& config);
@@ -40,12 +46,23 @@ bool clips(const OptimizerConfig& config);
 // Throws UsageError for a group that matches none of the tensors, and where all tensors are frozen.
 void check_groups(const OptimizerConfig& config, std::span<const TensorInfo> tensors);
 
+// The learning rate that was given, else the rule's own: what a schedule begins with or rises to.
+double peak_rate(const OptimizerConfig& config);
+// Throws UsageError where it is not a number from 0 on: negative, NaN or infinite.
+void check_rate(double learning_rate);
+
+bool has_setting(const OptimizerConfig& config, SettingKey key);
+// What an error says of a setting that the rule lacks; both are named as the user knows them.
+std::string why_no_setting(const std::string& setting, SettingKey key, RuleName rule,
+                           const std::string& rule_text);
 // A setting as it was given, else the rule's default. Throws std::logic_error where the rule has no such
 // setting.
 double setting(const OptimizerConfig& config, SettingKey key);
 
 // Of the last update where there was none.
 inline constexpr double kNoLearningRate = std::numeric_limits<double>::infinity();
+
+TensorGroup group_of(const OptimizerConfig& config, const std::string& tensor);
 
 // Scalars of update `t` (1-based count of updates of this run that were applied) for one tensor.
 // `learning_rate` has the schedule applied; `clip` is the gradient factor. With `error_feedback` the factor

@@ -26,6 +26,24 @@ std::vector<float> floats_of(std::string_view text) {
   return out;
 }
 
+// What updates are made of besides the learning rate, of which each step has its own.
+Metadata settings_of(const ModelMemory& memory) {
+  const OptimizerConfig& optimizer = memory.optimizer();
+  const TensorGroup group = group_of(optimizer, memory.info(0).name);
+  Metadata out = {{"optimizer.rule", std::string(optimizer.rule.text())},
+                  {"optimizer.weight_decay", fmt::format("{}", group.weight_decay)},
+                  {"optimizer.clip_norm", fmt::format("{}", optimizer.clip_norm)},
+                  {"optimizer.percentile_clip", fmt::format("{}", optimizer.percentile_clip)},
+                  {"optimizer.group.learning_rate_scale", fmt::format("{}", group.learning_rate_scale)},
+                  {"memory.error_feedback", fmt::format("{}", memory.policy().error_feedback)}};
+  for (const SettingRow& s : rule_row(optimizer.rule).settings) {
+    const double value = setting(optimizer, s.key);
+    out[fmt::format("optimizer.{}", s.key.text())] =
+        s.is_switch ? fmt::format("{}", value != 0) : fmt::format("{}", value);
+  }
+  return out;
+}
+
 }  // namespace
 
 // Two dimensions, because 1-D tensors are exempt from packing.
@@ -48,6 +66,7 @@ void PackedVector::step(std::span<const float> gradient, double learning_rate) {
   if (static_cast<std::int64_t>(gradient.size()) != size()) {
     throw UsageError(fmt::format("a gradient of {} elements for {} weights", gradient.size(), size()));
   }
+  check_rate(learning_rate);
   memory_.begin_step(++step_, false, false, learning_rate);
   memory_.fold(0, 0, gradient, 0);
   if (!memory_.commit(learning_rate).applied) {
@@ -96,6 +115,7 @@ Metadata PackedVector::metadata() const {
     const kernels::RoleView v = memory_.view(0, role);
     if (v.codes != nullptr) out[std::string(to_string(role))] = to_string(v.codec);
   }
+  out.merge(settings_of(memory_));
   if (const GradientHistory* history = memory_.gradient_history(0)) {
     out[kHistory] = fmt::format("{}", fmt::join(history->squares(), " "));
   }
@@ -118,7 +138,10 @@ void PackedVector::load(const std::string& path) {
   for (const auto& [key, value] : expected) {
     if (key == "step" || key == "updates" || key == "learning_rate" || key == kHistory) continue;
     const auto saved = file.metadata().find(key);
-    if (saved == file.metadata().end()) throw refuse(fmt::format("says nothing of its {}", key));
+    if (saved == file.metadata().end()) {
+      if (key.find('.') != std::string::npos) continue;  // a setting, which earlier files do not say
+      throw refuse(fmt::format("says nothing of its {}", key));
+    }
     if (saved->second != value) {
       throw refuse(fmt::format("has the {} {}, the vector that loads it {}", key, saved->second, value));
     }
@@ -151,7 +174,7 @@ void PackedVector::restore_progress(const Metadata& saved, const std::string& pa
     if (found == saved.end()) return usual;
     const std::string& text = found->second;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size() || value < 0) {
+    if (error != std::errc() || end != text.data() + text.size() || !(value >= 0)) {
       throw RunError(fmt::format("{}: its {} is {}, which is no such number", path, key, text));
     }
     return value;

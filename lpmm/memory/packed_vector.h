@@ -1,5 +1,6 @@
 // A vector of weights with its optimizer, packed: for a loop of your own that holds its weights in one fp32
 // vector. Whole models use ModelMemory, which hands out ranges of tensors and takes gradients range by range.
+// A vector is used by one thread at a time, and has threads of its own.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +26,15 @@ class PackedVector {
   // The weights decoded to fp32, without a compensation, as forward reads them: a temporary, gone with the
   // expression that asked for it.
   operator std::vector<float>() const;  // NOLINT(google-explicit-constructor): it stands in for the vector
-  // One update. Throws RunError where the gradient is not finite; the weights are then as before.
+  // One update. Throws RunError where the gradient is not finite, and UsageError where the learning rate is
+  // negative, NaN or infinite; the weights are then as before.
   void step(std::span<const float> gradient, double learning_rate);
-  void step(std::span<const float> gradient) { step(gradient, memory_.optimizer().learning_rate); }
+  void step(std::span<const float> gradient) { step(gradient, peak_rate(memory_.optimizer())); }
 
   // One safetensors file of codes, steps and state. A vector of the same size, preset, optimizer and seed
-  // that loads it goes on to the bit. load() throws RunError naming file and tensor where it is not such a
-  // file; the vector is then as before.
+  // that loads it goes on to the bit; the learning rate may be another. load() throws RunError naming the
+  // file and what differs, with both values, where it is not such a file; the vector is then as before. Files
+  // of November 2026 and earlier do not say their optimizer: of them the states' specs must fit.
   void save(const std::string& path) const;
   void load(const std::string& path);
 

@@ -98,7 +98,7 @@ int peaks_of(const Policy& policy, const OptimizerConfig& config, const TensorIn
   if (!policy.keeps_peaks || is_frozen(config, tensor.name)) return 0;
   if (policy.apply_at_once && !tensor.is_shared) return 0;
   if (uses(config, tensor.traits(), Role::kRowVariance)) return 0;
-  if (kernels::is_orthogonal(make_rule(config, tensor, config.learning_rate, 1, 1, false))) return 0;
+  if (kernels::is_orthogonal(make_rule(config, tensor, peak_rate(config), 1, 1, false))) return 0;
   return uses(config, tensor.traits(), Role::kVariance) ? kPeaks : 1;
 }
 

@@ -42,6 +42,7 @@ RuleRow row_of() {
   RuleRow row;
   row.name = R::kName;
   row.help = R::kHelp;
+  row.learning_rate = R::kLearningRate;
   row.settings = settings_of<R>();
   row.states.assign(R::kStates.begin(), R::kStates.end());
   row.variance_grows = requires {

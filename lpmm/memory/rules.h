@@ -89,6 +89,7 @@ class GivenSettings {
   GivenSettings(std::initializer_list<Given> values) : values_(values) {}
   double& operator[](SettingKey key);
   const double* find(std::string_view key) const;  // null: not given
+  std::span<const Given> all() const { return values_; }
 
  private:
   std::vector<Given> values_;
@@ -105,6 +106,7 @@ struct SettingRow {
 
 struct RuleRow {
   std::string_view name, help;  // help: one line, which says what weight decay is added to
+  double learning_rate = 0;     // where none is given
   std::vector<SettingRow> settings;
   std::vector<Role> states;                           // that it has with some settings, of some tensors
   bool variance_grows = false;                        // it is a sum over all steps

@@ -1,14 +1,10 @@
 #include "lpmm/memory/step_results.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <tuple>
 #include <utility>
-
-#include "lpmm/base/error.h"
 
 namespace lpmm {
 
@@ -40,8 +36,7 @@ std::optional<int> StepResults::next_failure() {
   return {};
 }
 
-GradientSquares StepResults::gradient_squares(std::span<const kernels::RoleView> accumulators,
-                                              const std::function<std::string(int tensor)>& name_of) {
+GradientSquares StepResults::gradient_squares(std::span<const kernels::RoleView> accumulators) {
   std::vector<std::pair<std::size_t, const double*>> terms;  // tensor, sum of a range
   const auto add_gap = [&](std::size_t tensor, std::int64_t from, std::int64_t to) {
     if (from >= to) return;
@@ -60,10 +55,6 @@ GradientSquares StepResults::gradient_squares(std::span<const kernels::RoleView>
     if (accumulators[i].codes == nullptr) continue;  // frozen
     std::int64_t done = 0;
     for (; sum != sums.end() && sum->tensor == static_cast<int>(i); ++sum) {
-      if (sum->first < done) {
-        throw UsageError(fmt::format("tensor {}: element {} had two last contributions in one step",
-                                     name_of(sum->tensor), sum->first));
-      }
       add_gap(i, done, sum->first);
       terms.emplace_back(i, &sum->fold->square_sum);
       done = sum->first + sum->count;

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "lpmm/memory/clipping.h"
@@ -28,9 +26,8 @@ class StepResults {
   std::optional<int> next_failure();
   // The square sums of the accumulated gradient, of each tensor and of all. Tensors in order, ranges by their
   // place, gaps from what is stored: neither the order of the folds nor the threads matter. Null accumulators
-  // are left out. Throws UsageError where an element had two last folds.
-  GradientSquares gradient_squares(std::span<const kernels::RoleView> accumulators,
-                                   const std::function<std::string(int tensor)>& name_of);
+  // are left out. No element has two last folds.
+  GradientSquares gradient_squares(std::span<const kernels::RoleView> accumulators);
 
  private:
   // A fold, or a loss.

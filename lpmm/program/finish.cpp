@@ -86,23 +86,13 @@ class ListProgram : public Program {
       throw std::logic_error(
           fmt::format("a batch of {} images for a program built for {}", batch.count, plan_->batch));
     }
-    for (const auto& op : plan_->ops) op->forward(run);
-    for (const ProgramPlan::Event& event : plan_->after) {
-      const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
-      run.block = op.block;
-      switch (event.pass) {
-        case ProgramPlan::Pass::kReplay:
-          op.forward(run);
-          break;
-        case ProgramPlan::Pass::kBackward:
-          op.backward(run);
-          break;
-        case ProgramPlan::Pass::kGather:
-          op.gather(run);
-          break;
-      }
+    try {
+      forward_and_backward(run);
+      memory.fold_waiting();
+    } catch (...) {
+      memory.abandon_step();  // gradients that wait may lie in what is given up now
+      throw;
     }
-    memory.fold_waiting();
     return {run.loss, run.labels};
   }
 
@@ -131,6 +121,25 @@ class ListProgram : public Program {
   }
 
  private:
+  void forward_and_backward(RunState& run) const {
+    for (const auto& op : plan_->ops) op->forward(run);
+    for (const ProgramPlan::Event& event : plan_->after) {
+      const Op& op = *plan_->ops[static_cast<std::size_t>(event.op)];
+      run.block = op.block;
+      switch (event.pass) {
+        case ProgramPlan::Pass::kReplay:
+          op.forward(run);
+          break;
+        case ProgramPlan::Pass::kBackward:
+          op.backward(run);
+          break;
+        case ProgramPlan::Pass::kGather:
+          op.gather(run);
+          break;
+      }
+    }
+  }
+
   RunState begin(const ModelMemory& memory, ModelMemory* gradients, const Buffers& buffers,
                  Buffers* proposals, const Batch& batch, int microbatch) {
     if (batch.count < 1 || batch.count > plan_->batch || &memory.device() != plan_->device) {

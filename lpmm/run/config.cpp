@@ -45,15 +45,20 @@ class ConfigReader {
     for (const auto& [name, item] : names) words.push_back(name);
     if (const auto at = table_.choice(key, words)) out = names[*at].second;
   }
-  // Those of other rules too: foreign_keys() knows which of them may be there.
+  void learning_rate(OptimizerConfig& out, double low, double high, std::string_view) {
+    out.learning_rate = table_.number("learning_rate", low, high).value_or(peak_rate(out));
+  }
+  // Those of other rules are read and dropped: foreign_keys() knows which of them may be there.
   void settings(OptimizerConfig& out) {
     for (const SettingRow& row : all_settings()) {
       const std::string_view key = row.key.text();
+      std::optional<double> given;
       if (row.is_switch) {
-        if (const auto v = table_.boolean(key)) out.settings[row.key] = *v ? 1 : 0;
-      } else if (const auto v = table_.number(key, row.range.low, row.range.high)) {
-        out.settings[row.key] = *v;
+        put(table_.boolean(key), given);
+      } else {
+        put(table_.number(key, row.range.low, row.range.high), given);
       }
+      if (given && has_setting(out, row.key)) out.settings[row.key] = *given;
     }
   }
   void spec(Role role, std::optional<Spec>& out, std::string_view) {
@@ -274,21 +279,7 @@ struct ForeignKey {
   std::string key, why;
 };
 
-bool has_setting(const OptimizerConfig& optimizer, SettingKey key) {
-  const std::vector<SettingRow>& settings = rule_row(optimizer.rule).settings;
-  return std::any_of(settings.begin(), settings.end(), [&](const SettingRow& s) { return s.key == key; });
-}
-
 // `rule` is the rule's name as messages have it.
-std::string why_no_setting(const TomlTable& table, const SettingRow& setting, RuleName name,
-                           const std::string& rule) {
-  std::vector<std::string_view> own;
-  for (const SettingRow& s : rule_row(name).settings) own.push_back(s.key.text());
-  return fmt::format("{} is no setting of {}, which has {}; it is one of {}{}",
-                     table.full_name(setting.key.text()), rule, join(own), join(rules_with(setting.key)),
-                     did_you_mean(nearest_name(setting.key.text(), own)));
-}
-
 std::string why_no_state(const TomlTable& table, Role state, const OptimizerConfig& optimizer,
                          const std::string& rule) {
   const std::string key = table.full_name(to_string(state));
@@ -321,8 +312,8 @@ std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizer
   for (const SettingRow& s : all_settings()) {
     const auto has = [&](const OptimizerConfig& c) { return has_setting(c, s.key); };
     if (!is_foreign(optimizer, s.key.text(), has)) continue;
-    found.push_back(
-        {optimizer, std::string(s.key.text()), why_no_setting(optimizer, s, meant.of_run.rule, rule)});
+    found.push_back({optimizer, std::string(s.key.text()),
+                     why_no_setting(optimizer.full_name(s.key.text()), s.key, meant.of_run.rule, rule)});
   }
   std::vector<TomlTable> tables = memory.tables("override");
   tables.insert(tables.begin(), memory);

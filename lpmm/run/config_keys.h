@@ -152,7 +152,7 @@ template <class Visitor, class Config>
 void visit_optimizer(Visitor& v, Config& c) {
   v.section("optimizer");
   v.choice("rule", c.optimizer.rule, rule_choices(), "how parameters are updated");
-  v.number("learning_rate", c.optimizer.learning_rate, 0, kMostScalar, "the schedule's peak");
+  v.learning_rate(c.optimizer, 0, kMostScalar, "the schedule's peak");
   v.number("weight_decay", c.optimizer.weight_decay, 0, kMostScalar,
            "pull of every parameter to 0; the rule says what it is added to");
   v.settings(c.optimizer);

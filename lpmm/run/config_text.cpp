@@ -83,6 +83,17 @@ class Writer {
     for (const auto& [name, item] : names) words.push_back(name);
     add(key, at == names.end() ? "" : toml_string(at->first), join(words), help);
   }
+  void learning_rate(const OptimizerConfig& o, double low, double high, std::string_view help) {
+    if (!lists_all_) return number("learning_rate", peak_rate(o), low, high, help);
+    std::map<double, std::vector<std::string_view>> rules;  // by the rate that they take
+    for (const std::string_view name : rule_names()) {
+      rules[rule_row(RuleName::find(name).value()).learning_rate].push_back(name);
+    }
+    std::vector<std::string> rates;
+    for (const auto& [rate, names] : rules) rates.push_back(fmt::format("{} with {}", rate, join(names)));
+    add("learning_rate", "", range_text(low, high),
+        fmt::format("{}; not given: {}", help, fmt::join(rates, "; ")));
+  }
   // Those of the rule, or of every rule with who has them.
   void settings(const OptimizerConfig& o) {
     for (const SettingRow& row : lists_all_ ? all_settings() : rule_row(o.rule).settings) {

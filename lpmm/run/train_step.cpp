@@ -17,10 +17,8 @@ double lap(Clock::time_point& from) {
   return seconds;
 }
 
-}  // namespace
-
-StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
-                      const StepOptions& options) {
+StepResult run_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
+                    const StepOptions& options) {
   StepResult result;
   auto clock = Clock::now();
   std::vector<PendingLoss> losses;
@@ -42,6 +40,18 @@ StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, P
   if (result.report.applied) buffers.commit();
   result.update_seconds = lap(clock);
   return result;
+}
+
+}  // namespace
+
+StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
+                      const StepOptions& options) {
+  try {
+    return run_step(program, memory, buffers, batches, options);
+  } catch (...) {
+    memory.abandon_step();
+    throw;
+  }
 }
 
 }  // namespace lpmm

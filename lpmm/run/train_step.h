@@ -28,7 +28,8 @@ struct StepResult {
   double seconds() const { return data_seconds + compute_seconds + update_seconds; }
 };
 
-// Takes as many microbatches from `batches` as the memory expects; a failed step takes them all the same.
+// Takes as many microbatches from `batches` as the memory expects; a failed step takes them all the same. One
+// that throws is abandoned: the memory's next step begins with nothing of it.
 StepResult train_step(Program& program, ModelMemory& memory, Buffers& buffers, Prefetcher& batches,
                       const StepOptions& options);
 

@@ -141,7 +141,7 @@ void Run::start(bool config_changed) {
   if (checkpoint.empty()) write(ledger_record(plan_, memory_));
   watch_.emplace(config_, memory_, folder_.root.string(), state_.watch, state_.step);
   std::vector<std::string> warnings = storage_warnings(config_.policy, config_.optimizer, model_.tensors());
-  warnings.push_back(underflow_warning(expect_lost_updates(memory_, config_.optimizer.learning_rate), true));
+  warnings.push_back(underflow_warning(expect_lost_updates(memory_, peak_rate(config_.optimizer)), true));
   warnings.push_back(watch_->missing());
   for (const std::string& warning : warnings) {
     if (!warning.empty()) progress_.warn(warning);
@@ -219,8 +219,7 @@ void Run::write(const Json& record) {
 
 bool Run::step() {
   if (state_.step % steps_per_epoch_ == 0) state_.epoch = {};
-  const double rate =
-      config_.optimizer.learning_rate * schedule_factor(config_.schedule, state_.step, steps_);
+  const double rate = peak_rate(config_.optimizer) * schedule_factor(config_.schedule, state_.step, steps_);
   ++state_.step;
   // A short run is measured a few times too, over the whole schedule.
   const std::int64_t every =

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <limits>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #if defined(__SSE2__)
@@ -43,6 +44,30 @@ TEST(Pool, RethrowsTheFirstErrorAndGoesOn) {
     pool.for_each(10, [&](std::int64_t, int) { ++done; });
     EXPECT_EQ(done, 10);
   }
+}
+
+// While one is in its round the other one gets all the time that it needs to come in between.
+TEST(Pool, SeveralThreadsTakeTurns) {
+  Pool pool(2);
+  std::atomic<bool> first_began{false}, second_began{false}, both{false};
+  std::vector<std::atomic<int>> first(20), second(20);
+  std::thread other([&] {
+    while (!first_began) std::this_thread::yield();
+    pool.for_each(20, [&](std::int64_t i, int) {
+      second_began = true;
+      ++second[static_cast<std::size_t>(i)];
+    });
+  });
+  pool.for_each(20, [&](std::int64_t i, int) {
+    first_began = true;
+    for (int look = 0; look < 500 && !second_began; ++look) std::this_thread::yield();
+    if (second_began) both = true;
+    ++first[static_cast<std::size_t>(i)];
+  });
+  other.join();
+  EXPECT_FALSE(both);
+  for (const auto& count : first) EXPECT_EQ(count, 1);
+  for (const auto& count : second) EXPECT_EQ(count, 1);
 }
 
 TEST(Pool, TakesAllProcessorsByDefault) {

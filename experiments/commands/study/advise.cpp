@@ -75,7 +75,7 @@ int run_advise(const AdviseArguments& o) {
   ordered_json answer = {{"preset", config.policy.preset},
                          {"error_feedback", config.policy.error_feedback},
                          {"microbatches", config.train.microbatches},
-                         {"learning_rate", config.optimizer.learning_rate},
+                         {"learning_rate", peak_rate(config.optimizer)},
                          {"probe_steps", o.steps}};
   answer.update(forecast_run(config, tensors));
   if (!o.json) {

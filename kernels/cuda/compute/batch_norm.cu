@@ -294,8 +294,8 @@ std::int64_t CudaDevice::norm_scratch_bytes(const NormShape& s) const {
 void CudaDevice::norm_statistics(const NormShape& s, const void* x, const NormStatistics& of, void* scratch) {
   auto* const partials = static_cast<double*>(scratch);
   const Shards shards{s.rows, whole_shard_rows(s.rows, s.channels), s.channels};
-  const AddShards then{arrivals_.get(whole_strips(s.channels), stream()), MomentTerms{shards, partials},
-                       StoreStatistics{s.rows, partials, of}};
+  const Arrivals::Turn turn = arrivals_.take(whole_strips(s.channels), stream());
+  const AddShards then{turn.counters, MomentTerms{shards, partials}, StoreStatistics{s.rows, partials, of}};
   with_cells(s, {x}, [&]<class Cell, int kWide>(Cell*, std::integral_constant<int, kWide>) {
     const auto* cells = static_cast<const Cell*>(x);
     sum_whole_columns<2, kWide>(stream(), s.rows, s.channels, DeviationTerms<Cell, kWide>{s.channels, cells},
@@ -326,8 +326,8 @@ void CudaDevice::norm_backward(const NormShape& s, const NormBackward& args, voi
   auto* const coefficients = reinterpret_cast<float*>(
       static_cast<std::byte*>(scratch) + aligned(8 * 2 * whole_shards(s.rows, s.channels) * s.channels));
   const double rows = args.frozen ? std::numeric_limits<double>::infinity() : static_cast<double>(s.rows);
-  const AddShards then{arrivals_.get(whole_strips(s.channels), stream()),
-                       ShardTerms<2, double>{s.channels, partials},
+  const Arrivals::Turn turn = arrivals_.take(whole_strips(s.channels), stream());
+  const AddShards then{turn.counters, ShardTerms<2, double>{s.channels, partials},
                        StoreCoefficients{s, args, rows, coefficients}};
   const void* const gate = args.relu ? args.y : nullptr;
   const auto run = [&]<class Cell, int kWide, bool kRelu>(Cell*, std::integral_constant<int, kWide>,

@@ -264,8 +264,8 @@ const void* CudaDevice::bias_backward(Compute type, std::int64_t rows, std::int6
     const StreamMemory room(8 * whole_shards(rows, columns) * columns, stream());
     const bool is_wide = columns % kVector == 0 && is_aligned(y) && is_aligned(dy) && is_aligned(g);
     sum_whole_columns<1>(stream(), rows, columns, static_cast<double*>(room.data()),
-                         arrivals_.get(whole_strips(columns), stream()), terms, StoreBias{bias_gradient},
-                         is_wide);
+                         arrivals_.take(whole_strips(columns), stream()).counters, terms,
+                         StoreBias{bias_gradient}, is_wide);
   });
   return relu ? g : dy;
 }

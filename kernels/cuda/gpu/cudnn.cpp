@@ -253,6 +253,7 @@ class CudnnConvolutions::Plan final : public LibraryConvolution {
     pack.set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, {at[0], at[1], at[2]});
     pack.set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, {workspace});
     cudnnStatus_t status = pack.finish();
+    const std::lock_guard lock(of_.mutex_);
     if (status == CUDNN_STATUS_SUCCESS) status = of_.library_.execute(of_.handle_, plan_.get(), pack.get());
     if (status == CUDNN_STATUS_SUCCESS) return;
     throw std::runtime_error(std::string("cuDNN: convolution: ") + of_.library_.status_text(status));
@@ -280,6 +281,7 @@ std::unique_ptr<CudnnConvolutions> CudnnConvolutions::start(const Cudnn& library
 }
 
 const LibraryConvolution* CudnnConvolutions::find(const ConvPass& pass) {
+  const std::lock_guard lock(mutex_);
   const auto [at, is_new] = plans_.try_emplace(pass);
   if (is_new) at->second = plan_for(pass);
   return at->second.get();

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -53,6 +54,7 @@ class CudnnConvolutions {
   std::unique_ptr<Plan> plan_for(const ConvPass& pass) const;
 
   Cudnn library_;
+  mutable std::mutex mutex_;  // of the handle and the plans
   cudnnHandle_t handle_;
   std::map<ConvPass, std::unique_ptr<Plan>> plans_;  // null: searched, and there is none
 };

@@ -1,8 +1,10 @@
 // Memory, waiting and products of a GPU; what it computes is in the other .cu files.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <limits>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
@@ -74,6 +76,7 @@ class Staging {
   Staging(const Staging&) = delete;
   Staging& operator=(const Staging&) = delete;
   void upload(std::byte* to, const std::byte* host, std::int64_t bytes, Stream stream) {
+    const std::lock_guard lock(mutex_);
     for (std::int64_t at = 0; at < bytes; at += kSlotBytes) {
       const auto piece = static_cast<std::size_t>(std::min(kSlotBytes, bytes - at));
       Slot& slot = slots_[next_];
@@ -91,6 +94,7 @@ class Staging {
     void* memory = nullptr;
     cudaEvent_t done = nullptr;
   };
+  std::mutex mutex_;
   std::array<Slot, 16> slots_;
   std::size_t next_ = 0;
 };
@@ -131,6 +135,7 @@ class Gpu final : public CudaDevice {
       return {};
     }
     std::memset(memory, 0, static_cast<std::size_t>(bytes));
+    const std::lock_guard lock(mutex_);
     shared_.insert(memory);
     return {static_cast<std::byte*>(memory), {this, bytes}};
   }
@@ -198,6 +203,7 @@ class Gpu final : public CudaDevice {
   // cuDNN starts with the first convolution, since that takes a while.
   const LibraryConvolution* library_convolution(const ConvPass& pass) override {
     open();
+    const std::lock_guard lock(mutex_);
     if (cudnn_ && !std::exchange(has_asked_cudnn_, true)) {
       convolutions_ = CudnnConvolutions::start(*cudnn_, stream());
     }
@@ -207,10 +213,13 @@ class Gpu final : public CudaDevice {
  private:
   void release(std::byte* memory, std::int64_t) noexcept override {
     cudaStreamSynchronize(stream());  // what is queued may still use it
+    const std::lock_guard lock(mutex_);
     shared_.erase(memory) > 0 ? cudaFreeHost(memory) : cudaFree(memory);
   }
   void open() {
-    if (is_open_) return;
+    std::call_once(opened_, [&] { open_now(); });
+  }
+  void open_now() {
     cudaDeviceProp device{};
     if (const std::string why = why_no_gpu(facts_of(&device)); !why.empty()) {
       throw std::runtime_error("CUDA: " + why + "; train.device = \"cpu\" trains on the processor");
@@ -237,7 +246,9 @@ class Gpu final : public CudaDevice {
   }
 
   static constexpr std::int64_t kOwnBytes = 610'000'000;
-  bool is_open_ = false;
+  std::once_flag opened_;
+  std::atomic<bool> is_open_ = false;
+  std::mutex mutex_;  // of shared_ and convolutions_
   std::string device_, library_;
   std::set<void*> shared_;
   std::optional<Staging> staging_;

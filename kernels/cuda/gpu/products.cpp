@@ -141,6 +141,7 @@ const Products::Plan& Products::plan_for(const Shape& s, const void* bias) {
 }
 
 void Products::multiply(const MatrixArgs& args, const void* bias, void* scratch, CUstream_st* stream) {
+  const std::lock_guard lock(mutex_);
   const Plan& plan =
       plan_for({args.transpose_a, args.transpose_b, args.type, args.c_type, args.m, args.n, args.k,
                 args.a_stride, args.b_stride, args.c_stride, alignment_of(args.a), alignment_of(args.b),

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "kernels/compute.h"
@@ -70,6 +71,7 @@ class Products {
 
   CublasLt library_;
   cublasLtHandle_t handle_ = nullptr;
+  std::mutex mutex_;  // of plans, which take the address of a bias before each product
   std::map<Shape, std::unique_ptr<Plan>> plans_;
 };
 

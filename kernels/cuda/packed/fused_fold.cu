@@ -118,7 +118,8 @@ template <class Kernel, class Args>
 void launch_sums(Kernel kernel, std::int64_t blocks, Args args, double* to, Arrivals& arrivals,
                  Stream stream) {
   const StreamMemory room(to == nullptr || blocks == 1 ? 0 : 8 * blocks, stream);
-  if (to != nullptr) args.sums = {static_cast<double*>(room.data()), arrivals.get(1, stream), to};
+  const Arrivals::Turn turn = to == nullptr ? Arrivals::Turn() : arrivals.take(1, stream);
+  if (to != nullptr) args.sums = {static_cast<double*>(room.data()), turn.counters, to};
   launch(kernel, blocks, kFusedThreads, kFoldBytes, stream, args);
 }
 std::int64_t blocks_of(std::int64_t units) {

@@ -89,7 +89,7 @@ ReplayedStep Replay::State::make(std::int64_t step, Prefetcher& batches) {
   StepOptions options;
   options.step = static_cast<std::uint32_t>(step);
   options.learning_rate =
-      config.optimizer.learning_rate * schedule_factor(config.schedule, step - 1, steps_of(setup));
+      peak_rate(config.optimizer) * schedule_factor(config.schedule, step - 1, steps_of(setup));
   options.want_stats = options.want_watch = true;
   ReplayedStep made;
   try {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr double kNone = 1e-30;  // an epsilon that no root feels
 
-OptimizerConfig ademamix(GivenSettings settings = {}) {
-  return of_rule("ademamix", std::move(settings));
+OptimizerConfig ademamix(const GivenSettings& settings = {}) {
+  return of_rule("ademamix", settings);
 }
 
 // m^ and v^ are g and g^2 in every step, the slow momentum is g * (1 - beta3^t).

@@ -221,5 +221,39 @@ TEST(Clipping, WhatItCannotBeIsRefused) {
   EXPECT_FALSE(make_policy("lpmm-nano", c).accumulate_in_momentum);
 }
 
+// The fold that sees an element's gradient whole takes its square: one that came later would be left out of
+// the norm.
+TEST(Clipping, NothingIsFoldedAfterTheLastGradientOfAnElement) {
+  CpuDevice device(1);
+  const std::vector<float> one(256, 1.0F), half(128, 1.0F);
+  const auto memory_of = [&](int percentile, double norm) {
+    return ModelMemory({{"w", {2, 128}}}, make_policy("fp32"), clipped(percentile, norm), 1, 2, device);
+  };
+  for (const int percentile : {0, 50}) {
+    ModelMemory memory = memory_of(percentile, percentile == 0 ? 0.1 : 0);
+    memory.begin_step(1);
+    memory.fold(0, 0, half, 1);
+    EXPECT_THROW(memory.fold(0, 0, one, 0), UsageError);
+    EXPECT_THROW(memory.fold(0, 0, half, 1), UsageError);
+    EXPECT_THROW(memory.fold_later(0, 0, half, 1, 1, false), UsageError);
+    memory.fold(0, 128, half, 0);  // of other elements it is the first
+    memory.fold(0, 128, half, 1);
+    EXPECT_DOUBLE_EQ(memory.commit(0).gradient_norm, std::sqrt(128 * 0.25 + 128 * 1.0));
+    memory.begin_step(2);
+    memory.fold(0, 0, one, 0);
+    memory.fold(0, 0, one, 1);
+    EXPECT_DOUBLE_EQ(memory.commit(0).gradient_norm, 16);
+  }
+  // Where nothing is clipped any order will do.
+  ModelMemory memory = memory_of(0, 0);
+  memory.begin_step(1);
+  memory.fold(0, 0, one, 1);
+  memory.fold(0, 0, one, 0);
+  EXPECT_TRUE(memory.commit(1).applied);
+  std::vector<float> w(256);
+  memory.read(0, 0, w);
+  for (const float x : w) EXPECT_EQ(x, -1);
+}
+
 }  // namespace
 }  // namespace lpmm

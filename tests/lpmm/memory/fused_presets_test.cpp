@@ -11,6 +11,7 @@
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/rules.h"
+#include "tests/lpmm/memory/given.h"
 #include "tests/sanitized.h"
 
 namespace lpmm {
@@ -31,7 +32,7 @@ TEST(FusedPresets, EachHasItsLoops) {
       OptimizerConfig optimizer;
       optimizer.rule = *RuleName::find(name);
       optimizer.learning_rate = 1e-3;
-      optimizer.settings["momentum"] = 0.9;  // where the rule has one
+      give(optimizer, "momentum", 0.9);
       const Policy policy = make_policy(preset, optimizer);
       const TensorInfo tensor = {"", {1, 1}, TensorKind::kEmbedding};  // of which Muon takes AdamW's steps
       RoleArray<kernels::RoleView> roles;

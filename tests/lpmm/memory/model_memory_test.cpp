@@ -1,5 +1,6 @@
 #include "lpmm/memory/model_memory.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,10 +11,15 @@
 #include <limits>
 #include <numeric>
 #include <random>
+#include <thread>
+#include <tuple>
 
 #include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
 #include "lpmm/base/error.h"
 #include "tests/lpmm/memory/drawn_values.h"
+#include "tests/lpmm/memory/given.h"
+#include "tests/lpmm/said.h"
 
 namespace lpmm {
 namespace {
@@ -302,7 +308,7 @@ TEST(ModelMemory, ZeroGradientsLeaveEveryParameterByte) {
       CpuDevice device(2);
       OptimizerConfig c;
       c.rule = rule;
-      c.settings["momentum"] = 0.9;
+      give(c, "momentum", 0.9);
       ModelMemory memory(kTensors, make_policy(preset), c, 3, 1, device);
       initialize(memory);
       const auto parameters = [&] {
@@ -411,7 +417,7 @@ TEST(ModelMemory, ErrorFeedbackOutlivesARateThatRises) {
   for (const RuleName rule : {RuleName("sgd"), RuleName("adamw")}) {
     OptimizerConfig optimizer;
     optimizer.rule = rule;
-    optimizer.settings["momentum"] = rule == RuleName("sgd") ? 0.9 : 0;
+    give(optimizer, "momentum", 0.9);
     ModelMemory memory({{"w", {40, 50}}}, coarse(Rounding::kStochastic, true), optimizer, 1, 1, device);
     memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
     std::uint32_t step = 0;
@@ -444,7 +450,7 @@ TEST(ModelMemory, ErrorFeedbackSavesNearestRoundingFromUnderflow) {
     for (const bool feedback : {false, true}) {
       OptimizerConfig optimizer;
       optimizer.rule = rule;
-      optimizer.settings["momentum"] = rule == RuleName("sgd") ? 0.9 : 0;
+      give(optimizer, "momentum", 0.9);
       ModelMemory memory(tensors, coarse(Rounding::kNearest, feedback), optimizer, 1, 1, device);
       memory.initialize(0, 0, normal_values(2000, 1, 0.1F));
       std::vector<float> before(2000), after(2000);
@@ -602,6 +608,74 @@ TEST(ModelMemory, MisuseIsRefused) {
                UsageError);
   EXPECT_THROW(ModelMemory({{"huge", {1 << 30, 1 << 30}}}, make_policy("lpmm"), adamw(), 3, 1, device),
                UsageError);
+}
+
+TEST(ModelMemory, TwoThreadsMayTrainTheirMemoriesOnOneDevice) {
+  const auto train = [](Device& device, std::uint64_t seed, int steps) {
+    ModelMemory memory(kTensors, make_policy("lpmm-min"), adamw(0.1), seed, 2, device);
+    initialize(memory);
+    for (int step = 1; step <= steps; ++step) run_step(memory, static_cast<std::uint32_t>(step));
+    return persistent_bytes(memory);
+  };
+  CpuDevice cpu(3), cpu_alone(3);
+  kernels::EmulatedCuda emulated(2, false), emulated_alone(2, false);
+  for (const auto& [device, alone, steps] : std::vector<std::tuple<Device*, Device*, int>>{
+           {&cpu, &cpu_alone, 12}, {&emulated, &emulated_alone, 3}}) {
+    std::vector<std::uint8_t> first, second;
+    std::thread other([&] { second = train(*device, 2, steps); });
+    first = train(*device, 1, steps);
+    other.join();
+    EXPECT_EQ(first, train(*alone, 1, steps)) << device->name();
+    EXPECT_EQ(second, train(*alone, 2, steps)) << device->name();
+  }
+}
+
+// What a checkpoint restores has no part of the step that was under way; a momentum that gathers gradients is
+// the checkpoint's.
+TEST(ModelMemory, ProgressThatIsSetLeavesNoGradient) {
+  CpuDevice device(1);
+  for (const std::string_view preset : preset_names()) {
+    ModelMemory memory(kTensors, make_policy(preset), adamw(), 3, 2, device);
+    ModelMemory other(kTensors, make_policy(preset), adamw(), 3, 2, device);
+    for (ModelMemory* m : {&memory, &other}) initialize(*m);
+    memory.begin_step(1);
+    memory.fold(0, 0, gradient_of(memory, 0, 1, 0), 0);
+    memory.fold(1, 0, gradient_of(memory, 1, 1, 0), 0);
+    memory.set_progress(1, 0, kNoLearningRate);
+    EXPECT_TRUE(accumulators_are_empty(memory)) << preset;
+    for (ModelMemory* m : {&memory, &other}) run_step(*m, 2);
+    EXPECT_EQ(persistent_bytes(memory), persistent_bytes(other)) << preset;
+  }
+}
+
+TEST(ModelMemory, ALearningRateIsANumberFromZero) {
+  CpuDevice device(1);
+  ModelMemory memory(kTensors, make_policy("lpmm"), adamw(), 3, 1, device);
+  initialize(memory);
+  const double infinity = std::numeric_limits<double>::infinity();
+  for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), -infinity}) {
+    const std::string error = said([&] { memory.begin_step(1, false, false, rate); });
+    EXPECT_NE(error.find(fmt::format("{}", rate)), std::string::npos) << error;
+  }
+  const auto before = persistent_bytes(memory);
+  fold_all(memory, 1);
+  for (const double rate : {-0.1, std::numeric_limits<double>::quiet_NaN(), infinity}) {
+    const std::string error = said([&] { memory.commit(rate); });
+    EXPECT_NE(error.find(fmt::format("{}", rate)), std::string::npos) << error;
+    EXPECT_THROW(memory.commit(rate), UsageError);
+  }
+  EXPECT_EQ(persistent_bytes(memory), before);
+  EXPECT_TRUE(memory.commit(0).applied);  // the step is as it was
+  memory.begin_step(2, false, false, 0);
+  EXPECT_TRUE(memory.commit(0).applied);
+}
+
+TEST(ModelMemory, ANameIsOfOneTensor) {
+  CpuDevice device(1);
+  const std::vector<TensorInfo> twins = {{"a", {2, 64}}, {"b", {64}}, {"a", {3, 64}}};
+  const std::string error =
+      said([&] { const ModelMemory memory(twins, make_policy("lpmm"), {}, 3, 1, device); });
+  EXPECT_NE(error.find("tensor a"), std::string::npos) << error;
 }
 
 }  // namespace

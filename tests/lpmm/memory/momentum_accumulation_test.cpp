@@ -155,7 +155,7 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
     return std::string("no error");
   };
   EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}), "no error");
-  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.rule = "adamw"; }).find("= sgd or muon"),
+  EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o = {.rule = "adamw"}; }).find("= sgd or muon"),
             std::string::npos);
   EXPECT_NE(error([](Policy&, OptimizerConfig& o) { o.settings["momentum"] = 0; }).find("1e-06 or more"),
             std::string::npos);
@@ -171,6 +171,35 @@ TEST(MomentumAccumulation, WhatItCannotDoIsRefused) {
             std::string::npos);
   EXPECT_EQ(error([](Policy&, OptimizerConfig&) {}, (1 << 14) - 1), "no error");
   EXPECT_NE(error([](Policy&, OptimizerConfig&) {}, 1 << 14).find("16383"), std::string::npos);
+}
+
+// An abandoned step empties the momentum of what it folded; a checkpoint brings its own.
+TEST(MomentumAccumulation, AnAbandonedStepEmptiesTheMomentumThatItFoldedInto) {
+  CpuDevice device(2);
+  ModelMemory memory(kLayers, packed(), sgd(), 3, 2, device);
+  initialize(memory);
+  run_accumulated_step(memory, 1);
+  std::vector<std::vector<float>> before;
+  for (int i = 0; i < memory.tensors(); ++i) before.push_back(decoded(memory, i, Role::kMomentum));
+  memory.begin_step(2);
+  memory.abandon_step();
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(decoded(memory, static_cast<int>(i), Role::kMomentum), before[i]);
+  }
+  memory.begin_step(3);
+  memory.fold(0, 0, gradient_of(memory, 0, 3, 0, kDeviation), 0);
+  const auto folded = decoded(memory, 0, Role::kMomentum);
+  EXPECT_NE(folded, before[0]);
+  memory.set_progress(3, 1, 0.05);
+  EXPECT_EQ(decoded(memory, 0, Role::kMomentum), folded);
+  memory.begin_step(4);
+  memory.fold(0, 0, gradient_of(memory, 0, 4, 0, kDeviation), 0);
+  memory.abandon_step();
+  EXPECT_EQ(decoded(memory, 0, Role::kMomentum), std::vector<float>(2000));
+  for (std::size_t i = 1; i < 3; ++i) {
+    EXPECT_EQ(decoded(memory, static_cast<int>(i), Role::kMomentum), before[i]);
+  }
+  run_accumulated_step(memory, 5);
 }
 
 }  // namespace

@@ -11,13 +11,15 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/memory/model_memory.h"
+#include "tests/lpmm/memory/given.h"
 
 namespace lpmm {
 
-inline OptimizerConfig of_rule(std::string_view name, GivenSettings settings = {}) {
+// With those of the settings that the rule has.
+inline OptimizerConfig of_rule(std::string_view name, const GivenSettings& settings = {}) {
   OptimizerConfig c;
   c.rule = RuleName::find(name).value();
-  c.settings = std::move(settings);
+  for (const GivenSettings::Given& s : settings.all()) give(c, s.key, s.value);
   return c;
 }
 

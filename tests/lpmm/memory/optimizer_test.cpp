@@ -4,10 +4,13 @@
 
 #include <cmath>
 #include <functional>
+#include <map>
+#include <string_view>
 
 #include "lpmm/base/error.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/schedule.h"
+#include "tests/lpmm/said.h"
 
 namespace lpmm {
 namespace {
@@ -85,7 +88,7 @@ TEST(Optimizer, StatesOfEachRule) {
   c.settings["momentum"] = 0.9;
   EXPECT_TRUE(uses(c, Role::kMomentum));
   EXPECT_FALSE(uses(c, Role::kVariance));
-  c.rule = "adamw";
+  c = {.rule = "adamw"};
   EXPECT_TRUE(uses(c, Role::kMomentum) && uses(c, Role::kVariance));
 }
 
@@ -125,7 +128,7 @@ struct Element {
     for (int t = 1; t <= updates; ++t) {
       Elements<float> x = {p, gradient(t), m, v};
       std::visit([&](const auto& rule) { rule(x); },
-                 make_rule(config, {"w", {1, 1}}, config.learning_rate, t, clip, false));
+                 make_rule(config, {"w", {1, 1}}, peak_rate(config), t, clip, false));
       p = x[Role::kParameter], m = x[Role::kMomentum], v = x[Role::kVariance];
     }
   }
@@ -212,6 +215,34 @@ TEST(Rules, AdamWDecaysAloneAndAdamDoesNot) {
   Element a{16};
   a.run(c, 1, [](int) { return 0.0F; });
   EXPECT_NEAR(a.p, 15.5F, 1e-5);
+}
+
+TEST(Optimizer, SettingsOfAnotherRuleAreRefused) {
+  const std::string error = said([] {
+    check_optimizer({.rule = "adam", .settings = {{"beta1", 0.9}, {"momentum", 0.9}}});
+  });
+  for (const char* part :
+       {"optimizer.momentum", "no setting of adam, which has beta1, beta2, epsilon", "one of sgd"}) {
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  }
+}
+
+// What the reference of each rule takes where it is given none.
+TEST(Optimizer, ARateThatIsNotGivenIsTheRules) {
+  const std::map<std::string_view, double> rates = {
+      {"sgd", 1e-3},       {"adam", 1e-3},     {"adamw", 1e-3},     {"lion", 1e-4},
+      {"lamb", 1e-3},      {"rmsprop", 0.01},  {"lars", 1},         {"lars_clip", 0.01},
+      {"adagrad", 0.01},   {"ademamix", 1e-3}, {"adam_mini", 1e-3}, {"adamw_factored", 1e-3},
+      {"adafactor", 0.01}, {"muon", 1e-3}};
+  EXPECT_EQ(rates.size(), rule_names().size());
+  OptimizerConfig c;
+  for (const auto& [name, rate] : rates) {
+    c.rule = RuleName::find(name).value();  // in whatever order they are set
+    EXPECT_EQ(peak_rate(c), rate) << name;
+    EXPECT_NO_THROW(check_optimizer(c)) << name;
+  }
+  c.learning_rate = 0.5;
+  EXPECT_EQ(peak_rate(c), 0.5);
 }
 
 }  // namespace

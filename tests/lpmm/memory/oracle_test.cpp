@@ -1,6 +1,7 @@
 // ModelMemory against the scalar specification, byte for byte.
 #include "tests/lpmm/memory/oracle.h"
 #include "kernels/cpu.h"
+#include "tests/lpmm/memory/given.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -40,7 +41,7 @@ const std::vector<float>& draw_values(std::int64_t count, std::uint64_t seed, fl
 OptimizerConfig optimizer(RuleName rule, double clip = 0) {
   OptimizerConfig c;
   c.rule = rule;
-  c.settings["momentum"] = 0.9;  // where the rule has one
+  give(c, "momentum", 0.9);
   c.weight_decay = 0.01;
   c.clip_norm = clip;
   return c;
@@ -162,7 +163,7 @@ TEST(Oracle, ErrorFeedback) {
       const RuleName rule = RuleName::find(name).value();
       if (rule == "sgd" || !rule_row(rule).no_feedback.empty()) continue;
       OptimizerConfig with_momentum = optimizer(rule);
-      with_momentum.settings["beta1"] = 0.9;  // where it is Adafactor's
+      give(with_momentum, "beta1", 0.9);
       run_both(policy, with_momentum, 1, 3, fmt::format("{} feedback, {}", preset, name));
     }
   }

@@ -48,9 +48,9 @@ struct Matrix {
 
 TEST(RowRules, StatesAreThoseOfTheTensor) {
   const std::vector<TensorInfo> tensors = {{"conv", {16, 3, 3, 2}}, {"bias", {9}}, {"head", {5, 7}}};
-  const auto sizes = [&](const char* rule, Role role, GivenSettings settings = {}) {
+  const auto sizes = [&](const char* rule, Role role, const GivenSettings& settings = {}) {
     CpuDevice device(1);
-    const OptimizerConfig c = of_rule(rule, std::move(settings));
+    const OptimizerConfig c = of_rule(rule, settings);
     const ModelMemory memory(tensors, make_policy("lpmm-min"), c, 1, 1, device);
     EXPECT_EQ(memory.ledger().model_memory(), memory_ledger(tensors, memory.policy(), c).model_memory());
     std::vector<std::int64_t> all;
@@ -142,7 +142,7 @@ TEST(AdamMini, RowsOfAHeadShareWhereTheyAreAskedTo) {
 }
 
 TEST(AdamMini, HeadsAreTheSameOnEveryDevice) {
-  const TensorInfo wide{"qkv", {3 * 96, 70}, TensorKind::kHidden, 3, 4};
+  const TensorInfo wide{"wide", {3 * 96, 70}, TensorKind::kHidden, 3, 4};
   const OptimizerConfig c = of_rule("adam_mini", {{"per_head", 1}});
   for (const std::string_view preset : preset_names()) {
     CpuDevice one(1), three(3);
@@ -207,7 +207,7 @@ TEST(AdamMini, OneElementIsAdamsAndDecayIsDecoupled) {
 // The mean of its rows' variances is that of as many rows: none may share one.
 TEST(AdamWFactored, RowsOfAHeadNeverShare) {
   EXPECT_EQ(rules_with(SettingKey("per_head")), std::vector<std::string_view>{"adam_mini"});
-  const OptimizerConfig c = of_rule("adamw_factored", {{"per_head", 1}});  // a file of several rules
+  const OptimizerConfig c = of_rule("adamw_factored");
   EXPECT_THROW(setting(c, "per_head"), std::logic_error);
   CpuDevice device(1);
   const ModelMemory memory({kHeads}, make_policy("fp32"), c, 1, 1, device);

@@ -10,6 +10,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/memory/roles.h"
 #include "tests/kernels/device_array.h"
+#include "tests/lpmm/memory/given.h"
 #include "tests/lpmm/memory/one_tensor.h"
 #include "tests/normal_values.h"
 #include "tests/sanitized.h"
@@ -19,8 +20,8 @@ namespace {
 
 constexpr double kNone = 1e-30;  // an epsilon that no root feels
 
-OptimizerConfig decaying(std::string_view rule, double decay, GivenSettings settings = {}) {
-  OptimizerConfig c = of_rule(rule, std::move(settings));
+OptimizerConfig decaying(std::string_view rule, double decay, const GivenSettings& settings = {}) {
+  OptimizerConfig c = of_rule(rule, settings);
   c.weight_decay = decay;
   return c;
 }
@@ -449,10 +450,10 @@ std::vector<std::vector<std::uint8_t>> bytes_after(Device& device, const Optimiz
 // Every rule as it is usually used, and with settings that change its states or passes.
 std::vector<OptimizerConfig> usual_and_other_rules() {
   std::vector<OptimizerConfig> all;
-  const auto add = [&](std::string_view rule, GivenSettings settings) {
-    OptimizerConfig& c = all.emplace_back(decaying(rule, 0.01, std::move(settings)));
-    if (c.settings.find("momentum") == nullptr) c.settings["momentum"] = 0.9;
-    c.settings["trust_coefficient"] = 0.02;
+  const auto add = [&](std::string_view rule, const GivenSettings& settings) {
+    OptimizerConfig& c = all.emplace_back(decaying(rule, 0.01, settings));
+    if (c.settings.find("momentum") == nullptr) give(c, "momentum", 0.9);
+    give(c, "trust_coefficient", 0.02);
   };
   for (const std::string_view name : rule_names()) add(name, {});
   add("adamw", {{"update_clip", 0.9}});

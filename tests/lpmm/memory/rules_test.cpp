@@ -192,7 +192,7 @@ TEST(Lamb, ATensorCountsAsLongAsItsBoundsAllow) {
   const double root = std::sqrt(2100.0);
   const auto step = [&](float size, GivenSettings settings) {
     settings["epsilon"] = 1e-12;
-    Fp32 w(of_rule("lamb", std::move(settings)), {7, 300}, size);
+    Fp32 w(of_rule("lamb", settings), {7, 300}, size);
     return (size - w.run(1, 0.25F, 0.125)) / 0.125;
   };
   EXPECT_NEAR(step(2, {{"min_weight_norm", 4 * root}}), 4, 1e-5);
@@ -215,7 +215,7 @@ TEST(Lamb, ALeastNormIsThatOfATensorOfZerosToo) {
 TEST(Lamb, ClippedStepsAreNoLongerThanAdams) {
   const auto moved = [](float size, GivenSettings settings) {
     settings["trust_clip"] = 1;
-    Fp32 w(of_rule("lamb", std::move(settings)), {7, 300}, size);
+    Fp32 w(of_rule("lamb", settings), {7, 300}, size);
     return size - w.run(1, 0.25F, 0.125);
   };
   EXPECT_NEAR(moved(2, {}), 0.125, 1e-6);

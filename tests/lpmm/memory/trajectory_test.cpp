@@ -12,6 +12,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/run/advice.h"
+#include "tests/lpmm/memory/given.h"
 #include "tests/normal_values.h"
 
 namespace lpmm {
@@ -131,7 +132,7 @@ TEST(Trajectory, EightBitStatesFollowFullPrecision) {
     for (const std::int64_t width : {32, 61, 4097}) {
       OptimizerConfig c;
       c.rule = rule;
-      c.settings["momentum"] = 0.9;
+      give(c, "momentum", 0.9);
       c.weight_decay = rule == RuleName("sgd") ? 0 : 0.01;
       const double lr = rule == RuleName("sgd") ? 0.01 : 1e-3;
       const std::string what = "rule " + std::to_string(rule.index()) + " width " + std::to_string(width);

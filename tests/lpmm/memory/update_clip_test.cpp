@@ -11,8 +11,9 @@ namespace {
 
 constexpr double kNone = 1e-30;  // an epsilon that no root feels
 
-OptimizerConfig clipped(std::string_view rule, double clip, GivenSettings settings = {}, double decay = 0) {
-  OptimizerConfig c = of_rule(rule, std::move(settings));
+OptimizerConfig clipped(std::string_view rule, double clip, const GivenSettings& settings = {},
+                        double decay = 0) {
+  OptimizerConfig c = of_rule(rule, settings);
   c.settings["update_clip"] = clip;
   c.weight_decay = decay;
   return c;

@@ -195,5 +195,32 @@ TEST(WaitingFolds, AreNotForgottenAtTheEndOfAStep) {
   EXPECT_TRUE(memory.commit(0.01).applied);
 }
 
+TEST(WaitingFolds, AreDroppedWithTheirStep) {
+  CpuDevice cpu(2);
+  kernels::EmulatedCuda emulated(2, false);
+  for (Device* device : {static_cast<Device*>(&cpu), static_cast<Device*>(&emulated)}) {
+    ModelMemory memory = memory_on(*device), other = memory_on(*device);
+    const Bytes before = stored_bytes(memory);
+    memory.abandon_step();  // there is none
+    memory.begin_step(1, true);
+    memory.fold(kWeight, 0, gradient_of(memory, kWeight, 1, 0), 0);
+    {
+      const std::vector<float> gone(70, NAN);
+      memory.fold_later(kBias, 0, gone, 0);
+    }
+    memory.abandon_step();
+    EXPECT_THROW(memory.commit(0.01), UsageError);
+    EXPECT_THROW(memory.begin_step(1), UsageError);
+    EXPECT_EQ(stored_bytes(memory), before);
+    EXPECT_EQ(accumulated(memory, kWeight), std::vector<float>(64 * 128));
+    EXPECT_EQ(memory.updates(), 0);
+    for (ModelMemory* m : {&memory, &other}) {
+      fold_all(*m, 2);
+      EXPECT_TRUE(m->commit(0.01).applied);
+    }
+    EXPECT_EQ(stored_bytes(memory), stored_bytes(other));
+  }
+}
+
 }  // namespace
 }  // namespace lpmm

@@ -9,8 +9,10 @@
 #include <fstream>
 #include <limits>
 #include <random>
+#include <stdexcept>
 
 #include "kernels/cpu.h"
+#include "kernels/cuda/emulated.h"
 #include "lpmm/base/error.h"
 #include "lpmm/program/ops/activations.h"
 #include "lpmm/program/ops/add.h"
@@ -22,6 +24,7 @@
 #include "lpmm/program/ops/patches.h"
 #include "lpmm/program/ops/pool.h"
 #include "lpmm/program/ops/shortcut.h"
+#include "lpmm/program/program_plan.h"
 #include "tests/lpmm/memory/net.h"
 
 namespace lpmm {
@@ -336,6 +339,62 @@ TEST(Program, RefusesWhatItWasNotBuiltFor) {
     lies.labels[3] = wrong;
     EXPECT_THROW(net.program->evaluate(*net.memory, *net.buffers, lies), RunError) << wrong;
   }
+}
+
+// Hands its input on, and may break in backward.
+class BreakingOp : public Op {
+ public:
+  BreakingOp(std::int64_t count, const bool& breaks) : count_(count), breaks_(breaks) {}
+  void forward(RunState& run) const override {
+    run.memory.device().copy_or_add(plan->compute, count_, data(run, inputs[0]), data(run, output), false);
+  }
+  void backward(RunState& run) const override {
+    if (breaks_) throw std::runtime_error("broken");
+    run.memory.device().copy_or_add(plan->compute, count_, gradient(run, output), gradient(run, inputs[0]),
+                                    accumulate[0]);
+  }
+
+ private:
+  std::int64_t count_;
+  const bool& breaks_;
+};
+
+// The gradient of the head's bias waits in the program's memory when the op below it breaks.
+TEST(Program, AnErrorInBackwardLeavesTheStep) {
+  kernels::EmulatedCuda device(1);
+  bool breaks = false;
+  const auto define = [&](ProgramBuilder& b) {
+    Value x = linear(b, "hidden", input(b, 1, 1, 16), 8, true);
+    x = b.add_op(std::make_unique<BreakingOp>(4 * x.values(), breaks), {x}, b.add_value(1, 1, 8), {});
+    loss(b, linear(b, "head", x, 5, false), 0);
+  };
+  ProgramBuilder declaring(4, Compute::kFp32, device);
+  define(declaring);
+  Buffers none({}, device);
+  const Batch batch = random_batch(4, 16, 5, 1);
+  const auto train = [&](ModelMemory& memory) {
+    ProgramBuilder builder(4, Compute::kFp32, device);
+    define(builder);
+    builder.finish()->train(memory, none, batch, 0);
+  };
+  Floats ends[2];
+  for (const bool once : {false, true}) {
+    ModelMemory memory(declaring.tensors(), make_policy("fp32"), {}, 1, 1, device);
+    breaks = once;
+    memory.begin_step(1);
+    if (breaks) {
+      EXPECT_THROW(train(memory), std::runtime_error);
+      breaks = false;
+      memory.begin_step(2);
+    }
+    train(memory);
+    EXPECT_TRUE(memory.commit(0.5).applied);
+    Floats& end = ends[once ? 1 : 0];
+    end.resize(5);
+    memory.read(memory.find("head.bias"), 0, end);
+  }
+  EXPECT_EQ(ends[0], ends[1]);
+  EXPECT_NE(ends[0], Floats(5));
 }
 
 }  // namespace

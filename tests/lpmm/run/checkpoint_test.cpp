@@ -21,6 +21,7 @@
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
 #include "lpmm/run/stored_weights.h"
+#include "tests/lpmm/memory/given.h"
 #include "tests/lpmm/memory/two_terms.h"
 #include "tests/lpmm/scratch.h"
 
@@ -56,7 +57,7 @@ struct Trained {
   static OptimizerConfig optimizer(RuleName rule) {
     OptimizerConfig o;
     o.rule = rule;
-    o.settings["momentum"] = 0.9;
+    give(o, "momentum", 0.9);
     return o;
   }
   std::vector<float> values(int tensor, int step) const {

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <sstream>
+#include <tuple>
 
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
@@ -479,6 +480,22 @@ TEST(Config, RefusesSettingsOfAnotherRule) {
   expect_refusal(run + "beta1 = 0.9\n",
                  {"run.toml:4", "no setting of sgd (optimizer.rule is not set), which has"});
   EXPECT_EQ(setting(parse("[optimizer]\nrule='adamw'\nbeta1=0.8\n").optimizer, "beta1"), 0.8);
+}
+
+TEST(Config, ARateThatIsNotGivenIsTheRules) {
+  const std::string adagrad = "[optimizer]\nrule = 'adagrad'\n";
+  for (const auto& [text, options, rate] : std::vector<std::tuple<std::string, ConfigOptions, double>>{
+           {"", {}, 1e-3},
+           {adagrad, {}, 0.01},
+           {adagrad, {"", "", {"optimizer.rule=lion"}}, 1e-4},
+           {adagrad + "learning_rate = 0.5\n", {"", "", {"optimizer.rule=lion"}}, 0.5}}) {
+    const RunConfig c = parse(text, options);
+    EXPECT_EQ(c.optimizer.learning_rate, rate) << text;
+    EXPECT_NE(to_toml(c).find(fmt::format("\nlearning_rate = {}\n", rate)), std::string::npos) << text;
+  }
+  RunConfig in_code;
+  in_code.optimizer.rule = "lion";
+  EXPECT_NE(to_toml(in_code).find("\nlearning_rate = 0.0001\n"), std::string::npos);
 }
 
 TEST(Config, RefusesSpecsOfStatesThatTheRuleDoesNotKeep) {

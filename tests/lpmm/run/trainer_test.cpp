@@ -22,6 +22,8 @@
 #include "lpmm/run/log.h"
 #include "lpmm/run/run_folder.h"
 #include "lpmm/run/run_progress.h"
+#include "lpmm/run/setup.h"
+#include "lpmm/run/train_step.h"
 #include "tests/lpmm/run/tiny_model.h"
 #include "tests/lpmm/scratch.h"
 #include "tests/sanitized.h"
@@ -622,6 +624,36 @@ TEST(Trainer, LogsTensorsWhereAskedTo) {
     const bool all = which == std::string("all");
     EXPECT_EQ(has, (std::vector<bool>{all, all, all, all, true})) << which;  // of steps 2, 4, 6, 8, 10
   }
+}
+
+// Whatever breaks, the next step begins with nothing of this one.
+TEST(TrainStep, AnErrorLeavesTheStep) {
+  const lpmm::Setup setup(tiny_config());
+  CpuDevice device(1);
+  const auto data = load_data(setup, device.host_pool());
+  const TinyModel model;
+  std::vector<float> ends[2];
+  for (const bool breaks : {false, true}) {
+    ModelMemory memory(model.tensors(), make_policy("fp32"), setup.config.optimizer, 1, 2, device);
+    model.initialize(memory, 1, {});
+    Buffers buffers(model.buffers(), device);
+    const auto program = model.build(8, Compute::kFp32, device);
+    StepOptions options;
+    options.learning_rate = 0.01;
+    if (breaks) {
+      Prefetcher batches(*data, {2, 16, 2, false}, 0, 0);
+      options.after_microbatch = [] { throw RunError("broken"); };
+      EXPECT_THROW(train_step(*program, memory, buffers, batches, options), RunError);
+      options.after_microbatch = nullptr;
+      options.step = 2;
+    }
+    Prefetcher batches(*data, {1, 16, 2, false}, 0, 0);
+    EXPECT_TRUE(train_step(*program, memory, buffers, batches, options).report.applied);
+    std::vector<float>& end = ends[breaks ? 1 : 0];
+    end.resize(kTinyFeatures * kTinyClasses);
+    memory.read(0, 0, end);
+  }
+  EXPECT_EQ(ends[0], ends[1]);
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ steps = 2
 batch = 4
 compute = "fp32"
 init = "{}"
+[optimizer]
+learning_rate = 0.1
 )",
                                    kTinyRobertaModel, sentences("animals", "cat", "dog"), path("published")));
     const Outcome out = run_lpmm({"train", path("tune.toml"), "--out", path("animal_run")});

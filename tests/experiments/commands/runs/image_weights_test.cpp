@@ -79,6 +79,8 @@ set = "images"
 [train]
 steps = 1
 batch = 5
+[optimizer]
+learning_rate = 0.1
 )");
   const std::vector<std::string> tune = {"train",           config,  "--init",
                                          path("published"), "--out", path("tuned")};

@@ -49,6 +49,8 @@ steps = 3
 batch = 4
 compute = "fp32"
 init = "published"
+[optimizer]
+learning_rate = 0.1
 )"));
   }
 };

@@ -40,7 +40,8 @@ class Zoo : public ProgramTest {
 };
 
 constexpr const char* kTune =
-    "[train]\nsteps = 2\nbatch = 4\ncompute = 'fp32'\n[memory]\npreset = 'lpmm-min'\n";
+    "[train]\nsteps = 2\nbatch = 4\ncompute = 'fp32'\n[optimizer]\nlearning_rate = 0.1\n[memory]\npreset = "
+    "'lpmm-min'\n";
 
 TEST_F(Zoo, ALlamaIsTunedSampledAndGivenBack) {
   ASSERT_EQ(run_lpmm({"import", model("llama_tiny"), "--preset", "fp32", "--out", path("run")}).code, 0);
