@@ -151,7 +151,7 @@ what = "bits are bits"
 y = "bits_per_parameter"
 only = {{ "memory.parameter.bits" = "4" }}
 low = 20.0
-high = 30.0
+high = 31.0
 [[expected]]
 what = "nothing is lost"
 y = "underflow.parameter"
