@@ -47,7 +47,7 @@ RUNS = {
     "Llama, grouped queries": LLAMA | {"model.kv_heads": 2},
     "Llama, grouped, fp32, recompute": LLAMA | FP32 | AGAIN | {"model.kv_heads": 1, "memory.preset": "fp32"},
     "Llama, tied": LLAMA | {"model.tied": "true", "memory.preset": "lpmm-min"},
-    "Llama, wide vocabulary": LLAMA | {"model.vocabulary": 128256, "model.embedding": 256, "model.layers": 4},
+    "Llama, wide, tied": LLAMA | {"model.vocabulary": 128256, "model.tied": "true", "model.embedding": 256, "model.layers": 4},
     "Llama, wide, tied, recompute": LLAMA | AGAIN | {"model.vocabulary": 151936, "model.embedding": 256, "model.tied": "true"},
     "Llama, deep, narrow, recompute": LLAMA | AGAIN | {"model.layers": 24, "model.embedding": 256, "model.mlp_width": 688,
                                                        "train.batch": 16},
@@ -93,7 +93,7 @@ def draw_data(folder):
 def measure(program, settings, folder, threads):
     lines = {}
     given = {"memory.preset": "lpmm", "train.steps": 2, "train.microbatches": 1, "train.compute": "bf16",
-             "checkpoint.final": "false", "train.threads": threads} | settings
+             "checkpoint.final": "false", "train.threads": threads, "optimizer.learning_rate": 0.001} | settings
     for key, value in given.items():
         section, name = key.split(".", 1)
         text = str(value).replace("{data}", folder)
