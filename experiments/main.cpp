@@ -2,6 +2,7 @@
 // code.
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,22 @@ using lpmm::kRunFailed;
 int complain(const std::string& what, int code) {
   lpmm::tell(fmt::format("lpmm: {}\n", lpmm::printable(what)));
   return code;
+}
+
+// Libraries allocate before main() begins, and CUDA's does not survive that it cannot.
+__attribute__((constructor(101))) void check_room_to_start() {
+  constexpr std::size_t kRoom = 8 << 20;
+  constexpr std::string_view kText =
+      "lpmm: no memory to start: 8 MB are needed besides the program and its libraries; use a higher limit "
+      "on "
+      "address space (ulimit -v)\n";
+  void* const room = mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room != MAP_FAILED) {
+    munmap(room, kRoom);
+    return;
+  }
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, kText.data(), kText.size());
+  std::_Exit(kRunFailed);
 }
 
 // Of a mapped file: no read fails that could tell.

@@ -70,25 +70,36 @@ class KnownNames {
   std::set<std::string> fields_, values_, tags_;
 };
 
-// Says of every expectation which rows do not meet it. What has no number, because no run of it came to an
-// end or the loss of one is none, does not.
+// "0.039 (-0.199 to 0.278)"
+std::string interval_text(const Interval& value) {
+  return value.has_bounds ? fmt::format("{:.4g} ({:.4g} to {:.4g})", value.mean, value.low, value.high)
+                          : fmt::format("{:.4g} (one seed, no bounds)", value.mean);
+}
+
+// Says of every expectation whether it is met by all its rows, which do not meet it and which leave it open.
+// What has no number, because no run of it came to an end or the loss of one is none, does not meet it.
 void judge(const GridPart& part, std::span<const GridRow> rows) {
   for (const Expectation& e : part.expected) {
     GridRows all = with_fields(rows, e.rows.only);
     if (e.rows.y.ends_with("_gap")) {
       std::erase_if(all, [&](const GridRow* row) { return row->fields.at("preset") == part.grid.baseline; });
     }
-    std::string outside;
+    std::string outside, open;
     for (const GridRow* row : all) {
-      if (!row->values.contains(e.rows.y)) outside += fmt::format("\n  {}: no number", row->group);
+      if (!row->values.contains(e.rows.y)) outside += fmt::format("\n  not met by {}: no number", row->group);
     }
     for (const GridRow* row : select(rows, e.rows)) {
-      const double y = row->values.at(e.rows.y).mean;
-      if (!(y >= e.low && y <= e.high)) outside += fmt::format("\n  {}: {:.4g}", row->group, y);
+      const Interval& y = row->values.at(e.rows.y);
+      const Verdict found = verdict(y, e.low, e.high);
+      if (found == Verdict::kNotMet) {
+        outside += fmt::format("\n  not met by {}: {}", row->group, interval_text(y));
+      } else if (found == Verdict::kUndecided) {
+        open += fmt::format("\n  not decided by {}: {}", row->group, interval_text(y));
+      }
     }
-    fmt::print("{} {} ({} from {:g} to {:g}, {} rows){}\n",
-               outside.empty() ? "as expected:" : "NOT as expected:", e.what, e.rows.y, e.low, e.high,
-               all.size(), outside);
+    const char* said = !outside.empty() ? "NOT met" : !open.empty() ? "not decided" : "met";
+    fmt::print("{}: {} ({} from {:g} to {:g}, {} rows){}{}\n", said, e.what, e.rows.y, e.low, e.high,
+               all.size(), outside, open);
   }
 }
 

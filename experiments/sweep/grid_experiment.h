@@ -13,7 +13,9 @@
 //                             y, and the baseline's best y
 //     heat = field            y as colours over the fields x and heat
 //     limits = [low, high]    of the y axis or the colours
-//   [[expected]]              what, y, only, best, low, high: the band that every row's y should lie in
+//   [[expected]]              what, y, only, best, low, high: the band that every row's y should lie in.
+//                             Met where the 95 % bounds of all of them do, not met where those of one lie
+//                             outside, else not decided by these seeds
 //
 // Fields: preset, the axes, and of every run optimizer.learning_rate, train.batch, train.microbatches,
 // memory.error_feedback, memory.ROLE and memory.ROLE.bits, .format, .block, .rounding, .steps. Values:

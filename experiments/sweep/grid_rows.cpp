@@ -61,13 +61,9 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
 
 Interval number_of(std::span<const double> values) {
   const Mean mean = mean_of(values);
-  Interval out{mean.mean, mean.mean, mean.mean};
-  if (mean.count > 1) {
-    const MeanBounds bounds = bounds_95(mean);
-    out.low = bounds.low;
-    out.high = bounds.high;
-  }
-  return out;
+  if (mean.count < 2) return {mean.mean, mean.mean, mean.mean};
+  const MeanBounds bounds = bounds_95(mean);
+  return {mean.mean, bounds.low, bounds.high, true};
 }
 
 // The mean over the run of what its log says of a role's changes.
@@ -83,6 +79,12 @@ void add_changes(const fs::path& folder, std::map<std::string, std::vector<doubl
 }
 
 }  // namespace
+
+Verdict verdict(const Interval& value, double low, double high) {
+  if (!value.has_bounds) return Verdict::kUndecided;
+  if (value.low >= low && value.high <= high) return Verdict::kMet;
+  return value.high < low || value.low > high ? Verdict::kNotMet : Verdict::kUndecided;
+}
 
 std::vector<GridRow> rows_of(const SweepGrid& grid, const std::vector<SweepCell>& cells) {
   std::vector<GridRow> rows;
@@ -131,15 +133,17 @@ void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const
       // As in the table of the sweep: no mean without the seed that diverged.
       if (all.size() == rows[i].folders.size()) rows[i].values[key] = number_of(all);
     }
+    const auto bits = rows[i].values.find("bits_per_parameter");
+    if (bits != rows[i].values.end()) bits->second.has_bounds = true;  // counted, whatever the seed
   }
   for (const Json& group : answer["groups"]) {
     const auto place = places.find(group["group"].get<std::string>());
     if (place == places.end()) continue;
     const auto add_gap = [&](const std::string& key, const Json& gap) {
-      const auto mean = number_in(gap, "mean");
+      const auto mean = number_in(gap, "mean"), low = number_in(gap, "low_95"),
+                 high = number_in(gap, "high_95");
       if (!mean) return;
-      rows[place->second].values[key] = {*mean, number_in(gap, "low_95").value_or(*mean),
-                                         number_in(gap, "high_95").value_or(*mean)};
+      rows[place->second].values[key] = {*mean, low.value_or(*mean), high.value_or(*mean), low && high};
     };
     for (const char* key : {"loss_gap", "test_loss_gap"}) add_gap(key, object_in(group, key));
     for (const auto& [name, score] : group["scores"].items()) add_gap(name + "_gap", object_in(score, "gap"));

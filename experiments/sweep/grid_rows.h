@@ -16,8 +16,15 @@
 namespace lpmm {
 
 struct Interval {
-  double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there is one seed
+  double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there are none
+  bool has_bounds = false;             // of two seeds or more, or of what does not depend on the seed
 };
+
+enum class Verdict { kMet, kNotMet, kUndecided };
+// Whether the true mean lies within [low, high]: met where all of its 95 % interval does, not met where none
+// of it does. Everything else these seeds do not decide, nor does one seed alone.
+Verdict verdict(const Interval& value, double low, double high);
+
 // Cells that differ in their seed only.
 struct GridRow {
   std::string group;

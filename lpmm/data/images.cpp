@@ -234,8 +234,7 @@ ImageData load_cifar10_files(const std::string& folder) {
   return data;
 }
 
-ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool,
-                      int side) {
+void check_drawn(std::int64_t train_count, std::int64_t test_count, int side) {
   constexpr std::int64_t kMost = 10'000'000;
   if (train_count < 1 || test_count < 1 || train_count > kMost || test_count > kMost) {
     throw UsageError(fmt::format("a drawn set of {} training and {} test images: each must be 1 to {}",
@@ -245,6 +244,11 @@ ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::ui
     throw UsageError(fmt::format("drawn images of {0} x {0} pixels: the side is a multiple of {1}, up to {2}",
                                  side, kSide, kMostImageSide));
   }
+}
+
+ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool,
+                      int side) {
+  check_drawn(train_count, test_count, side);
   ImageData data;
   constexpr std::int64_t kChunk = 64;
   std::uint32_t split = 0;

@@ -70,6 +70,8 @@ bool has_cifar10(const std::string& folder);
 // images. Larger ones, of a side that is a multiple of 32, have every pixel several times.
 ImageData draw_images(std::int64_t train_count, std::int64_t test_count, std::uint64_t seed, Pool& pool,
                       int side = kImageSide);
+// Throws UsageError where no such set can be drawn.
+void check_drawn(std::int64_t train_count, std::int64_t test_count, int side);
 
 // Sums of training pixels, from which mean and deviation come: integers, so that their order does not matter.
 class PixelSums {

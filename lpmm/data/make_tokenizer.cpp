@@ -55,9 +55,10 @@ std::unique_ptr<Tokenizer> make_tokenizer(const Json& description, const std::st
   const std::string found = member(tokenizer->describe(), "checksum");
   if (found != expected) {
     throw RunError(fmt::format(
-        "{}: has the checksum {}, {} was expected: give the files ({}) that the tokenizer was made "
-        "from, with data.tokenizer or data.tokenizer_folder",
-        files, found, shown(expected), kind));
+        "{}: is another tokenizer ({}) than the one that the model was trained with: its checksum is {}, not "
+        "{}. "
+        "Put the old files back, or say where they are with data.tokenizer or data.tokenizer_folder",
+        files, kind, found, shown(expected)));
   }
   return tokenizer;
 }

@@ -31,8 +31,8 @@ void check_tensor(const TensorInfo& info) {
 
 }  // namespace
 
-ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
-                         std::uint64_t seed, int microbatches, Device& device) {
+void check_model_memory(std::span<const TensorInfo> tensors, const Policy& policy,
+                        const OptimizerConfig& optimizer, int microbatches) {
   check_policy(policy, optimizer, tensors);
   check_optimizer(optimizer);
   check_momentum(policy, optimizer);
@@ -49,6 +49,11 @@ ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, Optimiz
       throw UsageError(fmt::format("tensor {}: two have this name, but each needs its own", info.name));
     }
   }
+}
+
+ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
+                         std::uint64_t seed, int microbatches, Device& device) {
+  check_model_memory(tensors, policy, optimizer, microbatches);
   const std::int64_t workspace_bytes = update_workspace_bytes(tensors, optimizer, device);
   state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, device);
   for (TensorInfo& info : tensors) {

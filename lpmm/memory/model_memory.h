@@ -41,6 +41,10 @@ struct TensorStats {
   RoleArray<kernels::ChangeStats> role;
 };
 
+// What ModelMemory refuses: throws UsageError where these do not go together, or cannot be stored.
+void check_model_memory(std::span<const TensorInfo> tensors, const Policy& policy,
+                        const OptimizerConfig& optimizer, int microbatches);
+
 // What the tensors will take, before anything is allocated; of buffers, percentile clipping's; activations
 // and workspace are 0.
 Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,

@@ -185,24 +185,23 @@ void find_inner_values(ProgramPlan& plan) {
   }
 }
 
-// The ops of the block that ends with op `last` whose results its backward needs, in order.
-std::vector<int> replayed(const ProgramPlan& plan, int last) {
+// The ops of the block that ends with op `last` whose results its backward needs, in order. `needed_by` says
+// of every value which block it was last needed by.
+std::vector<int> replayed(const ProgramPlan& plan, int last, std::vector<int>& needed_by) {
   const int block = plan.ops[static_cast<std::size_t>(last)]->block;
   const auto in_block = [&](int i) {
     return i >= 0 && plan.ops[static_cast<std::size_t>(i)]->block == block;
   };
-  std::vector<bool> needed(plan.values.size(), false);
-  for (int i = last; in_block(i); --i) {
-    for (const int v : plan.ops[static_cast<std::size_t>(i)]->kept)
-      needed[static_cast<std::size_t>(v)] = true;
-  }
+  const auto need = [&](int v) { needed_by[static_cast<std::size_t>(v)] = block; };
+  for (int i = last; in_block(i); --i)
+    std::ranges::for_each(plan.ops[static_cast<std::size_t>(i)]->kept, need);
   std::vector<int> ops;
   for (int i = last; in_block(i); --i) {
     const Op& op = *plan.ops[static_cast<std::size_t>(i)];
     const auto output = static_cast<std::size_t>(op.output);
-    if (op.saved < 0 && !(needed[output] && plan.values[output].block == block)) continue;
+    if (op.saved < 0 && !(needed_by[output] == block && plan.values[output].block == block)) continue;
     ops.push_back(i);
-    for (const int v : op.inputs) needed[static_cast<std::size_t>(v)] = true;
+    std::ranges::for_each(op.inputs, need);
   }
   std::reverse(ops.begin(), ops.end());
   return ops;
@@ -213,11 +212,12 @@ std::vector<int> replayed(const ProgramPlan& plan, int last) {
 void list_backward(ProgramPlan& plan) {
   using Pass = ProgramPlan::Pass;
   find_inner_values(plan);
+  std::vector<int> needed_by(plan.values.size(), -1);
   const int count = static_cast<int>(plan.ops.size());
   for (int i = count - 1; i >= 0; --i) {
     const int block = plan.ops[static_cast<std::size_t>(i)]->block;
     if (block >= 0 && (i + 1 == count || plan.ops[static_cast<std::size_t>(i) + 1]->block != block)) {
-      for (const int op : replayed(plan, i)) plan.after.push_back({op, Pass::kReplay});
+      for (const int op : replayed(plan, i, needed_by)) plan.after.push_back({op, Pass::kReplay});
     }
     plan.after.push_back({i, Pass::kBackward});
   }
@@ -242,9 +242,6 @@ void prepare_forward(ProgramPlan& plan) {
     if (op.output >= 0) plan.touch(plan.value(op.output).data, i);
     plan.touch(op.saved, i);
     op.prepare(libraries);
-    plan.workspace_bytes = std::max(plan.workspace_bytes, op.workspace_bytes());
-    plan.host_workspace_bytes = std::max(plan.host_workspace_bytes, op.host_workspace_bytes());
-    plan.largest_transient_bytes = std::max(plan.largest_transient_bytes, op.transient_bytes());
   }
 }
 
@@ -277,6 +274,15 @@ void prepare_backward(ProgramPlan& plan) {
   }
 }
 
+// When it is known which gradients are added to others.
+void measure_workspace(ProgramPlan& plan) {
+  for (const auto& op : plan.ops) {
+    plan.workspace_bytes = std::max(plan.workspace_bytes, op->workspace_bytes());
+    plan.host_workspace_bytes = std::max(plan.host_workspace_bytes, op->host_workspace_bytes());
+    plan.largest_transient_bytes = std::max(plan.largest_transient_bytes, op->transient_bytes());
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<Program> ProgramBuilder::finish(std::shared_ptr<ProgramRoom> room) {
@@ -286,6 +292,7 @@ std::unique_ptr<Program> ProgramBuilder::finish(std::shared_ptr<ProgramRoom> roo
   if (inference_ == 0 && plan_->device->gathers_folds() && !gathers_) make_room_for_waiting(*plan_);
   prepare_forward(*plan_);
   prepare_backward(*plan_);
+  measure_workspace(*plan_);
   for (Lifetime& slot : plan_->slots) {
     if (slot.begin < 0) slot.bytes = 0;
   }

@@ -112,7 +112,7 @@ class ForwardModel : public Model {
     }
   }
 
-  std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const override {
+  std::unique_ptr<Program> build(int batch, Compute compute, Device& device, int longest) const override {
     const auto room = make_program_room();
     std::map<int, std::unique_ptr<Program>> programs;
     for (const auto& [length, forward] : forwards_) {
@@ -120,6 +120,7 @@ class ForwardModel : public Model {
       if (gathers_) builder.gather_gradients();
       forward(builder);
       programs[length] = builder.finish(room);
+      if (longest > 0 && length >= longest) break;
     }
     if (programs.size() == 1) return std::move(programs.begin()->second);
     return std::make_unique<ProgramsByLength>(std::move(programs));

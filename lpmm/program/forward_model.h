@@ -14,6 +14,7 @@ namespace lpmm {
 using Forward = std::function<void(ProgramBuilder&)>;
 
 // The forward code of a model for sequences of one length; 0: of the length that the model has, or of none.
+// Several come shortest first.
 struct ForwardOfLength {
   int length = 0;
   Forward forward;

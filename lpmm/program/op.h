@@ -60,7 +60,7 @@ using Libraries =
 class Op {
  public:
   virtual ~Op() = default;
-  virtual void prepare(Libraries& /*libraries*/) {}  // before workspace_bytes
+  virtual void prepare(Libraries& /*libraries*/) {}  // before workspace_bytes, as is `accumulate`
   virtual std::int64_t workspace_bytes() const { return 0; }
   virtual std::int64_t host_workspace_bytes() const {
     return 0;

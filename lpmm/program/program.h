@@ -113,8 +113,10 @@ class Model {
   // Encodes initial values range by range; no tensor is ever whole in fp32. `progress` counts parameters.
   virtual void initialize(ModelMemory& memory, std::uint64_t seed, const ProgressCall& progress) const = 0;
   // `batch` images or sequences per microbatch; nothing large is allocated before the first train or
-  // evaluate.
-  virtual std::unique_ptr<Program> build(int batch, Compute compute, Device& device) const = 0;
+  // evaluate. `longest`: no batch will be filled up to more than that (Batch::length); 0: to the model's
+  // length.
+  virtual std::unique_ptr<Program> build(int batch, Compute compute, Device& device,
+                                         int longest = 0) const = 0;
   // For `length` tokens per call. Throws UsageError for a model that does not read tokens.
   virtual std::unique_ptr<Program> build_inference(int length, Compute compute, Device& device) const;
   // Of a model of pairs: one token of each of `sequences` per call, of sources filled up to `length`. Throws

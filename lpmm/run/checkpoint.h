@@ -16,11 +16,19 @@
 #include <utility>
 #include <vector>
 
+#include "lpmm/base/error.h"
 #include "lpmm/files/json.h"
 #include "lpmm/memory/model_memory.h"
 #include "lpmm/program/program.h"
 
 namespace lpmm {
+
+// The files of a checkpoint are not those that were saved: a checksum or a parser says so, or one is missing.
+// A checkpoint that is whole, but of another model, run or version of the format, is none of these.
+class DamagedCheckpoint : public RunError {
+ public:
+  using RunError::RunError;
+};
 
 // Throws RunError where the disk has no room for one more checkpoint in `folder`.
 void check_disk(const std::string& folder, const ModelMemory& memory, const Buffers& buffers);
@@ -39,7 +47,7 @@ std::string save_checkpoint(const std::string& folder, std::int64_t step, const 
 // Loads codes, states, buffers and the count of updates, and returns `run`. Both files are checked as a whole
 // (checksums, version, tensors, shapes, specs, lengths, finite steps) before anything is changed.
 // A memory whose optimizer is frozen takes the parameters and leaves the states in the file.
-// Throws RunError naming file, tensor and what was expected.
+// Throws DamagedCheckpoint or another RunError, naming file, tensor and what was expected.
 Json load_checkpoint(const std::string& path, const std::string& model, ModelMemory& memory,
                      Buffers& buffers);
 
@@ -51,8 +59,8 @@ Json checkpoint_run(const std::string& path);
 std::string newest_checkpoint(const std::string& folder, bool clean = false);
 // The steps of the checkpoints below FOLDER, newest first.
 std::vector<std::int64_t> saved_steps(const std::string& folder);
-// What to do where the checkpoint at `path` cannot be used: a sentence that names the newest older one beside
-// it that can be read.
+// What to do where the checkpoint at `path` is damaged: a sentence that names the newest older one beside it
+// that was read and is whole.
 std::string earlier_checkpoint(const std::string& path);
 // A path a user gives: a checkpoint, a checkpoints folder or a run's folder, however it is written; what is
 // returned ends with step_NNNNNNNN where the folder is called so. Throws UsageError.

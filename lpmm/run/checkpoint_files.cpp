@@ -26,17 +26,26 @@ std::span<std::byte> bytes_of(void* data, std::int64_t size) {
   return {static_cast<std::byte*>(data), static_cast<std::size_t>(size)};
 }
 
+void check_present(const std::string& path) {
+  std::error_code unknown;  // opening it says more
+  if (!std::filesystem::exists(path, unknown) && !unknown) {
+    throw DamagedCheckpoint(fmt::format("{}: is missing", path));
+  }
+}
+
 // The checksum is of the text with zeros in its place.
 Json unseal(const std::string& path) {
+  check_present(path);
   std::string text = read_text(path, kLongestState);
   const std::size_t key = text.rfind(kOwnCrc), at = key + kOwnCrc.size();
   if (key == std::string::npos || text.size() - at < kCrcDigits) {
-    throw RunError(fmt::format("{}: is truncated or damaged: it has no checksum", path));
+    throw DamagedCheckpoint(fmt::format("{}: is truncated or damaged: it has no checksum", path));
   }
   const std::string stored = text.substr(at, kCrcDigits);
   text.replace(at, kCrcDigits, kCrcDigits, '0');
   if (const std::string found = checksum_text(crc32(std::as_bytes(std::span(text)))); found != stored) {
-    throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", path, found, stored));
+    throw DamagedCheckpoint(
+        fmt::format("{}: is damaged: its checksum is {}, {} was saved", path, found, stored));
   }
   return parse_json(text);
 }
@@ -197,27 +206,29 @@ Json open_state(const std::string& path) {
     }
     return state;
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}: is not what was saved: {}", state_path, error_text(e)));
+    throw DamagedCheckpoint(fmt::format("{}: is not what was saved: {}", state_path, error_text(e)));
   }
 }
 
 OpenedCheckpoint open_checkpoint(const std::string& path) {
   const std::string model_path = path + "/" + kModelFile;
   Json state = open_state(path);
+  check_present(model_path);
   try {
     const Json& file = state.at("files").at(kModelFile);
     const auto size = static_cast<std::uint64_t>(
         to_count(file.at("bytes"), fmt::format("{}/{}: is not what was saved: bytes", path, kStateFile)));
     if (const std::uint64_t found = File(model_path, File::Mode::kRead).size(); found != size) {
-      throw RunError(fmt::format("{}: has {} bytes, {} were saved; it is truncated or was changed",
-                                 model_path, found, size));
+      throw DamagedCheckpoint(fmt::format("{}: has {} bytes, {} were saved; it is truncated or was changed",
+                                          model_path, found, size));
     }
     const auto crc = file.at("crc32").get<std::string>();
     if (const std::string found = checksum_text(file_crc32(model_path)); found != crc) {
-      throw RunError(fmt::format("{}: is damaged: its checksum is {}, {} was saved", model_path, found, crc));
+      throw DamagedCheckpoint(
+          fmt::format("{}: is damaged: its checksum is {}, {} was saved", model_path, found, crc));
     }
   } catch (const Json::exception& e) {
-    throw RunError(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, error_text(e)));
+    throw DamagedCheckpoint(fmt::format("{}/{}: is not what was saved: {}", path, kStateFile, error_text(e)));
   }
   return {std::move(state), SafetensorsFile(model_path)};
 }

@@ -86,7 +86,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   load_checkpoint(checkpoint, config.model.name, memory, buffers);
   const auto data = load_data(setup, device->host_pool());
   const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, *device);
+  const auto program = model.build(examples, config.train.compute, *device, setup.size.longest);
   Tested tested = run_test(*program, memory, buffers, *data, examples, progress);
   // Of pairs that are compared, each sentence was an example.
   std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);

@@ -52,8 +52,7 @@ std::string advice(const Plan& plan) {
 
 Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   const RunConfig& config = setup.config;
-  check_policy(config.policy, config.optimizer, model.tensors());
-  check_groups(config.optimizer, model.tensors());
+  check_model_memory(model.tensors(), config.policy, config.optimizer, config.train.microbatches);
   Plan plan;
   plan.ledger = memory_ledger(model.tensors(), config.policy, config.optimizer);
   plan.exempt = exempt_tensors(config.policy, model);
@@ -61,7 +60,7 @@ Plan make_plan(const Setup& setup, const Model& model, Device& device) {
   const std::int64_t statistics = buffer_bytes(model.buffers());
   plan.ledger.buffers += statistics;
   const int examples = config.train.batch / config.train.microbatches;
-  const auto program = model.build(examples, config.train.compute, device);
+  const auto program = model.build(examples, config.train.compute, device, setup.size.longest);
   plan.largest_transient_bytes = program->largest_transient_bytes();
   plan.ledger.activations = program->activation_bytes();
   plan.ledger.workspace = program->workspace_bytes() + statistics +  // a step's proposals

@@ -27,9 +27,9 @@ struct Plan {
   std::int64_t overhead_bytes = 0;           // code and tables of libraries, stacks of threads
   std::int64_t translation_bytes = 0;        // of pairs that are scored by BLEU: what beams take
   std::int64_t watch_bytes = 0;              // what the watch keeps of its last steps
-  std::int64_t peak_bytes = 0;               // what the run adds to the RSS it starts with
-  std::int64_t needed_bytes = 0;             // what it has yet to take: a text is in memory already
-  std::int64_t device_bytes = 0;             // of the device, where it has memory of its own; not of the peak
+  std::int64_t peak_bytes = 0;  // of the resident memory of the whole process, program and libraries included
+  std::int64_t needed_bytes = 0;  // what it has yet to take: a text is in memory already
+  std::int64_t device_bytes = 0;  // of the device, where it has memory of its own; not of the peak
 };
 
 // Builds the program of `model`, which is that of setup.config.model, for the device and adds up; allocates

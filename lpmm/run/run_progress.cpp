@@ -56,6 +56,40 @@ Meter parse_meter(const Json& j) {
   return m;
 }
 
+// "1000 tokens with the checksum 0123abcd", of what data_json() said.
+std::string data_text(const Json& data) {
+  std::string text;
+  for (const auto& [key, value] : data.items()) {
+    if (!value.is_number_integer()) continue;
+    text += key == "crc32" ? fmt::format(" with the checksum {:08x}", value.get<std::uint64_t>())
+                           : fmt::format("{} {}", value.get<std::uint64_t>(), key);
+  }
+  return text.empty() ? data.dump() : text;
+}
+
+// How many training examples the run had, where they made another number of steps per epoch than `examples`
+// do; empty where they made as many, or where the counts of the state do not fit together.
+std::string change_of_examples(const Json& saved, std::int64_t examples, std::int64_t batch) {
+  constexpr std::int64_t kMostSteps = std::int64_t{1} << 32;
+  const auto number = [&](const char* key) { return saved.value(key, Json()); };
+  for (const char* key : {"step", "epoch", "index"}) {
+    const Json n = number(key);
+    if (!n.is_number_integer() || n < 0 || n >= kMostSteps) return "";
+  }
+  const std::int64_t step = number("step"), epoch = number("epoch"), index = number("index");
+  const std::int64_t now = std::max<std::int64_t>(1, examples / batch);
+  if (step / now == epoch && step % now == index) return "";
+  if (epoch == 0) {
+    if (index != step) return "";
+    return fmt::format("was trained on at least {} examples: it is at step {} of its first epoch",
+                       (step + 1) * batch, step);
+  }
+  const std::int64_t before = (step - index) / epoch;
+  if (before <= index || before * epoch + index != step) return "";
+  return fmt::format("was trained on {} to {} examples: an epoch had {} steps of {}", before * batch,
+                     before * batch + batch - 1, before, batch);
+}
+
 }  // namespace
 
 Json computed_by(const Device& device) {
@@ -137,16 +171,38 @@ RunProgress parse_state(const Json& j, const RunConfig& config, std::int64_t ste
   }
 }
 
-Json sentences_json(const SentenceData& sentences) {
-  return {{"sentences", sentences.train_examples()}, {"crc32", sentences.checksum()}};
+Json data_json(const Setup& setup) {
+  if (setup.text != nullptr) return {{"tokens", setup.text->size()}, {"crc32", setup.text->checksum()}};
+  if (setup.sentences != nullptr) {
+    return {{"sentences", setup.sentences->train_examples()}, {"crc32", setup.sentences->checksum()}};
+  }
+  if (setup.pairs != nullptr) {
+    return {{"pairs", setup.pairs->train_examples()}, {"crc32", setup.pairs->checksum()}};
+  }
+  return {};
 }
 
-Json pairs_json(const PairData& pairs) {
-  return {{"pairs", pairs.train_examples()}, {"crc32", pairs.checksum()}};
-}
-
-Json text_json(const TextData& text) {
-  return {{"tokens", text.size()}, {"crc32", text.checksum()}};
+void check_same_data(const Json& saved, const Setup& setup, const std::string& checkpoint) {
+  const auto refuse = [&](const std::string& what) {
+    throw UsageError(
+        fmt::format("{}: {}. Keep the checkpoint: put the old files back to go on with this run, or start a "
+                    "new one from its weights (--init {}) in another folder (--out)",
+                    checkpoint, what, checkpoint));
+  };
+  const RunConfig& config = setup.config;
+  const std::string& data = config.data.text.path.empty() ? config.data.set : config.data.text.path;
+  if (setup.tokenizer != nullptr && saved.value("tokenizer", Json()) != setup.tokenizer->describe()) {
+    refuse(fmt::format("was trained with another tokenizer than the one that reads {} now", data));
+  }
+  const Json now = data_json(setup);
+  if (const Json before = saved.value("text", now); before != now) {
+    refuse(
+        fmt::format("was trained on other data: {}; {} has {} now", data_text(before), data, data_text(now)));
+  }
+  if (const std::string what = change_of_examples(saved, setup.size.train_examples, config.train.batch);
+      !what.empty()) {
+    refuse(fmt::format("{}; {} has {} now", what, data, setup.size.train_examples));
+  }
 }
 
 }  // namespace lpmm

@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "kernels/device.h"
-#include "lpmm/data/pairs/pair_data.h"
-#include "lpmm/data/sentences/sentence_data.h"
 #include "lpmm/files/json.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/run/config.h"
+#include "lpmm/run/setup.h"
 
 namespace lpmm {
 
@@ -72,9 +71,12 @@ Json state_json(const RunProgress& state, const RunConfig& config, std::int64_t 
 RunProgress parse_state(const Json& saved, const RunConfig& config, std::int64_t steps_per_epoch,
                         const std::string& path);
 
-// Which text a run goes on with, whatever its file is called.
-Json text_json(const TextData& text);
-Json sentences_json(const SentenceData& sentences);
-Json pairs_json(const PairData& pairs);
+// What training data is known by, whatever its file is called: how much there is of it and its checksum. Null
+// for images.
+Json data_json(const Setup& setup);
+// Throws UsageError where a run that saved this was trained on other data, on data of another number of
+// examples or with another tokenizer than `setup` has now: what differs, and what to do. Says nothing of
+// whether the checkpoint is damaged.
+void check_same_data(const Json& saved, const Setup& setup, const std::string& checkpoint);
 
 }  // namespace lpmm

@@ -43,6 +43,7 @@ std::string_view held_by(const RunConfig& config) {
 ImageData describe(const RunConfig& config) {
   const auto& data = config.data;
   if (data.set != kDrawnSet) return describe_images(data.set, data.text.path);
+  check_drawn(data.train_images, data.test_images, data.side);
   ImageData drawn;
   drawn.train.height = drawn.train.width = data.side;
   drawn.train.count = data.train_images;
@@ -188,8 +189,12 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
 void Setup::use(std::shared_ptr<const TextData> opened) {
   text = std::move(opened);
   fit_vocabulary(std::shared_ptr<const Tokenizer>(text, text->tokenizer()), text->name());
-  size = {text->train_examples(), text->test_examples(), text->bytes(), text->loading_bytes(),
-          text->labels() * 2 * std::int64_t{sizeof(std::int32_t)}};
+  size = {text->train_examples(),
+          text->test_examples(),
+          text->bytes(),
+          text->loading_bytes(),
+          text->labels() * 2 * std::int64_t{sizeof(std::int32_t)},
+          0};
 }
 
 void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<const Tokenizer> reads) {
@@ -199,8 +204,13 @@ void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<cons
   check_types(config.model, *sentences);
   fit_vocabulary(std::move(reads), sentences->name());
   constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
-  size = {sentences->train_examples(), sentences->test_examples(), sentences->bytes(),
-          sentences->loading_bytes(), kNumbers * config.model.length * std::int64_t{sizeof(std::int32_t)}};
+  const int longest = sentences->longest();
+  size = {sentences->train_examples(),
+          sentences->test_examples(),
+          sentences->bytes(),
+          sentences->loading_bytes(),
+          kNumbers * longest * std::int64_t{sizeof(std::int32_t)},
+          longest};
 }
 
 void Setup::use(std::shared_ptr<const PairData> opened, std::shared_ptr<const Tokenizer> reads) {
@@ -208,8 +218,13 @@ void Setup::use(std::shared_ptr<const PairData> opened, std::shared_ptr<const To
   take_ends(config.model, reads.get());
   fit_vocabulary(std::move(reads), pairs->name());
   constexpr std::int64_t kNumbers = 3;  // a token of each side, a label
-  size = {pairs->train_examples(), pairs->test_examples(), pairs->bytes(), pairs->loading_bytes(),
-          kNumbers * config.model.length * std::int64_t{sizeof(std::int32_t)}};
+  const int longest = pairs->longest();
+  size = {pairs->train_examples(),
+          pairs->test_examples(),
+          pairs->bytes(),
+          pairs->loading_bytes(),
+          kNumbers * longest * std::int64_t{sizeof(std::int32_t)},
+          longest};
 }
 
 // The model knows all tokens.
@@ -261,10 +276,21 @@ void check_types(const ModelConfig& model, const SentenceData& sentences) {
 }
 
 void check_trained(const Setup& setup) {
-  if (setup.sentences == nullptr || setup.config.model.classes > 0) return;
-  throw UsageError(
-      "this model only embeds sentences, which is not trained: data.set names what to tell of them, without "
-      "data.cosine");
+  const RunConfig& config = setup.config;
+  if (setup.sentences != nullptr && config.model.classes == 0) {
+    throw UsageError(
+        "this model only embeds sentences, which is not trained: data.set names what to tell of them, "
+        "without "
+        "data.cosine");
+  }
+  const std::int64_t examples = setup.size.train_examples, steps = steps_of(setup);
+  if (examples < config.train.batch) {
+    throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
+                                 config.train.batch, examples, config.data.set));
+  }
+  if (steps >= std::int64_t{1} << 32) {
+    throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
+  }
 }
 
 std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const RunConfig& config) {
@@ -274,7 +300,7 @@ std::unique_ptr<Tokenizer> saved_tokenizer(const std::string& checkpoint, const 
   try {
     return make_tokenizer(*found, tokenizer_files(config.data.text));
   } catch (const std::exception& e) {
-    throw RunError(fmt::format("{}/state.json: {}", checkpoint, error_text(e)));
+    throw RunError(fmt::format("{} (the tokenizer of {}/state.json)", error_text(e), checkpoint));
   }
 }
 

@@ -22,6 +22,7 @@ struct DataSize {
   std::int64_t bytes = 0;          // of memory
   std::int64_t loading_bytes = 0;  // while it is read
   std::int64_t example_bytes = 0;  // of one example in a batch
+  int longest = 0;                 // that sentences and pairs are filled up to in a batch; 0: others
 };
 
 struct Setup {
@@ -72,7 +73,8 @@ void take_tokenizer_files(RunConfig& config, const std::string& checkpoint);
 // Throws UsageError where the model knows fewer kinds of sentences than the data has.
 void check_types(const ModelConfig& model, const SentenceData& sentences);
 
-// Throws UsageError for a model that only embeds: that is not trained.
+// Throws UsageError for what is not trained: a model that only embeds, fewer examples than a batch takes,
+// more steps than can be counted.
 void check_trained(const Setup& setup);
 
 // The tokenizer that a run of text or sentences saved with a checkpoint; null where there is none. `config`

@@ -55,10 +55,7 @@ class Run {
       const TrainOptions& options, Device& device)
       : setup_(setup),
         model_(model),
-        text_(setup.text != nullptr        ? text_json(*setup.text)
-              : setup.sentences != nullptr ? sentences_json(*setup.sentences)
-              : setup.pairs != nullptr     ? pairs_json(*setup.pairs)
-                                           : Json()),
+        text_(data_json(setup)),
         config_(setup.config),
         folder_(folder),
         plan_(plan),
@@ -70,7 +67,7 @@ class Run {
                 config_.train.microbatches, device_),
         buffers_(model.buffers(), device_),
         examples_(config_.train.batch / config_.train.microbatches),
-        program_(model.build(examples_, config_.train.compute, device_)),
+        program_(model.build(examples_, config_.train.compute, device_, setup.size.longest)),
         steps_per_epoch_(steps_per_epoch(*data_, config_.train.batch)),
         steps_(steps_of(setup)) {}
 
@@ -160,15 +157,6 @@ void Run::go_on(const std::string& checkpoint, bool write_config) {
                     checkpoint, state_.step, steps_));
   }
   saved_step_ = state_.step;
-  if (setup_.tokenizer != nullptr && (saved.value("tokenizer", Json()) != setup_.tokenizer->describe() ||
-                                      saved.value("text", text_) != text_)) {
-    throw UsageError(fmt::format("{}: was trained on another text than {} is now, or with another tokenizer",
-                                 checkpoint, data_->name()));
-  }
-  if (has_other_classes(saved, setup_.class_names)) {
-    throw UsageError(fmt::format("{}: {}; another run may start from it (--init)", checkpoint,
-                                 compare_classes(saved, config_.model.classes, config_, setup_.class_names)));
-  }
   tokens_ = special_tokens_of(saved, config_.model, setup_.tokenizer.get());
   if (const std::string change = change_of_machine(saved, device_); !change.empty()) progress_.warn(change);
   if (write_config) write_text(folder_.config, sealed_config(config_));
@@ -194,13 +182,20 @@ std::string Run::begin() {
   return initial.checkpoint;
 }
 
-// Fills the memory and the state.
+// Fills the memory and the state. What the run reads is compared before: where that has changed, the
+// checkpoint is as good as it was.
 Json Run::load(const std::string& checkpoint) {
   try {
+    const Json run = checkpoint_run(checkpoint);
+    check_same_data(run, setup_, checkpoint);
+    if (has_other_classes(run, setup_.class_names)) {
+      throw UsageError(fmt::format("{}: {}; another run may start from it (--init)", checkpoint,
+                                   compare_classes(run, config_.model.classes, config_, setup_.class_names)));
+    }
     Json saved = load_checkpoint(checkpoint, config_.model.name, memory_, buffers_);
     state_ = parse_state(saved, config_, steps_per_epoch_, checkpoint);
     return saved;
-  } catch (const RunError& e) {
+  } catch (const DamagedCheckpoint& e) {
     throw RunError(fmt::format("{}. {}", e.what(), earlier_checkpoint(checkpoint)));
   }
 }
@@ -423,15 +418,8 @@ TrainResult train(const Setup& setup, const Model& model, const TrainOptions& op
   if (options.out.empty()) throw UsageError("a run needs a folder (--out)");
   const RunFolder folder(options.out);
   check_run_folder(folder, config, options.resume);  // soon, and again under the lock
-  const std::int64_t examples = setup.size.train_examples;
-  if (examples < config.train.batch) {
-    throw UsageError(fmt::format("train.batch = {} is more than the {} training examples of {}",
-                                 config.train.batch, examples, config.data.set));
-  }
   check_trained(setup);
   const std::int64_t steps = steps_of(setup);
-  if (steps >= std::int64_t{1} << 32)
-    throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
   if (auto done = finished_result(folder, config, steps)) return *done;
 
   const auto device = make_device(config.train.device, config.train.threads);

@@ -78,7 +78,7 @@ void name_data(const EvalArguments& o, const std::string& checkpoint, RunConfig&
 // Throws UsageError where a file of the same name is another text by now, or from this folder.
 void check_text(const Setup& setup, const std::string& checkpoint) {
   if (setup.text == nullptr) return;
-  const Json now = text_json(*setup.text);
+  const Json now = data_json(setup);
   if (checkpoint_run(checkpoint).value("text", now) == now) return;
   throw UsageError(
       fmt::format("{}: is not the text that {} was trained on; where it is meant, name it with --data",

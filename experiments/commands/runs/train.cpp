@@ -24,7 +24,7 @@ namespace {
 std::unique_ptr<Tokenizer> own_tokenizer(const std::string& checkpoint, const RunConfig& config) {
   try {
     return saved_tokenizer(checkpoint, config);
-  } catch (const RunError& e) {
+  } catch (const DamagedCheckpoint& e) {
     throw RunError(fmt::format("{}. {}", e.what(), earlier_checkpoint(checkpoint)));
   }
 }

@@ -13,6 +13,7 @@
 #include "lpmm/base/text.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/advice.h"
+#include "lpmm/run/checkpoint.h"
 #include "lpmm/run/setup.h"
 
 namespace lpmm {
@@ -79,7 +80,9 @@ void print_plan(const Plan& plan, const Plan& fp32, const Policy& policy) {
 }
 
 int run_plan(const PlanArguments& o) {
-  const Setup setup = setup_without_tokenizer(o.config.load());
+  const RunConfig config = o.config.load();
+  if (!config.train.init.empty()) find_checkpoint(config.train.init);
+  const Setup setup = setup_without_tokenizer(config);
   check_trained(setup);
   const auto model = make_model(setup.config);
   const Plan plan = make_plan(setup, *model);
@@ -111,8 +114,8 @@ void add_plan_command(CLI::App& program, Action& action) {
 bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, exempt and buffers, exempt
 (which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes
 (the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
-translator that is scored by BLEU), peak_bytes (what the run
-adds to its resident memory), device_bytes (of a GPU's memory, where the run uses one; else 0) and
+translator that is scored by BLEU), data_bytes, watch_bytes, overhead_bytes (of program, libraries and
+threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a GPU's memory, where the run uses one; else 0) and
 warnings (of states that the run's own formats or rounding harm).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm

@@ -1,6 +1,8 @@
 // oneDNN, one thread per call: its own threading would make results depend on the number of threads.
 #include <omp.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <dnnl.hpp>
 #include <map>
@@ -28,6 +30,19 @@ class OneThread {
  private:
   int saved_;
 };
+
+// The library writes its machine code when a kernel is made, and does not survive that there is no room for
+// it. This is far more than one kernel takes, and given back at once.
+void check_room_for_code() {
+  constexpr std::size_t kCode = 32 << 20;
+  void* const room = mmap(nullptr, kCode, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (room == MAP_FAILED) {
+    throw std::runtime_error(
+        "no memory for the machine code of oneDNN's kernels: 33.6 MB; use a higher limit on address space "
+        "(ulimit -v)");
+  }
+  munmap(room, kCode);
+}
 
 const dnnl::engine& engine() {
   static const dnnl::engine e(dnnl::engine::kind::cpu, 0);
@@ -137,17 +152,18 @@ class Product {
     std::array<bool, 3> flags;
   };
 
-  explicit Product(const Shape& s)
-      : desc_(describe(s)), primitive_(desc_), scratch_(desc_.scratchpad_desc().get_size()) {}
+  explicit Product(const Shape& s) : desc_(describe(s)), primitive_(desc_) {}
 
-  void run(const void* a, const void* b, float* c) {
+  // Every product of the thread has the same scratch, which grows to what the largest needs.
+  void run(const void* a, const void* b, float* c, std::vector<std::byte>& scratch) {
+    scratch.resize(std::max(scratch.size(), desc_.scratchpad_desc().get_size()));
     const auto bind = [](const memory::desc& desc, const void* values) {
       return memory(desc, engine(), const_cast<void*>(values));
     };
     primitive_.execute(stream_, {{DNNL_ARG_SRC, bind(desc_.src_desc(), a)},
                                  {DNNL_ARG_WEIGHTS, bind(desc_.weights_desc(), b)},
                                  {DNNL_ARG_DST, bind(desc_.dst_desc(), c)},
-                                 {DNNL_ARG_SCRATCHPAD, bind(desc_.scratchpad_desc(), scratch_.data())}});
+                                 {DNNL_ARG_SCRATCHPAD, bind(desc_.scratchpad_desc(), scratch.data())}});
     stream_.wait();
   }
   // Emulated and reference products are slower than fp32.
@@ -179,7 +195,6 @@ class Product {
   }
   dnnl::matmul::primitive_desc desc_;
   dnnl::matmul primitive_;
-  std::vector<std::byte> scratch_;
   dnnl::stream stream_{engine()};
 };
 
@@ -190,8 +205,9 @@ bool has_bf16_instructions() {
 
 void run_product(const MatrixArgs& g) {
   thread_local std::map<Product::Shape, Product> products;
+  thread_local std::vector<std::byte> scratch;
   const Product::Shape shape(g);
-  products.try_emplace(shape, shape).first->second.run(g.a, g.b, static_cast<float*>(g.c));
+  products.try_emplace(shape, shape).first->second.run(g.a, g.b, static_cast<float*>(g.c), scratch);
 }
 
 }  // namespace
@@ -238,6 +254,7 @@ struct ShardConvolution::State {
 // Native means bf16 instructions and a generated kernel: emulation and reference code are slower than fp32.
 bool ShardConvolution::has_native_bf16(const ConvShape& shape) {
   if (!has_bf16_instructions()) return false;
+  check_room_for_code();
   const OneThread one;
   try {
     const Descs d = describe(shape, memory::data_type::bf16);
@@ -253,6 +270,7 @@ bool ShardConvolution::has_native_bf16(const ConvShape& shape) {
 
 ShardConvolution::ShardConvolution(const ConvShape& shape, bool native_bf16, int threads)
     : state_(std::make_unique<State>()) {
+  check_room_for_code();
   const OneThread one;
   State& s = *state_;
   s.descs = describe(shape, native_bf16 ? memory::data_type::bf16 : memory::data_type::f32);

@@ -67,6 +67,14 @@ int PairData::longest_test_source() const {
   return static_cast<int>(longest);
 }
 
+int PairData::longest() const {
+  int longest = 0;
+  for (const auto* examples : {&train_, &test_}) {
+    for (const Example& e : *examples) longest = std::max(longest, length_of(e));
+  }
+  return LengthBatches::filled(lengths_, longest);
+}
+
 int PairData::length_of(const Example& e) const {
   return static_cast<int>(std::max(e.source.size(), e.target.size()));
 }

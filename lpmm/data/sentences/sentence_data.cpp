@@ -80,6 +80,14 @@ int SentenceData::types() const {
   return most + 1;
 }
 
+int SentenceData::longest() const {
+  std::size_t longest = 0;
+  for (const auto* examples : {&train_, &test_}) {
+    for (const Example& e : *examples) longest = std::max(longest, e.ids.size());
+  }
+  return LengthBatches::filled(lengths_, static_cast<int>(longest));
+}
+
 void SentenceData::fill(const std::vector<const Example*>& examples, int longest, Batch& out) const {
   out.count = std::ssize(examples);
   out.length = longest;

@@ -40,6 +40,7 @@ class SentenceData : public DataSource {
   const std::vector<std::string>& class_names() const { return class_names_; }
   int types() const;                        // that its tokens are of: 2 where a tokenizer tells pairs apart
   int classes() const { return classes_; }  // 1: a number, 0: there is nothing to tell
+  int longest() const;                      // that batches are filled up to
   std::int64_t bytes() const { return bytes_; }
   std::int64_t loading_bytes() const { return loading_bytes_; }  // of memory, while it was read
   std::uint32_t checksum() const;                                // of the training examples and their answers

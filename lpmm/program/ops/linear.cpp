@@ -36,9 +36,7 @@ class LinearOp : public Op {
   }
 
   std::int64_t workspace_bytes() const override {
-    return largest_layout([&](Pieces& p) { lay_out_forward(p); },
-                          [&](Pieces& p) { lay_out_backward(p, false); },
-                          [&](Pieces& p) { lay_out_backward(p, has_one_panel()); });
+    return largest_layout([&](Pieces& p) { lay_out_forward(p); }, [&](Pieces& p) { lay_out_backward(p); });
   }
   std::int64_t transient_bytes() const override {
     return most([](const Part& part) { return part.weight.transient_bytes(); });
@@ -76,8 +74,8 @@ class LinearOp : public Op {
 
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
-    const bool is_direct = has_one_panel() && !accumulate[0];
-    const Backward b = lay_out_backward(pieces, is_direct);
+    const Backward b = lay_out_backward(pieces);
+    const bool is_direct = this->is_direct();
     Device& device = run.memory.device();
     const std::byte* g = before_bias(run, b);
     std::byte* dx = gradient(run, inputs[0]);
@@ -86,7 +84,7 @@ class LinearOp : public Op {
       backward(run, part, b, g, dx == nullptr ? nullptr : sums, is_direct ? compute_ : Compute::kFp32);
     }
     if (dx == nullptr || is_direct) return;
-    if (accumulate[0]) {
+    if (adds()) {
       device.from_float(compute_, rows_ * in_, b.dx, b.narrow);
       device.copy_or_add(compute_, rows_ * in_, b.narrow, dx, true);
     } else {
@@ -169,10 +167,12 @@ class LinearOp : public Op {
   std::int64_t panel_bytes() const {
     return most([](const Part& part) { return part.weight.panel_bytes(); });
   }
-  // One product makes all of the input's gradient, in its type.
-  bool has_one_panel() const {
+  // Whether the input's gradient holds something already; a program without backward has none.
+  bool adds() const { return !accumulate.empty() && accumulate[0]; }
+  // Whether one product makes all of the input's gradient, in its type.
+  bool is_direct() const {
     const PanelledWeight& first = parts_.front().weight;
-    return parts_.size() == 1 && first.rows() == first.panel_rows();
+    return parts_.size() == 1 && first.rows() == first.panel_rows() && !adds();
   }
   // Of a product of so many columns that goes where it belongs.
   std::int64_t rounded_bytes(std::int64_t columns) const {
@@ -183,15 +183,15 @@ class LinearOp : public Op {
     const std::int64_t columns = most([](const Part& part) { return part.weight.panel_rows(); });
     return {p.take(panel_bytes()), p.floats(out_), p.take(rounded_bytes(columns))};
   }
-  Backward lay_out_backward(Pieces& p, bool is_direct) const {
-    const std::int64_t in = is_direct ? 0 : rows_ * in_, rounded = is_direct ? rounded_bytes(in_) : 0;
+  Backward lay_out_backward(Pieces& p) const {
+    const std::int64_t in = is_direct() ? 0 : rows_ * in_, rounded = is_direct() ? rounded_bytes(in_) : 0;
     const auto matmul = [&](const Part& part) { return part.weight.matmul_bytes(rows_, *plan->device); };
     return {p.take(panel_bytes()),
             p.take(relu_ ? rows_ * out_ * value_bytes(compute_) : 0),
             p.floats(folds_later() ? 0 : out_),
             p.floats(most([](const Part& part) { return part.weight.gradient_floats(); })),
             p.floats(in),
-            p.take(in * value_bytes(compute_)),
+            p.take(adds() ? in * value_bytes(compute_) : 0),
             p.take(std::max(most(matmul), rounded))};
   }
 

@@ -52,7 +52,8 @@ struct Replay::State {
         folder(f),
         device(std::move(d)),
         data(load_data(s, device->host_pool())),
-        program(m.build(config.train.batch / config.train.microbatches, config.train.compute, *device)) {}
+        program(m.build(config.train.batch / config.train.microbatches, config.train.compute, *device,
+                        s.size.longest)) {}
 
   const Setup& setup;
   const RunConfig& config;
@@ -78,6 +79,7 @@ void Replay::State::begin(std::int64_t step) {
   window = {};
   if (step > 0) {
     const std::string path = folder.checkpoints / checkpoint_name(step);
+    check_same_data(checkpoint_run(path), setup, path);
     const Json saved = load_checkpoint(path, config.model.name, *memory, *buffers);
     window = parse_state(saved, config, steps_per_epoch(*data, config.train.batch), path).window;
     return;

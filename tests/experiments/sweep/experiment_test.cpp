@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 
 #include "experiments/plots/records.h"
+#include "experiments/sweep/grid_rows.h"
 #include "lpmm/data/scores.h"
 #include "tests/experiments/program.h"
 #include "tests/sanitized.h"
@@ -90,6 +92,21 @@ TEST_F(ExperimentTest, ShippedGridsRun) {
   }
 }
 
+// An interval that reaches out of the band decides nothing, on whichever side its mean lies.
+TEST(Expectations, AreJudgedByTheWholeInterval) {
+  const auto of = [](double low, double high) { return Interval{(low + high) / 2, low, high, true}; };
+  EXPECT_EQ(verdict(of(-0.199, 0.278), -INFINITY, 0.1), Verdict::kUndecided);
+  EXPECT_EQ(verdict(of(-0.02, 0.3), -INFINITY, 0.1), Verdict::kUndecided);
+  EXPECT_EQ(verdict(of(-0.2, 0.1), -INFINITY, 0.1), Verdict::kMet);
+  EXPECT_EQ(verdict(of(0.11, 0.2), -INFINITY, 0.1), Verdict::kNotMet);
+  EXPECT_EQ(verdict(of(0.11, 0.2), 0.1, INFINITY), Verdict::kMet);
+  EXPECT_EQ(verdict(of(0, 0.09), 0.1, INFINITY), Verdict::kNotMet);
+  EXPECT_EQ(verdict(of(-1, 1), -0.1, 0.1), Verdict::kUndecided);  // wider than the band
+  EXPECT_EQ(verdict(of(0.01, 0.01), -0.1, 0.1), Verdict::kMet);   // all seeds alike
+  EXPECT_EQ(verdict({0.01, 0.01, 0.01, false}, -0.1, 0.1), Verdict::kUndecided);
+  EXPECT_EQ(verdict(of(NAN, NAN), -0.1, 0.1), Verdict::kUndecided);
+}
+
 // Groups, fields that differ, gaps over seeds, joined axes, and verdicts.
 TEST_F(ExperimentTest, AGridBecomesATable) {
   const std::string file = write("grid/part.toml", fmt::format(R"(
@@ -134,19 +151,26 @@ what = "bits are bits"
 y = "bits_per_parameter"
 only = {{ "memory.parameter.bits" = "4" }}
 low = 20.0
-high = 30.0
+high = 31.0
 [[expected]]
 what = "nothing is lost"
 y = "underflow.parameter"
 only = {{ preset = "lpmm" }}
 high = 0.0
+[[expected]]
+what = "fp32 ends lower"
+y = "test_loss_gap"
+only = {{ "memory.parameter.bits" = "12" }}
+low = 0.0
 )",
                                                                kConfigs));
   const Outcome run =
       run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--jobs", "2", "--out", path("out")});
   ASSERT_EQ(run.code, 0) << run.err;
-  EXPECT_NE(run.out.find("as expected: bits are bits"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("NOT as expected: nothing is lost"), std::string::npos) << run.out;
+  EXPECT_EQ(run.out.find("met: bits are bits"), 0U) << run.out;
+  EXPECT_NE(run.out.find("\nNOT met: nothing is lost"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("\n  not met by gpt_tiny_embedded__lpmm"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("\nnot decided: fp32 ends lower"), std::string::npos) << run.out;
   const auto table = read_csv(path("out/part.csv"));
   ASSERT_EQ(table.size(), 7U);  // two fp32 groups and four packed ones
   const auto cell = [&](std::size_t row, const std::string& name) {
@@ -215,8 +239,8 @@ TEST_F(ExperimentTest, TagsOfATrainingAreKnown) {
   for (const std::string& tag : known) EXPECT_TRUE(logged.contains(tag)) << tag;
 }
 
-// What has no number is not as expected, and a chart that cannot be drawn costs nothing else.
-TEST_F(ExperimentTest, DivergedRunsAreNotAsExpected) {
+// What has no number meets no expectation, and a chart that cannot be drawn costs nothing else.
+TEST_F(ExperimentTest, DivergedRunsMeetNoExpectation) {
   write("grid/part.toml", fmt::format(R"(
 configs = ["{}/gpt_tiny_embedded.toml"]
 set = ["train.steps=5", "checkpoint.final=false"]
@@ -236,7 +260,7 @@ high = 100.0
 )",
                                       kConfigs));
   const Outcome run = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
-  EXPECT_NE(run.out.find("NOT as expected: high rates train"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("NOT met: high rates train"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("1e30: no number"), std::string::npos) << run.out;
   EXPECT_EQ(run.out.find("1e-3: no number"), std::string::npos) << run.out;
   EXPECT_NE(run.err.find("nothing to draw of train/images_per_second"), std::string::npos) << run.err;

@@ -492,6 +492,32 @@ TEST(Trainer, ProposesTheNewestCheckpointThatCanBeRead) {
   EXPECT_EQ(summary(run(out, longer, true))["steps"], 14);
 }
 
+// The counts of a state tell how many steps an epoch had.
+TEST(Trainer, AnotherNumberOfExamplesIsNoDamage) {
+  const auto said = [](std::int64_t step, std::int64_t before, std::int64_t now) {
+    RunProgress progress;
+    progress.step = step;
+    const Json saved = Json::parse(state_json(progress, tiny_config(), before / 16, CpuDevice(1)).dump());
+    try {
+      check_same_data(saved, tiny_config({"data.train_images=" + std::to_string(now)}),
+                      "runs/a/step_00000003");
+    } catch (const UsageError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_EQ(said(3, 96, 96), "");
+  EXPECT_EQ(said(17, 96, 100), "");  // as many steps
+  EXPECT_EQ(said(3, 96, 64), "");    // nobody can tell yet
+  for (const std::string& what : {said(17, 96, 80), said(17, 96, 112), said(12, 96, 200)}) {
+    EXPECT_TRUE(says(what, {"runs/a/step_00000003", "on 96 to 111 examples", "6 steps of 16", "drawn has",
+                            "put the old files back", "--init runs/a/step_00000003"}))
+        << what;
+  }
+  EXPECT_TRUE(says(said(5, 96, 80), {"on at least 96 examples", "step 5 of its first epoch"}))
+      << said(5, 96, 80);
+}
+
 TEST(Trainer, LeavesAConfigThatIsNoRunsAlone) {
   const Scratch scratch;
   const std::string text = "[train]\nsteps = 11\n";

@@ -121,16 +121,22 @@ TEST_F(Folder, AnyLimitOnAddressSpaceIsSurvived) {
   if (kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
   const std::string file = config();
   int failed = 0, done = 0;
-  for (std::int64_t limit = 100 << 20; limit < (240 << 20); limit += 7 << 20) {
-    Surroundings small;
-    small.address_bytes = limit;
-    fs::remove_all(path("run"));
-    const Outcome outcome = run_lpmm(
-        {"train", file, "--quiet", "--threads", "2", "--set", "train.steps=1", "--out", path("run")}, small);
-    EXPECT_TRUE(outcome.code == 0 || outcome.code == 1 || outcome.code == 127)
-        << limit << ": " << outcome.code << outcome.err;
-    (outcome.code == 0 ? done : failed) += 1;
-    EXPECT_TRUE(outcome.code != 1 || !outcome.err.empty()) << limit;
+  // Convolutions are made while the run is planned, products when it runs.
+  for (const char* model : {"model.name=mlp", "model.name=resnet8"}) {
+    const std::string hidden = model == std::string("model.name=mlp") ? "[16]" : "[]";
+    for (std::int64_t limit = 100 << 20; limit < (240 << 20); limit += 7 << 20) {
+      Surroundings small;
+      small.address_bytes = limit;
+      fs::remove_all(path("run"));
+      const Outcome outcome =
+          run_lpmm({"train", file, "--quiet", "--threads", "2", "--set", model, "--set",
+                    "model.hidden=" + hidden, "--set", "train.steps=1", "--out", path("run")},
+                   small);
+      EXPECT_TRUE(outcome.code == 0 || outcome.code == 1 || outcome.code == 127)
+          << limit << ": " << outcome.code << outcome.err;
+      (outcome.code == 0 ? done : failed) += 1;
+      EXPECT_TRUE(outcome.code != 1 || !outcome.err.empty()) << limit;
+    }
   }
   EXPECT_GT(done, 0);
   EXPECT_GT(failed, 0);

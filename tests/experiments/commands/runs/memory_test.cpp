@@ -31,6 +31,24 @@ void expect_as_planned(const nlohmann::json& summary) {
   EXPECT_NEAR(peak, planned, std::max(0.1 * planned, 12e6)) << summary;
 }
 
+TEST_F(Memory, APlanIsRefusedForWhatTheRunIs) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
+      {{"data.side=33"}, "the side is a multiple of 32"},
+      {{"train.batch=160"}, "train.batch = 160 is more than the 128 training examples of drawn"},
+      {{"train.steps=0", "train.epochs=1000000", "train.batch=2", "data.train_images=10000"}, "too many"},
+      {{"train.init=" + path("nowhere")}, "nowhere"},
+      {{"optimizer.group=[{pattern='x*', frozen=true}]"}, "matches no tensor"}};
+  for (const auto& [settings, why] : refused) {
+    std::vector<std::string> plan = {"plan", config()};
+    for (const std::string& s : settings) plan.insert(plan.end(), {"--set", s});
+    std::vector<std::string> train = plan;
+    train[0] = "train";
+    train.insert(train.end(), {"--quiet", "--out", path("run")});
+    expect_failure(run_lpmm(plan), 2, {why});
+    expect_failure(run_lpmm(train), 2, {why});
+  }
+}
+
 TEST_F(Memory, AnMlpTakesWhatThePlanSays) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
   for (const char* preset : {"\"fp32\"", "\"lpmm-min\""}) {

@@ -41,6 +41,27 @@ std::int64_t size_of(const std::string& path) {
   return error ? 0 : static_cast<std::int64_t>(size);
 }
 
+std::string gpt_config(const std::string& text) {
+  return R"([model]
+name = "gpt"
+layers = 1
+heads = 2
+embedding = 16
+context = 16
+[data]
+set = "text"
+path = ")" +
+         text + R"("
+[train]
+steps = 1000000
+batch = 8
+[optimizer]
+rule = "adamw"
+[log]
+every_steps = 1
+)";
+}
+
 // Starts `lpmm` and kills it once its log has grown by `bytes` and `microseconds` more have passed. Returns
 // whether it was killed; otherwise it has ended by itself, with success.
 bool run_and_kill(const std::vector<std::string>& arguments, const std::string& log, std::int64_t bytes,
@@ -114,23 +135,7 @@ TEST_F(Resume, ATokenFileThatIsCutOffEndsTheRunWithAMessage) {
                       tokens})
                 .code,
             0);
-  const std::string gpt = write("gpt.toml", R"([model]
-name = "gpt"
-layers = 1
-heads = 2
-embedding = 16
-context = 16
-[data]
-set = "text"
-path = ")" + tokens + R"("
-[train]
-steps = 1000000
-batch = 8
-[optimizer]
-rule = "adamw"
-[log]
-every_steps = 1
-)");
+  const std::string gpt = write("gpt.toml", gpt_config(tokens));
   const ::pid_t child = start_lpmm({"train", gpt, "--quiet", "--out", run});
   int status = 0;
   while (size_of(run + "/log.jsonl") < 6000 && ::waitpid(child, &status, WNOHANG) == 0) ::usleep(200);
@@ -138,6 +143,50 @@ every_steps = 1
   ::waitpid(child, &status, 0);
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 1);
+}
+
+// What a run reads has changed: the user is told what, and is not told to remove a checkpoint.
+TEST_F(Resume, ChangedDataAndTokenizersAreNoDamage) {
+  std::string text;
+  while (text.size() < 6000) text += "a b a ";
+  const std::string file = write("text.txt", text),
+                    vocabulary = "[UNK]\n[PAD]\n[CLS]\n[SEP]\n[MASK]\na\n##a\nb\n";
+  const std::string tokenizer = write("vocab.txt", vocabulary), run = path("run");
+  const std::string gpt = write("gpt.toml", gpt_config(file));
+  const auto go_on = [&](const char* steps, const std::string& out) {
+    return run_lpmm({"train", gpt, "--quiet", "--resume", "--out", out, "--set",
+                     "data.tokenizer=" + tokenizer, "--set", "checkpoint.every_steps=1", "--set",
+                     std::string("train.steps=") + steps});
+  };
+  const auto never = [](const Outcome& said) {
+    EXPECT_EQ(said.err.find("remove"), std::string::npos) << said.err;
+  };
+  write("text.txt", text);
+  ASSERT_EQ(go_on("3", run).code, 0);
+  write("text.txt", text + text);
+  Outcome said = go_on("4", run);
+  expect_failure(said, 2,
+                 {"step_00000003", "was trained on other data", " tokens with the checksum ", file,
+                  "put the old files back", "--init " + run + "/checkpoints/step_00000003"});
+  never(said);
+  // As it advises.
+  EXPECT_EQ(run_lpmm({"train", gpt, "--quiet", "--out", path("new"), "--set", "train.steps=1", "--init",
+                      run + "/checkpoints/step_00000003"})
+                .code,
+            0);
+  write("text.txt", text);
+  write("vocab.txt", vocabulary + "c\n");
+  said = go_on("4", run);
+  expect_failure(said, 1,
+                 {tokenizer, "is another tokenizer", "checksum", "step_00000003", "Put the old files back"});
+  never(said);
+  write("vocab.txt", vocabulary);
+  // Where a checkpoint is damaged, the one before it is looked at first.
+  const std::string state = run + "/checkpoints/step_00000003/state.json", good = read_file(state);
+  write("run/checkpoints/step_00000003/state.json", good.substr(0, good.size() / 2));
+  expect_failure(go_on("4", run), 1, {"damaged", "step_00000002 is earlier and whole: remove the later"});
+  write("run/checkpoints/step_00000003/state.json", good);
+  EXPECT_EQ(go_on("4", run).code, 0);
 }
 
 }  // namespace

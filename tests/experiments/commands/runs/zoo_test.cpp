@@ -118,7 +118,7 @@ TEST_F(Zoo, ABertEmbedsAndIsTunedForATask) {
   other[7] = "train.steps=6";
   std::string lines = read_file(path("set/train.tsv"));
   write("set/train.tsv", lines.replace(lines.find("same"), 4, "other"));
-  expect_failure(run_lpmm(other), 2, {"was trained on another text"});
+  expect_failure(run_lpmm(other), 2, {"was trained on other data"});
   // A number to tell, and the cosine of two embeddings.
   const std::vector<std::string> scores = {"train",     config,  "--init",
                                            path("run"), "--set", "data.path=" + path("scores")};
