@@ -17,6 +17,7 @@ namespace lpmm {
 
 struct Interval {
   double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there is one seed
+  std::vector<double> seeds = {};      // that it is the mean of
 };
 // Cells that differ in their seed only.
 struct GridRow {
