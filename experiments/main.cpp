@@ -118,7 +118,7 @@ void add_commands(CLI::App& program, lpmm::Action& action) {
   }
 }
 
-// `lpmm` alone and `lpmm help COMMAND` ask for help.
+// `lpmm` alone and `lpmm help COMMAND` ask for help; a grid of one's own is an experiment.
 std::vector<std::string> arguments_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") {
@@ -126,6 +126,10 @@ std::vector<std::string> arguments_of(int argc, char** argv) {
     words.emplace_back("--help");
   }
   if (words.empty()) words.emplace_back("--help");
+  if (words.size() > 1 && words[0] == "experiment" && words[1] != lpmm::kOwnGrid &&
+      words[1].ends_with(".toml")) {
+    words.insert(words.begin() + 1, lpmm::kOwnGrid);
+  }
   return words;
 }
 

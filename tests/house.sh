@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The measures of the house: files of at most 450 lines, functions of at most 60, folders of at most 16 sources
-# (a header beside its source counts once), no tracked file over 1 MB, 20 MB in all.
+# (a header beside its source counts once), no tracked file over 1 MB, 15 MB in all.
 # usage: bash tests/house.sh     prints what is larger; exits 1 where anything is
 set -u -o pipefail
 cd "$(dirname "$0")/.."
@@ -31,5 +31,5 @@ sources() {
   { git ls-files -z 2>/dev/null || true; } | xargs -0 -r stat -c '%s %n' 2>/dev/null | awk '
     $1 > 1048576 { print $2 ": " $1 " bytes, at most 1 MB" }
     { all += $1 }
-    END { if (all > 20 * 1048576) print "all tracked files: " all " bytes, at most 20 MB" }'
+    END { if (all > 15 * 1048576) print "all tracked files: " all " bytes, at most 15 MB: keep logs as experiments/results/pack.py leaves them" }'
 } | { ! grep .; }

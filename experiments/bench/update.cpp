@@ -13,9 +13,11 @@
 #include "kernels/orthogonal.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/host.h"
+#include "lpmm/files/toml_table.h"
 #include "lpmm/memory/device_memory.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/roles.h"
+#include "lpmm/run/config.h"
 
 namespace lpmm {
 namespace {
@@ -91,17 +93,26 @@ struct Tensor {
   }
 };
 
-OptimizerConfig optimizer_of(const std::string& name) {
-  const std::optional<RuleName> rule = RuleName::find(name);
+// Optimizer and memory as a run's config would say them.
+RunConfig config_of(const UpdateBenchOptions& options) {
+  const std::optional<RuleName> rule = RuleName::find(options.optimizer);
   if (!rule) {
-    throw UsageError(
-        fmt::format("bench update: optimizer '{}' is not one of {}", name, fmt::join(rule_names(), ", ")));
+    throw UsageError(fmt::format("bench update: optimizer '{}' is not one of {}", options.optimizer,
+                                 fmt::join(rule_names(), ", ")));
   }
-  OptimizerConfig config;
-  config.rule = *rule;
-  config.learning_rate = 1e-3;
-  config.weight_decay = 1e-4;
-  if (has_setting(config, "momentum")) config.settings["momentum"] = 0.9;
+  const std::vector<SettingRow>& settings = rule_row(*rule).settings;
+  const bool has_momentum = std::any_of(settings.begin(), settings.end(),
+                                        [](const SettingRow& s) { return s.key.text() == "momentum"; });
+  const std::string text = fmt::format(
+      "train.steps = 1\n[optimizer]\nrule = {}\nlearning_rate = 1e-3\nweight_decay = "
+      "1e-4\n{}[memory]\npreset = "
+      "{}\n",
+      toml_string(options.optimizer), has_momentum ? "momentum = 0.9\n" : "", toml_string(options.preset));
+  RunConfig config = parse_config(text, "bench update", {"", "", options.settings});
+  if (config.policy.apply_at_once) {
+    throw UsageError(
+        "bench update: memory.accumulator = \"none\" has no update of a whole tensor to measure");
+  }
   return config;
 }
 
@@ -163,8 +174,9 @@ UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device
                                const ProgressCall& progress) {
   const std::int64_t n = options.elements;
   if (n <= 0) throw UsageError("bench update: elements must be at least 1");
-  const OptimizerConfig optimizer = optimizer_of(options.optimizer);
-  const Policy policy = make_policy(options.preset, optimizer);
+  const RunConfig config = config_of(options);
+  const OptimizerConfig& optimizer = config.optimizer;
+  const Policy& policy = config.policy;
   const TensorInfo info = {"", shape_of(n)};
   const int peaks = options.watches ? watched_peaks(info, optimizer) : 0;
   const Rule rule = make_rule(optimizer, info, peak_rate(optimizer), 1000, 1, policy.error_feedback);

@@ -15,6 +15,7 @@ struct UpdateBenchOptions {
   std::string optimizer;  // the name of a rule; one that has a momentum to set has 0.9
   std::string preset;     // its specs and, where it has that with this optimizer, its error feedback
   std::int64_t elements = 0;
+  std::vector<std::string> settings;  // "memory.momentum=SPEC": keys of [optimizer] and [memory] besides
   bool watches = false;  // measures updates that the watch looks at besides, without peaks and with them
 };
 struct UpdateBenchResult {
@@ -27,7 +28,8 @@ struct UpdateBenchResult {
   double watched_per_second = 0, watched_with_peaks_per_second = 0;
 };
 // Times whole update steps over one tensor in memory filled tile by tile. Throws UsageError for an unknown
-// optimizer or preset, no elements, or an update that the watch cannot look at.
+// optimizer or preset, settings that a config may not have, gradients that are applied at once, no elements,
+// or an update that the watch cannot look at.
 UpdateBenchResult bench_update(const UpdateBenchOptions& options, Device& device,
                                const ProgressCall& progress = {});
 

@@ -24,7 +24,12 @@ RunConfig ConfigArguments::load() const {
   ConfigOptions all = options;
   if (threads >= 0) all.settings.push_back(fmt::format("train.threads={}", threads));
   if (!device.empty()) all.settings.push_back(fmt::format("train.device={}", device));
-  return load_config(find_config(path), all);
+  RunConfig config = load_config(find_config(path), all);
+  if (!config.left_out.empty()) {
+    tell(fmt::format("{}: an earlier program wrote settings that {} does not have; left out: {}\n",
+                     printable(path), config.optimizer.rule.text(), fmt::join(config.left_out, ", ")));
+  }
+  return config;
 }
 
 void add_config_arguments(CLI::App& command, ConfigArguments& arguments) {
@@ -99,10 +104,8 @@ void add_run_arguments(CLI::App& command, RunArguments& arguments) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
 }
 
-void add_settings_option(CLI::App& command, std::vector<std::string>& settings) {
-  command
-      .add_option("--set", settings,
-                  "changes one key in every cell that no axis changes: --set train.epochs=10")
+void add_settings_option(CLI::App& command, std::vector<std::string>& settings, const std::string& help) {
+  command.add_option("--set", settings, help)
       ->type_name("A.B=C")
       ->take_all()
       ->expected(1)

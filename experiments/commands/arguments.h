@@ -35,6 +35,7 @@ void add_inspect_command(CLI::App& program, Action& action);
 void add_export_command(CLI::App& program, Action& action);
 void add_sweep_command(CLI::App& program, Action& action);
 void add_ablate_command(CLI::App& program, Action& action);
+inline constexpr const char* kOwnGrid = "FILE.toml";  // the experiment that a path in its place stands for
 void add_experiment_command(CLI::App& program, Action& action);
 void add_plot_command(CLI::App& program, Action& action);
 void add_report_command(CLI::App& program, Action& action);
@@ -77,8 +78,11 @@ extern const CLI::Validator kOutput;
 // For options that hold an unsigned number, as far as TOML has them: CLI11 takes -1 and 2^64 for one.
 extern const CLI::Validator kUnsigned;
 
-// --set A.B=C of a grid.
-void add_settings_option(CLI::App& command, std::vector<std::string>& settings);
+// --set A.B=C of what has no CONFIG; by default of a grid.
+void add_settings_option(CLI::App& command, std::vector<std::string>& settings,
+                         const std::string& help =
+                             "changes one key in every cell that no axis changes: "
+                             "--set train.epochs=10");
 
 // --svg of what draws charts.
 void add_svg_option(CLI::App& command, bool& svg);

@@ -10,6 +10,11 @@
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/memory/roles.h"
+#include "lpmm/memory/spec.h"
+#include "lpmm/run/log.h"
+#include "lpmm/run/records.h"
+#include "lpmm/run/run_folder.h"
 #include "lpmm/run/setup.h"
 
 namespace lpmm {
@@ -146,9 +151,40 @@ void name_cell(SweepCell& cell) {
                   cell.name, cell.name.size(), kLongestName));
 }
 
+// The configuration of the run in the cell's folder, where it came to its end.
+std::optional<RunConfig> finished_config(const fs::path& path) {
+  const RunFolder folder(path.string());
+  std::error_code none;
+  if (!fs::exists(folder.config, none) || !fs::exists(folder.log, none)) return {};
+  if (end_of(read_log(folder.log.string())) == nullptr) return {};
+  return load_config(folder.config.string(), {});
+}
+
+// A preset may have had other specs when the run was made: what the cell does not say is as it was then.
+void take_former_preset(SweepCell& cell, const RunConfig& run, std::set<std::string>& told) {
+  Policy& policy = cell.config.policy;
+  if (policy.preset != run.policy.preset) return;
+  for (const Role role : kEveryElementRole) {
+    const std::string key = fmt::format("memory.{}", to_string(role));
+    const auto says = [&](const std::string& s) {
+      return key_of(s) == key || key_of(s) == "memory.rounding";
+    };
+    const std::vector<std::string>& settings = cell.options.settings;
+    if (policy.specs[role] == run.policy.specs[role] ||
+        (is_state(role) && !uses(cell.config.optimizer, role)) ||
+        std::any_of(settings.begin(), settings.end(), says)) {
+      continue;
+    }
+    policy.specs[role] = run.policy.specs[role];
+    const std::string then = fmt::format("{}: {} was {} when these runs were made\n", policy.preset, key,
+                                         to_string(role, run.policy.specs[role]));
+    if (told.insert(then).second) tell(then);
+  }
+}
+
 }  // namespace
 
-std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
+std::vector<SweepCell> sweep_cells(const SweepGrid& grid, const std::string& out, bool only_finished) {
   if (grid.configs.empty())
     throw UsageError("a sweep needs at least one config (--config, or configs = [...])");
   check_axes(grid);
@@ -165,7 +201,7 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
 
   const Keys taken = taken_keys(grid, grid_choices);
   std::vector<SweepCell> cells;
-  std::set<std::string> names;
+  std::set<std::string> names, told;
   std::optional<Setup> setup;  // of the last cell: most share one text
   const auto add = [&](const std::optional<std::uint64_t>& seed, const std::string& config,
                        const Choice& choice, const std::string& preset) {
@@ -174,12 +210,16 @@ std::vector<SweepCell> sweep_cells(const SweepGrid& grid) {
     SweepCell cell = cell_of(grid, config, preset, choice, own);
     if (seed) cell.options.settings.push_back(fmt::format("train.seed={}", *seed));
     leave_out_foreign(cell, taken);
-    RunConfig loaded = load_config(config, cell.options);
-    make_init_absolute(loaded);  // as `train` keeps it
-    setup.emplace(setup ? Setup(loaded, *setup) : loaded);
-    cell.config = setup->config;
-    cell.steps = std::max<std::int64_t>(1, steps_of(*setup));
+    cell.config = load_config(config, cell.options);
+    make_init_absolute(cell.config);  // as `train` keeps it
     name_cell(cell);
+    const auto run = out.empty() ? std::nullopt : finished_config(fs::path(out) / cell.name);
+    if (run && only_finished) take_former_preset(cell, *run, told);
+    if (!run || !take_from_run(cell.config, *run)) {
+      setup.emplace(setup ? Setup(cell.config, *setup) : cell.config);
+      cell.config = setup->config;
+      cell.steps = std::max<std::int64_t>(1, steps_of(*setup));
+    }
     if (names.insert(cell.name).second) {
       cells.push_back(std::move(cell));
     } else if (own.size() == choice.size()) {  // else the baseline, once for all values of memory axes

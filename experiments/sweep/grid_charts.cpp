@@ -21,8 +21,12 @@ namespace {
 const char* line_colour(std::size_t line) {
   return kRunColours[line % std::size(kRunColours)];
 }
-int mark(std::size_t line) {
-  return line < std::size(kRunColours) ? 7 : 4;  // discs, then squares
+// Lines of one colour differ in dashes and marks: discs, squares, triangles, diamonds, and these hollow.
+std::string line_style(std::size_t line) {
+  constexpr int kMarks[] = {7, 5, 9, 13, 6, 4, 8, 12};
+  const std::size_t round = line / std::size(kRunColours);
+  return fmt::format("pt {} dt {} lc '{}'", kMarks[round % std::size(kMarks)], round % 5 + 1,
+                     line_colour(line));
 }
 
 double leading_number(const std::string& text) {
@@ -38,9 +42,11 @@ class Axis {
       if (row->values.contains(name)) continue;
       const std::string& text = row->fields.at(name);
       char* end = nullptr;
-      std::strtod(text.c_str(), &end);
+      varied_[std::strtod(text.c_str(), &end)] = text;
       if (text.empty() || *end != '\0') categories_ = true;
     }
+    constexpr std::size_t kMostMarks = 10;  // more would run into each other
+    if (varied_.size() > kMostMarks) varied_.clear();
     if (!categories_ && !by_rank) return;
     for (const auto& [text, some] : split(rows, {name})) ranks_.push_back(text);
     if (categories_) return;
@@ -56,9 +62,15 @@ class Axis {
     if (!categories_) return leading_number(text);
     return static_cast<double>(std::find(ranks_.begin(), ranks_.end(), text) - ranks_.begin());
   }
-  // gnuplot's commands for it as the axis x or y.
+  // gnuplot's commands for it as the axis x or y. Marks are at the values that were varied.
   std::string scale(char axis, bool is_log) const {
-    if (!categories_) return is_log ? fmt::format("set logscale {}\n", axis) : "";
+    std::string marks;
+    for (const auto& [value, text] : varied_)
+      marks += fmt::format("{}'{}' {}", marks.empty() ? "" : ", ", text, value);
+    if (!categories_) {
+      return (is_log ? fmt::format("set logscale {}\n", axis) : "") +
+             (marks.empty() ? "" : fmt::format("set {}tics ({})\n", axis, marks));
+    }
     std::string out = fmt::format("set {}tics (", axis);
     for (std::size_t i = 0; i < ranks_.size(); ++i) {
       out += fmt::format("{}'{}' {}", i == 0 ? "" : ", ", file_name(ranks_[i]), i);
@@ -69,15 +81,13 @@ class Axis {
  private:
   std::string name_;
   bool categories_ = false;  // else numbers
+  std::map<double, std::string> varied_;
   std::vector<std::string> ranks_;
 };
 
 ChartSeries line_of(const GridRows& rows, const Axis& axis, const ChartRequest& request,
                     const std::string& title, std::size_t line) {
-  ChartSeries out{title,
-                  fmt::format("{} pt {} lc '{}'", request.front ? "points" : "yerrorlines", mark(line),
-                              line_colour(line)),
-                  {}};
+  ChartSeries out{title, (request.front ? "points " : "yerrorlines ") + line_style(line), {}};
   GridRows sorted = rows;
   std::stable_sort(sorted.begin(), sorted.end(),
                    [&](const GridRow* a, const GridRow* b) { return axis.of(*a) < axis.of(*b); });
@@ -85,6 +95,18 @@ ChartSeries line_of(const GridRows& rows, const Axis& axis, const ChartRequest& 
     const Interval& y = row->values.at(request.rows.y);
     out.points.emplace_back(axis.of(*row), y.mean);
     if (!request.front) out.bounds.emplace_back(y.low, y.high);
+  }
+  return out;
+}
+
+// A dot for every seed, beside the means of that line, where few were trained.
+ChartSeries seeds_of(const GridRows& rows, const Axis& axis, const ChartRequest& request, std::size_t line) {
+  constexpr std::size_t kFew = 8;
+  ChartSeries out{"", fmt::format("points pt 6 ps 0.4 lc '{}'", line_colour(line)), {}};
+  for (const GridRow* row : rows) {
+    const std::vector<double>& seeds = row->values.at(request.rows.y).seeds;
+    if (seeds.size() < 2 || seeds.size() > kFew) continue;
+    for (const double y : seeds) out.points.emplace_back(axis.of(*row), y);
   }
   return out;
 }
@@ -174,7 +196,7 @@ void add_curve(const GridRows& rows, const std::string& tag, const std::string& 
   }
   ChartSeries band{
       "", fmt::format("filledcurves fs transparent solid 0.2 noborder lc '{}'", line_colour(line)), {}};
-  ChartSeries mean{title, fmt::format("lines lw 2 lc '{}'", line_colour(line)), {}};
+  ChartSeries mean{title, "lines lw 2 " + line_style(line), {}};
   const std::size_t bin = std::max<std::size_t>(1, (steps.size() + kMostPoints - 1) / kMostPoints);
   bool has_band = false;
   for (auto at = steps.begin(); at != steps.end();) {
@@ -262,6 +284,7 @@ std::vector<Chart> charts_of(std::span<const GridRow> rows, const ChartRequest& 
         add_curve(in_line, request.rows.y, name, place_of(name), chart);
       } else {
         chart.series.push_back(line_of(in_line, axis, request, name, place_of(name)));
+        if (!request.front) chart.series.push_back(seeds_of(in_line, axis, request, place_of(name)));
       }
     }
     if (request.front) add_front(in_panel, compared, axis, request, baseline, chart);

@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "experiments/commands/shipped_configs.h"
 #include "experiments/plots/chart.h"
 #include "experiments/plots/records.h"
 #include "experiments/sweep/grid_charts.h"
@@ -153,11 +154,12 @@ struct Prepared {
   std::vector<SweepCell> cells;
   std::vector<GridRow> rows;
 };
-Prepared prepare(GridPart part, const fs::path& file, bool quick) {
+Prepared prepare(GridPart part, const fs::path& file, const GridExperiment& o) {
   try {
-    std::vector<SweepCell> cells = sweep_cells(part.grid);
+    std::vector<SweepCell> cells =
+        sweep_cells(part.grid, (fs::path(o.out) / part.name).string(), o.only_draws);
     std::vector<GridRow> rows = rows_of(part.grid, cells);
-    check_names(part, rows, quick);
+    check_names(part, rows, o.quick);
     return {std::move(part), std::move(cells), std::move(rows)};
   } catch (const UsageError& e) {
     throw UsageError(fmt::format("{}: {}", file.string(), e.what()));
@@ -192,7 +194,8 @@ int run_part(const GridExperiment& o, Prepared& prepared) {
   const GridPart& part = prepared.part;
   const fs::path cells_folder = fs::path(o.out) / part.name;
   tell(fmt::format("{}: {}\n", o.name, part.name));
-  const SweepResult result = run_sweep(part.grid, {cells_folder.string(), o.jobs, o.threads});
+  const SweepResult result =
+      run_sweep(prepared.cells, {cells_folder.string(), o.jobs, o.threads, o.only_draws});
   if (result.interrupted) return kInterrupted;
   fill(prepared.rows, prepared.cells, result.answer, cells_folder);
   write_text((fs::path(o.out) / (part.name + ".csv")).string(), csv_of(prepared.rows));
@@ -202,9 +205,8 @@ int run_part(const GridExperiment& o, Prepared& prepared) {
   return result.failed == 0 && drawn ? kDone : kRunFailed;
 }
 
-}  // namespace
-
-int run_grid_experiment(const GridExperiment& o) {
+std::vector<fs::path> files_of(const GridExperiment& o) {
+  if (!o.file.empty()) return {o.file};
   std::vector<fs::path> files;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(o.folder, error)) {
@@ -217,15 +219,23 @@ int run_grid_experiment(const GridExperiment& o) {
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) throw UsageError(fmt::format("{}: holds no .toml file, which is a part", o.folder));
+  return files;
+}
+
+}  // namespace
+
+int run_grid_experiment(const GridExperiment& o) {
+  const std::vector<fs::path> files = files_of(o);
   std::vector<std::string> names;
   std::vector<Prepared> prepared;  // all are in order before the first is run
   for (const fs::path& file : files) {
     names.push_back(file.stem().string());
     if (!matches_pattern(o.parts, names.back())) continue;
     GridPart part = load_part(file, o.quick);
+    for (std::string& config : part.grid.configs) config = find_config(config);
     part.grid.settings.insert(part.grid.settings.end(), o.settings.begin(), o.settings.end());
     if (!o.seeds.empty()) part.grid.seeds = o.seeds;
-    prepared.push_back(prepare(std::move(part), file, o.quick));
+    prepared.push_back(prepare(std::move(part), file, o));
   }
   if (prepared.empty()) {
     const std::vector<std::string_view> views(names.begin(), names.end());

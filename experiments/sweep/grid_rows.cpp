@@ -11,6 +11,7 @@
 #include "experiments/plots/records.h"
 #include "experiments/sweep/statistics.h"
 #include "lpmm/data/scores.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/run_folder.h"
 
@@ -32,6 +33,11 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
       out[role] = out[role + ".format"] = c.policy.apply_at_once ? kNoAccumulator : kInMomentum;
       out[role + ".bits"] = "0";
       for (const char* part : {".block", ".rounding", ".steps"}) out[role + part] = "";
+      continue;
+    }
+    if (is_state(r) && !uses(c.optimizer, r)) {  // the preset's spec of it means nothing
+      for (const char* part : {"", ".bits", ".format", ".block", ".rounding", ".steps"})
+        out[role + part] = "";
       continue;
     }
     const bool is_none = r == Role::kCompensation && !has_compensation(c.policy.specs);
@@ -61,9 +67,25 @@ Fields fields_of(const SweepGrid& grid, const SweepCell& cell) {
 
 Interval number_of(std::span<const double> values) {
   const Mean mean = mean_of(values);
-  if (mean.count < 2) return {mean.mean, mean.mean, mean.mean};
-  const MeanBounds bounds = bounds_95(mean);
-  return {mean.mean, bounds.low, bounds.high, true};
+  Interval out{mean.mean, mean.mean, mean.mean, mean.count > 1, {values.begin(), values.end()}};
+  if (out.has_bounds) {
+    const MeanBounds bounds = bounds_95(mean);
+    out.low = bounds.low;
+    out.high = bounds.high;
+  }
+  return out;
+}
+
+// By how much a row is worse than its baseline, seed by seed; empty where one of them lacks a seed.
+std::vector<double> gaps_of(const GridRow& row, const GridRow* baseline, const std::string& value) {
+  if (baseline == nullptr || !row.values.contains(value) || !baseline->values.contains(value)) return {};
+  std::vector<double> gaps = row.values.at(value).seeds;
+  const std::vector<double>& others = baseline->values.at(value).seeds;
+  if (gaps.size() != others.size()) return {};
+  for (std::size_t i = 0; i < gaps.size(); ++i) {
+    gaps[i] = more_is_better(value) ? others[i] - gaps[i] : gaps[i] - others[i];
+  }
+  return gaps;
 }
 
 // The mean over the run of what its log says of a role's changes.
@@ -136,18 +158,28 @@ void fill(std::vector<GridRow>& rows, const std::vector<SweepCell>& cells, const
     const auto bits = rows[i].values.find("bits_per_parameter");
     if (bits != rows[i].values.end()) bits->second.has_bounds = true;  // counted, whatever the seed
   }
+  std::map<std::string, const GridRow*> baselines;
+  for (const SweepCell& cell : cells) {
+    const auto place = places.find(cell.baseline);
+    baselines[cell.group] = place == places.end() ? nullptr : &rows[place->second];
+  }
   for (const Json& group : answer["groups"]) {
     const auto place = places.find(group["group"].get<std::string>());
     if (place == places.end()) continue;
-    const auto add_gap = [&](const std::string& key, const Json& gap) {
+    GridRow& row = rows[place->second];
+    const auto add_gap = [&](const std::string& key, const Json& gap, const std::string& value) {
       const auto mean = number_in(gap, "mean"), low = number_in(gap, "low_95"),
                  high = number_in(gap, "high_95");
       if (!mean) return;
-      rows[place->second].values[key] = {*mean, low.value_or(*mean), high.value_or(*mean), low && high};
+      row.values[key] = {*mean, low.value_or(*mean), high.value_or(*mean), low && high,
+                         gaps_of(row, baselines[row.group], value)};
     };
-    for (const char* key : {"loss_gap", "test_loss_gap"}) add_gap(key, object_in(group, key));
-    for (const auto& [name, score] : group["scores"].items()) add_gap(name + "_gap", object_in(score, "gap"));
-    add_gap(kScore + "_gap", object_in(object_in(group, kScore), "gap"));
+    add_gap("loss_gap", object_in(group, "loss_gap"), "final_loss");
+    add_gap("test_loss_gap", object_in(group, "test_loss_gap"), "test_loss");
+    for (const auto& [name, score] : group["scores"].items()) {
+      add_gap(name + "_gap", object_in(score, "gap"), name);
+    }
+    add_gap(kScore + "_gap", object_in(object_in(group, kScore), "gap"), kScore);
   }
 }
 std::string csv_of(std::span<const GridRow> rows) {

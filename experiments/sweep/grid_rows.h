@@ -18,6 +18,7 @@ namespace lpmm {
 struct Interval {
   double mean = 0, low = 0, high = 0;  // two-sided 95 % bounds, or the mean where there are none
   bool has_bounds = false;             // of two seeds or more, or of what does not depend on the seed
+  std::vector<double> seeds = {};      // that it is the mean of
 };
 
 enum class Verdict { kMet, kNotMet, kUndecided };

@@ -68,6 +68,10 @@ class Runner {
         waiting_.push_back(i);
       }
     }
+    if (options.only_finished && !waiting_.empty()) {
+      throw UsageError(fmt::format("{}: no run lies there that came to its end; without --draw it is trained",
+                                   folder(waiting_[0]).string()));
+    }
     std::reverse(waiting_.begin(), waiting_.end());
   }
 

@@ -18,7 +18,8 @@ std::optional<Json> finished_run(const std::string& folder, const RunConfig& con
 struct SweepOptions {
   std::string out;
   int jobs = 1;
-  int threads = 0;  // of a job; 0: processors / jobs
+  int threads = 0;             // of a job; 0: processors / jobs
+  bool only_finished = false;  // throws UsageError where a cell is not
 };
 
 // What became of every cell.

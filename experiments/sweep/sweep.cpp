@@ -215,8 +215,11 @@ std::string sweep_csv(const Json& answer) {
 }  // namespace
 
 SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& given) {
-  const std::vector<SweepCell> cells = sweep_cells(grid);
   if (given.out.empty()) throw UsageError("a sweep needs a folder (--out)");
+  return run_sweep(sweep_cells(grid, given.out, given.only_finished), given);
+}
+
+SweepResult run_sweep(const std::vector<SweepCell>& cells, const SweepOptions& given) {
   SweepOptions options = given;
   if (options.threads == 0) options.threads = std::max(1, Pool::usable_processors() / options.jobs);
   const FolderLock lock(options.out, "another sweep");  // before anything is started

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "experiments/sweep/cells.h"
 #include "experiments/sweep/runner.h"
@@ -19,6 +20,7 @@ struct SweepResult {
 };
 // Runs what is not finished. Throws UsageError for a folder that holds another run.
 SweepResult run_sweep(const SweepGrid& grid, const SweepOptions& options);
+SweepResult run_sweep(const std::vector<SweepCell>& cells, const SweepOptions& options);
 
 // The groups as aligned lines.
 std::string sweep_table(const Json& answer);

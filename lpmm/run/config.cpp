@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
+#include "lpmm/files/json.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/config_keys.h"
@@ -250,17 +254,34 @@ TomlTable changed_file(const std::string& text, const std::string& name, const C
 
 // ---- keys of another optimizer -------------------------------------------------------------------------
 
+// The configuration that a run began with, from the log beside its config.toml; nothing where no run is.
+std::optional<TomlTable> recorded_config(const std::filesystem::path& path) {
+  constexpr std::size_t kLongestRecord = 1 << 21;
+  if (path.filename() != "config.toml") return {};
+  std::ifstream log(path.parent_path() / "log.jsonl", std::ios::binary);
+  std::string text(kLongestRecord, '\0');
+  log.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(log.gcount()));
+  try {
+    const Json record = parse_json(text.substr(0, text.find('\n')));
+    if (record.value("type", "") == "config") return TomlTable::parse(record.value("toml", ""), "log.jsonl");
+  } catch (const std::exception&) {  // no log of a run
+  }
+  return {};
+}
+
 // Which optimizers a key may be meant for: that of the run and, where the key is the file's, the file's own,
 // which the command line may have changed.
 struct MeantOptimizers {
   OptimizerConfig of_run, of_file;
-  bool file_is_ours = false;  // a run wrote it: all that it holds is meant
+  std::string file;
+  bool file_is_ours = false;  // a run wrote it, as its seal says
 };
 
 MeantOptimizers meant_optimizers(const OptimizerConfig& of_run, const std::string& text,
                                  const std::string& name, const ConfigOptions& options) {
   const std::optional<Seal> seal = read_seal(text);
-  MeantOptimizers meant{of_run, of_run, seal && seal->saved == seal->found};
+  MeantOptimizers meant{of_run, of_run, name, seal && seal->saved == seal->found};
   if (options.settings.empty()) return meant;
   try {
     const TomlTable file = TomlTable::parse(text, name);
@@ -277,6 +298,7 @@ MeantOptimizers meant_optimizers(const OptimizerConfig& of_run, const std::strin
 struct ForeignKey {
   TomlTable table;
   std::string key, why;
+  bool of_run = false;  // an earlier program wrote it, with those of all rules
 };
 
 // `rule` is the rule's name as messages have it.
@@ -299,31 +321,53 @@ std::string why_no_state(const TomlTable& table, Role state, const OptimizerConf
   return fmt::format("{} is the spec of a state that {} does not keep; it keeps {}", key, rule, join(kept));
 }
 
+// Whether the recorded configuration has the key of [optimizer], [memory] or an override of that.
+bool is_recorded(const TomlTable& recorded, const std::string& key) {
+  const std::string last = key.substr(key.rfind('.') + 1);
+  const TomlTable memory = recorded.table("memory");
+  if (key.starts_with("optimizer.")) return recorded.table("optimizer").has(last);
+  if (!key.starts_with("memory.override.")) return memory.has(last);
+  const std::vector<TomlTable> overrides = memory.tables("override");
+  return std::any_of(overrides.begin(), overrides.end(), [&](const TomlTable& o) { return o.has(last); });
+}
+
+// Of the keys that nobody typed, those that a run wrote.
+void mark_those_of_runs(std::vector<ForeignKey>& keys, const MeantOptimizers& meant) {
+  if (keys.empty()) return;
+  const std::optional<TomlTable> recorded = recorded_config(meant.file);
+  for (ForeignKey& f : keys) {
+    const bool is_typed = f.table.place(f.key).starts_with("--");
+    f.of_run =
+        !is_typed && (meant.file_is_ours || (recorded && is_recorded(*recorded, f.table.full_name(f.key))));
+  }
+}
+
 std::vector<ForeignKey> foreign_keys(const TomlTable& file, const MeantOptimizers& meant) {
   std::vector<ForeignKey> found;
   const TomlTable optimizer = file.table("optimizer"), memory = file.table("memory");
   const std::string rule =
       std::string(meant.of_run.rule.text()) + (optimizer.has("rule") ? "" : " (optimizer.rule is not set)");
-  const auto is_foreign = [&](const TomlTable& table, std::string_view key, const auto& has) {
-    if (!table.has(key) || has(meant.of_run)) return false;
+  const auto look = [&](const TomlTable& table, std::string_view key, const auto& has, const auto& why) {
+    if (!table.has(key) || has(meant.of_run)) return;
     const bool is_typed = table.place(key).starts_with("--");
-    return is_typed || !(meant.file_is_ours || has(meant.of_file));
+    if (!is_typed && has(meant.of_file)) return;
+    found.push_back({table, std::string(key), why()});
   };
   for (const SettingRow& s : all_settings()) {
-    const auto has = [&](const OptimizerConfig& c) { return has_setting(c, s.key); };
-    if (!is_foreign(optimizer, s.key.text(), has)) continue;
-    found.push_back({optimizer, std::string(s.key.text()),
-                     why_no_setting(optimizer.full_name(s.key.text()), s.key, meant.of_run.rule, rule)});
+    look(
+        optimizer, s.key.text(), [&](const OptimizerConfig& c) { return has_setting(c, s.key); },
+        [&] { return why_no_setting(optimizer.full_name(s.key.text()), s.key, meant.of_run.rule, rule); });
   }
   std::vector<TomlTable> tables = memory.tables("override");
   tables.insert(tables.begin(), memory);
   for (const TomlTable& table : tables) {
     for (const Role role : kEveryElementRole) {
-      const auto has = [&](const OptimizerConfig& c) { return !is_state(role) || uses(c, role); };
-      if (!is_foreign(table, to_string(role), has)) continue;
-      found.push_back({table, std::string(to_string(role)), why_no_state(table, role, meant.of_run, rule)});
+      look(
+          table, to_string(role), [&](const OptimizerConfig& c) { return !is_state(role) || uses(c, role); },
+          [&] { return why_no_state(table, role, meant.of_run, rule); });
     }
   }
+  mark_those_of_runs(found, meant);
   return found;
 }
 
@@ -342,7 +386,8 @@ RunConfig parse_config(const std::string& text, const std::string& name, const C
   }
   if (reader.rounding()) set_rounding(config.policy, *reader.rounding());
   for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, name, options))) {
-    f.table.refuse(f.key, f.why);
+    if (!f.of_run) f.table.refuse(f.key, f.why);
+    config.left_out.push_back(f.table.full_name(f.key));
   }
   check(config, file);
   return config;
@@ -356,7 +401,7 @@ std::vector<std::string> foreign_settings(const std::string& path, const ConfigO
   config_keys::visit_optimizer(reader, config);
   std::vector<std::string> names;
   for (const ForeignKey& f : foreign_keys(file, meant_optimizers(config.optimizer, text, path, options))) {
-    names.push_back(f.table.full_name(f.key));
+    if (!f.of_run) names.push_back(f.table.full_name(f.key));
   }
   return names;
 }

@@ -66,6 +66,9 @@ struct RunConfig {
     std::int64_t log_every_steps = 100;  // 0: never
     int spikes = 4;                      // that a run keeps; 0: none
   } watch;
+  // Keys that an earlier program wrote into a run's config.toml though the rule does not have them. They
+  // decide nothing.
+  std::vector<std::string> left_out;
 };
 
 struct ConfigOptions {
@@ -77,12 +80,13 @@ struct ConfigOptions {
 // takes TOML values and bare words. Throws UsageError with file, line, key, what was expected and the nearest
 // known key.
 RunConfig load_config(const std::string& path, const ConfigOptions& options);
-// The same from text; `name` stands for the file in messages.
+// The same from text; `name` stands for the file in messages, and beside a config.toml there may be a run.
 RunConfig parse_config(const std::string& text, const std::string& name, const ConfigOptions& options);
 
 // The keys of settings and states that the run's optimizer does not have, "optimizer.beta3" with sgd.
-// load_config() refuses them, but for those of the file that the file's own optimizer has or that a run
-// wrote; a grid, whose settings may serve several rules, leaves them out.
+// load_config() refuses them, but for those of the file that the file's own optimizer has or that a run wrote
+// (its seal says so, or the log beside it has them too); a grid, whose settings may serve several rules,
+// leaves them out.
 std::vector<std::string> foreign_settings(const std::string& path, const ConfigOptions& options);
 
 // The resolved configuration as TOML; load_config of it gives the same run. It has the settings and specs of

@@ -238,6 +238,19 @@ void Setup::fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::strin
   }
 }
 
+bool take_from_run(RunConfig& config, const RunConfig& run) {
+  if (!config.train.init.empty()) return false;
+  if (config.data.set == "auto") config.data.set = run.data.set;
+  config = without_data(config);
+  if (config.model.name != run.model.name) return true;  // another run, as a comparison will say
+  for (const auto& [key, open] : {std::pair{kVocabulary, 0}, {kStart, -1}, {kEnd, -1}}) {
+    for (const auto& [own, value] : run.model.settings) {
+      if (own == key && config.model.integer(key) == open) config.model.set(key, value);
+    }
+  }
+  return true;
+}
+
 std::unique_ptr<Model> make_model(const RunConfig& config) {
   const auto& overrides = config.policy.overrides;
   const bool keeps_some = std::any_of(overrides.begin(), overrides.end(), [](const PolicyOverride& o) {

@@ -56,6 +56,10 @@ struct Setup {
   void fit_vocabulary(std::shared_ptr<const Tokenizer> of, const std::string& name);
 };
 
+// What only data tells, from the configuration that a run of the same wrote: where that is enough, no data is
+// wanted. False where a tokenizer decides as well, that of train.init.
+bool take_from_run(RunConfig& config, const RunConfig& run);
+
 // The model as a run of that configuration trains it: without accumulators it gathers gradients, unless an
 // override gives one to tied tensors.
 std::unique_ptr<Model> make_model(const RunConfig& config);

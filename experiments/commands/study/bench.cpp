@@ -151,6 +151,7 @@ void add_update(CLI::App& bench, Action& action) {
                    fmt::format("{} (a momentum that is to be set is 0.9)", fmt::join(rule_names(), ", ")))
       ->capture_default_str();
   command->add_option("--preset", o->bench.preset, "memory policy")->capture_default_str();
+  add_settings_option(*command, o->bench.settings, "changes one key of [optimizer] or [memory]");
   command->add_option("--elements", o->bench.elements, "parameters of the one tensor")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40).description(""))
       ->capture_default_str();
@@ -164,8 +165,10 @@ void add_update(CLI::App& bench, Action& action) {
 fp32 (parameter and states read and written, the gradient read: 20 with one state, 8 more with each
 other), which is what fp32 could reach. The copy runs in a process of its own, over
 2 GiB. peak_extra_bytes: resident memory of the updates above the tensors.
-Example:
-  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json)");
+--set memory.rounding is of all roles, the spec of a role of that one alone.
+Examples:
+  lpmm bench update --optimizer adamw --preset lpmm --elements 536870912 --threads 2 --json
+  lpmm bench update --optimizer adamw --preset lpmm-min --set memory.momentum=soft4:block128:qr)");
   on_selected(*command, action, o, run_update);
 }
 

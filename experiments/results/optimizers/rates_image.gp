@@ -88,8 +88,8 @@ set size 1,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'test accuracy' noenhanced
 set xlabel 'optimizer.learning_rate' noenhanced
 set ylabel 'accuracy' noenhanced
@@ -97,6 +97,6 @@ set key bmargin center maxrows 7 samplen 2 width 1
 set bmargin 11
 set logscale x
 
-plot $d0 using 1:2:3:4 with yerrorlines pt 7 lc '#0072B2' title 'sgd' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 lc '#D55E00' title 'adam' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 lc '#009E73' title 'adamw' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 lc '#CC79A7' title 'lion' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 lc '#E69F00' title 'lamb' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 lc '#56B4E9' title 'lars' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 lc '#000000' title 'lars_clip' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 lc '#8C8C00' title 'rmsprop' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 4 lc '#0072B2' title 'adagrad' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 4 lc '#D55E00' title 'ademamix' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 4 lc '#009E73' title 'adam_mini' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 4 lc '#CC79A7' title 'adamw_factored' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 4 lc '#E69F00' title 'adafactor' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 4 lc '#56B4E9' title 'muon' noenhanced
+plot $d0 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#0072B2' title 'sgd' noenhanced, $d1 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#D55E00' title 'adam' noenhanced, $d2 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#009E73' title 'adamw' noenhanced, $d3 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#CC79A7' title 'lion' noenhanced, $d4 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#E69F00' title 'lamb' noenhanced, $d5 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#56B4E9' title 'lars' noenhanced, $d6 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#000000' title 'lars_clip' noenhanced, $d7 using 1:2:3:4 with yerrorlines pt 7 dt 1 lc '#8C8C00' title 'rmsprop' noenhanced, $d8 using 1:2:3:4 with yerrorlines pt 5 dt 2 lc '#0072B2' title 'adagrad' noenhanced, $d9 using 1:2:3:4 with yerrorlines pt 5 dt 2 lc '#D55E00' title 'ademamix' noenhanced, $d10 using 1:2:3:4 with yerrorlines pt 5 dt 2 lc '#009E73' title 'adam_mini' noenhanced, $d11 using 1:2:3:4 with yerrorlines pt 5 dt 2 lc '#CC79A7' title 'adamw_factored' noenhanced, $d12 using 1:2:3:4 with yerrorlines pt 5 dt 2 lc '#E69F00' title 'adafactor' noenhanced, $d13 using 1:2:3:4 with yerrorlines pt 5 dt 2 lc '#56B4E9' title 'muon' noenhanced
 unset multiplot
 set output

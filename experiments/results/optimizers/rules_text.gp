@@ -120,15 +120,15 @@ set size 0.5,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'validation loss' noenhanced
 set xlabel 'preset' noenhanced
 set ylabel 'optimizer.rule' noenhanced
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-set xtics ('fp32' 0, 'lpmm-compact' 1, 'lpmm-min' 2, 'lpmm-nano' 3)
-set ytics ('sgd' 0, 'adam' 1, 'adamw' 2, 'lion' 3, 'lamb' 4, 'lars' 5, 'lars_clip' 6, 'rmsprop' 7, 'adagrad' 8, 'ademamix' 9, 'adam_mini' 10, 'adamw_factored' 11, 'adafactor' 12, 'muon' 13)
+set xtics ('fp32' 0, 'lpmm-compact' 1, 'lpmm-min' 2, 'lpmm-nano' 3) noenhanced
+set ytics ('sgd' 0, 'adam' 1, 'adamw' 2, 'lion' 3, 'lamb' 4, 'lars' 5, 'lars_clip' 6, 'rmsprop' 7, 'adagrad' 8, 'ademamix' 9, 'adam_mini' 10, 'adamw_factored' 11, 'adafactor' 12, 'muon' 13) noenhanced
 
 plot $d0 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d0 using 1:2:4 with labels notitle
 set origin 0.5,0
@@ -136,15 +136,15 @@ set size 0.5,1
 unset logscale
 set autoscale
 set format
-set xtics auto norotate
-set ytics auto
+set xtics auto norotate enhanced
+set ytics auto enhanced
 set title 'above fp32' noenhanced
 set xlabel 'preset' noenhanced
 set ylabel 'optimizer.rule' noenhanced
 set key bmargin center maxrows 1 samplen 2 width 1
 set bmargin 6
-set xtics ('lpmm-compact' 0, 'lpmm-min' 1, 'lpmm-nano' 2)
-set ytics ('sgd' 0, 'adam' 1, 'adamw' 2, 'lion' 3, 'lamb' 4, 'lars' 5, 'lars_clip' 6, 'rmsprop' 7, 'adagrad' 8, 'ademamix' 9, 'adam_mini' 10, 'adamw_factored' 11, 'adafactor' 12, 'muon' 13)
+set xtics ('lpmm-compact' 0, 'lpmm-min' 1, 'lpmm-nano' 2) noenhanced
+set ytics ('sgd' 0, 'adam' 1, 'adamw' 2, 'lion' 3, 'lamb' 4, 'lars' 5, 'lars_clip' 6, 'rmsprop' 7, 'adagrad' 8, 'ademamix' 9, 'adam_mini' 10, 'adamw_factored' 11, 'adafactor' 12, 'muon' 13) noenhanced
 
 plot $d1 using 1:2:(0.5):(0.5):3 with boxxyerror fs solid noborder lc rgb variable notitle, $d1 using 1:2:4 with labels notitle
 unset multiplot

@@ -461,8 +461,9 @@ TEST_F(Answers, ARunInTwoPartsEndsWithTheSameBytes) {
 
 TEST_F(Answers, BenchUpdateHasItsKeys) {
   // One run: the copy it is compared with moves 2 GiB five times.
-  const Outcome outcome = run_lpmm({"bench", "update", "--optimizer", "adamw", "--preset", "lpmm-min",
-                                    "--elements", "1000000", "--threads", "1", "--json"});
+  const Outcome outcome =
+      run_lpmm({"bench", "update", "--optimizer", "adamw", "--preset", "lpmm-min", "--elements", "1000000",
+                "--threads", "1", "--json", "--set", "memory.momentum=int8:block128:qr"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const json answer = outcome.json();
   expect_keys(answer, {"elements_per_second", "packed_bytes_per_element", "copy_gb_per_second",
@@ -471,9 +472,21 @@ TEST_F(Answers, BenchUpdateHasItsKeys) {
   EXPECT_GT(speed, 0);
   EXPECT_GT(copy, 0);
   EXPECT_NEAR(answer["fp32_roofline_ratio"].get<double>(), speed * 28 / (copy * 1e9), 1e-9);
-  // lpmm-min: 8 + 4 + 4 + 4 bits and steps.
-  EXPECT_GT(answer["packed_bytes_per_element"], 2.5);
-  EXPECT_LT(answer["packed_bytes_per_element"], 2.7);
+  // lpmm-min: 8 + 4 + 4 bits, 8 for the momentum, and steps.
+  EXPECT_GT(answer["packed_bytes_per_element"], 3.0);
+  EXPECT_LT(answer["packed_bytes_per_element"], 3.2);
+}
+
+TEST(Cli, BenchUpdateTakesWhatAConfigTakes) {
+  const auto refused = [](const std::string& setting, const std::vector<std::string>& says) {
+    expect_failure(run_lpmm({"bench", "update", "--optimizer", "adamw", "--elements", "1099511627776",
+                             "--set", setting}),
+                   2, says);
+  };
+  refused("memory.momentum=int8:block128:xr", {"memory.momentum", "xr"});
+  refused("optimizer.nesterov=true", {"nesterov", "adamw"});
+  refused("memory.accumulator=none", {"memory.accumulator", "none"});
+  refused("memory.variance=int8", {"memory.variance", "sign"});
 }
 
 TEST_F(Answers, BenchUpdateRefusesMoreThanThereIs) {

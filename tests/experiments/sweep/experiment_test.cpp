@@ -164,8 +164,12 @@ only = {{ "memory.parameter.bits" = "12" }}
 low = 0.0
 )",
                                                                kConfigs));
-  const Outcome run =
-      run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--jobs", "2", "--out", path("out")});
+  const std::vector<std::string> command = {"experiment", "frontier", "--folder",
+                                            path("grid"), "--out",    path("out")};
+  std::vector<std::string> draw = command;
+  draw.emplace_back("--draw");
+  expect_failure(run_lpmm(draw), 2, {"fp32__train.batch", "no run", "--draw"});
+  const Outcome run = run_lpmm(command);
   ASSERT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(run.out.find("met: bits are bits"), 0U) << run.out;
   EXPECT_NE(run.out.find("\nNOT met: nothing is lost"), std::string::npos) << run.out;
@@ -197,13 +201,52 @@ low = 0.0
   }
   const std::string drawn = read_file(path("out/part.gp"));
   for (const char* says : {"set yrange [1:8.5]", "set ytics ('4' 0, '8' 1) noenhanced", "lc rgb variable",
-                           " 2188972 ", " 14049357 ", "title 'fp32'", "lc '#D55E00' title 'lpmm'"})
+                           " 2188972 ", " 14049357 ", "title 'fp32'", "lc '#D55E00' title 'lpmm'",
+                           "set xtics ('4' 4, '12' 12)", "points pt 6 ps 0.4 lc '#D55E00' notitle"})
     EXPECT_NE(drawn.find(says), std::string::npos) << says;
   // A second run trains nothing and says the same.
-  const Outcome again = run_lpmm({"experiment", "frontier", "--folder", path("grid"), "--out", path("out")});
+  const Outcome again = run_lpmm(draw);
   EXPECT_EQ(again.code, 0);
   EXPECT_NE(again.err.find("12 finished before, 0 to run"), std::string::npos) << again.err;
   EXPECT_EQ(again.out, run.out);
+}
+
+// What a finished run's data decided, its config says.
+TEST_F(ExperimentTest, ChartsNeedNoData) {
+  const std::string text = write("text.txt", std::string(3000, 'a') + "bcdefg, and so on\n");
+  const std::string file = write("mine.toml", fmt::format(R"(
+configs = ["{}/gpt_tiny_embedded.toml"]
+set = ["train.steps=2", "checkpoint.final=false", "data.path={}", "data.tokenizer=characters", "data.validation_share=0.3"]
+[axes]
+"memory.momentum" = ["soft4:block128:sr", "soft4:block128:qr", "soft4:block128:rn"]
+[[chart]]
+x = "memory.momentum.rounding"
+y = "test_loss"
+)",
+                                                          kConfigs, text));
+  const Outcome run = run_lpmm({"experiment", file, "--out", path("out")});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const auto table = read_csv(path("out/mine.csv"));
+  ASSERT_EQ(table.size(), 4U);
+  std::filesystem::remove(text);
+  std::filesystem::remove(path("out/mine.png"));
+  const Outcome drawn = run_lpmm({"experiment", file, "--draw", "--out", path("out")});
+  EXPECT_EQ(drawn.code, 0) << drawn.err;
+  EXPECT_TRUE(std::filesystem::exists(path("out/mine.png")));
+  EXPECT_EQ(read_csv(path("out/mine.csv")), table);
+  // A run of other settings is still none of this grid.
+  expect_failure(run_lpmm({"experiment", file, "--draw", "--set", "train.batch=8", "--out", path("out")}), 2,
+                 {"holds another run", "train.batch"});
+}
+
+TEST_F(ExperimentTest, AGridOfOnesOwnSaysWhatItNeeds) {
+  const Outcome help = run_lpmm({"help", "experiment", "FILE.toml"});
+  for (const char* says : {"configs = ", "[axes]", "[[chart]]", "memory.momentum"}) {
+    EXPECT_NE(help.out.find(says), std::string::npos) << says;
+  }
+  expect_failure(run_lpmm({"experiment", path("absent.toml")}), 2, {"absent.toml"});
+  expect_failure(run_lpmm({"experiment", write("empty.toml", "")}), 2, {"empty.toml", "configs = ["});
+  expect_failure(run_lpmm({"experiment", "mine"}), 2, {"FILE.toml"});
 }
 
 // A chart over steps may ask for all that a training logs, and for nothing else.

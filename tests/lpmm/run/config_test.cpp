@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 #include <sstream>
@@ -16,6 +18,9 @@
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/run/config_keys.h"
+#include "lpmm/run/log.h"
+#include "lpmm/run/run_folder.h"
+#include "tests/lpmm/scratch.h"
 
 namespace lpmm {
 namespace {
@@ -554,6 +559,41 @@ TEST(Config, WhatARunWroteIsTakenAsItIs) {
   edited.replace(edited.find("int8"), 4, "int9");
   expect_refusal(edited, {"run.toml:6: memory.slow_momentum"});
   expect_refusal(sealed(text), {"--set memory.slow_momentum=int8"}, {"", "", {"memory.slow_momentum=int8"}});
+}
+
+// Programs before the seal wrote the settings and states of all rules, as the log beside the config shows.
+TEST(Config, ARunFromBeforeTheSealIsRead) {
+  const Scratch scratch;
+  const std::string path = scratch / "config.toml";
+  const std::string text =
+      "train.steps = 1\n[optimizer]\nrule = 'adamw'\nlearning_rate = 0.01\ndecoupled_decay = false\nmomentum "
+      "= 0\n"
+      "[memory]\npreset = 'lpmm'\nslow_momentum = 'int8'\n"
+      "override = [{ pattern = 'a', variance = 'fp32', slow_momentum = 'fp32' }]\n";
+  write_text(path, text);
+  EXPECT_THROW(load_config(path, {}), UsageError);  // no run is there
+  write_text(scratch / "log.jsonl",
+             Json{{"type", "config"}, {"toml", text}}.dump() + "\n{\"type\":\"system\"}\n");
+  const RunConfig run = load_config(path, {});
+  EXPECT_EQ(run.left_out,
+            (std::vector<std::string>{"optimizer.decoupled_decay", "optimizer.momentum",
+                                      "memory.slow_momentum", "memory.override.slow_momentum"}));
+  EXPECT_EQ(to_toml(run).find("decoupled_decay"), std::string::npos);
+  EXPECT_TRUE(check_run_folder(RunFolder(scratch.path()), run, true));  // goes on, and is to be sealed
+  // What the run did not have is refused, and so is what is typed.
+  for (const auto& [key, more] :
+       {std::pair("alpha", "[optimizer]\n"), std::pair("dampening", "[optimizer]\n")}) {
+    std::string edited = text;
+    write_text(path,
+               edited.replace(edited.find(more), std::strlen(more), fmt::format("{}{} = 0.5\n", more, key)));
+    EXPECT_THROW(load_config(path, {}), UsageError) << key;
+  }
+  write_text(path, text);
+  EXPECT_THROW(load_config(path, {"", "", {"optimizer.momentum=0.5"}}), UsageError);
+  // A copy elsewhere is a new config.
+  write_text(scratch / "copy.toml", text);
+  EXPECT_THROW(load_config(scratch / "copy.toml", {}), UsageError);
+  EXPECT_TRUE(parse("[optimizer]\nrule = 'adamw'\n").left_out.empty());
 }
 
 TEST(Config, NamesTheRuleWhereAPolicyIsNotForIt) {
