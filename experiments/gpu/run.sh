@@ -10,6 +10,7 @@
 #   --list              says what there is, and runs nothing
 #   --dry               says each command, and runs nothing
 #   --rehearse          the same commands with tiny models on the emulated GPU; `build` is where lpmm is
+# Folders are relative to the repository.
 # Exit code: 0 all are done, 1 one failed, 2 bad usage, 3 some were left out.
 set -u -o pipefail
 cd "$(dirname "$0")/../.."
@@ -121,6 +122,7 @@ if [ $mode = run ] || [ $mode = rehearse ]; then
 fi
 . experiments/gpu/queue.sh
 [ $mode = run ] || [ $mode = rehearse ] || exit 0
-echo "$finished of $total done, $failed parts failed, $SECONDS s; figures in $folder"
+[ "$folder" = "$work" ] || where="; figures in $folder" # else they are gone at the end
+echo "$finished of $total done, $failed parts failed, $SECONDS s${where:-}"
 [ $failed -eq 0 ] || exit 1
 [ $finished -eq $total ] || exit 3
