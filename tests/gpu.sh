@@ -24,45 +24,11 @@ while [ $# -gt 0 ]; do
   esac
 done
 [ -n "$out" ] || { echo "gpu.sh: name the file to write: --out FILE.json" >&2; exit 2; }
-command -v nvidia-smi >/dev/null || { echo "gpu.sh: there is no nvidia-smi, so no NVIDIA driver" >&2; exit 1; }
-card=$(nvidia-smi --query-gpu=name,compute_cap,driver_version --format=csv,noheader | head -1)
-[ -n "$card" ] || { echo "gpu.sh: nvidia-smi finds no GPU" >&2; exit 1; }
-architecture=$(cut -d, -f2 <<<"$card" | tr -d ' .')
 logs=$build/gpu-logs
+. tests/gpu_parts.sh
+find_card gpu.sh
 mkdir -p "$logs" || exit 1
-failed=0 fields=()
 
-# put NAME JSON: one more field; the file is replaced as a whole.
-put() {
-  fields+=("\"$1\": $2")
-  local text
-  text=$(printf ',\n %s' "${fields[@]}")
-  printf '{%s\n}\n' "${text:1}" >"$out.tmp" && mv "$out.tmp" "$out"
-}
-quoted() { printf '"%s"' "$(tr -d '\000-\037' <<<"$1" | sed 's/\\/\\\\/g; s/"/\\"/g')"; }
-# part SECONDS NAME COMMAND...: runs it within its limit and what is left; its output lies in $logs/NAME.txt.
-part() {
-  local limit=$1 name=$2 start=$SECONDS code=0
-  shift 2
-  [[ $name == $parts || $name == @(configure|build) ]] || return 1
-  [ $((seconds - SECONDS)) -ge "$limit" ] || limit=$((seconds - SECONDS))
-  if [ "$limit" -lt 5 ]; then
-    put "$name" '"left out: no time"'
-    return 1
-  fi
-  printf '== %s (%d s)\n' "$name" "$SECONDS"
-  timeout -k 5 "$limit" "$@" >"$logs/$name.txt" 2>&1 || code=$?
-  put "${name}_seconds" $((SECONDS - start))
-  [ $code -eq 0 ] && return 0
-  failed=$((failed + 1))
-  tail -3 "$logs/$name.txt"
-  put "${name}_failed" "$(quoted "exit code $code: $(tail -1 "$logs/$name.txt")")"
-  return 1
-}
-# measured SECONDS NAME COMMAND...: a command that prints one JSON object.
-measured() {
-  part "$@" && put "$2" "$(sed -n '/^{/,/^}/p' "$logs/$2.txt")"
-}
 # line SECONDS NAME COMMAND...: a command whose last line tells.
 line() {
   part "$@" && put "$2" "$(quoted "$(tail -1 "$logs/$2.txt")")"
@@ -72,10 +38,7 @@ put card "$(quoted "$card")"
 put commit "$(quoted "$(git rev-parse HEAD 2>/dev/null || echo unknown)")"
 if [ -z "$binaries" ]; then
   binaries=$build
-  part 60 configure cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
-    -DLPMM_ONEDNN=OFF -DLPMM_DOWNLOAD=OFF -DLPMM_TESTS=ON -DCMAKE_UNITY_BUILD=ON \
-    ${LPMM_DEPS_DIR:+-DLPMM_DEPS_DIR="$LPMM_DEPS_DIR"} || exit 1
-  part 300 build cmake --build "$build" -j "$(nproc)" --target lpmm kernels_tests models_tests || exit 1
+  build_for_card lpmm kernels_tests models_tests
 fi
 lpmm=$binaries/lpmm
 measured 20 info "$lpmm" info --json
@@ -128,7 +91,6 @@ sanitizers() {
 # PyTorch compiles its models, which takes a minute, while the tests run. They measure in turn, when the lock is free.
 pytorch=experiments/bench/pytorch lock=$logs/lock models=() processes=()
 exec 9>"$lock" && flock 9
-trap 'kill $(jobs -p) 2>/dev/null' EXIT
 torch_model() { # NAME PROGRAM OPTION...
   local name=$1 program=$2 left=$((seconds - SECONDS))
   shift 2
@@ -186,7 +148,7 @@ measured 30 codec "$lpmm" bench codec --device cuda --json --elements $((256 * m
   --spec int12:block256 --spec soft4:block128 --spec sqrt08:block128
 measured 20 plan_llama2_7b "$lpmm" plan experiments/configs/llama2_7b.toml --device cuda --json
 measured 30 quantiles "$lpmm" bench quantiles --device cuda --json --to $((16 * mi))
-find kernels lpmm models -name '*.cpp' -exec cat {} + >"$logs/text" # a text of some size
+text_of_sources >"$logs/text"
 gpt2=(experiments/configs/gpt2_124m.toml --set data.path="$logs/text" --set data.tokenizer=bytes --set data.length=1024
   --set model.vocabulary=50257)
 for preset in lpmm lpmm-compact lpmm-min fp32; do
@@ -203,20 +165,14 @@ done
 part 60 trains "$lpmm" train experiments/configs/resnet8_drawn.toml --device cuda --out "$logs/run" --set train.epochs=2
 
 # planned_against_used NAME ARGUMENT...: the most memory of the card that a training takes, beside its plan.
-memory_used() { nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits -i 0 "$@"; }
 planned_against_used() {
-  local name=$1 before most planned watcher
+  local name=$1
   shift
-  planned=$("$lpmm" plan "$@" --device cuda --json | sed -n 's/.*"device_bytes": *\([0-9]*\).*/\1/p')
-  before=$(memory_used)
-  memory_used -lms 20 >"$logs/$name-used" &
-  watcher=$!
-  "$lpmm" train "$@" --device cuda --out "$logs/$name" --set train.steps=10 --set checkpoint.final=false >"$logs/$name-train" 2>&1
-  kill $watcher
-  most=$(sort -n "$logs/$name-used" | tail -1)
-  printf '{"planned_bytes": %s, "used_bytes": %s, "idle_bytes": %s}\n' "$planned" $((most << 20)) $((before << 20))
+  most_used "$logs/$name-used" "$lpmm" train "$@" --device cuda --out "$logs/$name" --set train.steps=10 \
+    --set checkpoint.final=false >"$logs/$name-train" 2>&1
+  printf '{"planned_bytes": %s, "used_bytes": %s, "idle_bytes": %s}\n' "$(planned_bytes "$@" --device cuda)" $used $idle
 }
-export -f planned_against_used memory_used
+export -f planned_against_used planned_bytes most_used memory_used
 export lpmm
 for net in resnet20 resnet18; do
   measured 30 memory_$net bash -c 'planned_against_used "$@"' _ memory_$net experiments/configs/${net}_cifar10.toml --set data.set=drawn

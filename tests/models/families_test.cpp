@@ -7,6 +7,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/program/family.h"
 #include "models/published.h"
+#include "tests/models/parameters.h"
 
 namespace lpmm {
 namespace {
@@ -76,6 +77,22 @@ TEST(Families, EveryRowIsWhole) {
     }
   }
   EXPECT_TRUE(names.contains(default_model()));
+}
+
+// As their publishers count them.
+TEST(Families, LlamasAreOfThePublishedSize) {
+  for (const auto& [name, count] : {std::pair{"smollm2-135m", 134'515'008L},
+                                    {"qwen2-0.5b", 494'032'768L},
+                                    {"qwen2.5-1.5b", 1'543'714'304L},
+                                    {"qwen2.5-3b", 3'085'938'688L},
+                                    {"qwen2.5-7b", 7'615'616'512L},
+                                    {"tinyllama-1.1b", 1'100'048'384L},
+                                    {"llama-3.2-1b", 1'235'814'400L},
+                                    {"llama-2-7b", 6'738'415'616L}}) {
+    ModelConfig config = model_config(name);
+    config.length = 16;
+    EXPECT_EQ(parameters(*make_model(config)), count) << name;
+  }
 }
 
 TEST(Families, SettingsHaveNamesAndKinds) {
