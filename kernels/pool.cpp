@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "kernels/processors.h"
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
@@ -54,30 +56,55 @@ void await_change(const std::atomic<int>& value, int old, int looks) {
 
 }  // namespace
 
+// No call waits for a thread that has not come: a round is open while there are items, and each worker that
+// comes meanwhile takes some. On a busy machine the caller may thus do all of them.
 struct Pool::State {
-  void end() {
-    stop = true;
-    begin_round();
-    for (std::thread& worker : workers) worker.join();
-  }
-  void begin_round() {
-    round.fetch_add(1, std::memory_order_release);
-    round.notify_all();
-  }
+  static constexpr int kClosed = 1 << 30;
 
   std::mutex turn;  // whose round it is
   std::vector<std::thread> workers;
   int looks = 0;  // before a thread sleeps
+  std::atomic<bool> stop{false};
   std::atomic<int> round{0};
-  std::atomic<int> busy{0};  // workers still in this round
+  std::atomic<int> inside{kClosed};  // workers in the open round; with kClosed no more may come
 
-  // Written between rounds only.
-  bool stop = false;
-  std::mutex error_mutex;
-  std::exception_ptr error;
+  // Written only while the round is closed and empty.
   const std::function<void(std::int64_t, int)>* body = nullptr;
   std::int64_t items = 0;
   std::atomic<std::int64_t> next{0};
+  std::mutex error_mutex;
+  std::exception_ptr error;
+
+  void end() {
+    stop.store(true, std::memory_order_relaxed);
+    wake();
+    for (std::thread& worker : workers) worker.join();
+  }
+  void wake() {
+    round.fetch_add(1, std::memory_order_release);
+    round.notify_all();
+  }
+  void open() {
+    inside.store(0, std::memory_order_release);
+    wake();
+  }
+  // Returns when all who came have left.
+  void close() {
+    int left = inside.fetch_or(kClosed, std::memory_order_acquire) | kClosed;
+    for (; left != kClosed; left = inside.load(std::memory_order_acquire)) await_change(inside, left, looks);
+  }
+  bool enter() {
+    int now = inside.load(std::memory_order_relaxed);
+    while ((now & kClosed) == 0) {
+      if (inside.compare_exchange_weak(now, now + 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  void leave() {
+    if (inside.fetch_sub(1, std::memory_order_release) == kClosed + 1) inside.notify_one();
+  }
 
   // Takes items until none is left; after an error the rest is dropped.
   void run(int thread) {
@@ -94,10 +121,11 @@ struct Pool::State {
   void work(int thread) {
     for (int seen = 0;;) {
       await_change(round, seen, looks);
-      if (stop) return;
-      seen = round.load(std::memory_order_relaxed);
+      seen = round.load(std::memory_order_acquire);
+      if (stop.load(std::memory_order_relaxed)) return;
+      if (!enter()) continue;
       run(thread);
-      if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) busy.notify_one();
+      leave();
     }
   }
 };
@@ -120,8 +148,11 @@ Pool::~Pool() {
 
 int Pool::usable_processors() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const int all = sched_getaffinity(0, sizeof(set), &set) == 0
+                      ? CPU_COUNT(&set)
+                      : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1,
+                  std::min(all, processors_of_quota("/sys/fs/cgroup", control_group("/proc/self/cgroup"))));
 }
 
 int Pool::threads() const {
@@ -141,10 +172,9 @@ void Pool::for_each(std::int64_t items, const std::function<void(std::int64_t, i
   s.items = items;
   s.next.store(0, std::memory_order_relaxed);
   s.error = nullptr;
-  s.busy.store(static_cast<int>(s.workers.size()), std::memory_order_relaxed);
-  s.begin_round();
+  s.open();
   s.run(0);
-  for (int left; (left = s.busy.load(std::memory_order_acquire)) != 0;) await_change(s.busy, left, s.looks);
+  s.close();
   if (s.error) std::rethrow_exception(s.error);
 }
 

@@ -11,6 +11,7 @@ and the command. Exits 1 where there is one. Wants Python 3.8 and nothing else.
 import argparse
 import collections
 import hashlib
+import json
 import random
 import re
 import shutil
@@ -35,21 +36,35 @@ MODELS = {  # what it reads; settings; of which some are taken; a pattern of ten
     "resnet8": (IMAGES, "", ["label_smoothing = 0.1"], "*bn*"),
     "vit": (IMAGES, "layers = 1\nheads = 2\nembedding = {width}\npatch = 8", ["dropout = 0.1"], "*pos_embed*"),
 }
-RULES = ["sgd", "adam", "adamw", "lion", "lamb", "lars", "lars_clip", "rmsprop", "adagrad", "ademamix", "adam_mini",
-         "adamw_factored", "adafactor", "muon"]
-WHOLE_TENSORS = ["lamb", "lars", "lars_clip", "adam_mini", "adamw_factored", "adafactor", "muon"]  # no update part by part
-PRESETS = ["fp32", "lpmm", "lpmm-compact", "lpmm-min", "lpmm-nano", "states8", "bnb8", "bnb8-2048", "ao-fp8", "ao4", "thu4",
-           "thu4-factor", "solo2", "muon8", "adam-mini8", "flash"]
-SPECS = {
-    "parameter": ["int8:block128:sr:sticky", "int7:block128:qr:sticky", "int12", "bf16", "fp32", "int8:block4096:sr",
-                  "int6:block64:qr:sticky", "int16:block256:rn"],
-    "accumulator": ["int8:block128:sr", "soft4:block128:sr", "soft3:block128:qr", "bf16", "fp32", "e4m3",
-                    "int4:block64:sr", "nf4:block64:rn"],
-    "momentum": ["soft4:block128:sr", "soft3:block64:qr", "int8:block2048:rn", "de8:block256:rn", "bf16", "fp32", "e4m3",
-                 "soft6:row:sr", "soft8:rank1:sr", "de8:block256:rn:step32"],
-    "variance": ["sqrt04:block128:ar:sticky", "sqrt02:block128:sr", "ude8:block256:rn", "log04:block128:sr", "lin04:rank1",
-                 "bf16", "fp32", "sqrt04:block128:ur", "lin06:block4096:sr", "ude8:block256:rn:step32", "sqrt8:block128:rn"],
-}
+SCALES = ["", ":block64", ":block256", ":block4096"]
+SCALES_OF_STATES = SCALES + [":row", ":rank1", ":block256:step32"]
+
+
+class Tables:
+    """What the program lists: rules, presets and formats. New ones are drawn as well."""
+
+    def __init__(self, program):
+        answer = json.loads(subprocess.run([program, "info", "--json"], check=True, capture_output=True, text=True).stdout)
+        self.rules, self.presets = answer["rule_table"], answer["presets"]
+        numbers = [f for f in answer["formats"] if "smallest" not in f and f["name"] != "ulp8"]
+        packed = [f for f in answer["formats"] if "smallest" in f]
+        self.formats = {role: numbers + [f for f in packed if f["signed"]] for role in ("parameter", "accumulator", "momentum")}
+        # One that becomes 0 makes steps of any length: with few bits a run may end in numbers that are infinite.
+        self.formats["variance"] = numbers + [f for f in packed if not f["signed"] and (f["bits"] >= 8 or not f["zero"])]
+
+    def draw_spec(self, draw, role):
+        form = draw.choice(self.formats[role])
+        if form["name"] == "fp32":
+            return "fp32"
+        roundings = ["rn", "sr", "qr"] + (["ur", "ar"] if not form["zero"] else [])
+        spec = form["name"]
+        if "smallest" in form:
+            keeps_range = form["name"].startswith("log0")  # in the step of a block
+            scale = draw.choice(SCALES_OF_STATES if role in ("momentum", "variance") and not keeps_range else SCALES)
+            spec += scale
+            if role in ("parameter", "variance") and ":r" not in scale and ":step" not in scale:
+                spec += draw.choice(["", ":sticky"])
+        return spec + ":" + draw.choice(roundings)
 
 
 def write_data(folder, draw):
@@ -76,27 +91,30 @@ def data_of(reads, draw):
             "validation_share = 0.2"] + draw.choice([[], ["length = 16"]])
 
 
-def draw_config(draw):
+def draw_config(draw, tables):
     """Most of what is drawn goes together. Returns the config, and whether it has no accumulator."""
     maybe = lambda share, *lines: list(lines) if draw.random() < share else []
     name, (reads, sizes, options, frozen) = draw.choice(list(MODELS.items()))
-    rule, preset = draw.choice(RULES), draw.choice(PRESETS)
+    rule, preset = draw.choice(list(tables.rules)), draw.choice(list(tables.presets))
+    row = tables.rules[rule]
     # States of rows want whole tensors.
-    has_rows = preset in ("thu4", "thu4-factor", "solo2", "adam-mini8")
-    at_once = rule not in WHOLE_TENSORS and not has_rows and draw.random() < 0.5
-    in_momentum = rule == "sgd" and not at_once and draw.random() < 0.4
+    has_rows = any(":row" in str(spec) or ":rank1" in str(spec) for spec in tables.presets[preset].values())
+    at_once = not row["needs_whole_tensors"] and not has_rows and draw.random() < 0.5
+    in_momentum = row["may_accumulate"] and not at_once and draw.random() < 0.4
     clips = not at_once and not in_momentum
     model = [f'name = "{name}"', sizes.format(width=draw.choice([16, 24, 64, 68]))] + maybe(0.5, draw.choice(options))
     train = ["steps = 4", "batch = 8", f"microbatches = {1 if at_once else draw.choice([1, 2, 4])}",
              f'compute = "{draw.choice(["bf16", "fp32"])}"', f"seed = {draw.randrange(100)}"]
     optimizer = [f'rule = "{rule}"', f"learning_rate = {draw.choice([1e-3, 1e-2])}"]
     optimizer += maybe(0.2, "weight_decay = 0.1")
-    has_momentum = rule not in ("rmsprop", "adagrad", "adafactor", "sgd")
-    if rule == "sgd" and (in_momentum or draw.random() < 0.7):
+    has_momentum = "momentum" in row["states"]
+    if not has_momentum and "momentum" in row["settings"] and (in_momentum or draw.random() < 0.7):
         optimizer.append("momentum = 0.9")
         has_momentum = True
+    if in_momentum and "nesterov" in row["settings"]:
+        optimizer.append("nesterov = false")
     optimizer += (maybe(0.4, "clip_norm = 1") + maybe(0.15, "percentile_clip = 5")) if clips else ["clip_norm = 0"]
-    if clips and rule in ("adam", "adamw"):
+    if clips and "update_clip" in row["settings"]:
         optimizer += maybe(0.3, "update_clip = 1")
     memory = [f'preset = "{preset}"'] + maybe(0.15, f"min_elements = {draw.choice([100, 1000, 10000])}")
     feedback = maybe(0.1, f'error_feedback = {draw.choice(["true", "false"])}')
@@ -104,12 +122,12 @@ def draw_config(draw):
     if at_once or in_momentum:
         memory.append(f'accumulator = "{"none" if at_once else "momentum"}"')
     roles = ["parameter"] + ["accumulator"] * clips + ["momentum"] * has_momentum
-    roles += ["variance"] * (rule in ("adam", "adamw", "lamb", "rmsprop", "adagrad", "ademamix"))
+    roles += ["variance"] * ("variance" in row["states"])
     for role in roles:
-        memory += maybe(0.2, f'{role} = "{draw.choice(SPECS[role])}"')
+        memory += maybe(0.2, f'{role} = "{tables.draw_spec(draw, role)}"')
     sections = {"model": model, "data": data_of(reads, draw), "train": train, "optimizer": optimizer, "memory": memory,
                 "checkpoint": ["every_steps = 2", "keep = 3"]}
-    if clips and rule not in WHOLE_TENSORS:
+    if clips and not row["needs_whole_tensors"]:
         sections["watch"] = maybe(0.2, "every = true")
     text = "".join("[{}]\n{}\n".format(key, "\n".join(lines)) for key, lines in sections.items())
     override = draw.choice(["exempt = true", 'parameter = "int8"'])
@@ -173,9 +191,10 @@ def main():
     draw, refused, bad = random.Random(options.seed), collections.Counter(), 0
     with tempfile.TemporaryDirectory() as folder:
         write_data(Path(folder), draw)
-        runs = Runs(str(Path(options.program).resolve()), Path(folder))
+        program = str(Path(options.program).resolve())
+        runs, tables = Runs(program, Path(folder)), Tables(program)
         for i in range(options.runs):
-            config, at_once = draw_config(draw)
+            config, at_once = draw_config(draw, tables)
             device = draw.choice(["cpu", "cpu", "cpu", "cuda-emulated"])
             faults, refusal = runs.faults(config, at_once, device)
             if refusal is not None:

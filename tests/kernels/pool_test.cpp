@@ -1,12 +1,22 @@
 #include "kernels/pool.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <pthread.h>
+#include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "kernels/processors.h"
+#include "tests/sanitized.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -30,6 +40,54 @@ TEST(Pool, RunsEveryItemOnce) {
       EXPECT_EQ(bad_thread, 0);
     }
   }
+}
+
+// Workers that come late find the next call, or the end, in place of the one that they were woken for.
+TEST(Pool, ShortCallsFollowEachOther) {
+  for (int round = 0; round < 50; ++round) {
+    Pool pool(4);
+    for (std::int64_t items = 2; items < 10; ++items) {
+      std::vector<int> seen(static_cast<std::size_t>(items));
+      pool.for_each(items, [&](std::int64_t i, int) { ++seen[static_cast<std::size_t>(i)]; });
+      EXPECT_EQ(seen, std::vector<int>(static_cast<std::size_t>(items), 1));
+    }
+  }
+}
+
+std::array<int, 2> pipe_of_held;
+std::atomic<int> held{0};
+
+// Keeps a thread from running, as other programs do: until something is written, or for 10 seconds.
+void hold(int) {
+  ++held;
+  pollfd released{.fd = pipe_of_held[0], .events = POLLIN, .revents = 0};
+  poll(&released, 1, 10'000);
+  --held;
+}
+
+TEST(Pool, WaitsForNoThreadThatHasNotCome) {
+  if (kSanitized) GTEST_SKIP() << "ThreadSanitizer delivers signals late";
+  ASSERT_EQ(pipe(pipe_of_held.data()), 0);
+  struct sigaction action = {}, before = {};
+  action.sa_handler = hold;
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);
+  Pool pool(3);
+  std::array<pthread_t, 3> threads;
+  std::atomic<int> come{0};
+  pool.for_each(3, [&](std::int64_t, int thread) {
+    threads[static_cast<std::size_t>(thread)] = pthread_self();
+    for (++come; come < 3;) sched_yield();
+  });
+  for (const std::size_t worker : {1, 2}) ASSERT_EQ(pthread_kill(threads[worker], SIGUSR1), 0);
+  while (held < 2) sched_yield();
+  std::atomic<int> done{0};
+  pool.for_each(10, [&](std::int64_t, int) { ++done; });
+  EXPECT_EQ(done, 10);
+  EXPECT_EQ(held, 2) << "the call waited until its workers could run";
+  ASSERT_EQ(write(pipe_of_held[1], "x", 1), 1);
+  while (held > 0) sched_yield();
+  sigaction(SIGUSR1, &before, nullptr);
+  for (const int end : pipe_of_held) close(end);
 }
 
 TEST(Pool, RethrowsTheFirstErrorAndGoesOn) {
@@ -72,6 +130,34 @@ TEST(Pool, SeveralThreadsTakeTurns) {
 
 TEST(Pool, TakesAllProcessorsByDefault) {
   EXPECT_GE(Pool().threads(), 1);
+}
+
+TEST(Processors, AreThoseThatTheSmallestQuotaPaysFor) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(testing::TempDir()) / "lpmm_processors_test";
+  fs::create_directories(folder / "a/b");
+  const auto write = [&](const char* file, const char* text) { std::ofstream(folder / file) << text; };
+  const auto processors = [&](const char* group) { return processors_of_quota(folder.string(), group); };
+  constexpr int kNoLimit = std::numeric_limits<int>::max();
+  EXPECT_EQ(processors("/a/b"), kNoLimit);
+  write("a/b/cpu.max", "max 100000\n");
+  EXPECT_EQ(processors("/a/b"), kNoLimit);
+  write("a/cpu.max", "250000 100000\n");
+  EXPECT_EQ(processors("/a/b"), 3);
+  write("a/b/cpu.max", "50000 100000\n");
+  EXPECT_EQ(processors("/a/b"), 1);
+  EXPECT_EQ(processors("/a"), 3);
+  EXPECT_EQ(processors("/"), kNoLimit);
+  write("cpu.max", "200000 100000\n");
+  for (const char* group : {"", "/", "/a", "/not/there"}) EXPECT_EQ(processors(group), 2) << group;
+  for (const char* bad : {"", "many", "1", "0 0", "-5 100000", "5 -1", "99999999999999999999 1"}) {
+    write("cpu.max", bad);
+    EXPECT_EQ(processors("/"), kNoLimit) << bad;
+  }
+  write("groups", "4:memory:/elsewhere\n0::/a/b\n");
+  EXPECT_EQ(control_group((folder / "groups").string()), "/a/b");
+  EXPECT_EQ(control_group((folder / "none").string()), "");
+  fs::remove_all(folder);
 }
 
 #if defined(__SSE2__)

@@ -15,6 +15,7 @@
 #include "lpmm/data/images.h"
 #include "lpmm/memory/optimizer_config.h"
 #include "lpmm/memory/policy.h"
+#include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
 
 namespace lpmm {
@@ -80,12 +81,24 @@ ordered_json presets() {
   return all;
 }
 
-ordered_json rule_texts() {
-  ordered_json texts = ordered_json::object();
+// What each rule is, with its usual settings where they matter.
+ordered_json rule_table() {
+  ordered_json table = ordered_json::object();
   for (const std::string_view name : rule_names()) {
-    texts[std::string(name)] = rule_row(RuleName::find(name).value()).help;
+    const OptimizerConfig usual = {.rule = RuleName::find(name).value()};
+    const RuleRow& row = rule_row(usual.rule);
+    ordered_json states = ordered_json::array(), settings = ordered_json::array();
+    for (const Role role : row.states) {
+      if (uses(usual, role)) states.push_back(to_string(role));
+    }
+    for (const SettingRow& s : row.settings) settings.push_back(s.key.text());
+    table[std::string(name)] = {{"help", row.help},
+                                {"settings", settings},
+                                {"states", states},
+                                {"needs_whole_tensors", row.needs_whole_tensors(usual.settings)},
+                                {"may_accumulate", row.may_accumulate}};
   }
-  return texts;
+  return table;
 }
 
 void print_rule_texts() {
@@ -160,7 +173,7 @@ int run_info(const InfoArguments& o) {
     print_formats(formats);
     return kDone;
   }
-  answer["rule_texts"] = rule_texts();
+  answer["rule_table"] = rule_table();
   answer["formats"] = formats;
   answer["backends"] = backend_rows();
   print_answer(answer, true);

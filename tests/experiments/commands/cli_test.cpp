@@ -120,9 +120,9 @@ TEST(Cli, ConfigListsKeysWithDefaultRangeAndHelp) {
 TEST(Cli, InfoAndConfigSayWhatEachRuleIs) {
   const Outcome info = run_lpmm({"info"}), keys = run_lpmm({"config", "optimizer"});
   const json answer = run_lpmm({"info", "--json"}).json();
-  ASSERT_EQ(answer["rule_texts"].size(), answer["rules"].size());
+  ASSERT_EQ(answer["rule_table"].size(), answer["rules"].size());
   for (const json& rule : answer["rules"]) {
-    const std::string text = answer["rule_texts"][rule.get<std::string>()];
+    const std::string text = answer["rule_table"][rule.get<std::string>()]["help"];
     EXPECT_NE(text.find("weight decay"), std::string::npos) << text;
     EXPECT_NE(info.out.find(text), std::string::npos) << text;
     EXPECT_NE(keys.out.find(text), std::string::npos) << text;
@@ -518,10 +518,14 @@ TEST(Cli, InfoListsFormatsPresetsAndTheMachine) {
   const json answer = outcome.json();
   expect_keys(answer, {"version", "compiler", "simd", "compute_library", "backends", "data_folder", "formats",
                        "rules", "presets"});
-  EXPECT_EQ(answer["formats"].size(), 15 + 4 * 4 + 3 * 6 + 5 + 1 + 1 + 3);
+  EXPECT_EQ(answer["formats"].size(), all_formats().size());
   EXPECT_EQ(answer["presets"].size(), preset_names().size());
   EXPECT_EQ(answer["rules"].size(), rule_names().size());
   EXPECT_EQ(answer["presets"]["thu4"]["min_elements"], 4097);
+  const json& lars = answer["rule_table"]["lars"];
+  EXPECT_EQ(lars["states"], json({"momentum"}));
+  EXPECT_EQ(lars["needs_whole_tensors"], true);
+  EXPECT_EQ(answer["rule_table"]["sgd"]["states"], json::array()) << "usually it has no momentum";
 }
 
 // ---- quantize --------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-// AdEMAMix against closed forms, and what packed slow momenta keep of an average over thousands of steps.
+// AdEMAMix: its warm-ups, its feedback, and what packed slow momenta keep of an average over thousands of
+// steps.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,75 +14,8 @@
 namespace lpmm {
 namespace {
 
-constexpr double kNone = 1e-30;  // an epsilon that no root feels
-
 OptimizerConfig ademamix(const GivenSettings& settings = {}) {
   return of_rule("ademamix", settings);
-}
-
-// m^ and v^ are g and g^2 in every step, the slow momentum is g * (1 - beta3^t).
-TEST(AdEmaMix, AConstantGradientMakesKnownSteps) {
-  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
-    for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{7, 300}, {1, 1}, {5}}) {
-      Fp32 w(
-          ademamix({{"beta1", 0.5}, {"beta2", 0.75}, {"beta3", 0.5}, {"slow_weight", 2}, {"epsilon", kNone}}),
-          shape, 1.0F);
-      double expected = 1;
-      for (int t = 1; t <= 4; ++t) {
-        const double average = 1 - std::pow(0.5, t);
-        expected -= std::copysign(0.125 * (1 + 2 * average), gradient);
-        EXPECT_NEAR(w.run(1, gradient, 0.125), expected, 2e-6) << gradient;
-        EXPECT_NEAR(w.momentum() / gradient, average, 1e-6);
-        EXPECT_NEAR(w.state(Role::kSlowMomentum) / gradient, average, 1e-6);
-        EXPECT_NEAR(w.state(Role::kVariance) / gradient / gradient, 1 - std::pow(0.75, t), 1e-6);
-      }
-    }
-  }
-}
-
-TEST(AdEmaMix, WithoutSlowWeightItIsAdamW) {
-  const GivenSettings settings = {{"beta1", 0.75}, {"beta2", 0.5}, {"slow_weight", 0}};
-  OptimizerConfig c = ademamix(settings), adamw = of_rule("adamw", settings);
-  c.weight_decay = adamw.weight_decay = 0.25;
-  Fp32 a(c, {3, 50}, 1.0F), b(adamw, {3, 50}, 1.0F);
-  for (const float gradient : {1.0F, -3.0F, 0.0F, 0.125F}) {
-    EXPECT_NEAR(a.run(2, gradient, 0.0625), b.run(2, gradient, 0.0625), 1e-6);
-  }
-}
-
-TEST(AdEmaMix, WithoutBeta1ThereIsNoFastMomentum) {
-  const OptimizerConfig c = ademamix({{"beta1", 0}, {"beta3", 0.5}, {"slow_weight", 4}, {"epsilon", kNone}});
-  EXPECT_FALSE(uses(c, Role::kMomentum)) << "there is no memory for it then";
-  EXPECT_TRUE(uses(c, Role::kVariance) && uses(c, Role::kSlowMomentum));
-  EXPECT_FALSE(uses(of_rule("adamw"), Role::kSlowMomentum)) << "other rules pay nothing for the role";
-  Fp32 w(c, {4, 4}, 0.0F);
-  EXPECT_EQ(w.memory.view(0, Role::kMomentum).codes, nullptr);
-  EXPECT_NEAR(w.run(2, -3.0F, 0.125), 0.125 * (1 + 2 + 1 + 3), 1e-6);
-}
-
-TEST(AdEmaMix, DecayIsDecoupledAndNothingMovesWithoutEither) {
-  OptimizerConfig c = ademamix();
-  c.weight_decay = 0.5;
-  Fp32 decays(c, {3, 3}, 16.0F);
-  EXPECT_EQ(decays.run(2, 0.0F, 0.5), 9.0F);
-  Fp32 still(ademamix(), {4, 5}, 2.0F);
-  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
-  for (const Role role : {Role::kMomentum, Role::kVariance, Role::kSlowMomentum}) {
-    EXPECT_EQ(still.state(role), 0.0F);
-  }
-}
-
-TEST(AdEmaMix, SlowWeightRisesLinearly) {
-  AdEmaMix::Settings s;
-  s.slow_weight = 8;
-  EXPECT_EQ(AdEmaMix::slow_weight_at(s, 1), 8) << "without a warm-up";
-  s.slow_weight_warmup = 100;
-  for (const auto& [update, weight] : {std::pair{0, 0.0}, {25, 2.0}, {50, 4.0}, {100, 8.0}, {1000, 8.0}}) {
-    EXPECT_EQ(AdEmaMix::slow_weight_at(s, update), weight) << update;
-    if (update == 0) continue;
-    const AdEmaMix rule = AdEmaMix::make(s, {.update = update});
-    EXPECT_EQ(rule.slow_weight, static_cast<float>(weight)) << update;
-  }
 }
 
 // The steps in which a share halves, ln 2 / -ln beta, are those of beta1 at first, half-way between at half

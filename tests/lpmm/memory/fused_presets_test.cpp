@@ -17,7 +17,8 @@
 namespace lpmm {
 namespace {
 
-// These are there to compare with; the tile loops serve them, and the program compiles faster.
+// These are there to compare with; the tile loops serve them, and the program compiles faster. Any other
+// preset has a row in kernels/cpu/packed/fused.h.
 constexpr std::string_view kByTiles[] = {"bnb8",   "bnb8-2048", "thu4",  "thu4-factor", "ao4",
                                          "ao-fp8", "solo2",     "muon8", "adam-mini8",  "flash"};
 
@@ -47,7 +48,8 @@ TEST(FusedPresets, EachHasItsLoops) {
           rule, [&](const auto&, const auto& loops) { return loops.fused(roles) != nullptr; });
       // Whose states depend on the tensor, the tile loops do.
       const bool has_columns = roles[Role::kColumnVariance].codes != nullptr;
-      EXPECT_EQ(has_loop, !has_columns && (is_fused || !packs)) << preset << " with " << name;
+      EXPECT_EQ(has_loop, !has_columns && (is_fused || !packs))
+          << preset << " with " << name << ": give the preset a row in fused.h, or name it in kByTiles";
       const Role folded =
           folds_into_momentum(policy, optimizer, tensor) ? Role::kMomentum : Role::kAccumulator;
       const bool is_half = policy.specs[folded].format.map == Map::kBf16;  // which no preset of ours has

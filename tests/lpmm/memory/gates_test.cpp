@@ -307,16 +307,27 @@ std::vector<Form> forms(const std::vector<Row>& all) {
   return forms;
 }
 
+constexpr float kGradient = 0.01F;
+
+// Gradients are drawn twice as large as they are after clipping, so that every rule's step is of a clipped
+// one.
+OptimizerConfig clipping(OptimizerConfig config, std::int64_t width) {
+  config.clip_norm = kGradient * std::sqrt(static_cast<double>(kRows * width));
+  return config;
+}
+
 // Memory under training, and its plain reference.
 struct Training {
   CpuDevice device{2};
   ModelMemory memory;
   Plain plain;
+  double most_norm;
   int t = 0;
 
   Training(const Row& row, const Policy& policy, std::int64_t width)
-      : memory({{"w", {kRows, width}}}, policy, row.config, 1, 1, device),
-        plain(static_cast<std::size_t>(width)) {
+      : memory({{"w", {kRows, width}}}, policy, clipping(row.config, width), 1, 1, device),
+        plain(static_cast<std::size_t>(width)),
+        most_norm(clipping(row.config, width).clip_norm) {
     const auto start = normal_values(kRows * width, 1, 0.1F);
     memory.initialize(0, 0, start);
     plain.p = Vector(start.begin(), start.end());
@@ -338,14 +349,17 @@ struct Training {
   void step(const Row& trained, const Row& reference) {
     ++t;
     const double rate = trained.rate();
-    auto gradient = normal_values(std::ssize(plain.p), 10 + static_cast<std::uint64_t>(t), 0.01F);
+    auto gradient = normal_values(std::ssize(plain.p), 10 + static_cast<std::uint64_t>(t), 2 * kGradient);
     // Columns of unlike sizes, which rules with variances of rows alone do not see.
     for (std::size_t i = 0; i < gradient.size(); ++i)
       gradient[i] *= i % plain.columns() % 2 == 0 ? 1.0F : 0.5F;
     memory.begin_step(static_cast<std::uint32_t>(t));
     memory.fold(0, 0, gradient, 0);
     ASSERT_TRUE(memory.commit(rate).applied);
-    reference.step(plain, Vector(gradient.begin(), gradient.end()), {rate, reference.config.weight_decay, t});
+    Vector clipped(gradient.begin(), gradient.end());
+    const double factor = std::min(1.0, most_norm / (norm(clipped) + 1e-6));
+    for (double& g : clipped) g *= factor;
+    reference.step(plain, clipped, {rate, reference.config.weight_decay, t});
   }
 };
 
@@ -369,7 +383,7 @@ Distance distance(const std::vector<float>& x, const Vector& y) {
   return d;
 }
 
-constexpr std::int64_t kWidths[] = {1, 32, 1024, 4097};
+constexpr std::int64_t kWidths[] = {1, 32, 1025};  // of two tiles and a tail
 
 // The most values of the parameter that are off in one of twenty steps from what is stored.
 int most_outliers(const Row& trained, const Row& reference, std::int64_t width) {

@@ -1,9 +1,11 @@
-// RMSProp, LARS and Adagrad against closed forms; every rule, packed, on the CPU and the emulated device.
+// RMSProp, LARS and Adagrad where norms are 0 or states packed; every rule, packed, on the CPU and the
+// emulated device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "kernels/cpu.h"
 #include "kernels/cuda/emulated.h"
@@ -26,65 +28,6 @@ OptimizerConfig decaying(std::string_view rule, double decay, const GivenSetting
   return c;
 }
 
-TEST(RmsProp, FirstStepsAreAllOfOneLength) {
-  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
-    Fp32 w(of_rule("rmsprop", {{"alpha", 0.75}, {"epsilon", kNone}}), {3, 50}, 1.0F);
-    EXPECT_NEAR(w.run(1, gradient, 0.125), 1 - std::copysign(0.125 / 0.5, gradient), 1e-6) << gradient;
-    const double second = 0.125 / std::sqrt(0.25 + 0.75 * 0.25);
-    EXPECT_NEAR(w.run(1, gradient, 0.125), 1 - std::copysign(0.25 + second, gradient), 1e-6) << gradient;
-  }
-  Fp32 one(of_rule("rmsprop", {{"alpha", 0}, {"epsilon", kNone}}), {1, 1}, 1.0F);
-  EXPECT_EQ(one.run(4, -3.0F, 0.125), 1.5F);
-}
-
-TEST(RmsProp, EpsilonIsOutsideOfTheRoot) {
-  Fp32 w(of_rule("rmsprop", {{"alpha", 0}, {"epsilon", 1}}), {2, 2}, 1.0F);
-  EXPECT_EQ(w.run(1, 3.0F, 1), 1.0F - 3.0F / 4);
-}
-
-TEST(RmsProp, MomentumAddsUpStepsWithoutTheRate) {
-  const OptimizerConfig c = of_rule("rmsprop", {{"alpha", 0}, {"epsilon", kNone}, {"momentum", 0.5}});
-  Fp32 w(c, {2, 2}, 0.0F);
-  EXPECT_EQ(w.run(3, 7.0F, 0.5), -0.5F * (1 + 1.5F + 1.75F));
-  EXPECT_EQ(w.momentum(), 1.75F);
-  EXPECT_EQ(w.run(1, 7.0F, 0), -0.5F * (1 + 1.5F + 1.75F));
-  EXPECT_EQ(w.momentum(), 1.875F);
-  EXPECT_TRUE(uses(c, Role::kMomentum) && uses(c, Role::kVariance));
-  EXPECT_FALSE(uses(of_rule("rmsprop"), Role::kMomentum)) << "there is no memory for it then";
-}
-
-TEST(RmsProp, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
-  Fp32 decays(decaying("rmsprop", 0.01, {{"alpha", 0}, {"epsilon", kNone}}), {4}, 2.0F);
-  EXPECT_EQ(decays.run(1, 0.0F, 0.125), 1.875F);
-  EXPECT_NEAR(decays.state(Role::kVariance), 0.02 * 0.02, 1e-9);
-  Fp32 still(of_rule("rmsprop", {{"momentum", 0.9}}), {4, 5}, 2.0F);
-  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
-  EXPECT_EQ(still.state(Role::kVariance), 0.0F);
-  EXPECT_EQ(still.momentum(), 0.0F);
-}
-
-// v - mean^2 of a constant gradient g is a (1 - a) g^2, a = alpha^t, and the step g over its root.
-TEST(RmsProp, CentredStepsAreBySpread) {
-  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
-    Fp32 w(of_rule("rmsprop", {{"alpha", 0.75}, {"epsilon", kNone}, {"centered", 1}}), {3, 50}, 0.0F);
-    double expected = 0;
-    for (int t = 1; t <= 4; ++t) {
-      const double a = std::pow(0.75, t);
-      expected -= std::copysign(0.125 / std::sqrt(a * (1 - a)), gradient);
-      EXPECT_NEAR(w.run(1, gradient, 0.125), expected, 2e-6) << gradient << " " << t;
-      EXPECT_NEAR(w.state(Role::kSlowMomentum) / gradient, 1 - a, 1e-6);
-      EXPECT_NEAR(w.state(Role::kVariance) / gradient / gradient, 1 - a, 1e-6)
-          << "v is stored, not the spread";
-    }
-  }
-  const OptimizerConfig all = of_rule("rmsprop", {{"momentum", 0.5}, {"centered", 1}});
-  for (const Role role : {Role::kMomentum, Role::kVariance, Role::kSlowMomentum})
-    EXPECT_TRUE(uses(all, role));
-  EXPECT_FALSE(uses(of_rule("rmsprop", {{"momentum", 0.5}}), Role::kSlowMomentum));
-  Fp32 still(all, {4, 5}, 2.0F);
-  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
-}
-
 TEST(RmsProp, NoCentredStepIsAboveFourUncentredOnes) {
   Fp32 w(of_rule("rmsprop", {{"alpha", 0.5}, {"epsilon", kNone}, {"centered", 1}}), {2, 2}, 0.0F);
   const float before = w.run(100, 3.0F, 0.125);
@@ -97,7 +40,7 @@ struct Lengths {
   double mean = 0, longest = 0;
 };
 Lengths centred_steps(const Policy& policy, float signal, float noise) {
-  constexpr int kSteps = 100, kElements = 4096;
+  constexpr int kSteps = 100, kElements = 1024;
   CpuDevice device(2);
   ModelMemory memory({{"w", {32, kElements / 32}}}, policy, of_rule("rmsprop", {{"centered", 1}}), 3, 1,
                      device);
@@ -125,11 +68,15 @@ Lengths centred_steps(const Policy& policy, float signal, float noise) {
 TEST(RmsProp, PackedCentredStepsStayNearUnpackedOnes) {
   for (const auto& [signal, noise] : {std::pair{1.0F, 0.0F}, {0.0F, 1.0F}, {0.5F, 1.0F}, {3.0F, 1.0F}}) {
     const Lengths exact = centred_steps(make_policy("fp32"), signal, noise);
+    std::set<std::string> seen;
     for (const std::string_view preset : preset_names()) {
       Policy policy = make_policy("fp32");
+      std::string specs;
       for (const Role role : {Role::kVariance, Role::kSlowMomentum}) {
         policy.specs[role] = make_policy(preset).specs[role];
+        specs += to_string(policy.specs[role]) + " ";
       }
+      if (!seen.insert(specs).second) continue;
       const Lengths packed = centred_steps(policy, signal, noise);
       const std::string what = fmt::format("{} signal {} noise {}", preset, signal, noise);
       EXPECT_LT(packed.longest, 40.01) << what << ": 4 / sqrt(1 - alpha)";
@@ -184,42 +131,9 @@ TEST(Lars, ErrorFeedbackIsSgds) {
   }
 }
 
-TEST(Lars, StepsAreAShareOfTheTensor) {
-  for (const float size : {2.0F, 1e-6F, 0x1p90F}) {
-    for (const float gradient : {0.25F, -0x1p58F}) {
-      Fp32 w(of_rule("lars", {{"trust_coefficient", 0.25}, {"momentum", 0.5}}), {7, 300}, size);
-      const double way = gradient > 0 ? 1 : -1, m = 0.25, first = 1 - way * 0.125 * m;
-      EXPECT_NEAR(w.run(1, gradient, 0.125) / size, first, 1e-6) << size << " " << gradient;
-      EXPECT_NEAR(w.run(1, gradient, 0.125) / size, first - way * 0.125 * (0.5 * m + 0.25 * first), 1e-6);
-    }
-  }
-  Fp32 one(of_rule("lars", {{"trust_coefficient", 0.5}, {"momentum", 0}}), {1, 1}, 3.0F);
-  EXPECT_NEAR(one.run(1, -1e-3F, 0.125), 3 * (1 + 0.0625), 3e-5) << "norm_epsilon is 1e-5 of this gradient";
-}
-
-TEST(Lars, TheRateStaysOutsideOfTheMomentum) {
-  Fp32 w(of_rule("lars", {{"trust_coefficient", 0.25}}), {4, 4}, 2.0F);
-  EXPECT_EQ(w.run(1, 1.0F, 0), 2.0F);
-  EXPECT_NEAR(w.momentum(), 0.5, 1e-7);
-}
-
-TEST(Lars, NesterovStepsByWhereTheMomentumWillBe) {
-  const GivenSettings settings = {{"trust_coefficient", 0.25}, {"momentum", 0.5}, {"nesterov", 1}};
-  Fp32 w(of_rule("lars", settings), {4, 4}, 2.0F);
-  EXPECT_NEAR(w.run(1, 1.0F, 0.125), 2 - 0.125 * (0.5 + 0.5 * 0.5), 1e-6);
-}
-
-// Together they are as long as the gradient alone would be.
-TEST(Lars, DecayIsWithinTheNorm) {
-  Fp32 w(decaying("lars", 0.5, {{"trust_coefficient", 0.25}, {"momentum", 0}}), {9, 9}, 2.0F);
-  EXPECT_NEAR(w.run(1, 3.0F, 0.125), 2 * (1 - 0.125 * 0.25), 1e-6);
-}
-
 TEST(Lars, TheRateIsSgdsWhereANormIsZero) {
   Fp32 zero(of_rule("lars", {{"momentum", 0}}), {4, 4}, 0.0F);
   EXPECT_EQ(zero.run(1, 1.0F, 0.125), -0.125F) << "a tensor that begins at 0 can leave it";
-  Fp32 still(of_rule("lars"), {4, 4}, 2.0F);
-  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
   Fp32 decays(decaying("lars", 0.5, {{"momentum", 0}}), {4, 4}, 2.0F);
   EXPECT_EQ(decays.run(1, 0.0F, 0.25), 1.75F) << "the decay is not lost";
   // A gradient that is nothing against epsilon, and a square that no fp32 number is.
@@ -228,17 +142,6 @@ TEST(Lars, TheRateIsSgdsWhereANormIsZero) {
   EXPECT_NEAR(tiny.run(1, 1e-28F, 0.25), 1.75, 0.01);
   Fp32 none(of_rule("lars"), {4, 4}, 2.0F);
   EXPECT_EQ(none.run(2, 1e-38F, 1), 2.0F);
-}
-
-TEST(Lars, ClipKeepsStepsBelowSgds) {
-  const GivenSettings settings = {{"trust_coefficient", 0.5}, {"momentum", 0}, {"trust_clip", 1}};
-  Fp32 far(of_rule("lars", settings), {4, 4}, 2.0F);  // a factor of 10, of which 0.25 remain
-  EXPECT_NEAR(far.run(1, 0.1F, 0.25), 2 - 0.25 * 0.1, 1e-6);
-  Fp32 near(of_rule("lars", settings), {4, 4}, 2.0F);  // 1 / 16, whatever the learning rate
-  EXPECT_NEAR(near.run(1, 16.0F, 0.25), 2 - 1.0, 1e-6);
-  EXPECT_NEAR(near.run(1, 16.0F, 0.5), 1 - 0.5, 1e-6);
-  Fp32 at_zero(of_rule("lars", settings), {4, 4}, 2.0F);
-  EXPECT_EQ(at_zero.run(1, 16.0F, 0), 2.0F);
 }
 
 TEST(Lars, VectorsTakeSgdsStepsUnlessTheyAreAskedFor) {
@@ -262,58 +165,13 @@ TEST(RuleSteps, IllegalSettingsAreRefused) {
   EXPECT_THROW(check_optimizer(of_rule("adagrad", {{"epsilon", 0}})), UsageError);
 }
 
-TEST(LarsClip, StepsAreCutToAShareOfTheTensor) {
-  const GivenSettings settings = {{"max_share", 0.25}, {"momentum", 0.5}};
-  for (const float size : {2.0F, 1e-6F, 0x1p50F}) {
-    Fp32 cut(of_rule("lars_clip", settings), {7, 300}, size);
-    EXPECT_NEAR(cut.run(1, size, 0.5) / size, 1 - 0.5 * 0.25, 1e-6);
-    EXPECT_EQ(cut.momentum(), size) << "it is the step that is cut";
-    EXPECT_NEAR(cut.run(1, -4 * size, 0.5) / size, 0.875 * (1 + 0.5 * 0.25), 1e-6);
-    Fp32 whole(of_rule("lars_clip", settings), {7, 300}, size);
-    EXPECT_NEAR(whole.run(2, size / 16, 0.5) / size, 1 - 0.5 / 16 * 2.5, 1e-6);
-  }
-  Fp32 decays(decaying("lars_clip", 0.25, {{"max_share", 0.25}, {"momentum", 0}}), {1, 1}, 2.0F);
-  EXPECT_EQ(decays.run(1, 0.0F, 0.5), 1.75F);
-}
-
 TEST(LarsClip, NothingIsCutOfATensorOfZerosOrAVector) {
   Fp32 zero(of_rule("lars_clip"), {4, 4}, 0.0F);
   EXPECT_EQ(zero.run(1, 1.0F, 0.125), -0.125F);
-  Fp32 still(of_rule("lars_clip"), {4, 4}, 2.0F);
-  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
   Fp32 bias(of_rule("lars_clip"), {16}, 2.0F);
   EXPECT_EQ(bias.run(1, 4.0F, 0.125), 1.5F);
   Fp32 asked(of_rule("lars_clip", {{"max_share", 0.5}, {"adapt_vectors", 1}}), {16}, 2.0F);
   EXPECT_EQ(asked.run(1, 4.0F, 0.125), 1.875F);
-}
-
-TEST(Adagrad, StepsShrinkByTheRootOfTheirNumber) {
-  for (const float gradient : {1e-15F, -0.25F, 0x1p58F}) {
-    Fp32 w(of_rule("adagrad", {{"epsilon", kNone}}), {3, 50}, 0.0F);
-    double expected = 0;
-    for (int t = 1; t <= 4; ++t) {
-      expected -= std::copysign(0.125 / std::sqrt(t), gradient);
-      EXPECT_NEAR(w.run(1, gradient, 0.125), expected, 1e-6) << gradient;
-    }
-    EXPECT_NEAR(w.state(Role::kVariance) / gradient / gradient, 4, 1e-6);
-  }
-  Fp32 outside(of_rule("adagrad", {{"epsilon", 1}}), {1, 1}, 1.0F);
-  EXPECT_EQ(outside.run(1, 3.0F, 1), 1.0F - 3.0F / 4);
-}
-
-TEST(Adagrad, TheRateFallsWithTheNumberOfUpdates) {
-  Fp32 w(of_rule("adagrad", {{"epsilon", kNone}, {"learning_rate_decay", 0.5}}), {2, 2}, 0.0F);
-  double expected = 0;
-  for (int t = 1; t <= 3; ++t) expected -= 0.25 / (1 + (t - 1) * 0.5) / std::sqrt(t);
-  EXPECT_NEAR(w.run(3, 2.0F, 0.25), expected, 1e-6);
-}
-
-TEST(Adagrad, DecayIsAPartOfTheGradientAndNothingMovesWithoutEither) {
-  Fp32 decays(decaying("adagrad", 0.01, {{"epsilon", kNone}}), {4}, 2.0F);
-  EXPECT_EQ(decays.run(1, 0.0F, 0.125), 1.875F);
-  Fp32 still(of_rule("adagrad"), {4, 5}, 2.0F);
-  EXPECT_EQ(still.run(3, 0.0F, 0.125), 2.0F);
-  EXPECT_EQ(still.state(Role::kVariance), 0.0F);
 }
 
 // What is stored after many steps, per size of gradient, relative to the sum of the squares.
@@ -323,7 +181,7 @@ struct Sums {
 };
 // Elements of a block have gradients of these sizes in turn, so that each block is the same experiment.
 Sums packed_sums(const Spec& spec, int steps, const std::vector<float>& sizes) {
-  constexpr int kBlocks = 256, kWidth = 128;
+  constexpr int kBlocks = 64, kWidth = 128;
   Policy policy = make_policy("fp32");
   policy.specs[Role::kVariance] = spec;
   CpuDevice device(2);

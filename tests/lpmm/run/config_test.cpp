@@ -172,7 +172,7 @@ TEST(Config, PresetsOfEightBitParametersFeedBackWithMomentumOfSgd) {
   for (const std::string_view preset : preset_names()) {
     const ConfigOptions options{.preset = std::string(preset), .rounding = {}, .settings = {}};
     const bool feeds = preset == "lpmm-compact" || preset == "lpmm-min" || preset == "lpmm-nano";
-    EXPECT_EQ(feeds_back(sgdm, options), feeds) << preset;
+    EXPECT_EQ(feeds_back(sgdm, options), feeds) << preset << ": error feedback with SGD is to be meant";
     EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'sgd'\n", options)) << preset;
     EXPECT_FALSE(feeds_back("[optimizer]\nrule = 'adamw'\n", options)) << preset;
   }
