@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -21,13 +22,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ["kernels", "lpmm", "models", "theory", "experiments", "tests"]
 # Highway includes its own parts once per instruction set; nvcc and libFuzzer have builds of their own.
-NOT_ALONE = re.compile(r"-inl\.h$|^kernels/cuda/(packed|compute|gpu)/|^tests/(fuzz|golden)/")
+NOT_ALONE = re.compile(r"-inl\.h$|^kernels/cuda/(?:(?:packed|compute|gpu)/|sum_tree\.h)|^tests/(?:fuzz|golden)/")
 FIRST_INCLUDE = re.compile(r'^#include "(.*)"', re.M)
 
 
 def configured(folder):
     """Sources of a build without unity files, and all include paths and definitions that any of them has."""
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-DLPMM_PRECOMPILE=OFF", "-DLPMM_CUDA=OFF", "-DLPMM_TESTS=ON",
+    subprocess.run(["cmake", "-S", ROOT, "-B", folder, "-G", "Ninja", "-DLPMM_PRECOMPILE=OFF", "-DLPMM_CUDA=OFF", "-DLPMM_TESTS=ON",
                     "-DCMAKE_UNITY_BUILD=OFF"], check=True, stdout=subprocess.DEVNULL)
     files, flags = [], ["-std=c++20", f"-I{ROOT}"]
     for entry in json.loads((folder / "compile_commands.json").read_text()):
@@ -53,7 +54,7 @@ def newest_first(files):
         done = subprocess.run(["git", "-C", ROOT, *command], capture_output=True, text=True, check=False)
         return done.stdout.splitlines()
     names = []
-    if (ROOT / ".git").exists():
+    if shutil.which("git") and (ROOT / ".git").exists():
         names = [line[3:] for line in lines("status", "--porcelain")]
         names += lines("log", "-n", "200", "--format=", "--name-only")
     place = {name: i for i, name in reversed(list(enumerate(names)))}

@@ -12,9 +12,12 @@ def main():
     passed = failed = skipped = 0
     for entry in ElementTree.parse(sys.argv[1]).getroot().iter("testcase"):
         report = Path(sys.argv[2]) / f"{entry.get('name').replace('/', '.')}.xml"
-        is_bad = entry.get("status") == "fail"
+        status, reason = entry.get("status"), entry.find("skipped")
+        is_left_out = status == "disabled" or (
+            status == "notrun" and reason is not None and reason.get("message", "").startswith("SKIP_"))
+        is_bad = status != "run" and not is_left_out  # it failed, or its program is missing
         if not report.exists():  # no suite, or one that crashed
-            passed, failed = passed + (not is_bad), failed + is_bad
+            passed, failed, skipped = passed + (status == "run"), failed + is_bad, skipped + is_left_out
             continue
         counts = [0, 0, 0]
         for suite in ElementTree.parse(report).getroot().iter("testsuite"):

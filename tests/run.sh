@@ -46,7 +46,7 @@ build_and_test() {
 }
 
 heading "packages"
-bash experiments/packages.sh python3 || fail "packages are missing; install what the line above names"
+bash experiments/packages.sh python3 xz-utils || fail "packages are missing; install what the line above names"
 for stage in $stages; do
   case $stage in
     style)
@@ -64,7 +64,7 @@ for stage in $stages; do
       compiler=clang++ limit=120
       command -v clang++ >/dev/null || compiler=g++
       [ $# -eq 0 ] || limit=0
-      python3 tests/alone.py --compiler "$compiler" --seconds "$limit" || fail "files that do not compile by themselves"
+      python3 tests/alone.py --compiler "$compiler" --seconds "$limit" || fail "files that do not compile by themselves; add the includes that the lines above name"
       ;;
     release)
       build_and_test release build

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs what waits for an NVIDIA GPU (queue.sh), most valuable first: for a machine that is lent for minutes and has no network.
+# Runs what waits for an NVIDIA GPU (queue.sh), most valuable first: for a machine that is at hand for minutes and has no network.
 # usage: [LPMM_DEPS_DIR=FOLDER] [LPMM_DATA=FOLDER] bash experiments/gpu/run.sh [OPTION...]
 #   --minutes N         what all may take together, the build too (9); an entry that does not fit is left out
 #   --out FOLDER        where ENTRY.json goes (experiments/results/cuda); an entry whose file lies here or there is done

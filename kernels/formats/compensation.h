@@ -10,6 +10,8 @@
 // FlashOptim (arXiv 2602.23349).
 #pragma once
 
+#include <cmath>
+
 #include "kernels/formats/codec.h"
 
 namespace lpmm {

@@ -302,7 +302,7 @@ void check_trained(const Setup& setup) {
                                  config.train.batch, examples, config.data.set));
   }
   if (steps >= std::int64_t{1} << 32) {
-    throw UsageError(fmt::format("{} steps are too many; below 2^32 it must be", steps));
+    throw UsageError(fmt::format("{} steps are too many; the most are 2^32 - 1", steps));
   }
 }
 

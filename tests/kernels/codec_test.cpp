@@ -319,7 +319,7 @@ TEST(Codec, TheDeadZoneIsHalfADraw) {
   for (const auto& [f, table] : packed_maps()) {
     if (f.map != Map::kLinear) continue;
     const auto zero = static_cast<std::uint32_t>(table.zero);
-    const auto moved = [&](float x) {
+    const auto moved = [&f = f, &table = table, zero](float x) {
       std::uint32_t count = 0;
       for (std::uint32_t draw = 0; draw < 65536; ++draw) {
         count += encode_value(f, table, Rounding::kStochastic, x, 1.0F, draw) != zero ? 1 : 0;

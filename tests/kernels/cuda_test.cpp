@@ -313,7 +313,8 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
     for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{5000}, std::int64_t{8192 + 78}}) {
       for (const Kind& kind : kinds) {
         if (!is_legal(c, kind)) continue;
-        const auto& [rule, in_momentum] = kind;
+        const Rule& rule = kind.rule;
+        const bool in_momentum = kind.in_momentum;
         const Sgd* const is_sgd = std::get_if<Sgd>(&rule);
         State a = make_state(c, elements, [&](Role r) {
           return has_state(rule, r) && (is_sgd == nullptr || is_sgd->momentum != 0);

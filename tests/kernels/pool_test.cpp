@@ -25,7 +25,7 @@
 namespace lpmm {
 namespace {
 
-TEST(Pool, RunsEveryItemOnce) {
+TEST(ThreadPool, RunsEveryItemOnce) {
   for (int threads = 1; threads <= 4; ++threads) {
     Pool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
@@ -43,7 +43,7 @@ TEST(Pool, RunsEveryItemOnce) {
 }
 
 // Workers that come late find the next call, or the end, in place of the one that they were woken for.
-TEST(Pool, ShortCallsFollowEachOther) {
+TEST(ThreadPool, ShortCallsFollowEachOther) {
   for (int round = 0; round < 50; ++round) {
     Pool pool(4);
     for (std::int64_t items = 2; items < 10; ++items) {
@@ -65,7 +65,7 @@ void hold(int) {
   --held;
 }
 
-TEST(Pool, WaitsForNoThreadThatHasNotCome) {
+TEST(ThreadPool, WaitsForNoThreadThatHasNotCome) {
   if (kSanitized) GTEST_SKIP() << "ThreadSanitizer delivers signals late";
   ASSERT_EQ(pipe(pipe_of_held.data()), 0);
   struct sigaction action = {}, before = {};
@@ -90,7 +90,7 @@ TEST(Pool, WaitsForNoThreadThatHasNotCome) {
   for (const int end : pipe_of_held) close(end);
 }
 
-TEST(Pool, RethrowsTheFirstErrorAndGoesOn) {
+TEST(ThreadPool, RethrowsTheFirstErrorAndGoesOn) {
   for (const int threads : {1, 3}) {
     Pool pool(threads);
     EXPECT_THROW(pool.for_each(100,
@@ -105,7 +105,7 @@ TEST(Pool, RethrowsTheFirstErrorAndGoesOn) {
 }
 
 // While one is in its round the other one gets all the time that it needs to come in between.
-TEST(Pool, SeveralThreadsTakeTurns) {
+TEST(ThreadPool, SeveralThreadsTakeTurns) {
   Pool pool(2);
   std::atomic<bool> first_began{false}, second_began{false}, both{false};
   std::vector<std::atomic<int>> first(20), second(20);
@@ -128,7 +128,7 @@ TEST(Pool, SeveralThreadsTakeTurns) {
   for (const auto& count : second) EXPECT_EQ(count, 1);
 }
 
-TEST(Pool, TakesAllProcessorsByDefault) {
+TEST(ThreadPool, TakesAllProcessorsByDefault) {
   EXPECT_GE(Pool().threads(), 1);
 }
 
@@ -161,7 +161,7 @@ TEST(Processors, AreThoseThatTheSmallestQuotaPaysFor) {
 }
 
 #if defined(__SSE2__)
-TEST(Pool, KeepsDenormalsInEveryThread) {
+TEST(ThreadPool, KeepsDenormalsInEveryThread) {
   const unsigned old = _mm_getcsr();
   _mm_setcsr(old | 0x8040U);
   for (const int threads : {1, 3}) {

@@ -20,6 +20,7 @@
 #include "lpmm/run/train_step.h"
 #include "lpmm/run/trainer.h"
 #include "tests/lpmm/scratch.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -185,7 +186,7 @@ std::vector<double> losses_on(Device& device, const RunConfig& config) {
   for (std::uint32_t step = 1; step <= config.train.steps; ++step) {
     StepOptions options;
     options.step = step;
-    options.learning_rate = config.optimizer.learning_rate;
+    options.learning_rate = peak_rate(config.optimizer);
     options.want_stats = step == 2;
     const StepResult done = train_step(*program, memory, buffers, batches, options);
     EXPECT_TRUE(done.report.applied) << done.report.failed_tensor;
@@ -258,6 +259,9 @@ TEST_F(Runs, OthersTrainTheSameOnTheDevice) {
 }
 
 TEST_P(Devices, PackedBytesAreTheCpusAtEveryStep) {
+  const auto presets = preset_names();
+  const auto at = std::find(presets.begin(), presets.end(), GetParam()) - presets.begin();
+  if (kSanitized && at % 2 != 0) GTEST_SKIP() << "sanitizers see every other preset";
   for (const char* model : {kMlp, kResNet, kGpt}) {
     for (const char* optimizer : {kAdamW, kSgd, kMuon}) {
       const RunConfig config = config_of(model, optimizer, GetParam(), "cuda-emulated");

@@ -166,7 +166,7 @@ TEST(DeadBand, IsTheCodecs) {
         const DeadBand band = dead_band(f, table, value, decay, weight);
         ASSERT_LT(band.low, band.high);
         const double width = std::isfinite(band.low) && std::isfinite(band.high) ? band.high - band.low : 0.1;
-        const auto next = [&](double x) {
+        const auto next = [&, decay = decay, weight = weight](double x) {
           return stored(f, Rounding::kNearest, decay * value + weight * x, 1, kNearestDraw);
         };
         if (std::isfinite(band.low)) {

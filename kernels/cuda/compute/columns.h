@@ -133,6 +133,8 @@ struct AddShards {
   Terms terms;
   Finish finish;
 };
+template <class Terms, class Finish>  // clang before 17 deduces none of aggregates
+AddShards(std::uint32_t*, Terms, Finish)->AddShards<Terms, Finish>;
 
 // terms(row, column, of) gives what is added up, finish(shard, column, sums) takes the sums.
 template <int kTerms, int kWide, class Number, class Terms, class Finish, class Then>

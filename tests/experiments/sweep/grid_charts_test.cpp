@@ -16,7 +16,7 @@ std::vector<GridRow> rows_of_lines(int lines, const std::vector<std::string>& bi
   for (int line = 0; line < lines; ++line) {
     for (const std::string& bit : bits) {
       GridRow row{fmt::format("{} {}", line, bit), {{"preset", std::to_string(line)}, {"bits", bit}}, {}, {}};
-      row.values["loss"] = {2, 1, 3, seeds};
+      row.values["loss"] = {2, 1, 3, true, seeds};
       rows.push_back(row);
     }
   }

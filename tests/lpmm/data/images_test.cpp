@@ -273,7 +273,7 @@ TEST(Batches, ATooLargeBatchIsAnError) {
   EXPECT_THROW(steps_per_epoch(numbered(10), 11), RunError);
 }
 
-TEST(Prefetcher, GivesTheSameBatchesAcrossEpochs) {
+TEST(PrefetchThread, GivesTheSameBatchesAcrossEpochs) {
   const ImageData data = numbered(40);
   const BatchPlan plan{9, 16, 2, true};  // two steps an epoch
   Prefetcher prefetcher(data, plan, 3, 1);
@@ -287,7 +287,7 @@ TEST(Prefetcher, GivesTheSameBatchesAcrossEpochs) {
   }
 }
 
-TEST(Prefetcher, CarriesItsThreadsErrorOver) {
+TEST(PrefetchThread, CarriesItsThreadsErrorOver) {
   const ImageData data = numbered(10);
   Prefetcher prefetcher(data, {1, 16, 1, false}, 0, 0);
   EXPECT_THROW(prefetcher.next(), RunError);

@@ -389,7 +389,7 @@ constexpr std::int64_t kWidths[] = {1, 32, 1025};  // of two tiles and a tail
 int most_outliers(const Row& trained, const Row& reference, std::int64_t width) {
   Training run(trained, make_policy("fp32"), width);
   int most = 0;
-  for (int s = 0; s < (kSanitized ? 4 : 20); ++s) {
+  for (int s = 0; s < 20; ++s) {
     run.set_back();
     run.step(trained, reference);
     for (const Role role : kEveryRole) {
@@ -400,6 +400,7 @@ int most_outliers(const Row& trained, const Row& reference, std::int64_t width) 
 }
 
 TEST(Gates, TwentyStepsInFp32AreThePlainOnes) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   for (const Row& row : rows()) {
     for (const std::int64_t width : kWidths) EXPECT_EQ(most_outliers(row, row, width), 0) << row.name;
   }
@@ -407,6 +408,7 @@ TEST(Gates, TwentyStepsInFp32AreThePlainOnes) {
 
 // ... and none of them passes the gate of the one that it is most like.
 TEST(Gates, TwentyStepsOfOtherFormsAreThePlainOnesToo) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   const std::vector<Row> all = rows();
   for (const Form& form : forms(all)) {
     for (const std::int64_t width : {1, 33, 1024}) {
@@ -421,7 +423,7 @@ TEST(Gates, TwentyStepsOfOtherFormsAreThePlainOnesToo) {
 // is near them, by the share of their sizes that the dynamic map is known for.
 void expect_fifty_steps(const Row& row, std::int64_t width) {
   Training run(row, make_policy("states8"), width);
-  for (int s = 0; s < (kSanitized ? 8 : 50); ++s) {
+  for (int s = 0; s < 50; ++s) {
     run.set_back();
     run.step(row, row);
     for (const Role role : kEveryRole) {
@@ -437,6 +439,7 @@ void expect_fifty_steps(const Row& row, std::int64_t width) {
   }
 }
 TEST(Gates, FiftyStepsWithEightBitStatesAreThePlainOnes) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   const std::vector<Row> all = rows();
   for (const Row& row : all) {
     for (const std::int64_t width : kWidths) expect_fifty_steps(row, width);
@@ -454,6 +457,7 @@ Policy gate_policy(const char* parameter, const char* compensation) {
 // One step after another from what is stored: the sum is off by what its second term cannot hold, a 254th of
 // a bf16 number's half unit, or of a block's half gap. Without that term, by all of it.
 TEST(Gates, FiftyStepsOfParametersInTwoTermsAreThePlainOnes) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   struct Terms {
     const char *parameter, *compensation;
     double most;
@@ -500,6 +504,7 @@ double drift(const Row& trained, const Row& reference, const Policy& policy) {
 
 // Free runs of 50 steps; states of 8 and 12 bits.
 TEST(Gates, PackedRunsStayNearTheirOwnRuleAndNoOther) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   constexpr double kNear = 0.01;
   Policy policy = make_policy("fp32");
   for (const Role role : kEveryRole) {
@@ -524,6 +529,7 @@ TEST(Gates, PackedRunsStayNearTheirOwnRuleAndNoOther) {
 // Two terms are left alone for as long. With LARS' clip a weight moves by 2e-5 of itself per step, which is
 // as little as 24 bits hold.
 TEST(Gates, FreeRunsOfTwoTermsStayNearTheirOwnRuleAndNoOther) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   const std::vector<Row> all = rows();
   for (const char* compensation : {"ulp8:rn", "int16:block128:rn"}) {
     Policy policy = gate_policy("bf16:rn", compensation);

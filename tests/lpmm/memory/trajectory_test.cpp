@@ -15,6 +15,7 @@
 #include "lpmm/run/advice.h"
 #include "tests/lpmm/memory/given.h"
 #include "tests/normal_values.h"
+#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -82,16 +83,19 @@ void expect_stored_trajectories(const std::string& name) {
 
 // tests/golden/make_trajectories.py
 TEST(Trajectory, PyTorch) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   expect_stored_trajectories("trajectories.json");
 }
 
 // tests/golden/make_rule_trajectories.py
 TEST(Trajectory, OtherRulesAsInTheirPapers) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   expect_stored_trajectories("rule_trajectories.json");
 }
 
 // tests/golden/make_timm_trajectories.py
 TEST(Trajectory, Timm) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   expect_stored_trajectories("timm_trajectories.json");
 }
 
@@ -154,6 +158,7 @@ FixedBatch fit_fixed_batch(const Policy& policy, int steps) {
 }
 
 TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   constexpr int kSteps = 20;
   const FixedBatch plain = fit_fixed_batch(make_policy("fp32"), kSteps);
   const double drop = plain.first_loss - plain.last_loss;
@@ -178,6 +183,7 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatch) {
 
 // What nearest rounding takes from the parameter is in the second term; what that loses is told.
 TEST(Trajectory, LearningRate1em5OnOneFixedBatchInTwoTerms) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   constexpr int kSteps = 20;
   const FixedBatch plain = fit_fixed_batch(make_policy("fp32"), kSteps);
   for (const auto& [parameter, compensation] :
@@ -209,6 +215,7 @@ TEST(Trajectory, LearningRate1em5OnOneFixedBatchInTwoTerms) {
 
 // Updates so small that stochastic rounding, too, moves none of 8,192 codes in a step.
 TEST(Trajectory, ParametersThatStandStillUnderSrAreTold) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   CpuDevice device(1);
   OptimizerConfig c;
   c.rule = "adamw";
@@ -229,6 +236,7 @@ std::string warnings(const Policy& policy, const OptimizerConfig& config) {
 }
 
 TEST(Trajectory, VarianceOfFewBitsWithAZeroIsTold) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   OptimizerConfig c;
   c.rule = "adamw";
   for (const auto& [spec, told] : {std::pair{"ude4:block128:sr", true},
@@ -252,6 +260,7 @@ TEST(Trajectory, VarianceOfFewBitsWithAZeroIsTold) {
 
 // One step changes it by less than half the ratio of two levels.
 TEST(Trajectory, AVarianceOfEqualRatiosRoundedToNearestIsTold) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   for (const char* rule : {"adamw", "adagrad"}) {
     for (const auto& [spec, told] : {std::pair{"log04:block128:rn", true},
                                      {"log08:block64:rn", true},
@@ -277,6 +286,7 @@ TEST(Trajectory, AVarianceOfEqualRatiosRoundedToNearestIsTold) {
 }
 
 TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   for (const char* rule : {"adagrad", "adamw"}) {
     for (const auto& [spec, told] : {std::pair{"sqrt04:block128:sr", "lift"},
                                      {"bf16:rn", "nearest"},
@@ -300,6 +310,7 @@ TEST(Trajectory, AGrowingVarianceThatRoundingDoesNotKeepIsTold) {
 }
 
 TEST(Trajectory, ASlowMomentumOfTooFewBitsIsTold) {
+  if (kSanitized) GTEST_SKIP() << kReleaseOnly;
   const auto warning = [&](const char* spec, const OptimizerConfig& config) {
     Policy policy = make_policy("fp32");
     policy.specs[Role::kSlowMomentum] = parse_spec(spec);
