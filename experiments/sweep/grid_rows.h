@@ -23,7 +23,7 @@ struct Interval {
 
 enum class Verdict { kMet, kNotMet, kUndecided };
 // Whether the true mean lies within [low, high]: met where all of its 95 % interval does, not met where none
-// of it does. Everything else these seeds do not decide, nor does one seed alone.
+// of it does. Otherwise these seeds do not decide it; one seed never does.
 Verdict verdict(const Interval& value, double low, double high);
 
 // Cells that differ in their seed only.
