@@ -55,7 +55,7 @@ take() {
 figure() {
   local name=$1
   mkdir -p "$new/$(dirname "$name")"
-  $lpmm plot "${@:2}" --out "$new/$name" ${svg[@]+"${svg[@]}"} >/dev/null || true
+  "$lpmm" plot "${@:2}" --out "$new/$name" ${svg[@]+"${svg[@]}"} >/dev/null || true
   take "$name"
 }
 
@@ -76,7 +76,7 @@ numbers() {
   unpack "$1"
   mapfile -t logs < <(find "$new/$1" -name '*.jsonl' | sort)
   for log in "${logs[@]}"; do options+=(--label "$log"); done
-  $lpmm plot "${logs[@]}" "${options[@]}" --csv "$new/$1.csv" >/dev/null || fail "$1: its logs cannot be read"
+  "$lpmm" plot "${logs[@]}" "${options[@]}" --csv "$new/$1.csv" >/dev/null || fail "$1: its logs cannot be read"
 }
 
 for experiment in underflow microbatch convergence frontier; do
@@ -84,7 +84,7 @@ for experiment in underflow microbatch convergence frontier; do
     part=$(basename "$archive" .tar.xz)
     [[ -e experiments/$experiment/$part.toml ]] || continue
     unpack "$experiment/$part"
-    $lpmm experiment "$experiment" --parts "$part" --draw --out "$new/$experiment" ${svg[@]+"${svg[@]}"} || true
+    "$lpmm" experiment "$experiment" --parts "$part" --draw --out "$new/$experiment" ${svg[@]+"${svg[@]}"} || true
     take "$experiment/$part"
   done
 done

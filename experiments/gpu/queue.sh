@@ -81,6 +81,7 @@ text() {
     tokens=$logs/text && text_of_sources >"$tokens" && truncate -s 4000 "$tokens"
   elif [ $mode = run ]; then
     wants "$packed" "python3 experiments/gpu/make_text.py $data makes it"
+    wants "$facts" "python3 experiments/gpu/make_text.py $data makes it"
     [ -z "$missing" ] || return
     [ -e "$tokens" ] || part 60 unpack bash -c 'xz -dc "$1" >"$2.new" && mv "$2.new" "$2"' _ "$packed" "$tokens" || return
     put data "$(cat "$facts")" && share=$(sed -n 's/.*"validation_share": *\([0-9.]*\).*/\1/p' "$facts")
