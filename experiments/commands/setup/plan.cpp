@@ -115,8 +115,9 @@ bits_per_parameter (of model_memory_bytes.total), model_memory_bytes by role, ex
 (which tensors stay fp32, because of what), activation_bytes, workspace_bytes, largest_transient_bytes
 (the largest piece of a parameter or gradient that is ever unpacked at once), translation_bytes (of a
 translator that is scored by BLEU), data_bytes, watch_bytes, overhead_bytes (of program, libraries and
-threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a GPU's memory, where the run uses one; else 0) and
-warnings (of states that the run's own formats or rounding harm).
+threads), peak_bytes (the most resident memory that the whole process has at once), device_bytes (of a
+GPU's memory, where the run uses one; else 0) and warnings (of states that the run's own formats or
+rounding harm).
 Examples:
   lpmm plan resnet20_cifar10 --preset lpmm
   lpmm plan resnet20_cifar10 --preset lpmm-min --set train.batch=512 --json)");

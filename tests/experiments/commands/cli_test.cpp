@@ -893,9 +893,11 @@ TEST_F(BadInput, StatesThatCannotBeTrue) {
     std::ofstream(file, std::ios::binary) << text;
     return run_lpmm(train_arguments({"--resume", "--set", "train.steps=8"}));
   };
-  for (const char* step : {"-5", "3", "4.5", "18446744073709551615"}) {
+  for (const char* step : {"-5", "4.5", "18446744073709551615"}) {
     expect_failure(resume_with("\"step\": 4", std::string("\"step\": ") + step), 1, {"state.json"});
   }
+  // An epoch of other data would end there.
+  expect_failure(resume_with("\"step\": 4", "\"step\": 3"), 2, {"was trained on", "examples"});
   expect_failure(resume_with("\"updates\": 4", "\"updates\": -1"), 1, {"state.json", "updates"});
   expect_failure(resume_with("\"skipped_steps\": 0", "\"skipped_steps\": -1"), 1,
                  {"state.json", "skipped_steps"});
