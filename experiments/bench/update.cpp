@@ -100,14 +100,22 @@ RunConfig config_of(const UpdateBenchOptions& options) {
     throw UsageError(fmt::format("bench update: optimizer '{}' is not one of {}", options.optimizer,
                                  fmt::join(rule_names(), ", ")));
   }
-  const std::vector<SettingRow>& settings = rule_row(*rule).settings;
-  const bool has_momentum = std::any_of(settings.begin(), settings.end(),
-                                        [](const SettingRow& s) { return s.key.text() == "momentum"; });
+  for (const std::string& setting : options.settings) {
+    const std::string key = setting.substr(0, setting.find('='));
+    if (key == "optimizer.rule" || key == "memory.preset") {
+      throw UsageError(fmt::format("bench update: --set {} is said by {}", key,
+                                   key == "optimizer.rule" ? "--optimizer" : "--preset"));
+    }
+    if (!key.starts_with("optimizer.") && !key.starts_with("memory.")) {
+      throw UsageError(fmt::format(
+          "bench update: --set {} does nothing here; only keys of [optimizer] and [memory] do", key));
+    }
+  }
   const std::string text = fmt::format(
       "train.steps = 1\n[optimizer]\nrule = {}\nlearning_rate = 1e-3\nweight_decay = "
-      "1e-4\n{}[memory]\npreset = "
-      "{}\n",
-      toml_string(options.optimizer), has_momentum ? "momentum = 0.9\n" : "", toml_string(options.preset));
+      "1e-4\n{}[memory]\npreset = {}\n",
+      toml_string(options.optimizer), has_setting({.rule = *rule}, "momentum") ? "momentum = 0.9\n" : "",
+      toml_string(options.preset));
   RunConfig config = parse_config(text, "bench update", {"", "", options.settings});
   if (config.policy.apply_at_once) {
     throw UsageError(

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "experiments/sweep/runner.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/roles.h"
@@ -155,8 +156,7 @@ void name_cell(SweepCell& cell) {
 std::optional<RunConfig> finished_config(const fs::path& path) {
   const RunFolder folder(path.string());
   std::error_code none;
-  if (!fs::exists(folder.config, none) || !fs::exists(folder.log, none)) return {};
-  if (end_of(read_log(folder.log.string())) == nullptr) return {};
+  if (!fs::exists(folder.config, none) || !summary_of_run(folder)) return {};
   return load_config(folder.config.string(), {});
 }
 

@@ -202,14 +202,19 @@ class Runner {
 
 }  // namespace
 
+std::optional<Json> summary_of_run(const RunFolder& folder) {
+  std::error_code none;
+  if (!fs::exists(folder.log, none)) return {};
+  const std::vector<Json> records = read_log(folder.log.string());
+  const Json* last = end_of(records);
+  return last == nullptr || last->contains("error") ? std::nullopt : std::optional(*last);
+}
+
 std::optional<Json> finished_run(const std::string& path, const RunConfig& config) {
   const RunFolder folder(path);
   if (!fs::exists(folder.config)) return {};
   check_same_run(folder, config, changes_no_result, "name another folder (--out), or remove this one");
-  if (!fs::exists(folder.log)) return {};
-  const std::vector<Json> records = read_log(folder.log.string());
-  const Json* last = end_of(records);
-  return last == nullptr || last->contains("error") ? std::nullopt : std::optional(*last);
+  return summary_of_run(folder);
 }
 
 CellResults run_cells(const std::vector<SweepCell>& cells, const SweepOptions& options) {

@@ -8,9 +8,12 @@
 
 #include "experiments/sweep/cells.h"
 #include "lpmm/run/log.h"
+#include "lpmm/run/run_folder.h"
 
 namespace lpmm {
 
+// The summary of the run in a folder; none where it did not come to its end, or came to it by an error.
+std::optional<Json> summary_of_run(const RunFolder& folder);
 // The summary of a run in a folder that ended as `config` says; none where it did not end. Throws UsageError
 // where the folder holds another run.
 std::optional<Json> finished_run(const std::string& folder, const RunConfig& config);

@@ -186,6 +186,19 @@ void Setup::read(std::unique_ptr<Tokenizer> own, const ProgressCall& progress) {
       reads);
 }
 
+// Of sentences and pairs: three numbers of each token of a batch.
+template <class Data>
+static DataSize size_of(const Data& data) {
+  constexpr std::int64_t kNumbers = 3;  // ids, types, an answer; or a token of each side, a label
+  const int longest = data.longest();
+  return {data.train_examples(),
+          data.test_examples(),
+          data.bytes(),
+          data.loading_bytes(),
+          kNumbers * longest * std::int64_t{sizeof(std::int32_t)},
+          longest};
+}
+
 void Setup::use(std::shared_ptr<const TextData> opened) {
   text = std::move(opened);
   fit_vocabulary(std::shared_ptr<const Tokenizer>(text, text->tokenizer()), text->name());
@@ -203,28 +216,14 @@ void Setup::use(std::shared_ptr<const SentenceData> opened, std::shared_ptr<cons
   class_names = sentences->class_names();
   check_types(config.model, *sentences);
   fit_vocabulary(std::move(reads), sentences->name());
-  constexpr std::int64_t kNumbers = 3;  // ids, types, an answer
-  const int longest = sentences->longest();
-  size = {sentences->train_examples(),
-          sentences->test_examples(),
-          sentences->bytes(),
-          sentences->loading_bytes(),
-          kNumbers * longest * std::int64_t{sizeof(std::int32_t)},
-          longest};
+  size = size_of(*sentences);
 }
 
 void Setup::use(std::shared_ptr<const PairData> opened, std::shared_ptr<const Tokenizer> reads) {
   pairs = std::move(opened);
   take_ends(config.model, reads.get());
   fit_vocabulary(std::move(reads), pairs->name());
-  constexpr std::int64_t kNumbers = 3;  // a token of each side, a label
-  const int longest = pairs->longest();
-  size = {pairs->train_examples(),
-          pairs->test_examples(),
-          pairs->bytes(),
-          pairs->loading_bytes(),
-          kNumbers * longest * std::int64_t{sizeof(std::int32_t)},
-          longest};
+  size = size_of(*pairs);
 }
 
 // The model knows all tokens.

@@ -322,7 +322,6 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
         if (in_momentum) a.roles[1] = Host();
         State b = a;
         const std::size_t folded = in_momentum ? 2 : 1;
-        const Rule& of_rule = rule;
         const auto both = [&](const auto& call) {
           call(expected, a);
           call(tested, b);
@@ -337,7 +336,7 @@ void compare(const Backend& expected, const Backend& tested, const std::vector<C
             const auto gradient = values(elements, 10 * step + micro, false);
             both([&](const Backend& on, State& s) { on.fold(s, folded, 0, gradient, noise); });
           }
-          both([&](const Backend& on, State& s) { on.update(s, of_rule, {7, 3, step, 0}); });
+          both([&](const Backend& on, State& s) { on.update(s, rule, {7, 3, step, 0}); });
         }
         for (std::size_t r = 0; r < kRoles; ++r) {
           if (a.roles[r].codes.empty()) continue;

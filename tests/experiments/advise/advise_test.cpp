@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "tests/experiments/program.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -42,7 +41,6 @@ Underflow measured_underflow(const std::string& folder, int from) {
 }
 
 TEST_F(AdviseTest, UnderflowIsWhatARunThenShows) {
-  if (kSanitized) GTEST_SKIP() << "slow under sanitizers; BadInputIsRefused runs there";
   for (const char* spec : {"int8:block128:sr:sticky", "int10:block256:sr:sticky"}) {
     const std::vector<std::string> common = {"--preset", "fp32", "--set",
                                              std::string("memory.parameter=") + spec};

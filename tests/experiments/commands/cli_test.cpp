@@ -24,7 +24,6 @@
 #include "tests/experiments/program.h"
 #include "tests/kernels/support.h"
 #include "tests/lpmm/scratch.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -339,7 +338,6 @@ TEST_F(Answers, PlanHasItsKeysAndAddsUp) {
 
 // The configs that others start from, a few steps each.
 TEST_F(Answers, TheImageConfigsTrain) {
-  if (kSanitized) GTEST_SKIP() << "the layers below are tested with less work";
   const auto steps = [&](const std::string& name, const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {"train",   LPMM_SOURCE_DIR "/experiments/configs/" + name + ".toml",
                                           "--out",   path(name),
@@ -487,6 +485,9 @@ TEST(Cli, BenchUpdateTakesWhatAConfigTakes) {
   refused("optimizer.nesterov=true", {"nesterov", "adamw"});
   refused("memory.accumulator=none", {"memory.accumulator", "none"});
   refused("memory.variance=int8", {"memory.variance", "sign"});
+  refused("optimizer.rule=lion", {"optimizer.rule", "--optimizer"});
+  refused("memory.preset=fp32", {"memory.preset", "--preset"});
+  refused("train.batch=7", {"train.batch", "[optimizer] and [memory]"});
 }
 
 TEST_F(Answers, BenchUpdateRefusesMoreThanThereIs) {
@@ -948,7 +949,6 @@ TEST_F(BadInput, OutputsAndInputsThatAreNoOrdinaryFiles) {
 }
 
 TEST_F(BadInput, ThreadsThatCannotBeStarted) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers reserve terabytes of address space";
   const std::vector<std::string> bench = {"bench", "codec", "--elements", "1000", "--threads", "1000"};
   expect_failure(run_lpmm(bench, {{}, -1, std::int64_t{1} << 30}), 1, {"threads"});
 }
@@ -976,7 +976,6 @@ TEST_F(BadInput, LossesThatAreNotFiniteEndTheRun) {
 }
 
 TEST_F(BadInput, TooLittleMemoryIsSaidBeforeTheFirstStep) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers reserve terabytes of address space";
   const Outcome outcome =
       run_lpmm(train_arguments({"--set", "model.hidden=[200000]"}), {{}, -1, std::int64_t{1} << 30});
   expect_failure(outcome, 1, {"memory"});

@@ -10,7 +10,6 @@
 #include "experiments/sweep/grid_rows.h"
 #include "lpmm/data/scores.h"
 #include "tests/experiments/program.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -53,10 +52,7 @@ TEST_F(ExperimentTest, MemoryPlansMeasuresAndFills) {
     ASSERT_EQ(memory[row].size(), memory[0].size());
     const double planned = std::stod(memory[row][column("planned_peak_bytes")]);
     const double measured = std::stod(memory[row][column("measured_peak_bytes")]);
-    // Sanitizers have memory of their own.
-    if (!kSanitized) {
-      EXPECT_NEAR(measured, planned, std::max(0.1 * planned, 12e6)) << memory[row][1];
-    }
+    EXPECT_NEAR(measured, planned, std::max(0.1 * planned, 12e6)) << memory[row][1];
   }
   EXPECT_NEAR(std::stod(memory[1][column("bits_per_parameter")]), 16.95, 0.01);
   // More fits packed than in fp32, in SGD and in AdamW.
@@ -75,7 +71,6 @@ TEST_F(ExperimentTest, MemoryPlansMeasuresAndFills) {
 
 // The shipped files, in miniature: what they draw and expect must be there.
 TEST_F(ExperimentTest, ShippedGridsRun) {
-  if (kSanitized) GTEST_SKIP() << "slow under sanitizers; AGridBecomesATable runs there";
   for (const std::string name : {"underflow", "microbatch", "convergence", "frontier", "optimizers"}) {
     SCOPED_TRACE(name);
     const std::string out = path(name);

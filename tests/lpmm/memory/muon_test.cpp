@@ -1,5 +1,4 @@
 // Muon against PyTorch; what it keeps and folds of which tensor; its workspace.
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

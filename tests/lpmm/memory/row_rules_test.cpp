@@ -2,7 +2,6 @@
 // they keep, which rows share, and what rounding errors become.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -9,7 +9,6 @@
 #include "lpmm/base/host.h"
 #include "lpmm/files/locked_file.h"
 #include "tests/experiments/program.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -118,7 +117,6 @@ TEST_F(Folder, AnImportThatWasKilledBetweenItsFilesCanBeRepeated) {
 
 // From where the program cannot start to where there is room for all: no limit may end it by a signal.
 TEST_F(Folder, AnyLimitOnAddressSpaceIsSurvived) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
   const std::string file = config();
   int failed = 0, done = 0;
   // Convolutions are made while the run is planned, products when it runs.

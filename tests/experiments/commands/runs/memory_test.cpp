@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tests/experiments/program.h"
-#include "tests/sanitized.h"
 
 namespace lpmm {
 namespace {
@@ -50,7 +49,6 @@ TEST_F(Memory, APlanIsRefusedForWhatTheRunIs) {
 }
 
 TEST_F(Memory, AnMlpTakesWhatThePlanSays) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
   for (const char* preset : {"\"fp32\"", "\"lpmm-min\""}) {
     expect_as_planned(
         run(std::string("mlp-") + (preset[1] == 'f' ? "fp32" : "min"),
@@ -59,7 +57,6 @@ TEST_F(Memory, AnMlpTakesWhatThePlanSays) {
 }
 
 TEST_F(Memory, AResNetTakesWhatThePlanSays) {
-  if (kSanitized) GTEST_SKIP() << "sanitizers have memory of their own";
   for (const char* compute : {"fp32", "bf16"}) {
     expect_as_planned(
         run(std::string("resnet") + compute,
