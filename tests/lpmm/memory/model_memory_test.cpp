@@ -622,7 +622,7 @@ TEST(ModelMemory, TwoThreadsMayTrainTheirMemoriesOnOneDevice) {
   for (const auto& [device, alone, steps] : std::vector<std::tuple<Device*, Device*, int>>{
            {&cpu, &cpu_alone, 12}, {&emulated, &emulated_alone, 3}}) {
     std::vector<std::uint8_t> first, second;
-    std::thread other([&] { second = train(*device, 2, steps); });
+    std::thread other([&, device = device, steps = steps] { second = train(*device, 2, steps); });
     first = train(*device, 1, steps);
     other.join();
     EXPECT_EQ(first, train(*alone, 1, steps)) << device->name();
