@@ -36,7 +36,7 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
     _mm256_storeu_si256(to, _mm256_permute4x64_epi64(low, 0xD8));
     _mm256_storeu_si256(to + 1, _mm256_permute4x64_epi64(high, 0xD8));
   }
-#elif HWY_TARGET <= HWY_AVX3
+#else
   const __m512i low = _mm512_packs_epi32(rows[0].raw, rows[1].raw);
   const __m512i high = _mm512_packs_epi32(rows[2].raw, rows[3].raw);
   if constexpr (sizeof(Code) == 1) {
@@ -49,9 +49,6 @@ HWY_INLINE void store_rows(const RowsI& rows, Code* HWY_RESTRICT out) {
     _mm512_storeu_si512(out, _mm512_permutexvar_epi64(order, low));
     _mm512_storeu_si512(out + 32, _mm512_permutexvar_epi64(order, high));
   }
-#else
-  const hn::Rebind<Code, DF> dc;
-  for (int i = 0; i < kSide; ++i) hn::StoreU(hn::DemoteTo(dc, rows[i]), dc, out + i * kLanes);
 #endif
 }
 

@@ -22,21 +22,17 @@ namespace lpmm::kernels {
 namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
-// x / step to the last bit, for a step of 8 significant bits. With FMA the product with the rounded
+// x / step to the last bit, for a step of 8 significant bits. The product with the rounded
 // reciprocal is mended by its residual, which is exact for every pair of mantissas (all 2^30 were compared;
 // tests repeat a part). Below 2^-3 the residual may be subnormal and the quotient off, where no code cares.
 struct Quotient {
   VF step, inverse;
   HWY_INLINE explicit Quotient(float s) : step(set(s)), inverse(set(s > 0.0F ? 1.0F / s : 0.0F)) {}
   HWY_INLINE void operator()(const RowsF& x, RowsF& y) const {
-#if HWY_TARGET <= HWY_AVX2
     RowsF rest;
     each([&](int i) { y[i] = hn::Mul(x[i], inverse); });
     each([&](int i) { rest[i] = hn::NegMulAdd(y[i], step, x[i]); });
     each([&](int i) { y[i] = hn::MulAdd(rest[i], inverse, y[i]); });
-#else
-    each([&](int i) { y[i] = hn::IfThenElseZero(hn::Ne(step, hn::Zero(DF())), hn::Div(x[i], step)); });
-#endif
   }
 };
 

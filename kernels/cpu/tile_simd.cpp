@@ -1,4 +1,4 @@
-// The tile loops in vectors, compiled once per x86 instruction set (Highway).
+// The tile loops in vectors, compiled once per set of instructions (Highway): AVX2 and AVX-512.
 #include "kernels/cpu/tile.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,18 +20,10 @@ namespace HWY_NAMESPACE {
 #if HWY_ARCH_X86 && HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
 
 const TileKernels* tile_kernels() {
-  static constexpr const char* kName = HWY_TARGET == HWY_AVX3   ? "avx512"
-                                       : HWY_TARGET == HWY_AVX2 ? "avx2"
-                                       : HWY_TARGET == HWY_SSE4 ? "sse4"
-                                                                : "ssse3";
-#if HWY_TARGET <= HWY_AVX2
-  constexpr auto kFusedFold = fused_fold;
-#else
-  constexpr auto kFusedFold = nullptr;
-#endif
+  static constexpr const char* kName = HWY_TARGET == HWY_AVX3 ? "avx512" : "avx2";
   static constexpr TileKernels kKernels = {kName,       lines,   draw,      decode,      decode_bf16,
                                            encode,      largest, smallest,  raise_peaks, add_scaled,
-                                           square_sums, to_bf16, from_bf16, kFusedFold};
+                                           square_sums, to_bf16, from_bf16, fused_fold};
   return &kKernels;
 }
 
@@ -56,12 +48,6 @@ std::vector<const TileKernels*> simd_tile_kernels() {
 #endif
 #if HWY_TARGETS & HWY_AVX2
   if ((supported & HWY_AVX2) != 0) sets.push_back(N_AVX2::tile_kernels());
-#endif
-#if HWY_TARGETS & HWY_SSE4
-  if ((supported & HWY_SSE4) != 0) sets.push_back(N_SSE4::tile_kernels());
-#endif
-#if HWY_TARGETS & HWY_SSSE3
-  if ((supported & HWY_SSSE3) != 0) sets.push_back(N_SSSE3::tile_kernels());
 #endif
   return sets;
 }

@@ -58,19 +58,15 @@ HWY_INLINE VF to_float(VI x) {
 HWY_INLINE VI round_to_int(VF x) {
 #if HWY_TARGET <= HWY_AVX3
   return VI{_mm512_cvtps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return VI{_mm256_cvtps_epi32(x.raw)};
 #else
-  return VI{_mm_cvtps_epi32(x.raw)};
+  return VI{_mm256_cvtps_epi32(x.raw)};
 #endif
 }
 HWY_INLINE VI truncate_to_int(VF x) {
 #if HWY_TARGET <= HWY_AVX3
   return VI{_mm512_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return VI{_mm256_cvttps_epi32(x.raw)};
 #else
-  return VI{_mm_cvttps_epi32(x.raw)};
+  return VI{_mm256_cvttps_epi32(x.raw)};
 #endif
 }
 

@@ -1,4 +1,4 @@
-// The rules' loops in vectors, compiled once per x86 instruction set (Highway).
+// The rules' loops in vectors, compiled once per set of instructions (Highway): AVX2 and AVX-512.
 #include <cstddef>
 #include <type_traits>
 #include <utility>
@@ -90,9 +90,7 @@ struct Loops {
     all.watch = watch;
     if constexpr (FeedsBack<R>) all.feed_back = feed_back;
     if constexpr (HasNorms<R>) all.terms = terms;
-#if HWY_TARGET <= HWY_AVX2
     all.fused = fused_update<R>;
-#endif
     return all;
   }
 };
@@ -118,12 +116,6 @@ std::vector<const RuleLoops*> simd_rule_loops() {
 #endif
 #if HWY_TARGETS & HWY_AVX2
   if ((supported & HWY_AVX2) != 0) sets.push_back(N_AVX2::rule_loops_here());
-#endif
-#if HWY_TARGETS & HWY_SSE4
-  if ((supported & HWY_SSE4) != 0) sets.push_back(N_SSE4::rule_loops_here());
-#endif
-#if HWY_TARGETS & HWY_SSSE3
-  if ((supported & HWY_SSSE3) != 0) sets.push_back(N_SSSE3::rule_loops_here());
 #endif
   return sets;
 }
