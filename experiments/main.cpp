@@ -22,8 +22,10 @@
 #include "experiments/commands/setup/completion.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/version.h"
 
 namespace {
 

@@ -13,22 +13,10 @@
 #include <memory>
 
 #include "kernels/macros.h"
-
-namespace lpmm {
-
-enum class Compute : std::uint8_t { kFp32, kBf16 };  // type of activations and of matrix products' inputs
-
-}  // namespace lpmm
+#include "kernels/matrix.h"
+#include "kernels/packed.h"
 
 namespace lpmm::kernels {
-
-inline constexpr std::int64_t kAlign = 64;
-inline std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + kAlign - 1) / kAlign * kAlign;
-}
-inline std::int64_t value_bytes(Compute type) {
-  return type == Compute::kFp32 ? 4 : 2;
-}
 
 // Rows of a matrix that are copied, and the values from one row to the next.
 struct Rows {
@@ -58,26 +46,6 @@ class Convolution {
   // weights are fp32; with tensors of bf16 a device may round them to that.
   virtual void backward(const void* x, const float* weights, const void* dy, void* dx, bool accumulate,
                         float* weight_gradient, void* scratch) const = 0;
-};
-
-// ---- matrix product --------------------------------------------------------------------------------------
-// c[m][n] = (accumulate ? c : bias[n]) + op(a)[m][k] * op(b)[k][n], row-major; op transposes where said. m,
-// n, k >= 1. Factors are of `type`, c of `c_type`: fp32, or the factors' where it does not accumulate. All
-// sums are fp32, rounded once. Factors of bf16 are multiplied by the processor's instructions for them, or
-// widened piece by piece where it has none.
-struct MatrixArgs {
-  bool transpose_a = false, transpose_b = false;
-  std::int64_t m = 0, n = 0, k = 0;
-  Compute type = Compute::kFp32;
-  const void* a = nullptr;
-  std::int64_t a_stride = 0;
-  const void* b = nullptr;
-  std::int64_t b_stride = 0;
-  void* c = nullptr;
-  std::int64_t c_stride = 0;
-  Compute c_type = Compute::kFp32;
-  const float* bias = nullptr;  // null: none; a device may round it to c's type; not where it accumulates
-  bool accumulate = false;
 };
 
 // ---- batch norm ------------------------------------------------------------------------------------------
@@ -150,11 +118,6 @@ struct LossShape {
   double smoothing = 0;
 };
 
-struct LossResult {
-  double sum = 0;  // over rows
-  std::int64_t correct = 0;
-};
-
 // What a device (kernels/device.h) computes for networks of images, and for all.
 class ComputeKernels {
  public:
@@ -178,10 +141,7 @@ class ComputeKernels {
   // ---- convolution ---------------------------------------------------------------------------------------
   virtual std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) = 0;
 
-  // ---- matrix product ------------------------------------------------------------------------------------
-  virtual void matmul(const MatrixArgs& args, void* scratch) = 0;
-  // Of m, n and the types; that of a part of the product is no more.
-  virtual std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const = 0;
+  // ---- beside a matrix product (kernels/matrix.h) ---------------------------------------------------------
   // Of y = act(x + bias), rows of columns; act is ReLU or nothing. The gradient of x: dy, or with ReLU `g`,
   // which takes dy where y > 0 and 0 elsewhere. bias_gradient[c] = sum over its rows.
   virtual const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,

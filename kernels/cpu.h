@@ -1,55 +1,25 @@
-// The host as a device: threads, and the best instruction set it has. Threads of the caller that share it
-// take turns at its own.
+// The host as a device that trains networks.
 #pragma once
 
-#include <mutex>
-#include <optional>
-
+#include "kernels/cpu_packed.h"
 #include "kernels/device.h"
 
 namespace lpmm {
 namespace kernels {
 
-// The instruction sets compiled in and usable here, best first ("avx512", "avx2", ..., "scalar"), and a
-// switch to one of them for tests; an empty name returns to the best.
-const char* const* simd_levels(int* count);
-void use_simd_level(const char* name);
-const char* simd_level();
-
 const char* cpu_library();  // that multiplies matrices: "oneDNN 2.6.3, avx2", "Eigen 3.4.0"
 
-class CpuDevice : public Device {
+class CpuDevice : public CpuPacked<Device> {
  public:
-  // threads >= 1, the calling thread included; 0 takes all processors this process may run on. They start
-  // with the first work.
-  explicit CpuDevice(int threads = 0);
+  explicit CpuDevice(int threads = 0) : CpuPacked(threads) {}
 
   static constexpr std::string_view kName = "cpu";
   std::string_view name() const override { return kName; }
-  bool is_host() const override { return true; }
   std::string compute_library() const override { return cpu_library(); }
-  DeviceMemory allocate(std::int64_t bytes) override;
-  DeviceMemory allocate_shared(std::int64_t bytes) override { return allocate(bytes); }
-  void upload(void* to, const void* host, std::int64_t bytes) override;
-  void download(void* host, const void* from, std::int64_t bytes) override;
-  void copy(void* to, const void* from, std::int64_t bytes) override;
-  void fill_with_zeros(void* to, std::int64_t bytes) override;
-  void synchronize() override {}
   Device& host() override { return *this; }
-  Pool& host_pool() override { return pool(); }
-  int host_threads() const override { return threads_; }
 
-  void encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-              const Noise& noise, bool* storable = nullptr) override;
-  void decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) override;
-  void decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) override;
-  void decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows, std::int64_t count,
-                   float* dst) override;
-  void fold(const RoleView& accumulator, std::int64_t first, std::int64_t count, const float* contribution,
-            const FoldArgs& args, FoldResult* result = nullptr) override;
-  void square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) override;
-  void clear(const RoleView& accumulator) override;
-  void update(std::span<const TensorUpdate> tensors) override;
+  void matmul(const MatrixArgs& args, void* scratch) override;
+  std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override;
   void to_float(Compute type, std::int64_t count, const void* in, float* out) override;
   void from_float(Compute type, std::int64_t count, const float* in, void* out) override;
   void relu_forward(Compute type, std::int64_t count, const void* x, void* y) override;
@@ -61,8 +31,6 @@ class CpuDevice : public Device {
              bool accumulate) override;
   void copy_or_add_rows(Compute type, const Rows& rows, const void* src, void* dst, bool accumulate) override;
   std::unique_ptr<Convolution> convolution(const ConvShape& shape, Compute type) override;
-  void matmul(const MatrixArgs& args, void* scratch) override;
-  std::int64_t matmul_scratch_bytes(const MatrixArgs& args) const override;
   const void* bias_backward(Compute type, std::int64_t rows, std::int64_t columns, const void* y,
                             const void* dy, bool relu, void* g, float* bias_gradient) override;
   std::int64_t norm_scratch_bytes(const NormShape& shape) const override;
@@ -130,13 +98,6 @@ class CpuDevice : public Device {
   void count_keys(std::int64_t count, const float* x, const KeyTree& tree, std::uint64_t* counts) override;
   void sum_tile_quantiles(std::int64_t count, const float* x, int shares, const double* share,
                           double* sums) override;
-
- private:
-  void release(std::byte* memory, std::int64_t bytes) noexcept override;
-  Pool& pool();
-  int threads_;
-  std::once_flag pool_begun_;
-  std::optional<Pool> pool_;
 };
 
 }  // namespace kernels

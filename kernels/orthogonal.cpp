@@ -34,7 +34,7 @@ void normalize(const UpdatePass& pass, float* x, std::int64_t count) {
 // Its pieces, in bytes from the start.
 struct Workspace {
   std::int64_t product = 0, square, scratch, end;
-  Workspace(const Device& device, std::int64_t rows, std::int64_t columns) {
+  Workspace(const PackedDevice& device, std::int64_t rows, std::int64_t columns) {
     const std::int64_t side = std::min(rows, columns);
     square = aligned(4 * rows * columns);
     scratch = square + aligned(4 * side * side);
@@ -45,12 +45,12 @@ struct Workspace {
 
 }  // namespace
 
-std::int64_t orthogonal_workspace_bytes(const Device& device, std::int64_t rows, std::int64_t columns) {
+std::int64_t orthogonal_workspace_bytes(const PackedDevice& device, std::int64_t rows, std::int64_t columns) {
   return Workspace(device, rows, columns).end;
 }
 
 // With A = X X^T of the shorter side, X <- a X + (b A + c A^2) X.
-void make_orthogonal(Device& device, std::int64_t rows, std::int64_t columns, int iterations, float* x,
+void make_orthogonal(PackedDevice& device, std::int64_t rows, std::int64_t columns, int iterations, float* x,
                      std::byte* workspace, const UpdatePass& pass) {
   constexpr float kA = 3.4445F, kB = -4.7750F, kC = 2.0315F;
   const Workspace pieces(device, rows, columns);
@@ -102,14 +102,14 @@ bool is_orthogonal(const Rule& rule) {
   return muon != nullptr && muon->pass == Muon::Pass::kAll;
 }
 
-std::int64_t update_workspace_bytes(const Device& device, const Rule& rule) {
+std::int64_t update_workspace_bytes(const PackedDevice& device, const Rule& rule) {
   if (!is_orthogonal(rule)) return 0;
   const auto& muon = std::get<Muon>(rule);
   return aligned(4 * muon.parts * muon.rows * muon.columns) +
          orthogonal_workspace_bytes(device, muon.rows, muon.columns);
 }
 
-void update_orthogonal(Device& device, const TensorUpdate& tensor, const UpdatePass& pass) {
+void update_orthogonal(PackedDevice& device, const TensorUpdate& tensor, const UpdatePass& pass) {
   auto muon = std::get<Muon>(tensor.rule);
   const std::int64_t part = muon.rows * muon.columns, count = muon.parts * part;
   auto* const direction = reinterpret_cast<float*>(tensor.workspace);

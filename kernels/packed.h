@@ -89,6 +89,12 @@ struct FoldResult {
   double square_sum = 0;  // of the accumulated fp32 values before encoding, if wanted
 };
 
+// A loss that a device computes, to be read with a step's folds.
+struct LossResult {
+  double sum = 0;  // over rows
+  std::int64_t correct = 0;
+};
+
 // What PackedKernels::fold() takes.
 struct Fold {
   RoleView accumulator;
@@ -150,8 +156,8 @@ struct TensorUpdate {
   PeakView peaks = {};  // raised where the update is watched
 };
 
-// What a device (kernels/device.h) does with packed memory. Results go where pointers say; they are there
-// once the device is synchronized.
+// What a device (kernels/packed_device.h) does with packed memory. Results go where pointers say; they are
+// there once the device is synchronized.
 class PackedKernels {
  public:
   // dst[first, first+count) <- src; the whole tensor, where its steps are of rows. `storable`, where not

@@ -1,22 +1,10 @@
-# cmake --install: the libraries, the headers of programs that embed them, and the program;
-# find_package(lpmm) gives lpmm::lpmm.
-include(GNUInstallDirs)
-include(CMakePackageConfigHelpers)
-
-set(LPMM_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lpmm)
-set(LPMM_HEADER_DIR ${CMAKE_INSTALL_INCLUDEDIR}/lpmm)  # holds lpmm/ and kernels/
-
-target_compile_features(lpmm_kernels PUBLIC cxx_std_20)  # our headers need it of who includes them
-set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
-set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
-set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # lpmm_core asks it for the list of families
-install(TARGETS lpmm_core lpmm_kernels lpmm_models EXPORT lpmm-targets INCLUDES DESTINATION ${LPMM_HEADER_DIR})
-install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
-
-# What an embedding program includes, and all that this includes.
-set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h)
+# The headers of programs that embed packed memory; then cmake --install: lpmm::packed with them (component packed), and
+# everything else.
+# What an embedding program includes, and all that this includes, as <lpmm/...>: no folder of the program's hides it.
+set(headers lpmm/memory/packed_vector.h lpmm/memory/model_memory.h lpmm/base/error.h lpmm/version.h)
 set(at 0)
 list(LENGTH headers count)
+file(REMOVE_RECURSE ${CMAKE_CURRENT_BINARY_DIR}/include)
 while(at LESS count)
   list(GET headers ${at} header)
   file(STRINGS ${header} lines REGEX "^#include \"")
@@ -24,40 +12,73 @@ while(at LESS count)
     string(REGEX REPLACE "^#include \"(.*)\".*" "\\1" included "${line}")
     list(APPEND headers ${included})
   endforeach()
+  file(READ ${header} text)
+  string(REGEX REPLACE "#include \"(lpmm/)?([^\"]*)\"" "#include <lpmm/\\2>" text "${text}")
+  string(REGEX REPLACE "^lpmm/" "" header ${header})
+  file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/include/lpmm/${header} "${text}")
   list(REMOVE_DUPLICATES headers)
   list(LENGTH headers count)
   math(EXPR at "${at} + 1")
 endwhile()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${headers})
-foreach(header IN LISTS headers)
-  cmake_path(GET header PARENT_PATH folder)
-  install(FILES ${header} DESTINATION ${LPMM_HEADER_DIR}/${folder})
-endforeach()
+if(NOT LPMM_INSTALL)
+  return()
+endif()
 
-if(TARGET lpmm)
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+set(LPMM_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lpmm)
+set_target_properties(lpmm_packed PROPERTIES EXPORT_NAME packed VERSION ${PROJECT_VERSION}
+  SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+target_compile_features(lpmm_packed PUBLIC cxx_std_20)  # our headers need it of who includes them
+target_include_directories(lpmm_packed PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+install(TARGETS lpmm_packed EXPORT lpmm-packed-targets COMPONENT packed)
+install(EXPORT lpmm-packed-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR} COMPONENT packed)
+install(DIRECTORY ${CMAKE_CURRENT_BINARY_DIR}/include/lpmm DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT packed)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT packed)
+
+# A static library hands on what it was linked with: the package looks for the same.
+set(LPMM_DEPENDENCIES "")
+set(LPMM_COMPONENTS packed)
+if(NOT LPMM_PACKED_ONLY)
+  set(LPMM_COMPONENTS packed lpmm)
+  set_target_properties(lpmm_core PROPERTIES EXPORT_NAME lpmm)
+  set_target_properties(lpmm_kernels PROPERTIES EXPORT_NAME kernels)
+  set_target_properties(lpmm_models PROPERTIES EXPORT_NAME models)  # lpmm_core asks it for the list of families
+  install(TARGETS lpmm_core lpmm_kernels lpmm_models EXPORT lpmm-targets)
+  install(EXPORT lpmm-targets NAMESPACE lpmm:: DESTINATION ${LPMM_PACKAGE_DIR})
   install(TARGETS lpmm)
   # experiments/commands/shipped_configs.cpp looks there, from the program's own place.
   install(DIRECTORY experiments/configs DESTINATION share/lpmm FILES_MATCHING PATTERN "*.toml")
+  set(links "")
+  foreach(library lpmm_core lpmm_kernels lpmm_models)
+    get_target_property(of_library ${library} LINK_LIBRARIES)
+    list(APPEND links ${of_library})
+  endforeach()
+  foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX Eigen3=Eigen3::Eigen
+          nlohmann_json=nlohmann_json::nlohmann_json ZLIB=ZLIB::ZLIB CUDAToolkit=CUDA::cudart_static)
+    string(REPLACE "=" ";" pair ${pair})
+    list(GET pair 1 target)
+    if(target IN_LIST links)
+      list(GET pair 0 package)
+      list(APPEND LPMM_DEPENDENCIES ${package})
+    endif()
+  endforeach()
 endif()
-
-# A static library hands on what it was linked with: the package looks for the same.
-set(LPMM_DEPENDENCIES Threads)
-set(links "")
-foreach(library lpmm_core lpmm_kernels lpmm_models)
-  get_target_property(of_library ${library} LINK_LIBRARIES)
-  list(APPEND links ${of_library})
-endforeach()
-foreach(pair fmt=fmt::fmt hwy=hwy::hwy dnnl=DNNL::dnnl OpenMP=OpenMP::OpenMP_CXX Eigen3=Eigen3::Eigen
-        nlohmann_json=nlohmann_json::nlohmann_json ZLIB=ZLIB::ZLIB CUDAToolkit=CUDA::cudart_static)
-  string(REPLACE "=" ";" pair ${pair})
-  list(GET pair 1 target)
-  if(target IN_LIST links)
-    list(GET pair 0 package)
-    list(APPEND LPMM_DEPENDENCIES ${package})
-  endif()
-endforeach()
-configure_package_config_file(lpmm/lpmm-config.cmake.in ${CMAKE_BINARY_DIR}/lpmm-config.cmake
+configure_package_config_file(lpmm/lpmm-config.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/lpmm-config.cmake
                               INSTALL_DESTINATION ${LPMM_PACKAGE_DIR})
-write_basic_package_version_file(${CMAKE_BINARY_DIR}/lpmm-config-version.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${CMAKE_BINARY_DIR}/lpmm-config.cmake ${CMAKE_BINARY_DIR}/lpmm-config-version.cmake
-        DESTINATION ${LPMM_PACKAGE_DIR})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/lpmm-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lpmm-config.cmake ${CMAKE_CURRENT_BINARY_DIR}/lpmm-config-version.cmake
+        DESTINATION ${LPMM_PACKAGE_DIR} COMPONENT packed)
+
+# For programs that are not built by CMake: pkg-config --cflags --libs lpmm-packed
+file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/lpmm-packed.pc @ONLY CONTENT "prefix=\${pcfiledir}/@up@
+Name: lpmm-packed
+Description: Packed memory of models: parameters, gradients and optimizer states in low precision
+Version: @PROJECT_VERSION@
+Cflags: -I\${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+Libs: -L\${prefix}/@CMAKE_INSTALL_LIBDIR@ -llpmm_packed
+Libs.private: -pthread
+")
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/lpmm-packed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT packed)

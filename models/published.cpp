@@ -12,6 +12,7 @@
 #include "kernels/compute.h"
 #include "kernels/formats/codec.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/half.h"

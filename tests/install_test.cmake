@@ -1,4 +1,4 @@
-# Installs to a folder of its own, builds the example against it and runs it, plain and packed.
+# Installs packed memory alone to a folder of its own, then everything; builds the examples against both and runs them.
 # Needs -DBUILD_DIR, -DSOURCE_DIR, -DCOMPILER, -DGENERATOR; -DFLAGS and -DPREFIX_PATH may be empty.
 set(work ${BUILD_DIR}/install_test)
 file(REMOVE_RECURSE ${work})
@@ -11,25 +11,26 @@ function(run)
   endif()
   set(output "${output}" PARENT_SCOPE)
 endfunction()
+function(configure prefix source folder)
+  run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${source} -B ${folder} -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=${COMPILER}
+      -DCMAKE_CXX_FLAGS=${FLAGS} "-DCMAKE_PREFIX_PATH=${prefix};${PREFIX_PATH}" ${ARGN})
+endfunction()
 
-run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/prefix)
-# Headers of embedding programs and no others.
-file(GLOB folders RELATIVE ${work}/prefix/include/lpmm ${work}/prefix/include/lpmm/*/*)
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/packed --component packed)
+# Headers of embedding programs and no others, below <lpmm/...>.
+file(GLOB folders RELATIVE ${work}/packed/include ${work}/packed/include/* ${work}/packed/include/lpmm/*)
 list(FILTER folders EXCLUDE REGEX "\\.h$")
-if(NOT folders STREQUAL "kernels/formats;kernels/rules;lpmm/base;lpmm/files;lpmm/memory")
+if(NOT folders STREQUAL "lpmm;lpmm/base;lpmm/kernels;lpmm/memory")
   message(FATAL_ERROR "installed headers lie in ${folders}")
 endif()
-# The installed program finds its configurations by name, from anywhere.
-if(EXISTS ${work}/prefix/bin/lpmm)
-  execute_process(COMMAND ${work}/prefix/bin/lpmm plan resnet8_drawn --json WORKING_DIRECTORY /
-                  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
-  if(NOT result EQUAL 0 OR NOT output MATCHES "peak_bytes")
-    message(FATAL_ERROR "lpmm plan resnet8_drawn: ${output}${error}")
-  endif()
-endif()
+
 file(COPY ${SOURCE_DIR}/experiments/example DESTINATION ${work})  # away from our headers
-run(${CMAKE_COMMAND} -G ${GENERATOR} -S ${work}/example -B ${work}/build -DCMAKE_BUILD_TYPE=Release
-    -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_CXX_FLAGS=${FLAGS} "-DCMAKE_PREFIX_PATH=${work}/prefix;${PREFIX_PATH}")
+file(WRITE ${work}/example/kernels/packed_device.h "#error \"a program's own folder hides a header of lpmm\"\n")
+file(WRITE ${work}/example/lpmm_is_not_here/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(whole LANGUAGES CXX)
+find_package(lpmm REQUIRED COMPONENTS lpmm)
+")
+configure(${work}/packed ${work}/example ${work}/build "-DCMAKE_CXX_FLAGS=${FLAGS} -I${work}/example")
 run(${CMAKE_COMMAND} --build ${work}/build)
 foreach(program plain packed)
   run(${work}/build/${program})
@@ -39,10 +40,61 @@ foreach(program plain packed)
     message(FATAL_ERROR "the ${program} loop does not learn: ${output}")
   endif()
 endforeach()
+# A loop that stops half-way and goes on ends with the same file.
+run(${work}/build/mlp ${work}/whole.safetensors)
+message(STATUS "mlp: ${output}")
+string(REGEX MATCH "step 600: accuracy ([0-9.]+)" matched "${output}")
+if(NOT matched OR CMAKE_MATCH_1 LESS 0.95)
+  message(FATAL_ERROR "the network does not learn: ${output}")
+endif()
+run(${work}/build/mlp ${work}/parts.safetensors 250)
+run(${work}/build/mlp ${work}/parts.safetensors)
+run(${CMAKE_COMMAND} -E compare_files ${work}/whole.safetensors ${work}/parts.safetensors)
+# It brings nothing but itself and what every C++ program has.
+if(NOT FLAGS)
+  file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${work}/build/packed RESOLVED_DEPENDENCIES_VAR libraries)
+  list(FILTER libraries EXCLUDE REGEX "/(ld-linux[^/]*|lib(c|m|stdc\\+\\+|gcc_s))\\.so[.0-9]*$")
+  if(libraries)
+    message(FATAL_ERROR "the example needs ${libraries}")
+  endif()
+  file(SIZE ${work}/build/packed bytes)
+  message(STATUS "the packed example: ${bytes} bytes")
+endif()
+# What is not installed is said.
+execute_process(COMMAND ${CMAKE_COMMAND} -G ${GENERATOR} -S ${work}/example/lpmm_is_not_here -B ${work}/not_here
+  -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${work}/packed RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(result EQUAL 0)
+  message(FATAL_ERROR "a library that is not installed was found")
+endif()
+
+run(${CMAKE_COMMAND} --install ${BUILD_DIR} --prefix ${work}/prefix)
+# The installed program finds its configurations by name, from anywhere.
+if(EXISTS ${work}/prefix/bin/lpmm)
+  execute_process(COMMAND ${work}/prefix/bin/lpmm plan resnet8_drawn --json WORKING_DIRECTORY /
+                  RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE error)
+  if(NOT result EQUAL 0 OR NOT output MATCHES "peak_bytes")
+    message(FATAL_ERROR "lpmm plan resnet8_drawn: ${output}${error}")
+  endif()
+endif()
+configure(${work}/prefix ${work}/example/lpmm_is_not_here ${work}/whole)
 
 file(READ ${SOURCE_DIR}/experiments/example/main.cpp text)
 string(REGEX MATCHALL "\n" lines "${text}")
 list(LENGTH lines count)
-if(count GREATER 40)
-  message(FATAL_ERROR "the example has ${count} lines; it may have 40")
+if(count GREATER 45)
+  message(FATAL_ERROR "the example has ${count} lines; it may have 45")
 endif()
+
+# Packed memory as a part of another project, as a shared library, without whatever networks need.
+file(WRITE ${work}/inside/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
+project(inside LANGUAGES CXX)
+set(BUILD_SHARED_LIBS ON)
+set(LPMM_PACKED_ONLY ON)
+foreach(package dnnl ZLIB Eigen3 OpenMP)
+  set(CMAKE_DISABLE_FIND_PACKAGE_\${package} ON)
+endforeach()
+add_subdirectory(${SOURCE_DIR} lpmm)
+add_executable(mlp ${SOURCE_DIR}/experiments/example/mlp.cpp)
+target_link_libraries(mlp PRIVATE lpmm::packed)
+")
+configure(${work}/nothing ${work}/inside ${work}/inside_build)

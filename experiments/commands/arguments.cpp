@@ -14,6 +14,7 @@
 #include "experiments/plots/plot.h"
 #include "kernels/device.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/run/run_folder.h"

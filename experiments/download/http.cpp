@@ -15,6 +15,7 @@
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
+#include "lpmm/version.h"
 
 namespace lpmm {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "experiments/plots/records.h"
 #include "lpmm/base/error.h"
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/memory/spec.h"
 #include "lpmm/run/run_folder.h"

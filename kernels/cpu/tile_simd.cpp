@@ -1,4 +1,5 @@
 // The tile loops in vectors, compiled once per set of instructions (Highway): AVX2 and AVX-512.
+#include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/tile.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -42,12 +43,11 @@ namespace lpmm::kernels {
 
 std::vector<const TileKernels*> simd_tile_kernels() {
   std::vector<const TileKernels*> sets;
-  const std::int64_t supported = hwy::SupportedTargets();
 #if HWY_TARGETS & HWY_AVX3
-  if ((supported & HWY_AVX3) != 0) sets.push_back(N_AVX3::tile_kernels());
+  if (has_avx512()) sets.push_back(N_AVX3::tile_kernels());
 #endif
 #if HWY_TARGETS & HWY_AVX2
-  if ((supported & HWY_AVX2) != 0) sets.push_back(N_AVX2::tile_kernels());
+  if (has_avx2()) sets.push_back(N_AVX2::tile_kernels());
 #endif
   return sets;
 }

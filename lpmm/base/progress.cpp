@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 
 namespace lpmm {

@@ -27,13 +27,6 @@ bool matches_pattern(std::string_view pattern, std::string_view name);
 // Writes to standard error. That it cannot be written is no reason to end a run, and is ignored.
 void tell(std::string_view text);
 
-// Bytes of control characters, which names from outside may hold, and bytes that are not UTF-8 as \xNN; line
-// ends and tabs stay.
-std::string printable(std::string_view text);
-
-// The start of printable text of one line that fills at most so many columns of a terminal.
-std::string cut_to_columns(std::string_view text, std::size_t columns);
-
 // Text as the name of a file or folder: letters, digits and . _ = - stay, but no dot at the start.
 std::string file_name(std::string text);
 

@@ -13,7 +13,7 @@
 #include <filesystem>
 
 #include "lpmm/base/error.h"
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/files/files.h"
 
 namespace lpmm {

@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <array>
 #include <cerrno>
@@ -27,18 +26,30 @@ namespace {
 
 // Eight tables, so that eight bytes are taken at once (Kounavis and Berry 2005).
 using CrcTables = std::array<std::array<std::uint32_t, 256>, 8>;
-constexpr CrcTables castagnoli_tables() {
-  constexpr std::uint32_t kPolynomial = 0x82F63B78U;
+constexpr CrcTables crc_tables(std::uint32_t polynomial) {
   CrcTables t{};
   for (std::uint32_t i = 0; i < 256; ++i) {
     std::uint32_t c = i;
-    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? kPolynomial : 0U);
+    for (int bit = 0; bit < 8; ++bit) c = (c >> 1) ^ ((c & 1U) != 0 ? polynomial : 0U);
     t[0][i] = c;
   }
   for (std::size_t k = 1; k < 8; ++k) {
     for (std::size_t i = 0; i < 256; ++i) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 255U];
   }
   return t;
+}
+std::uint32_t crc_by(const CrcTables& t, std::span<const std::byte> bytes, std::uint32_t crc) {
+  const auto* p = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  std::size_t n = bytes.size();
+  crc = ~crc;
+  for (; n >= 8; n -= 8, p += 8) {
+    const std::uint32_t a =
+        crc ^ (p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24);
+    crc = t[7][a & 255U] ^ t[6][a >> 8 & 255U] ^ t[5][a >> 16 & 255U] ^ t[4][a >> 24] ^ t[3][p[4]] ^
+          t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]];
+  }
+  for (; n > 0; --n, ++p) crc = (crc >> 8) ^ t[0][(crc ^ *p) & 255U];
+  return ~crc;
 }
 
 constexpr std::string_view kLeftoverStart = ".lpmm-", kLeftoverEnd = ".tmp";  // of names of temporary files
@@ -56,25 +67,13 @@ std::string error_text(const std::exception& error) {
 }
 
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc) {
-  if (bytes.empty()) return crc;  // zlib would begin anew
-  return static_cast<std::uint32_t>(
-      ::crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  static constexpr CrcTables kTables = crc_tables(0xEDB88320U);
+  return crc_by(kTables, bytes, crc);
 }
 
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc) {
-  static constexpr CrcTables kTables = castagnoli_tables();
-  const auto& t = kTables;
-  const auto* p = reinterpret_cast<const std::uint8_t*>(bytes.data());
-  std::size_t n = bytes.size();
-  crc = ~crc;
-  for (; n >= 8; n -= 8, p += 8) {
-    const std::uint32_t a =
-        crc ^ (p[0] | std::uint32_t{p[1]} << 8 | std::uint32_t{p[2]} << 16 | std::uint32_t{p[3]} << 24);
-    crc = t[7][a & 255U] ^ t[6][a >> 8 & 255U] ^ t[5][a >> 16 & 255U] ^ t[4][a >> 24] ^ t[3][p[4]] ^
-          t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]];
-  }
-  for (; n > 0; --n, ++p) crc = (crc >> 8) ^ t[0][(crc ^ *p) & 255U];
-  return ~crc;
+  static constexpr CrcTables kTables = crc_tables(0x82F63B78U);
+  return crc_by(kTables, bytes, crc);
 }
 
 File::File(const std::string& path, Mode mode, const std::string& name)

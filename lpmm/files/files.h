@@ -16,7 +16,7 @@ namespace lpmm {
 // "[json.exception...]").
 std::string error_text(const std::exception& error);
 
-// zlib's CRC-32, continued from `crc`.
+// The CRC-32 of zlib and of zip files, continued from `crc`.
 std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t crc = 0);
 // The same with Castagnoli's polynomial, as in RFC 3720.
 std::uint32_t crc32c(std::span<const std::byte> bytes, std::uint32_t crc = 0);

@@ -17,7 +17,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, ".npy types here are little-endian");
 
-constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::string_view kNpyMagic = "\x93NUMPY";
 constexpr std::size_t kLongestNpyHeader = 1U << 16;
 
 struct NpyHeader {
@@ -126,7 +126,7 @@ NpyReader::NpyReader(const std::string& path) : file_(path, File::Mode::kRead) {
   // Magic, version, then the header's length in 2 (version 1) or 4 bytes (version 2).
   std::array<std::uint8_t, 12> start = {};
   if (size >= start.size()) file_.read(0, std::as_writable_bytes(std::span(start)));
-  if (std::memcmp(start.data(), kMagic.data(), kMagic.size()) != 0) {
+  if (std::memcmp(start.data(), kNpyMagic.data(), kNpyMagic.size()) != 0) {
     throw RunError(fmt::format("{}: is not an .npy file (it does not start with \\x93NUMPY)", path));
   }
   std::uint64_t length = start[8] | std::uint64_t{start[9]} << 8;
@@ -197,7 +197,7 @@ void write_npy_header(File& file, std::string_view type, std::span<const std::in
   constexpr std::size_t kStart = 10;
   text.append(63 - (kStart + text.size()) % 64, ' ');
   text.push_back('\n');
-  std::string start(kMagic);
+  std::string start(kNpyMagic);
   start += {1, 0, static_cast<char>(text.size() & 255), static_cast<char>(text.size() >> 8)};
   file.write(std::as_bytes(std::span(start)));
   file.write(std::as_bytes(std::span(text)));

@@ -22,7 +22,7 @@ void for_pieces(std::size_t bytes, const Body& body) {
 
 }  // namespace
 
-DeviceMemory allocate(Device& device, std::int64_t bytes, const std::string& what, const char* advice) {
+DeviceMemory allocate(PackedDevice& device, std::int64_t bytes, const std::string& what, const char* advice) {
   if (bytes == 0) return {};
   DeviceMemory memory = device.allocate(bytes);
   if (memory == nullptr) {
@@ -32,11 +32,11 @@ DeviceMemory allocate(Device& device, std::int64_t bytes, const std::string& wha
   return memory;
 }
 
-std::int64_t room_on(const Device& device, std::int64_t host_bytes) {
+std::int64_t room_on(const PackedDevice& device, std::int64_t host_bytes) {
   return device.is_host() ? 0 : host_bytes;
 }
 
-void download_pieces(Device& device, std::span<const std::byte> from, const ByteSink& sink) {
+void download_pieces(PackedDevice& device, std::span<const std::byte> from, const ByteSink& sink) {
   if (device.is_host()) return sink(from);
   for_pieces(from.size(), [&](std::size_t first, std::span<std::byte> piece) {
     device.download(piece.data(), from.data() + first, std::ssize(piece));
@@ -44,7 +44,7 @@ void download_pieces(Device& device, std::span<const std::byte> from, const Byte
   });
 }
 
-void upload_pieces(Device& device, std::span<std::byte> to, const ByteSource& source) {
+void upload_pieces(PackedDevice& device, std::span<std::byte> to, const ByteSource& source) {
   if (device.is_host()) return source(0, to);
   for_pieces(to.size(), [&](std::size_t first, std::span<std::byte> piece) {
     source(first, piece);

@@ -7,19 +7,19 @@
 #include <span>
 #include <string>
 
-#include "kernels/device.h"
+#include "kernels/packed_device.h"
 
 namespace lpmm {
 
 // Throws RunError where there is no memory: `what` names it, `advice` says what to use instead. No bytes are
 // no memory: null.
-DeviceMemory allocate(Device& device, std::int64_t bytes, const std::string& what, const char* advice);
+DeviceMemory allocate(PackedDevice& device, std::int64_t bytes, const std::string& what, const char* advice);
 
 // Bytes of the device that on_device() needs for so many of the host.
-std::int64_t room_on(const Device& device, std::int64_t host_bytes);
+std::int64_t room_on(const PackedDevice& device, std::int64_t host_bytes);
 // Where the device reads what the host has: there, or in a copy that `room` takes.
 template <class T>
-const T* on_device(Device& device, const T* host, std::int64_t count, std::byte* room) {
+const T* on_device(PackedDevice& device, const T* host, std::int64_t count, std::byte* room) {
   if (device.is_host()) return host;
   device.upload(room, host, count * static_cast<std::int64_t>(sizeof(T)));
   return reinterpret_cast<const T*>(room);
@@ -28,7 +28,7 @@ const T* on_device(Device& device, const T* host, std::int64_t count, std::byte*
 // Bytes of a device to the host and back, piece by piece, in order; they lie in the device's memory.
 using ByteSink = std::function<void(std::span<const std::byte>)>;
 using ByteSource = std::function<void(std::uint64_t first, std::span<std::byte>)>;
-void download_pieces(Device& device, std::span<const std::byte> from, const ByteSink& sink);
-void upload_pieces(Device& device, std::span<std::byte> to, const ByteSource& source);
+void download_pieces(PackedDevice& device, std::span<const std::byte> from, const ByteSink& sink);
+void upload_pieces(PackedDevice& device, std::span<std::byte> to, const ByteSource& source);
 
 }  // namespace lpmm

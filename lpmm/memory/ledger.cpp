@@ -51,7 +51,7 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
 }
 
 std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
-                                    const Device& device) {
+                                    const PackedDevice& device) {
   std::int64_t most = 0;
   for (const TensorInfo& t : tensors) {
     if (is_frozen(optimizer, t.name)) continue;

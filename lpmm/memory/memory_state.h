@@ -76,7 +76,7 @@ struct ModelMemory::State {
     int tensor;
   };
 
-  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, Device& on)
+  State(Policy p, OptimizerConfig o, std::uint64_t run_seed, int k, PackedDevice& on)
       : policy(std::move(p)),
         optimizer(std::move(o)),
         seed(run_seed),
@@ -92,7 +92,7 @@ struct ModelMemory::State {
   OptimizerConfig optimizer;
   std::uint64_t seed;
   int microbatches;
-  Device& device;
+  PackedDevice& device;
   RoleArray<DeviceMemory> pages;  // all memory of a role: zeros, and what is never touched costs no RSS
   std::int64_t workspace_bytes = 0;
   DeviceMemory workspace;  // of updates, one after another

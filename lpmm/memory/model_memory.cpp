@@ -52,7 +52,7 @@ void check_model_memory(std::span<const TensorInfo> tensors, const Policy& polic
 }
 
 ModelMemory::ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer,
-                         std::uint64_t seed, int microbatches, Device& device) {
+                         std::uint64_t seed, int microbatches, PackedDevice& device) {
   check_model_memory(tensors, policy, optimizer, microbatches);
   const std::int64_t workspace_bytes = update_workspace_bytes(tensors, optimizer, device);
   state_ = std::make_unique<State>(std::move(policy), std::move(optimizer), seed, microbatches, device);
@@ -103,7 +103,10 @@ bool ModelMemory::applies_at_once(int tensor) const {
 int ModelMemory::microbatches() const {
   return state_->microbatches;
 }
-Device& ModelMemory::device() const {
+std::uint64_t ModelMemory::seed() const {
+  return state_->seed;
+}
+PackedDevice& ModelMemory::device() const {
   return state_->device;
 }
 kernels::RoleView ModelMemory::view(int tensor, Role role) const {
@@ -117,7 +120,7 @@ void ModelMemory::initialize(int tensor, std::int64_t first, std::span<const flo
     throw UsageError(fmt::format("tensor {}: an initial value in a step", info(tensor).name));
   state_->results.clear();
   bool* storable = &state_->results.next()->finite;
-  Device& device = state_->device;
+  PackedDevice& device = state_->device;
   const auto count = std::ssize(values);
   const DeviceMemory room = allocate(device, room_on(device, 4 * count), "initial values", "a smaller model");
   const float* there = on_device(device, values.data(), count, room.get());
@@ -152,7 +155,7 @@ void ModelMemory::decode_bf16(int tensor, std::int64_t first, std::span<std::uin
 }
 
 void ModelMemory::read(int tensor, std::int64_t first, std::span<float> out) const {
-  Device& device = state_->device;
+  PackedDevice& device = state_->device;
   if (device.is_host()) return decode(tensor, first, out);
   const DeviceMemory room = allocate(device, std::ssize(out) * 4, "decoded values", "a smaller model");
   decode(tensor, first, {reinterpret_cast<float*>(room.get()), out.size()});
@@ -264,6 +267,9 @@ void ModelMemory::abandon_step() {
   if (state_->stepping) state_->leave_step();
 }
 
+std::uint32_t ModelMemory::last_step() const {
+  return state_->step;
+}
 std::int64_t ModelMemory::updates() const {
   return state_->updates;
 }

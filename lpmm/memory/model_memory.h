@@ -16,9 +16,10 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/packed_device.h"
 #include "lpmm/memory/clipping.h"
 #include "lpmm/memory/ledger.h"
 #include "lpmm/memory/optimizer_config.h"
@@ -51,18 +52,25 @@ Ledger memory_ledger(std::span<const TensorInfo> tensors, const Policy& policy,
                      const OptimizerConfig& optimizer);
 // The workspace that their updates take besides, one after another; most rules need none.
 std::int64_t update_workspace_bytes(std::span<const TensorInfo> tensors, const OptimizerConfig& optimizer,
-                                    const Device& device);
+                                    const PackedDevice& device);
 // What an update takes for a while besides: the sums of columns, and the next steps of rows and columns, of
 // the tensor with the most.
 std::int64_t first_pass_bytes(std::span<const TensorInfo> tensors, const Policy& policy,
                               const OptimizerConfig& optimizer);
+
+// What a file of packed memory says it is, and what messages call who loads it. What belongs to a tensor has
+// its name and a colon in front, unless there is only one.
+struct MemoryFile {
+  std::string_view format = "lpmm packed memory", noun = "memory";
+  bool names_tensors = true;
+};
 
 class ModelMemory {
  public:
   // Allocates everything, zeroed. `microbatches` K >= 1 scales folds by 1/K. Throws UsageError where settings
   // do not go together, and where two tensors have one name.
   ModelMemory(std::vector<TensorInfo> tensors, Policy policy, OptimizerConfig optimizer, std::uint64_t seed,
-              int microbatches, Device& device);
+              int microbatches, PackedDevice& device);
   ~ModelMemory();
   ModelMemory(ModelMemory&&) noexcept;
 
@@ -71,8 +79,9 @@ class ModelMemory {
   int find(std::string_view name) const;  // -1 where there is none
   const Policy& policy() const;
   const OptimizerConfig& optimizer() const;
+  std::uint64_t seed() const;
   int microbatches() const;
-  Device& device() const;
+  PackedDevice& device() const;
   // Null codes where the rule has no such state, or the tensor is frozen. The accumulator is the momentum
   // where gradients are accumulated in it.
   kernels::RoleView view(int tensor, Role role) const;
@@ -130,6 +139,7 @@ class ModelMemory {
   // whose memory may be gone. The next step has a larger number. As after a failed step, a momentum that
   // gradients were folded into is emptied, and what was applied at once stays. Throws as commit() does.
   void abandon_step();
+  std::uint32_t last_step() const;  // that was begun; 0 before the first
   // Updates applied so far: t of the bias corrections. Saved in checkpoints.
   std::int64_t updates() const;
   // Of the last update; kNoLearningRate where there was none. Saved in checkpoints.
@@ -138,6 +148,13 @@ class ModelMemory {
   // learning rate of the last. A step under way is left: its gradients are dropped, but no momentum is
   // emptied.
   void set_progress(std::uint32_t step, std::int64_t updates, double last_learning_rate);
+
+  // One safetensors file of codes, steps and progress, whole or not there. Memory of the same tensors,
+  // policy, optimizer and seed that loads it goes on to the bit; learning rates may be others. load() throws
+  // RunError naming the file and what differs, with both values; the memory is then as before. A loop keeps
+  // its own place in its data beside it: last_step() tells how many steps were begun.
+  void save(const std::string& path, const MemoryFile& kind = {}) const;
+  void load(const std::string& path, const MemoryFile& kind = {});
 
   // Null where there is no percentile clipping, or the tensor is frozen.
   GradientHistory* gradient_history(int tensor) const;

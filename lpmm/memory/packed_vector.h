@@ -1,16 +1,16 @@
 // A vector of weights with its optimizer, packed: for a loop of your own that holds its weights in one fp32
 // vector. Whole models use ModelMemory, which hands out ranges of tensors and takes gradients range by range.
-// A vector is used by one thread at a time, and has threads of its own.
+// A vector is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kernels/cpu.h"
-#include "lpmm/files/safetensors.h"
+#include "kernels/cpu_packed.h"
 #include "lpmm/memory/model_memory.h"
 
 namespace lpmm {
@@ -18,16 +18,20 @@ namespace lpmm {
 class PackedVector {
  public:
   // Packs `values` by a preset of make_policy, error feedback included. Throws UsageError or RunError as
-  // ModelMemory does. Threads as in CpuDevice; the result does not depend on them.
+  // ModelMemory does. It lies in the host's memory and has threads of its own, as CpuPackedDevice takes them;
+  // the result does not depend on them.
   PackedVector(std::span<const float> values, std::string_view preset, const OptimizerConfig& optimizer,
                std::uint64_t seed = 1, int threads = 0);
+  // The same in the memory of a device, which outlives the vector. `values` are the host's.
+  PackedVector(std::span<const float> values, std::string_view preset, const OptimizerConfig& optimizer,
+               PackedDevice& device, std::uint64_t seed = 1);
 
   std::int64_t size() const { return memory_.info(0).elements(); }
   // The weights decoded to fp32, without a compensation, as forward reads them: a temporary, gone with the
   // expression that asked for it.
   operator std::vector<float>() const;  // NOLINT(google-explicit-constructor): it stands in for the vector
-  // One update. Throws RunError where the gradient is not finite, and UsageError where the learning rate is
-  // negative, NaN or infinite; the weights are then as before.
+  // One update by a gradient in the device's memory. Throws RunError where the gradient is not finite, and
+  // UsageError where the learning rate is negative, NaN or infinite; the weights are then as before.
   void step(std::span<const float> gradient, double learning_rate);
   void step(std::span<const float> gradient) { step(gradient, peak_rate(memory_.optimizer())); }
 
@@ -41,15 +45,10 @@ class PackedVector {
   const ModelMemory& memory() const { return memory_; }
 
  private:
-  struct Part;
-  std::vector<Part> parts() const;
-  Metadata metadata() const;
-  void restore_progress(const Metadata& saved, const std::string& path);
-
-  CpuDevice device_;
+  PackedVector(std::span<const float> values, std::string_view preset, const OptimizerConfig& optimizer,
+               std::unique_ptr<PackedDevice> own, PackedDevice* device, std::uint64_t seed);
+  std::unique_ptr<PackedDevice> own_;  // null where it is the caller's
   ModelMemory memory_;
-  std::uint64_t seed_;
-  std::uint32_t step_ = 0;
 };
 
 }  // namespace lpmm

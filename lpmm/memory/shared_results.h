@@ -6,7 +6,7 @@
 #include <new>
 #include <vector>
 
-#include "kernels/device.h"
+#include "kernels/packed_device.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {
@@ -15,7 +15,7 @@ namespace lpmm {
 template <class Result>
 class SharedResults {
  public:
-  explicit SharedResults(Device& device) : device_(device) {}
+  explicit SharedResults(PackedDevice& device) : device_(device) {}
   // Forgets all of them; the device must have done its work.
   void clear() { used_ = 0; }
   // A fresh one. It stays where it is until clear().
@@ -30,7 +30,7 @@ class SharedResults {
 
  private:
   static constexpr std::int64_t kBlock = 256;
-  Device& device_;
+  PackedDevice& device_;
   std::vector<DeviceMemory> blocks_;
   std::int64_t used_ = 0;
 };

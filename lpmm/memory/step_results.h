@@ -13,7 +13,7 @@ namespace lpmm {
 
 class StepResults {
  public:
-  explicit StepResults(Device& device) : device_(device), folds_(device), losses_(device) {}
+  explicit StepResults(PackedDevice& device) : device_(device), folds_(device), losses_(device) {}
   void clear();
   // Room for what is asked for besides, a flag or a sum.
   kernels::FoldResult* next() { return folds_.next(); }
@@ -38,7 +38,7 @@ class StepResults {
     const kernels::FoldResult* fold;
     const kernels::LossResult* loss;
   };
-  Device& device_;
+  PackedDevice& device_;
   SharedResults<kernels::FoldResult> folds_;
   SharedResults<kernels::LossResult> losses_;
   std::vector<Finding> findings_;

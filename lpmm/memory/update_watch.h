@@ -11,7 +11,7 @@ namespace lpmm {
 
 class UpdateWatch {
  public:
-  explicit UpdateWatch(Device& device) : device_(device), results_(device), sums_(device) {}
+  explicit UpdateWatch(PackedDevice& device) : device_(device), results_(device), sums_(device) {}
   void begin_step(bool wanted) {
     wanted_ = wanted;
     results_.clear();
@@ -58,7 +58,7 @@ class UpdateWatch {
     device_.square_sum(gradient, 0, gradient.elements, seen.gradient);
   }
 
-  Device& device_;
+  PackedDevice& device_;
   bool wanted_ = false;
   SharedResults<kernels::WatchStats> results_;
   SharedResults<double> sums_;

@@ -143,14 +143,14 @@ class Group {
     }
   }
 
-  void run(Program& program, const ModelMemory& memory) {
+  void run(Program& program, const ModelMemory& memory, Device& device) {
     const auto is_done = [](const Beams& beams) { return beams.is_done(); };
     while (!std::ranges::all_of(sentences_, is_done)) {
       program.infer(memory, tokens_, state_);
       std::iota(parents_.begin(), parents_.end(), 0);
-      memory.device().host_pool().for_each(
-          std::ssize(sentences_), [&](std::int64_t i, int) { advance(static_cast<std::size_t>(i)); });
-      state_.reorder(parents_, memory.device());
+      device.host_pool().for_each(std::ssize(sentences_),
+                                  [&](std::int64_t i, int) { advance(static_cast<std::size_t>(i)); });
+      state_.reorder(parents_, device);
     }
   }
   const std::vector<std::int32_t>& best(std::size_t i) const { return sentences_[i].best(); }
@@ -178,7 +178,8 @@ class Group {
 }  // namespace
 
 std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const ModelMemory& memory,
-                                                   Compute compute, std::span<const int> lengths,
+                                                   Device& device, Compute compute,
+                                                   std::span<const int> lengths,
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress) {
@@ -201,12 +202,12 @@ std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const Mod
       InterruptGuard::check();
       const std::span<const std::size_t> which = std::span(all).subspan(at, std::min(most, all.size() - at));
       if (which.size() != built_for) {
-        program = model.build_decoder(static_cast<int>(which.size()) * options.beams, length, compute,
-                                      memory.device());
+        program =
+            model.build_decoder(static_cast<int>(which.size()) * options.beams, length, compute, device);
         built_for = which.size();
       }
       Group group(sources, which, length, options, context);
-      group.run(*program, memory);
+      group.run(*program, memory, device);
       for (std::size_t i = 0; i < which.size(); ++i) out[which[i]] = group.best(i);
       done += std::ssize(which);
       if (progress) progress(done, std::ssize(sources));

@@ -54,7 +54,8 @@ class Beams {
 // The translations of sources, each with its end, as tokens without one. `lengths`: what sources may be
 // filled up to. Throws UsageError for a source that is longer; Interrupted.
 std::vector<std::vector<std::int32_t>> beam_search(const Model& model, const ModelMemory& memory,
-                                                   Compute compute, std::span<const int> lengths,
+                                                   Device& device, Compute compute,
+                                                   std::span<const int> lengths,
                                                    std::span<const std::vector<std::int32_t>> sources,
                                                    const BeamOptions& options, int context,
                                                    const ProgressCall& progress = {});

@@ -97,7 +97,7 @@ class ListProgram : public Program {
   }
 
   void infer(const ModelMemory& memory, std::span<const std::int32_t> tokens, Inference& state) override {
-    const Buffers none({}, memory.device());
+    const Buffers none({}, *plan_->device);
     Batch batch;
     batch.count = plan_->batch;
     batch.tokens.assign(tokens.begin(), tokens.end());
@@ -147,7 +147,8 @@ class ListProgram : public Program {
                                          batch.count, &memory.device() == plan_->device ? "its" : "another"));
     }
     room_->allocate_all(*plan_->device);
-    return {memory,
+    return {*plan_->device,
+            memory,
             gradients,
             buffers,
             proposals,

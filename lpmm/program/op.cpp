@@ -27,7 +27,7 @@ void Op::fold_vector(RunState& run, int tensor, std::span<const float> gradient)
 void hand_out(RunState& run, Compute compute, const std::byte* values, int channels, float* room) {
   if (run.outputs == nullptr) return;
   const std::int64_t count = run.batch.count * channels;
-  Device& device = run.memory.device();
+  Device& device = run.device;
   device.to_float(compute, count, values, room);
   run.outputs->resize(static_cast<std::size_t>(count));
   device.download(run.outputs->data(), room, 4 * count);

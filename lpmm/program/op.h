@@ -34,6 +34,7 @@ struct TensorUse {
 
 // What an op sees while a program runs.
 struct RunState {
+  Device& device;
   const ModelMemory& memory;
   ModelMemory* gradients;  // null in evaluation
   const Buffers& buffers;

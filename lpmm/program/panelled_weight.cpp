@@ -29,7 +29,7 @@ void PanelledWeight::Folder::fold(std::int64_t row, std::int64_t rows) {
   if (end <= folded_) return;
   run_.gradients->fold(weight_.tensor_, folded_, span_of(room_, end - folded_), run_.microbatch,
                        contribution_, is_last_);
-  run_.memory.device().copy(room_, room_ + (end - folded_), 4 * (done - end));
+  run_.device.copy(room_, room_ + (end - folded_), 4 * (done - end));
   folded_ = end;
 }
 

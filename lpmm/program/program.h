@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/compute.h"
+#include "kernels/device.h"
 #include "lpmm/base/progress.h"
 #include "lpmm/data/batch.h"
 #include "lpmm/memory/model_memory.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 
 namespace lpmm {
 

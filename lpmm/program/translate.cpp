@@ -9,7 +9,7 @@
 namespace lpmm {
 
 std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
-                                   const ModelMemory& memory, const Tokenizer& tokenizer,
+                                   const ModelMemory& memory, Device& device, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,
                                    const ProgressCall& progress) {
   const ModelConfig sizes = complete(config);
@@ -43,8 +43,8 @@ std::vector<std::string> translate(const ModelConfig& config, Compute compute, c
   }
   std::vector<std::string> told(lines.size());
   if (sources.empty()) return told;
-  const auto found =
-      beam_search(model, memory, compute, lengths, sources, options, sizes.integer(kContext), progress);
+  const auto found = beam_search(model, memory, device, compute, lengths, sources, options,
+                                 sizes.integer(kContext), progress);
   for (std::size_t i = 0; i < places.size(); ++i) told[places[i]] = tokenizer.target().decode(found[i]);
   return told;
 }

@@ -18,7 +18,7 @@ namespace lpmm {
 // `options` say. Throws UsageError naming the line that cannot be encoded, or is longer than the model reads;
 // Interrupted.
 std::vector<std::string> translate(const ModelConfig& config, Compute compute, const Model& model,
-                                   const ModelMemory& memory, const Tokenizer& tokenizer,
+                                   const ModelMemory& memory, Device& device, const Tokenizer& tokenizer,
                                    std::span<const std::string> lines, BeamOptions options,
                                    const ProgressCall& progress = {});
 // The most that it takes besides the model, for so many lines of at most `longest` tokens with their ends.

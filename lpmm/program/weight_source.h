@@ -23,7 +23,7 @@ class WeightSource {
   virtual const std::string& path() const = 0;  // for messages
   virtual std::vector<TensorInfo> infos() const = 0;
   // All values of the tensor at this place of infos() in order, panel by panel.
-  virtual void read(std::size_t tensor, Device& device, const PanelBody& body) const = 0;
+  virtual void read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const = 0;
   // What their publisher said besides, as the run kept it.
   virtual PublishedFacts facts() const { return {}; }
   // Writes a file of what this holds; it appears whole or not at all. Throws UsageError for a place inside

@@ -28,7 +28,7 @@ Role finest_term(const ModelMemory& memory, std::size_t tensor) {
 
 // The distance between neighbouring values: of `int` the step, of a table about 2 / 2^bits of its range, of
 // bf16 2^-8 of a number of typical `size`, of ulp8 about a 254th of that.
-double code_size(Device& device, const kernels::RoleView& v, std::int64_t count, double size) {
+double code_size(PackedDevice& device, const kernels::RoleView& v, std::int64_t count, double size) {
   if (v.codec.format.map == Map::kUlp) return std::ldexp(size, -9) / 127;
   if (v.codec.block == 0) return std::ldexp(size, -8);
   const std::int64_t steps = steps_of(v.codec, has_blocks(v.codec) ? count : v.elements);

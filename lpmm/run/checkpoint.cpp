@@ -71,7 +71,7 @@ Metadata metadata_of(const std::string& model, const ModelMemory& memory) {
   return m;
 }
 
-std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, Device& device) {
+std::vector<SafetensorsSource> sources_of(const std::vector<StoredPart>& parts, PackedDevice& device) {
   std::vector<SafetensorsSource> sources;
   for (const StoredPart& part : parts) {
     sources.push_back({part.name, part.dtype, part.shape, [bytes = part.bytes, &device](const auto& sink) {

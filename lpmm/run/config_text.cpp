@@ -7,6 +7,7 @@
 #include <span>
 
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/utf8.h"
 #include "lpmm/files/files.h"

@@ -36,10 +36,10 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
 
 namespace {
 
-double test_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+double test_bleu(const Setup& setup, const Model& model, const ModelMemory& memory, Device& device,
                  const ProgressCall& progress) {
   const std::vector<std::string> told =
-      translate(setup.config.model, setup.config.train.compute, model, memory, *setup.tokenizer,
+      translate(setup.config.model, setup.config.train.compute, model, memory, device, *setup.tokenizer,
                 setup.pairs->test_sources(), BeamOptions{}, progress);
   return bleu(told, setup.pairs->test_targets());
 }
@@ -59,11 +59,11 @@ void check_classes(const Setup& setup, const std::string& checkpoint) {
 
 }  // namespace
 
-std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory, Device& device,
                      const ProgressCall& progress, DataSource::Scores& scores) {
   if (setup.pairs == nullptr || !setup.config.data.bleu) return "";
   try {
-    scores.emplace_back("bleu", test_bleu(setup, model, memory, progress));
+    scores.emplace_back("bleu", test_bleu(setup, model, memory, device, progress));
   } catch (const Interrupted&) {
     return "";  // the run sees it too
   } catch (const std::exception& e) {
@@ -91,7 +91,7 @@ EvalResult evaluate(const Setup& setup, const Model& model, const std::string& c
   // Of pairs that are compared, each sentence was an example.
   std::int64_t items = tested.meter.count / (config.data.cosine ? 2 : 1);
   if (setup.pairs != nullptr) {
-    tested.scores.emplace_back("bleu", test_bleu(setup, model, memory, progress));
+    tested.scores.emplace_back("bleu", test_bleu(setup, model, memory, *device, progress));
     items = data->test_examples();  // the loss is of their tokens
   }
   return {tested.meter.loss(), tested.meter.accuracy(), items, data->unit(), checkpoint, tested.scores};

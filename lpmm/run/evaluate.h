@@ -21,7 +21,7 @@ Tested run_test(Program& program, const ModelMemory& memory, const Buffers& buff
 // Adds to the scores of a test, where data.bleu asks for it, the BLEU of the test sources translated by five
 // beams. What keeps them from being translated costs the score, not the run: it is returned; empty: nothing
 // did.
-std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory,
+std::string add_bleu(const Setup& setup, const Model& model, const ModelMemory& memory, Device& device,
                      const ProgressCall& progress, DataSource::Scores& scores);
 
 struct EvalResult {

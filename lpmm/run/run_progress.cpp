@@ -9,6 +9,7 @@
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/run/checkpoint.h"
+#include "lpmm/version.h"
 
 namespace lpmm {
 namespace fs = std::filesystem;

@@ -11,6 +11,7 @@
 
 #include "kernels/formats/compensation.h"
 #include "lpmm/base/error.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/device_memory.h"
@@ -40,7 +41,7 @@ struct StoredRole {
   std::vector<std::uint16_t> steps;
   kernels::RoleView view;
 
-  StoredRole(const SafetensorsFile& file, const CheckpointTensor& t, Role role, Device& device) {
+  StoredRole(const SafetensorsFile& file, const CheckpointTensor& t, Role role, PackedDevice& device) {
     const Spec codec = fit_spec(parse_spec(*spec_of(t, role)), TensorInfo{t.name, t.shape}.traits());
     const std::int64_t elements = TensorInfo{t.name, t.shape}.elements();
     codes = allocate(device, code_bytes(codec.format, elements), fmt::format("tensor {}", t.name),
@@ -84,11 +85,11 @@ PublishedFacts StoredWeights::facts() const {
   return run == state_->opened.state.end() ? PublishedFacts{} : stored_facts(*run);
 }
 
-void StoredWeights::read(std::size_t tensor, Device& device, const PanelBody& body) const {
+void StoredWeights::read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const {
   read(tensors()[tensor], device, body);
 }
 
-void StoredWeights::read(const CheckpointTensor& t, Device& device, const PanelBody& body) const {
+void StoredWeights::read(const CheckpointTensor& t, PackedDevice& device, const PanelBody& body) const {
   constexpr std::int64_t kPanel = 16 * kernels::kTile;
   const SafetensorsFile& file = state_->opened.file;
   const std::string& role = t.specs.front().first;
@@ -284,7 +285,8 @@ void load_buffers(const StoredWeights& weights, Buffers& buffers) {
   }
 }
 
-void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device) {
+void export_checkpoint(const std::string& path, const std::string& output, Compute type,
+                       PackedDevice& device) {
   const StoredWeights weights(path);
   std::vector<SafetensorsSource> sources;
   for (const CheckpointTensor& t : weights.tensors()) {

@@ -31,8 +31,8 @@ class StoredWeights : public WeightSource {
   const CheckpointTensor* find(const std::string& name) const;  // null where there is none
   std::vector<TensorInfo> infos() const override;               // in the order of tensors()
   PublishedFacts facts() const override;
-  void read(const CheckpointTensor& tensor, Device& device, const PanelBody& body) const;
-  void read(std::size_t tensor, Device& device, const PanelBody& body) const override;
+  void read(const CheckpointTensor& tensor, PackedDevice& device, const PanelBody& body) const;
+  void read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const override;
   void write(const std::string& output, const Metadata& metadata,
              std::span<const SafetensorsSource> sources) const override;
 
@@ -88,6 +88,7 @@ void load_buffers(const StoredWeights& weights, Buffers& buffers);
 
 // Writes parameters and buffers as plain fp32 or bf16 safetensors with the tensors' own names and shapes,
 // decoding panel by panel. The file appears whole or not at all.
-void export_checkpoint(const std::string& path, const std::string& output, Compute type, Device& device);
+void export_checkpoint(const std::string& path, const std::string& output, Compute type,
+                       PackedDevice& device);
 
 }  // namespace lpmm

@@ -304,7 +304,7 @@ void Run::test() {
   const auto started = Clock::now();
   Tested tested = run_test(*program_, memory_, buffers_, *data_, examples_, progress_.share_of("testing"));
   const std::string why_not =
-      add_bleu(setup_, model_, memory_, progress_.share_of("translating"), tested.scores);
+      add_bleu(setup_, model_, memory_, device_, progress_.share_of("translating"), tested.scores);
   if (!why_not.empty()) progress_.warn("no BLEU: " + why_not);
   state_.test = tested.meter;
   state_.scores = tested.scores;

@@ -204,7 +204,7 @@ TEST_P(ConvolutionTest, GradientsByFiniteDifferences) {
 
 // ---- matrix product --------------------------------------------------------------------------------------
 // kind: bits 0 and 1 transpose the factors, bit 2 accumulates.
-void expect_product(Device& device, const std::int64_t (&size)[3], int kind, Compute type) {
+void expect_product(PackedDevice& device, const std::int64_t (&size)[3], int kind, Compute type) {
   MatrixArgs args{.transpose_a = (kind & 1) != 0,
                   .transpose_b = (kind & 2) != 0,
                   .m = size[0],
@@ -265,7 +265,8 @@ TEST(CpuMatmul, OfBf16WithAndWithoutItsInstructions) {
 }
 
 // c in the factors' type, within a wider matrix whose other columns are left alone; with a bias, or without.
-void expect_rounded_product(Device& device, const std::int64_t (&size)[3], bool has_bias, Compute type) {
+void expect_rounded_product(PackedDevice& device, const std::int64_t (&size)[3], bool has_bias,
+                            Compute type) {
   const auto [m, n, k] = size;
   const std::int64_t stride = n + 8;
   constexpr float kOutside = 7;
@@ -314,6 +315,17 @@ TEST_P(MatmulTest, RoundsOnceAndAddsABias) {
   for (const auto& size : sizes) {
     for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
       for (const bool has_bias : {false, true}) expect_rounded_product(device(), size, has_bias, type);
+    }
+  }
+}
+
+// The products of a device without a library; each sum is in one order, whatever the threads.
+TEST(PackedMatmul, EqualsPlainLoops) {
+  CpuPackedDevice device(2);
+  for (const Compute type : {Compute::kFp32, Compute::kBf16}) {
+    for (const auto& size : kBf16Sizes) {
+      for (int kind = 0; kind < 8; ++kind) expect_product(device, size, kind, type);
+      for (const bool has_bias : {false, true}) expect_rounded_product(device, size, has_bias, type);
     }
   }
 }

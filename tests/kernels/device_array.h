@@ -27,7 +27,7 @@ using Floats = std::vector<float>;
 template <class T>
 class DeviceArray {
  public:
-  DeviceArray(Device& device, const std::vector<T>& values)
+  DeviceArray(PackedDevice& device, const std::vector<T>& values)
       : device_(device), count_(values.size()), memory_(device.allocate(bytes() + kGuard)) {
     if (memory_ == nullptr) throw std::bad_alloc();
     assign(values);
@@ -54,7 +54,7 @@ class DeviceArray {
   static std::vector<std::byte> guard() { return std::vector<std::byte>(kGuard, std::byte{0xA5}); }
   std::int64_t bytes() const { return static_cast<std::int64_t>(count_ * sizeof(T)); }
 
-  Device& device_;
+  PackedDevice& device_;
   std::size_t count_;
   DeviceMemory memory_;
 };
@@ -62,9 +62,9 @@ class DeviceArray {
 // Activations of either type.
 class Cells {
  public:
-  Cells(Device& device, Compute type, const Floats& values)
+  Cells(PackedDevice& device, Compute type, const Floats& values)
       : type_(type), bytes_(device, packed(type, values)) {}
-  Cells(Device& device, Compute type, std::int64_t count)
+  Cells(PackedDevice& device, Compute type, std::int64_t count)
       : Cells(device, type, Floats(static_cast<std::size_t>(count), 7.0F)) {}
   void* data() const { return bytes_.data(); }
   std::vector<std::uint8_t> bytes() const { return bytes_.values(); }
@@ -101,7 +101,7 @@ class Cells {
   Compute type_;
   DeviceArray<std::uint8_t> bytes_;
 };
-inline DeviceArray<std::byte> scratch_on(Device& device, std::int64_t bytes) {
+inline DeviceArray<std::byte> scratch_on(PackedDevice& device, std::int64_t bytes) {
   return {device, std::vector<std::byte>(static_cast<std::size_t>(bytes), std::byte{0xEE})};
 }
 // As the type holds them.

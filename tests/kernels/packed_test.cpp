@@ -1,4 +1,4 @@
-#include "kernels/cpu.h"
+#include "kernels/cpu_packed.h"
 
 #include <gtest/gtest.h>
 
@@ -21,14 +21,14 @@ std::int64_t size_of(const std::vector<float>& x) {
   return static_cast<std::int64_t>(x.size());
 }
 
-void write(Device& device, const Packed& to, const std::vector<float>& x, const Noise& noise = {}) {
+void write(PackedDevice& device, const Packed& to, const std::vector<float>& x, const Noise& noise = {}) {
   EXPECT_TRUE(encode(device, to.view(), 0, size_of(x), x.data(), noise));
 }
 
 // ---- encode and decode -----------------------------------------------------------------------------------
 
 TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const Noise noise = {5, 6, 7, 8};
   const std::int64_t n = 9000;
   const std::vector<float> x = normal_values(n, 1);
@@ -59,7 +59,7 @@ TEST(Encode, UsesTheDrawOfTheElementInTheTensor) {
 }
 
 TEST(Encode, ReencodingWithTheSameStepsChangesNothing) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   for (const Format f : packed_formats()) {
     if (!has_sticky_steps(f)) continue;
     for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
@@ -77,7 +77,7 @@ TEST(Encode, ReencodingWithTheSameStepsChangesNothing) {
 }
 
 TEST(Encode, AllZeroBlocksAreExact) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   for (const Format f : stored_formats()) {
     Packed t(codec_of(f), 300);
     write(device, t, normal_values(300, 1, 1.0F, true));
@@ -88,7 +88,7 @@ TEST(Encode, AllZeroBlocksAreExact) {
 }
 
 TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const float inf = std::numeric_limits<float>::infinity();
   for (const Format f : stored_formats()) {
     for (const float bad : {std::nanf(""), inf, -inf, 3e37F}) {
@@ -105,7 +105,7 @@ TEST(Encode, StoresWhatItCanOfValuesThatAreNotStorable) {
 
 // Rows that begin and end inside blocks, span tiles, come twice, or are the last.
 TEST(Decode, RowsAreThoseOfTheWhole) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   for (const Format f : stored_formats()) {
     for (const int block : {64, 128, 4096}) {
       for (const std::int64_t width : {1, 7, 128, 200, 5000}) {
@@ -128,7 +128,7 @@ TEST(Decode, RowsAreThoseOfTheWhole) {
 }
 
 TEST(Decode, Bf16IsTheNearest) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   Packed t(codec_of(linear(12)), 1000);
   write(device, t, normal_values(1000, 4));
   const std::vector<float> x = decoded(device, t);
@@ -139,7 +139,7 @@ TEST(Decode, Bf16IsTheNearest) {
 
 // The mean of sr over many draws is the value (torchao's bf16 and int8 tests).
 TEST(Encode, StochasticMeansAreTheValues) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   const std::vector<float> x = normal_values(128, 8);
   Packed t(codec_of(linear(8)), 128);
   Packed half(codec_of({Map::kBf16, 16}), 128);
@@ -178,7 +178,7 @@ Errors errors_of(const std::vector<float>& x, const std::vector<float>& y) {
 
 TEST(Gates, DynamicQuantizationErrors) {
   if (kSanitized) GTEST_SKIP() << kReleaseOnly;
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   const std::int64_t n = 1024 * 1024;
   const std::vector<float> normal = normal_values(n, 5);
   std::vector<float> uniform(static_cast<std::size_t>(n));
@@ -205,7 +205,7 @@ TEST(Gates, DynamicQuantizationErrors) {
 
 TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
   if (kSanitized) GTEST_SKIP() << kReleaseOnly;
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const std::vector<float> x = normal_values(3000, 6);
   for (std::size_t shift = 1; shift < 16; ++shift) {
     const std::vector<float> copy(x.begin() + static_cast<std::ptrdiff_t>(shift), x.end());
@@ -222,7 +222,7 @@ TEST(Gates, AMisalignedSliceGivesTheCodesOfItsCopy) {
 // Relative error of K folds against their fp64 sum. low_precision 5.5 simulates 8 bits, scale refreshed: sr
 // .0128 at one fold to .0724 at 64; steps that double on demand stay below these bounds.
 TEST(Fold, ManyContributionsAgainstFp64) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   const std::int64_t n = 32768;
   struct Bound {
     int bits;
@@ -260,7 +260,7 @@ TEST(Fold, ManyContributionsAgainstFp64) {
 }
 
 TEST(Fold, SquareSumIsTakenBeforeEncoding) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   const std::vector<float> g = normal_values(70000, 3);
   Packed a(codec_of(linear(2)), size_of(g));
   FoldArgs args;
@@ -275,7 +275,7 @@ TEST(Fold, SquareSumIsTakenBeforeEncoding) {
 }
 
 TEST(Fold, StepsOnlyGrowZerosChangeNothingAndClearEmpties) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   for (const Format f : {linear(8), Format{Map::kBf16, 16}, Format{Map::kFp32, 32}}) {
     Packed a(codec_of(f), 1000);
     std::vector<std::uint16_t> previous;
@@ -300,7 +300,7 @@ TEST(Fold, StepsOnlyGrowZerosChangeNothingAndClearEmpties) {
 }
 
 TEST(Fold, ReportsWhatIsNotStorable) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity(), -1e38F}) {
     for (const std::size_t at : {0U, 4095U, 9999U}) {
       Packed a(codec_of(linear(8)), 10000);
@@ -312,7 +312,7 @@ TEST(Fold, ReportsWhatIsNotStorable) {
 }
 
 TEST(Fold, CountsUnderflow) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   Packed a(codec_of(linear(8), 128, Rounding::kNearest), 128);
   std::vector<float> g(128, 1.0F);
   FoldArgs args;
@@ -332,7 +332,7 @@ TEST(Fold, CountsUnderflow) {
 
 // Against counts made code by code, in every format and with a last group that is not full.
 TEST(Fold, CountsEveryElement) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const std::int64_t n = 1500;
   for (const Format format : stored_formats()) {
     const bool packed = is_packed(format);
@@ -384,7 +384,7 @@ TEST(Fold, CountsEveryElement) {
 // Changes of a third of the gap that they fall into, up and down, from every code but the last, of maps with
 // and without sign and 0; and below the smallest entry, where the gap above it counts.
 TEST(Fold, MeasuresChangesInGaps) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   for (const Format format :
        {Format{Map::kLinear, 4}, Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 4},
         Format{Map::kDynamic, 8}, Format{Map::kSoftsign, 8}, Format{Map::kLinear, 2},
@@ -471,7 +471,7 @@ std::array<Codec, kElementRoles> all(const Codec& c) {
 
 // The parameter moves by the fresh fp32 state, whatever the state is stored as.
 TEST(Update, UsesFreshStates) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const Codec fp32 = codec_of({Map::kFp32, 32});
   const std::int64_t n = 1000;
   Roles roles({fp32, fp32, codec_of(linear(2)), codec_of({Map::kSquareRoot, 4})}, n);
@@ -496,7 +496,7 @@ TEST(Update, UsesFreshStates) {
 }
 
 TEST(Update, EveryRoleHasItsOwnNoise) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const std::int64_t n = 65536;
   Codec c = codec_of(linear(4));
   Roles roles(all(c), n);
@@ -526,7 +526,7 @@ TEST(Update, EveryRoleHasItsOwnNoise) {
 }
 
 TEST(Update, ZeroGradientsChangeNothing) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   const std::int64_t n = 3000;
   for (const Format state : {linear(8), linear(4), Format{Map::kSoftsign, 4}, Format{Map::kDynamic, 8}}) {
     Roles roles({codec_of(linear(8), 128, Rounding::kStochastic, StepMode::kSticky), codec_of(linear(8)),
@@ -545,7 +545,7 @@ TEST(Update, ZeroGradientsChangeNothing) {
 // low_precision 6.5: with g = 0 a nearest-rounded state on a fixed grid sticks at |code| <= 1 / (2 (1 -
 // beta)), stochastic rounding decays to zero. One element holds the block's step.
 TEST(Update, MomentumDeadBand) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   struct Anchor {
     float beta;
     int stuck;
@@ -585,7 +585,7 @@ TEST(Update, MomentumDeadBand) {
 }
 
 TEST(Update, ReportsWhatIsNotStorable) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   const Codec c = codec_of(linear(8));
   Roles roles(all(c), 5000);
   write(device, roles.parameter, normal_values(5000, 1));
@@ -594,7 +594,7 @@ TEST(Update, ReportsWhatIsNotStorable) {
 }
 
 TEST(Update, CountsWhatStochasticRoundingKeeps) {
-  CpuDevice device(2);
+  CpuPackedDevice device(2);
   const std::int64_t n = 200000;
   for (const Rounding rounding : {Rounding::kNearest, Rounding::kStochastic}) {
     const Codec fp32 = codec_of({Map::kFp32, 32});
@@ -635,7 +635,7 @@ TEST(Update, CountsWhatStochasticRoundingKeeps) {
 // Small steady updates: with sr the stored value walks away from the true one as the root of their number,
 // with qr it stays beside it, as if the rounding error had been kept.
 TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   constexpr std::int64_t kElements = 6400;
   constexpr int kUpdates = 400;
   for (const Rounding rounding : {Rounding::kStochastic, Rounding::kQuasiStochastic}) {
@@ -670,7 +670,7 @@ TEST(Update, QuasiStochasticRoundingFollowsASteadyChange) {
 }
 
 TEST(Fold, QuasiStochasticRoundingFollowsEqualContributions) {
-  CpuDevice device(1);
+  CpuPackedDevice device(1);
   constexpr std::int64_t kElements = 6400;
   const auto deviation = [&](Rounding rounding) {
     Packed a(codec_of(linear(8), 128, rounding), kElements);

@@ -13,27 +13,27 @@
 namespace lpmm::kernels {
 
 // The kernels with a result, as functions that return it.
-inline bool encode(Device& device, const RoleView& dst, std::int64_t first, std::int64_t count,
+inline bool encode(PackedDevice& device, const RoleView& dst, std::int64_t first, std::int64_t count,
                    const float* src, const Noise& noise) {
   bool storable = false;
   device.encode(dst, first, count, src, noise, &storable);
   device.synchronize();
   return storable;
 }
-inline FoldResult fold(Device& device, const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                       const float* contribution, const FoldArgs& args) {
+inline FoldResult fold(PackedDevice& device, const RoleView& accumulator, std::int64_t first,
+                       std::int64_t count, const float* contribution, const FoldArgs& args) {
   FoldResult result;
   device.fold(accumulator, first, count, contribution, args, &result);
   device.synchronize();
   return result;
 }
-inline double square_sum(Device& device, const RoleView& src, std::int64_t first, std::int64_t count) {
+inline double square_sum(PackedDevice& device, const RoleView& src, std::int64_t first, std::int64_t count) {
   double sum = 0;
   device.square_sum(src, first, count, &sum);
   device.synchronize();
   return sum;
 }
-inline bool update(Device& device, const Rule& rule, const UpdateArgs& args) {
+inline bool update(PackedDevice& device, const Rule& rule, const UpdateArgs& args) {
   bool storable = false;
   const TensorUpdate tensor{rule, args, &storable};
   device.update({&tensor, 1});
@@ -106,7 +106,7 @@ class Packed {
   RoleView view_;
 };
 
-inline std::vector<float> decoded(Device& device, const Packed& tensor) {
+inline std::vector<float> decoded(PackedDevice& device, const Packed& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.view().elements));
   device.decode(tensor.view(), 0, tensor.view().elements, values.data());
   return values;

@@ -146,7 +146,7 @@ TEST(Gpt, GradientsOfTheStableEmbeddingByFiniteDifferences) {
 TEST(Gpt, TheStableEmbeddingReadsATextByPiecesAsAWhole) {
   const ModelConfig c = small_stable();
   for (const Compute compute : {Compute::kFp32, Compute::kBf16}) {
-    const Net net = stable_net(c, 1, compute);
+    Net net = stable_net(c, 1, compute);
     const auto model = make_model(c);
     const Batch batch = tokens_of(c, 1);
     const auto logits = [&](std::vector<int> pieces) {
@@ -155,7 +155,7 @@ TEST(Gpt, TheStableEmbeddingReadsATextByPiecesAsAWhole) {
       std::vector<float> all;
       std::size_t at = 0;
       for (const int n : pieces) {
-        const auto program = model->build_inference(n, compute, net.memory->device());
+        const auto program = model->build_inference(n, compute, net.device);
         program->infer(*net.memory, std::span(batch.tokens).subspan(at, static_cast<std::size_t>(n)), state);
         all.insert(all.end(), state.logits.begin(), state.logits.end());
         at += static_cast<std::size_t>(n);
@@ -176,7 +176,7 @@ TEST(Gpt, TheStableEmbeddingReadsATextByPiecesAsAWhole) {
     EXPECT_NEAR(net.program->evaluate(*net.memory, *net.buffers, batch).loss_sum, loss, 10 * tolerance);
     Inference late;
     late.position = 24;
-    const auto one = model->build_inference(1, compute, net.memory->device());
+    const auto one = model->build_inference(1, compute, net.device);
     EXPECT_THROW(one->infer(*net.memory, std::vector<std::int32_t>{1}, late), RunError);
   }
 }

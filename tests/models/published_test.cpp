@@ -231,7 +231,7 @@ TEST_F(PublishedTest, ShardsOfTwoExportsAreNeverOneModel) {
     Stopped(const StoredWeights& whole, int files) : whole_(whole), left_(files) {}
     const std::string& path() const override { return whole_.path(); }
     std::vector<TensorInfo> infos() const override { return whole_.infos(); }
-    void read(std::size_t tensor, Device& device, const PanelBody& body) const override {
+    void read(std::size_t tensor, PackedDevice& device, const PanelBody& body) const override {
       whole_.read(tensor, device, body);
     }
     void write(const std::string& output, const Metadata& metadata,

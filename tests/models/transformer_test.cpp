@@ -237,7 +237,7 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
     const std::vector<std::int32_t> found = values_of<std::int32_t>(expected_.file, name);
     const std::size_t width = found.size() / sources.size();
     const BeamOptions options{.beams = beams, .length_penalty = penalty, .most = 19, .start = 46, .end = 0};
-    const auto got = beam_search(*m.model, m.memory, Compute::kFp32, lengths, sources, options, 24);
+    const auto got = beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, sources, options, 24);
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const auto row = found.begin() + static_cast<std::ptrdiff_t>(i * width);
       EXPECT_EQ(got[i],
@@ -247,11 +247,14 @@ TEST_F(TransformerTest, BeamsFindWhatGenerateFinds) {
   }
   // Each sentence for itself, and in another order.
   const BeamOptions options{.most = 19, .start = 46, .end = 0};
-  const auto together = beam_search(*m.model, m.memory, Compute::kFp32, lengths, sources, options, 24);
+  const auto together =
+      beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, sources, options, 24);
   const std::vector<std::vector<std::int32_t>> last{sources[5]};
-  EXPECT_EQ(beam_search(*m.model, m.memory, Compute::kFp32, lengths, last, options, 24)[0], together[5]);
+  EXPECT_EQ(beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, last, options, 24)[0],
+            together[5]);
   const std::vector<std::vector<std::int32_t>> longest{std::vector<std::int32_t>(25, 3)};
-  EXPECT_THROW(beam_search(*m.model, m.memory, Compute::kFp32, lengths, longest, options, 24), UsageError);
+  EXPECT_THROW(beam_search(*m.model, m.memory, m.device, Compute::kFp32, lengths, longest, options, 24),
+               UsageError);
 }
 
 // From text to text, by what transformers' tokenizer and generate() make of it.
@@ -269,7 +272,8 @@ TEST_F(TransformerTest, TranslationsAreThoseOfTransformers) {
   config.length = config.integer(kContext);
   Imported m(transformer_hugging_face(), config, folder);
   const auto tokenizer = load_tokenizer(folder);
-  EXPECT_EQ(translate(config, Compute::kFp32, *m.model, m.memory, *tokenizer, texts, {.most = 19}), wanted);
+  EXPECT_EQ(translate(config, Compute::kFp32, *m.model, m.memory, m.device, *tokenizer, texts, {.most = 19}),
+            wanted);
 }
 
 TEST_F(TransformerTest, TheWayThereAndBackGivesTheSameFile) {

@@ -9,7 +9,7 @@
 #include "experiments/commands/arguments.h"
 #include "experiments/commands/runs/sentence_model.h"
 #include "lpmm/base/exit_code.h"
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 
 namespace lpmm {
 namespace {

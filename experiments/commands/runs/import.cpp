@@ -10,6 +10,7 @@
 #include "kernels/cpu.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/exit_code.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/data/image_sets.h"
 #include "lpmm/data/pairs/marian_tokenizer.h"

@@ -10,7 +10,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/process.h"
 #include "lpmm/base/progress.h"
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/data/scores.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/checkpoint.h"

@@ -49,7 +49,7 @@ int run_translate(const TranslateArguments& o) {
   const std::vector<std::string> lines = given_lines(o);
   Progress progress(o.json);
   const std::vector<std::string> told =
-      translate(loaded.config.model, loaded.config.train.compute, *loaded.model, loaded.memory,
+      translate(loaded.config.model, loaded.config.train.compute, *loaded.model, loaded.memory, loaded.device,
                 loaded.tokenizer(), lines, o.beams, progress.share_of("translating"));
   if (o.json) {
     print_answer({{"checkpoint", loaded.checkpoint}, {"source", lines}, {"target", told}}, true);

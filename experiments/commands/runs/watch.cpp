@@ -16,6 +16,7 @@
 #include "lpmm/base/exit_code.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/base/progress.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/base/text.h"
 #include "lpmm/files/files.h"
 #include "lpmm/memory/roles.h"

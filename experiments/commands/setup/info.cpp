@@ -17,6 +17,7 @@
 #include "lpmm/memory/policy.h"
 #include "lpmm/memory/roles.h"
 #include "lpmm/memory/spec.h"
+#include "lpmm/version.h"
 
 namespace lpmm {
 namespace {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/cpu.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/tile.h"
+#include "kernels/cpu_packed.h"
 
 namespace lpmm::kernels {
 namespace {

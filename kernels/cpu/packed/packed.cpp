@@ -1,4 +1,4 @@
-#include "kernels/cpu.h"
+#include "kernels/cpu_packed.h"
 
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/tile_view.h"
 
-namespace lpmm::kernels {
+namespace lpmm::kernels::cpu {
 namespace {
 
 NextSteps steps_for(Pool& pool, const RoleView& dst, const float* src) {
@@ -28,11 +28,11 @@ NextSteps steps_for(Pool& pool, const RoleView& dst, const float* src) {
 
 }  // namespace
 
-void CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
-                       const Noise& noise, bool* storable) {
-  const NextSteps next = has_blocks(dst.codec) ? NextSteps() : steps_for(pool(), dst, src);
+void encode(Pool& pool, const RoleView& dst, std::int64_t first, std::int64_t count, const float* src,
+            const Noise& noise, bool* storable) {
+  const NextSteps next = has_blocks(dst.codec) ? NextSteps() : steps_for(pool, dst, src);
   std::atomic<bool> all{true};
-  for_each_tile(pool(), Cut(count, piece_of_blocks(dst.codec)), first, count,
+  for_each_tile(pool, Cut(count, piece_of_blocks(dst.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   Scratch& s = scratch();
                   TileView t = tile_of(dst, at, n);
@@ -48,8 +48,8 @@ void CpuDevice::encode(const RoleView& dst, std::int64_t first, std::int64_t cou
   if (storable != nullptr) *storable = all;
 }
 
-void CpuDevice::decode(const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
-  for_each_tile(pool(), Cut(count, piece_of_blocks(src.codec)), first, count,
+void decode(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, float* dst) {
+  for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   float* to = dst + (at - first);
@@ -60,8 +60,9 @@ void CpuDevice::decode(const RoleView& src, std::int64_t first, std::int64_t cou
                 });
 }
 
-void CpuDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_t count, std::uint16_t* dst) {
-  for_each_tile(pool(), Cut(count, piece_of_blocks(src.codec)), first, count,
+void decode_bf16(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count,
+                 std::uint16_t* dst) {
+  for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   std::uint16_t* to = dst + (at - first);
@@ -72,10 +73,10 @@ void CpuDevice::decode_bf16(const RoleView& src, std::int64_t first, std::int64_
                 });
 }
 
-void CpuDevice::decode_rows(const RoleView& src, std::int64_t width, const std::int32_t* rows,
-                            std::int64_t count, float* dst) {
+void decode_rows(Pool& pool, const RoleView& src, std::int64_t width, const std::int32_t* rows,
+                 std::int64_t count, float* dst) {
   const std::int64_t unit = std::max<std::int64_t>(kGroup, piece_of_blocks(src.codec));
-  pool().for_each(count, [&](std::int64_t i, int) {
+  pool.for_each(count, [&](std::int64_t i, int) {
     const std::int64_t first = rows[i] * width, end = first + width;
     std::int64_t n = 0;
     for (std::int64_t at = first / unit * unit; at < end; at += n) {
@@ -90,8 +91,8 @@ void CpuDevice::decode_rows(const RoleView& src, std::int64_t width, const std::
   });
 }
 
-void CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64_t count,
-                     const float* contribution, const FoldArgs& args, FoldResult* result) {
+void fold(Pool& pool, const RoleView& accumulator, std::int64_t first, std::int64_t count,
+          const float* contribution, const FoldArgs& args, FoldResult* result) {
   const bool in_momentum = is_stream_of(args.noise.stream, Role::kMomentum);
   const TileKernels& kernels = tile_kernels();
   const Cut cut(count, piece_of_blocks(accumulator.codec));
@@ -126,14 +127,14 @@ void CpuDevice::fold(const RoleView& accumulator, std::int64_t first, std::int64
     if (!encode_tile(t, sum, args.noise, s, rule)) finite.store(false, std::memory_order_relaxed);
     if (args.stats != nullptr) stats[run] += count_changes(t, sum, s);
   };
-  for_each_tile(pool(), cut, first, count, fold_fused, fold_tile);
+  for_each_tile(pool, cut, first, count, fold_fused, fold_tile);
   if (args.stats != nullptr) sum_in_order(stats, args.stats);
   if (result != nullptr) *result = {finite, sum_as_tree(squares.data(), std::ssize(squares))};
 }
 
-void CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
+void square_sum(Pool& pool, const RoleView& src, std::int64_t first, std::int64_t count, double* sum) {
   std::vector<double> squares(static_cast<std::size_t>(pieces_of(count)));
-  for_each_tile(pool(), Cut(count, piece_of_blocks(src.codec)), first, count,
+  for_each_tile(pool, Cut(count, piece_of_blocks(src.codec)), first, count,
                 [&](std::size_t, std::int64_t at, std::int64_t n) {
                   const TileView t = tile_of(src, at, n);
                   float* values = scratch().values[Role::kParameter].data();
@@ -143,11 +144,11 @@ void CpuDevice::square_sum(const RoleView& src, std::int64_t first, std::int64_t
   *sum = sum_as_tree(squares.data(), std::ssize(squares));
 }
 
-void CpuDevice::clear(const RoleView& accumulator) {
+void clear(Pool& pool, const RoleView& accumulator) {
   const Cut cut(accumulator.elements, piece_of_blocks(accumulator.codec));
-  for_each_tile(pool(), cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
+  for_each_tile(pool, cut, 0, accumulator.elements, [&](std::size_t, std::int64_t at, std::int64_t n) {
     empty_tile(tile_of(accumulator, at, n));
   });
 }
 
-}  // namespace lpmm::kernels
+}  // namespace lpmm::kernels::cpu

@@ -3,6 +3,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/rules/watched.h"
 
@@ -110,12 +111,11 @@ namespace lpmm::kernels {
 
 std::vector<const RuleLoops*> simd_rule_loops() {
   std::vector<const RuleLoops*> sets;
-  const std::int64_t supported = hwy::SupportedTargets();
 #if HWY_TARGETS & HWY_AVX3
-  if ((supported & HWY_AVX3) != 0) sets.push_back(N_AVX3::rule_loops_here());
+  if (has_avx512()) sets.push_back(N_AVX3::rule_loops_here());
 #endif
 #if HWY_TARGETS & HWY_AVX2
-  if ((supported & HWY_AVX2) != 0) sets.push_back(N_AVX2::rule_loops_here());
+  if (has_avx2()) sets.push_back(N_AVX2::rule_loops_here());
 #endif
   return sets;
 }

@@ -4,12 +4,12 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/cpu.h"
 #include "kernels/cpu/packed/looks.h"
 #include "kernels/cpu/packed/next_steps.h"
 #include "kernels/cpu/packed/row_sums.h"
 #include "kernels/cpu/packed/rule_loops.h"
 #include "kernels/cpu/packed/tile_view.h"
+#include "kernels/cpu_packed.h"
 #include "kernels/formats/compensation.h"
 #include "kernels/orthogonal.h"
 
@@ -306,15 +306,15 @@ bool update_tensor(Pool& pool, const TensorUpdate& tensor) {
 
 }  // namespace
 
-void CpuDevice::update(std::span<const TensorUpdate> tensors) {
+void cpu::update(PackedDevice& device, std::span<const TensorUpdate> tensors) {
+  Pool& pool = device.host_pool();
   for (const TensorUpdate& tensor : tensors) {
     bool storable = true;
     if (is_orthogonal(tensor.rule)) {
-      update_orthogonal(*this, tensor, [&](const TensorUpdate& pass) {
-        storable = update_tensor(pool(), pass) && storable;
-      });
+      update_orthogonal(device, tensor,
+                        [&](const TensorUpdate& pass) { storable = update_tensor(pool, pass) && storable; });
     } else {
-      storable = update_tensor(pool(), tensor);
+      storable = update_tensor(pool, tensor);
     }
     if (tensor.storable != nullptr) *tensor.storable = storable;
   }

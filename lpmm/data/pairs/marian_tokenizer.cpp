@@ -9,7 +9,7 @@
 #include <set>
 
 #include "lpmm/base/error.h"
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/data/tokenizers/added_tokens.h"
 #include "lpmm/data/tokenizers/characters.h"
 #include "lpmm/data/tokenizers/cuts.h"

@@ -12,12 +12,12 @@ class ReluOp : public Op {
   explicit ReluOp(std::int64_t count) : count_(count) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    run.memory.device().relu_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
+    run.device.relu_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
     if (gradient(run, inputs[0]) == nullptr) return;
-    run.memory.device().relu_backward(plan->compute, count_, data(run, output), gradient(run, output),
-                                      gradient(run, inputs[0]), accumulate[0]);
+    run.device.relu_backward(plan->compute, count_, data(run, output), gradient(run, output),
+                             gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:
@@ -28,11 +28,11 @@ class GeluOp : public Op {
  public:
   GeluOp(kernels::GeluForm form, std::int64_t count) : form_(form), count_(count) {}
   void forward(RunState& run) const override {
-    run.memory.device().gelu_forward(plan->compute, form_, count_, data(run, inputs[0]), data(run, output));
+    run.device.gelu_forward(plan->compute, form_, count_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
-    run.memory.device().gelu_backward(plan->compute, form_, count_, data(run, inputs[0]),
-                                      gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+    run.device.gelu_backward(plan->compute, form_, count_, data(run, inputs[0]), gradient(run, output),
+                             gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:
@@ -44,11 +44,11 @@ class TanhOp : public Op {
  public:
   explicit TanhOp(std::int64_t count) : count_(count) {}
   void forward(RunState& run) const override {
-    run.memory.device().tanh_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
+    run.device.tanh_forward(plan->compute, count_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
-    run.memory.device().tanh_backward(plan->compute, count_, data(run, output), gradient(run, output),
-                                      gradient(run, inputs[0]), accumulate[0]);
+    run.device.tanh_backward(plan->compute, count_, data(run, output), gradient(run, output),
+                             gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:
@@ -59,11 +59,11 @@ class SwigluOp : public Op {
  public:
   SwigluOp(std::int64_t rows, std::int64_t width) : rows_(rows), width_(width) {}
   void forward(RunState& run) const override {
-    run.memory.device().swiglu_forward(plan->compute, rows_, width_, data(run, inputs[0]), data(run, output));
+    run.device.swiglu_forward(plan->compute, rows_, width_, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
-    run.memory.device().swiglu_backward(plan->compute, rows_, width_, data(run, inputs[0]),
-                                        gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
+    run.device.swiglu_backward(plan->compute, rows_, width_, data(run, inputs[0]), gradient(run, output),
+                               gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:

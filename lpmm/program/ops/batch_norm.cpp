@@ -38,7 +38,7 @@ class NormOp : public Op {
     scale.bias = run.memory.decoded(bias_, span_of(scale.shift, n));
     auto* mean = reinterpret_cast<float*>(saved_data(run));
     float* inverse_deviation = mean + n;
-    Device& device = run.memory.device();
+    Device& device = run.device;
     if (run.proposals != nullptr && !frozen_) {
       Buffers& buffers = *run.proposals;
       // A later microbatch builds on the earlier one's proposal.
@@ -79,7 +79,7 @@ class NormOp : public Op {
       args.dresidual = gradient(run, inputs[1]);
       args.accumulate_residual = accumulate[1];
     }
-    run.memory.device().norm_backward(shape_, args, pieces.take(plan->device->norm_scratch_bytes(shape_)));
+    run.device.norm_backward(shape_, args, pieces.take(plan->device->norm_scratch_bytes(shape_)));
     fold_vector(run, weight_, span_of(weight_gradient, n));
     fold_vector(run, bias_, span_of(bias_gradient, n));
   }

@@ -19,7 +19,7 @@ class DropoutOp : public Op {
  private:
   void drop(RunState& run, const std::byte* x, std::byte* y, bool add) const {
     const kernels::Dropout dropout = dropout_.of(run);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     if (dropout.threshold == 0) return device.copy_or_add(plan->compute, count_, x, y, add);
     device.dropout(plan->compute, count_, dropout, x, y, add);
   }

@@ -14,7 +14,7 @@ class InputOp : public Op {
   void forward(RunState& run) const override {
     const std::int64_t count = run.batch.count * values_, all = plan->batch * values_;
     std::byte* out = data(run, output);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     device.from_float(plan->compute, count, on_device(device, run.batch.images.data(), count, run.workspace),
                       out);
     const std::int64_t b = kernels::value_bytes(plan->compute);

@@ -47,7 +47,7 @@ class LinearOp : public Op {
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     std::byte* y = data(run, output);
     for (const Part& part : parts_) {
       const float* bias =
@@ -76,7 +76,7 @@ class LinearOp : public Op {
     Pieces pieces(run.workspace);
     const Backward b = lay_out_backward(pieces);
     const bool is_direct = this->is_direct();
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const std::byte* g = before_bias(run, b);
     std::byte* dx = gradient(run, inputs[0]);
     std::byte* sums = is_direct ? dx : reinterpret_cast<std::byte*>(b.dx);
@@ -112,7 +112,7 @@ class LinearOp : public Op {
   // `g`: of what biases were added to.
   void backward(RunState& run, const Part& part, const Backward& b, const std::byte* g, std::byte* dx,
                 Compute dx_type) const {
-    Device& device = run.memory.device();
+    Device& device = run.device;
     PanelledWeight::Folder folder(part.weight, run, b.gradient);
     part.weight.for_each_panel([&](std::int64_t row, std::int64_t rows) {
       const std::byte* rows_of_g = g + (part.first + row) * value_bytes(compute_);
@@ -151,8 +151,8 @@ class LinearOp : public Op {
   const std::byte* before_bias(RunState& run, const Backward& b) const {
     if (!has_bias_) return gradient(run, output);
     float* const bias = folds_later() ? reinterpret_cast<float*>(waiting_data(run)) : b.bias;
-    const void* g = run.memory.device().bias_backward(compute_, rows_, out_, data(run, output),
-                                                      gradient(run, output), relu_, b.g, bias);
+    const void* g = run.device.bias_backward(compute_, rows_, out_, data(run, output), gradient(run, output),
+                                             relu_, b.g, bias);
     for (const Part& part : parts_) {
       fold_vector(run, part.bias, span_of(bias + part.first, part.outputs));
     }

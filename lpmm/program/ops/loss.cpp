@@ -23,14 +23,14 @@ class LossOp : public Op {
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
     hand_out(run, plan->compute, data(run, inputs[0]), classes_, room.outputs);
-    run.memory.device().softmax_loss(shape(run), plan->compute, data(run, inputs[0]),
-                                     labels(run, room.labels), run.loss);
+    run.device.softmax_loss(shape(run), plan->compute, data(run, inputs[0]), labels(run, room.labels),
+                            run.loss);
     run.labels = run.batch.count;
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
-    run.memory.device().softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]),
-                                              labels(run, lay_out(pieces).labels), gradient(run, inputs[0]));
+    run.device.softmax_loss_backward(shape(run), plan->compute, data(run, inputs[0]),
+                                     labels(run, lay_out(pieces).labels), gradient(run, inputs[0]));
   }
 
  private:
@@ -43,7 +43,7 @@ class LossOp : public Op {
             p.floats(std::int64_t{1} * plan->batch * classes_)};
   }
   static const std::int32_t* labels(const RunState& run, std::byte* room) {
-    return on_device(run.memory.device(), run.batch.labels.data(), run.batch.count, room);
+    return on_device(run.device, run.batch.labels.data(), run.batch.count, room);
   }
   kernels::LossShape shape(const RunState& run) const { return {run.batch.count, classes_, smoothing_}; }
   int classes_;
@@ -64,14 +64,14 @@ class SquareLossOp : public Op {
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
     hand_out(run, plan->compute, data(run, inputs[0]), 1, room.outputs);
-    run.memory.device().square_loss(run.batch.count, plan->compute, data(run, inputs[0]),
-                                    targets(run, room.targets), run.loss);
+    run.device.square_loss(run.batch.count, plan->compute, data(run, inputs[0]), targets(run, room.targets),
+                           run.loss);
     run.labels = run.batch.count;
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
-    run.memory.device().square_loss_backward(run.batch.count, plan->compute, data(run, inputs[0]),
-                                             targets(run, lay_out(pieces).targets), gradient(run, inputs[0]));
+    run.device.square_loss_backward(run.batch.count, plan->compute, data(run, inputs[0]),
+                                    targets(run, lay_out(pieces).targets), gradient(run, inputs[0]));
   }
 
  private:
@@ -83,7 +83,7 @@ class SquareLossOp : public Op {
     return {p.take(room_on(*plan->device, 4 * plan->batch)), p.floats(plan->batch)};
   }
   static const float* targets(const RunState& run, std::byte* room) {
-    return on_device(run.memory.device(), run.batch.targets.data(), run.batch.count, room);
+    return on_device(run.device, run.batch.targets.data(), run.batch.count, room);
   }
 };
 

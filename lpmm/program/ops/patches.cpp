@@ -16,7 +16,7 @@ class PatchesOp : public Op {
   explicit PatchesOp(const kernels::PatchShape& shape) : shape_(shape) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    run.memory.device().patches(shape_, plan->compute, data(run, inputs[0]), data(run, output));
+    run.device.patches(shape_, plan->compute, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& /*run*/) const override {}  // the input has no gradient
 
@@ -35,7 +35,7 @@ class PrependOp : public Op {
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Room room(*this, pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     run.memory.decode(token_, 0, span_of(room.token, width_));
     device.from_float(plan->compute, width_, room.token, room.first);
     device.copy_or_add_rows(plan->compute, {batch_, width_, 0, after()}, room.first, data(run, output),
@@ -46,7 +46,7 @@ class PrependOp : public Op {
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Room room(*this, pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const std::byte* dy = gradient(run, output);
     device.copy_or_add_rows(plan->compute, {batch_, before(), after(), before()}, dy + row_bytes(),
                             gradient(run, inputs[0]), accumulate[0]);
@@ -76,11 +76,11 @@ class SelectOp : public Op {
   SelectOp(int batch, Value x, int position)
       : batch_(batch), values_(x.values()), width_(x.channels), position_(position) {}
   void forward(RunState& run) const override {
-    run.memory.device().copy_or_add_rows(plan->compute, {batch_, width_, values_, width_},
-                                         data(run, inputs[0]) + offset(), data(run, output), false);
+    run.device.copy_or_add_rows(plan->compute, {batch_, width_, values_, width_},
+                                data(run, inputs[0]) + offset(), data(run, output), false);
   }
   void backward(RunState& run) const override {
-    Device& device = run.memory.device();
+    Device& device = run.device;
     std::byte* dx = gradient(run, inputs[0]);
     if (!accumulate[0]) device.fill_with_zeros(dx, batch_ * values_ * value_bytes(plan->compute));
     device.copy_or_add_rows(plan->compute, {batch_, width_, width_, values_}, gradient(run, output),

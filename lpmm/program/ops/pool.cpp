@@ -11,7 +11,7 @@ class PoolOp : public Op {
   PoolOp(kernels::PoolShape shape, bool maximum) : shape_(shape), maximum_(maximum) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const void* x = data(run, inputs[0]);
     void* y = data(run, output);
     maximum_ ? device.max_pool_forward(shape_, plan->compute, x, y)
@@ -20,7 +20,7 @@ class PoolOp : public Op {
   void backward(RunState& run) const override {
     std::byte* dx = gradient(run, inputs[0]);
     if (dx == nullptr) return;
-    Device& device = run.memory.device();
+    Device& device = run.device;
     if (maximum_) {
       device.max_pool_backward(shape_, plan->compute, data(run, inputs[0]), gradient(run, output), dx,
                                accumulate[0]);

@@ -54,8 +54,8 @@ class RowNormOp : public Op {
       Pieces pieces(run.workspace);
       const float* weight = decoded(run, norm, norm.weight, pieces);
       const float* bias = norm.bias < 0 ? nullptr : decoded(run, norm, norm.bias, pieces);
-      run.memory.device().row_norm_forward(norm.shape, at(x, norm.first), weight, bias, at(y, norm.first),
-                                           mean(run, norm), inverse_deviation(run, norm));
+      run.device.row_norm_forward(norm.shape, at(x, norm.first), weight, bias, at(y, norm.first),
+                                  mean(run, norm), inverse_deviation(run, norm));
     }
     copy_rest(run, x, y, false);
   }
@@ -76,8 +76,8 @@ class RowNormOp : public Op {
       args.accumulate = accumulate[0];
       args.weight_gradient = of.weight;
       args.bias_gradient = of.bias;
-      run.memory.device().row_norm_backward(norm.shape, args,
-                                            pieces.take(plan->device->row_norm_scratch_bytes(norm.shape)));
+      run.device.row_norm_backward(norm.shape, args,
+                                   pieces.take(plan->device->row_norm_scratch_bytes(norm.shape)));
       fold_vector(run, norm.weight, span_of(of.weight, width));
       if (norm.bias >= 0) fold_vector(run, norm.bias, span_of(of.bias, width));
     }
@@ -106,7 +106,7 @@ class RowNormOp : public Op {
   void copy_rest(const RunState& run, std::byte* from, std::byte* to, bool adds) const {
     if (rest_.columns == 0) return;
     const std::int64_t first = rest_.in_stride - rest_.columns;
-    run.memory.device().copy_or_add_rows(plan->compute, rest_, at(from, first), at(to, first), adds);
+    run.device.copy_or_add_rows(plan->compute, rest_, at(from, first), at(to, first), adds);
   }
   std::vector<Norm> norms_;
   kernels::Rows rest_;

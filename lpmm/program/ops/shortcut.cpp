@@ -11,12 +11,12 @@ class ShortcutOp : public Op {
   explicit ShortcutOp(kernels::ShortcutShape shape) : shape_(shape) {}
   bool skips_gradient() const override { return true; }
   void forward(RunState& run) const override {
-    run.memory.device().shortcut_forward(shape_, plan->compute, data(run, inputs[0]), data(run, output));
+    run.device.shortcut_forward(shape_, plan->compute, data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
     if (gradient(run, inputs[0]) == nullptr) return;
-    run.memory.device().shortcut_backward(shape_, plan->compute, gradient(run, output),
-                                          gradient(run, inputs[0]), accumulate[0]);
+    run.device.shortcut_backward(shape_, plan->compute, gradient(run, output), gradient(run, inputs[0]),
+                                 accumulate[0]);
   }
 
  private:

@@ -48,9 +48,9 @@ SpikeFile parse_spike(const Json& record) {
   return file;
 }
 
-constexpr std::string_view kBefore = "before_", kEnd = ".jsonl";
+constexpr std::string_view kBefore = "before_", kLogEnd = ".jsonl";
 std::string before_path(const std::string& run, std::int64_t step) {
-  return fmt::format("{}/watch/{}{:08}{}", run, kBefore, step, kEnd);
+  return fmt::format("{}/watch/{}{:08}{}", run, kBefore, step, kLogEnd);
 }
 
 std::string warning_of(const Spike& s, bool is_kept) {
@@ -245,7 +245,7 @@ void Watch::drop_old() const {
   std::error_code error;
   for (const auto& item : fs::directory_iterator(run_ + "/watch", error)) {
     const std::string name = item.path().filename().string();
-    if (!name.starts_with(kBefore) || !name.ends_with(kEnd)) continue;
+    if (!name.starts_with(kBefore) || !name.ends_with(kLogEnd)) continue;
     if (!needed.contains(run_ + "/watch/" + name)) fs::remove(item.path(), error);
   }
 }

@@ -9,7 +9,7 @@
 #include <unordered_map>
 
 #include "lpmm/base/error.h"
-#include "lpmm/base/text.h"
+#include "lpmm/base/terminal.h"
 #include "lpmm/data/tokenizers/cuts.h"
 #include "lpmm/data/tokenizers/sentence_piece/charsmap.h"
 #include "lpmm/data/utf8.h"

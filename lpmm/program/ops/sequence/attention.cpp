@@ -33,8 +33,8 @@ class AttentionOp : public Op {
     if (run.inference != nullptr && shape_.is_causal) return infer(run);
     Pieces pieces(run.workspace);
     const Room room = lay_out(pieces);
-    run.memory.device().attention_forward(shape_of(run, room), data(run, inputs[0]), others(run),
-                                          dropout_.of(run), data(run, output), log_sums(run), room.scratch);
+    run.device.attention_forward(shape_of(run, room), data(run, inputs[0]), others(run), dropout_.of(run),
+                                 data(run, output), log_sums(run), room.scratch);
   }
   void backward(RunState& run) const override {
     Pieces pieces(run.workspace);
@@ -50,7 +50,7 @@ class AttentionOp : public Op {
       args.dkv = gradient(run, inputs[1]);
       args.accumulate_kv = accumulate[1];
     }
-    run.memory.device().attention_backward(shape_of(run, room), dropout_.of(run), args, room.scratch);
+    run.device.attention_backward(shape_of(run, room), dropout_.of(run), args, room.scratch);
   }
   std::int64_t cache_bytes(std::int64_t positions) const override {
     if (shape_.is_self() && !shape_.is_causal) return 0;  // an encoder's
@@ -85,13 +85,13 @@ class AttentionOp : public Op {
     Inference::Cache& cache = cache_of(run);
     if (run.inference->position == 0) {
       const std::int64_t bytes = shape_.batch * shape_.key_rows() * position_bytes();
-      cache.memory = allocate(run.memory.device(), bytes, "keys and values", "fewer beams");
-      run.memory.device().copy(cache.memory.get(), data(run, inputs[1]), bytes);
+      cache.memory = allocate(run.device, bytes, "keys and values", "fewer beams");
+      run.device.copy(cache.memory.get(), data(run, inputs[1]), bytes);
     }
     return cache.memory.get();
   }
   void infer(RunState& run) const {
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const Inference* state = run.inference;
     const std::int64_t room =
         state->positions > 0 ? std::min<std::int64_t>(state->positions, longest_) : longest_;

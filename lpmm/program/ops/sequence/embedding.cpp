@@ -55,7 +55,7 @@ class EmbeddingOp : public Op {
     const Forward f = lay_out_forward(pieces);
     std::int32_t *const tokens = integers(host_pieces, rows_), *const places = integers(host_pieces, length_);
     read_tokens(run, tokens);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const std::int32_t* ids = on_device(device, tokens, rows_, f.tokens);
     if (positions_) positions_->decode(run, places, f.places, f.positions);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
@@ -78,7 +78,7 @@ class EmbeddingOp : public Op {
       positions_->fold(run, plan->compute, gradient(run, output), rows_, host, b.copies, b.positions);
     }
     if (run.gradients->is_frozen(tokens_.tensor) || plan->is_gathered(tokens_.tensor)) return;
-    const TokenRows tokens(run.memory.device(), tokens_of(run), host, b.copies);
+    const TokenRows tokens(run.device, tokens_of(run), host, b.copies);
     run.gradients->applies_at_once(tokens_.tensor) ? fold_all(run, tokens, b.range)
                                                    : fold_touched(run, tokens, b.range);
   }
@@ -128,7 +128,7 @@ class EmbeddingOp : public Op {
 
   void fold(RunState& run, const TokenRows& tokens, std::int64_t begin, std::int64_t end,
             float* range) const {
-    tokens.sum(run.memory.device(), plan->compute, width_, gradient(run, output), begin, end, range);
+    tokens.sum(run.device, plan->compute, width_, gradient(run, output), begin, end, range);
     run.gradients->fold(tokens_.tensor, begin, span_of(range, end - begin), run.microbatch,
                         plan->contribution(tokens_), tokens_.place == 0);
   }

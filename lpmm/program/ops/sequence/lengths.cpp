@@ -29,7 +29,7 @@ const std::int32_t* lengths_of(const RunState& run, int batch, int longest, std:
     }
     host[i] = lengths[i];
   }
-  return on_device(run.memory.device(), host, batch, room);
+  return on_device(run.device, host, batch, room);
 }
 
 }  // namespace lpmm

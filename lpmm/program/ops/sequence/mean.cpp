@@ -13,11 +13,10 @@ class MeanOp : public Op {
   std::int64_t workspace_bytes() const override { return lengths_room(*plan->device, batch()); }
   std::int64_t host_workspace_bytes() const override { return lengths_host_room(batch()); }
   void forward(RunState& run) const override {
-    run.memory.device().mean_forward(shape_of(run), data(run, inputs[0]), data(run, output));
+    run.device.mean_forward(shape_of(run), data(run, inputs[0]), data(run, output));
   }
   void backward(RunState& run) const override {
-    run.memory.device().mean_backward(shape_of(run), gradient(run, output), gradient(run, inputs[0]),
-                                      accumulate[0]);
+    run.device.mean_backward(shape_of(run), gradient(run, output), gradient(run, inputs[0]), accumulate[0]);
   }
 
  private:

@@ -22,7 +22,7 @@ void PositionTable::decode(const RunState& run, std::int32_t* ids, std::byte* ro
                                context_ - first_));
   }
   std::iota(ids, ids + length_, static_cast<std::int32_t>(first_ + past));
-  Device& device = run.memory.device();
+  Device& device = run.device;
   device.decode_rows(run.memory.view(tensor_, Role::kParameter), width_,
                      on_device(device, ids, length_, room), length_, out);
 }
@@ -39,7 +39,7 @@ void PositionTable::fold(RunState& run, Compute compute, const std::byte* gradie
     }
   }
   host.first[length_] = rows;
-  Device& device = run.memory.device();
+  Device& device = run.device;
   device.sum_rows(compute, width_, gradient, on_device(device, host, length_, copies), 0, gradient_floats(),
                   sums);
   const std::int64_t all = context_ * width_;

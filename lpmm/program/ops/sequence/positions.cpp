@@ -38,7 +38,7 @@ class AddPositionsOp : public Op {
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace), host(run.host_workspace);
     const Forward f(*this, pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     table_.decode(run, reinterpret_cast<std::int32_t*>(host.take(4 * length_)), f.places, f.positions);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
@@ -53,8 +53,8 @@ class AddPositionsOp : public Op {
     Pieces pieces(run.workspace), host(run.host_workspace);
     const Backward b(*this, pieces);
     table_.fold(run, plan->compute, gradient(run, output), rows_, RowLists(host, rows_), b.copies, b.sums);
-    run.memory.device().copy_or_add(plan->compute, rows_ * width_, gradient(run, output),
-                                    gradient(run, inputs[0]), accumulate[0]);
+    run.device.copy_or_add(plan->compute, rows_ * width_, gradient(run, output), gradient(run, inputs[0]),
+                           accumulate[0]);
   }
 
  private:

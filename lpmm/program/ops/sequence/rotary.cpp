@@ -20,7 +20,7 @@ class RotaryAnglesOp : public Op {
   void forward(RunState& run) const override {
     const std::int64_t past = run.inference == nullptr ? 0 : run.inference->position;
     auto* const table = reinterpret_cast<float*>(run.host_workspace);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const auto half = std::ssize(frequencies_);
     device.host_pool().for_each(length_, [&](std::int64_t t, int) {
       for (std::int64_t i = 0; i < half; ++i) {
@@ -44,12 +44,12 @@ class RotaryOp : public Op {
   explicit RotaryOp(const kernels::RotaryShape& shape) : shape_(shape) {}
   bool skips_gradient() const override { return true; }  // the table has none
   void forward(RunState& run) const override {
-    run.memory.device().rotary(shape_, angles(run), false, data(run, inputs[0]), data(run, output), false);
+    run.device.rotary(shape_, angles(run), false, data(run, inputs[0]), data(run, output), false);
   }
   void backward(RunState& run) const override {
     if (gradient(run, inputs[0]) == nullptr) return;
-    run.memory.device().rotary(shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]),
-                               accumulate[0]);
+    run.device.rotary(shape_, angles(run), true, gradient(run, output), gradient(run, inputs[0]),
+                      accumulate[0]);
   }
 
  private:

@@ -33,7 +33,7 @@ class AddSinusoidsOp : public Op {
   void forward(RunState& run) const override {
     Pieces pieces(run.workspace);
     const Forward f(*this, pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     make_table(run, reinterpret_cast<float*>(run.host_workspace));
     device.upload(f.table, run.host_workspace, 4 * length_ * width_);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
@@ -46,8 +46,8 @@ class AddSinusoidsOp : public Op {
     }
   }
   void backward(RunState& run) const override {
-    run.memory.device().scale(plan->compute, rows_ * width_, factor_, gradient(run, output),
-                              gradient(run, inputs[0]), accumulate[0]);
+    run.device.scale(plan->compute, rows_ * width_, factor_, gradient(run, output), gradient(run, inputs[0]),
+                     accumulate[0]);
   }
 
  private:
@@ -60,7 +60,7 @@ class AddSinusoidsOp : public Op {
   void make_table(const RunState& run, float* table) const {
     const std::int64_t past = run.inference == nullptr || is_whole_ ? 0 : run.inference->position;
     const std::int64_t half = (width_ + 1) / 2;
-    run.memory.device().host_pool().for_each(length_, [&](std::int64_t t, int) {
+    run.device.host_pool().for_each(length_, [&](std::int64_t t, int) {
       for (std::int64_t c = 0; c < width_; ++c) {
         const auto i = static_cast<double>(c < half ? c : c - half);
         const double angle =

@@ -54,7 +54,7 @@ class TokenLossOp : public Op {
     if (run.inference != nullptr) return infer(run);
     Pieces pieces(run.workspace);
     const Forward f = lay_out_forward(pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const std::int64_t rows = run.batch.count * length_;
     run.labels = check_labels(run.batch, rows, weight_.rows(), may_lack_);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows, f.labels);
@@ -73,25 +73,25 @@ class TokenLossOp : public Op {
     const bool folds = !is_gathered(run);
     PanelledWeight::Folder folder(weight_, run, b.gradient, plan->contribution(use_), use_.place == 0);
     for_each_gradient(run, b, [&](std::int64_t first, std::int64_t columns, const std::byte* panel) {
-      run.memory.device().matmul({.m = rows_,
-                                  .n = width_,
-                                  .k = columns,
-                                  .type = plan->compute,
-                                  .a = b.logit_gradients,
-                                  .a_stride = columns,
-                                  .b = panel,
-                                  .b_stride = width_,
-                                  .c = b.dx,
-                                  .c_stride = width_,
-                                  .accumulate = first > 0},
-                                 b.matmul);
+      run.device.matmul({.m = rows_,
+                         .n = width_,
+                         .k = columns,
+                         .type = plan->compute,
+                         .a = b.logit_gradients,
+                         .a_stride = columns,
+                         .b = panel,
+                         .b_stride = width_,
+                         .c = b.dx,
+                         .c_stride = width_,
+                         .accumulate = first > 0},
+                        b.matmul);
       if (folds) sum_bias(run, b, first, columns);
       if (!folds || weight_.is_frozen(run)) return;
       sum_weight(run, b, columns, folder.rows_at(first));
       folder.fold(first, columns);
     });
     if (folds) fold_bias(run, b);
-    run.memory.device().from_float(plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
+    run.device.from_float(plan->compute, rows_ * width_, b.dx, gradient(run, inputs[0]));
   }
 
   // Panel by panel: what embeddings add is summed apart and added, in the order of their backward. The bias
@@ -100,7 +100,7 @@ class TokenLossOp : public Op {
     if (!is_gathered(run)) return;
     Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Backward b = lay_out_backward(pieces);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const std::vector<ProgramPlan::Embedding> embeddings = gathered();
     std::vector<TokenRows> tokens;
     for (const ProgramPlan::Embedding& e : embeddings) {
@@ -157,7 +157,7 @@ class TokenLossOp : public Op {
   // Runs body(first, columns, panel) for every panel of the weight, with the gradient of its logits.
   template <class Body>
   void for_each_gradient(RunState& run, const Backward& b, const Body& body) const {
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const auto* log_sums = reinterpret_cast<const float*>(saved_data(run));
     decode_bias(run, b.logits);
     const std::int32_t* labels = on_device(device, run.batch.labels.data(), rows_, b.labels);
@@ -173,26 +173,26 @@ class TokenLossOp : public Op {
   bool is_gathered(const RunState& run) const { return gathers >= 0 && !weight_.is_frozen(run); }
   void sum_bias(RunState& run, const Backward& b, std::int64_t first, std::int64_t columns) const {
     if (bias_ < 0) return;
-    run.memory.device().bias_backward(plan->compute, rows_, columns, nullptr, b.logit_gradients, false,
-                                      nullptr, b.bias + first);
+    run.device.bias_backward(plan->compute, rows_, columns, nullptr, b.logit_gradients, false, nullptr,
+                             b.bias + first);
   }
   void fold_bias(RunState& run, const Backward& b) const {
     if (bias_ >= 0) run.gradients->fold(bias_, 0, span_of(b.bias, weight_.rows()), run.microbatch);
   }
   // gradient <- the gradient of a panel, of those of its logits.
   void sum_weight(RunState& run, const Backward& b, std::int64_t columns, float* gradient) const {
-    run.memory.device().matmul({.transpose_a = true,
-                                .m = columns,
-                                .n = width_,
-                                .k = rows_,
-                                .type = plan->compute,
-                                .a = b.logit_gradients,
-                                .a_stride = columns,
-                                .b = data(run, inputs[0]),
-                                .b_stride = width_,
-                                .c = gradient,
-                                .c_stride = width_},
-                               b.matmul);
+    run.device.matmul({.transpose_a = true,
+                       .m = columns,
+                       .n = width_,
+                       .k = rows_,
+                       .type = plan->compute,
+                       .a = b.logit_gradients,
+                       .a_stride = columns,
+                       .b = data(run, inputs[0]),
+                       .b_stride = width_,
+                       .c = gradient,
+                       .c_stride = width_},
+                      b.matmul);
   }
   void decode_bias(const RunState& run, const Logits& logits) const {
     if (bias_ >= 0) run.memory.decode(bias_, 0, span_of(logits.bias, weight_.rows()));
@@ -210,7 +210,7 @@ class TokenLossOp : public Op {
     decode_bias(run, f.logits);
     weight_.for_each_panel([&](std::int64_t first, std::int64_t columns) {
       multiply(run, x, rows, first, columns, f.panel, f.logits, f.matmul);
-      run.memory.device().download(panel.data(), f.logits.values, 4 * rows * columns);
+      run.device.download(panel.data(), f.logits.values, 4 * rows * columns);
       for (std::int64_t r = 0; r < rows; ++r) {
         std::copy_n(panel.data() + r * columns, columns, state.logits.data() + r * vocabulary + first);
       }
@@ -249,19 +249,19 @@ class TokenLossOp : public Op {
                             std::int64_t columns, std::byte* panel, const Logits& logits,
                             void* matmul) const {
     const std::byte* e = weight_.decode(run, first, columns, panel);
-    run.memory.device().matmul({.transpose_b = true,
-                                .m = rows,
-                                .n = columns,
-                                .k = width_,
-                                .type = plan->compute,
-                                .a = x,
-                                .a_stride = width_,
-                                .b = e,
-                                .b_stride = width_,
-                                .c = logits.values,
-                                .c_stride = columns,
-                                .bias = bias_ >= 0 ? logits.bias + first : nullptr},
-                               matmul);
+    run.device.matmul({.transpose_b = true,
+                       .m = rows,
+                       .n = columns,
+                       .k = width_,
+                       .type = plan->compute,
+                       .a = x,
+                       .a_stride = width_,
+                       .b = e,
+                       .b_stride = width_,
+                       .c = logits.values,
+                       .c_stride = columns,
+                       .bias = bias_ >= 0 ? logits.bias + first : nullptr},
+                      matmul);
     return e;
   }
   std::int64_t rows_, length_, width_;

@@ -39,7 +39,7 @@ class AddTypesOp : public Op {
     const Forward f(*this, pieces);
     auto* const types = reinterpret_cast<std::int32_t*>(host.take(4 * rows_));
     for (std::int64_t i = 0; i < rows_; ++i) types[i] = type_of(run, i);
-    Device& device = run.memory.device();
+    Device& device = run.device;
     const std::int32_t* ids = on_device(device, types, rows_, f.ids);
     for (std::int64_t first = 0; first < rows_; first += panel_) {
       const std::int64_t n = std::min(panel_, rows_ - first);
@@ -54,7 +54,7 @@ class AddTypesOp : public Op {
     Pieces pieces(run.workspace), host_pieces(run.host_workspace);
     const Backward b(*this, pieces);
     const RowLists host(host_pieces, most());
-    Device& device = run.memory.device();
+    Device& device = run.device;
     std::int64_t count = 0;
     for (std::int64_t type = 0; type < types_; ++type) {
       host.first[type] = count;

@@ -1,0 +1,77 @@
+// Where work on packed memory runs, and the memory it works on: all that lpmm/memory needs. A new kind of
+// hardware begins with this class; one that trains networks is a Device (kernels/device.h).
+//
+// Work is queued and done in order. What a call writes, later calls may read. All pointers that a kernel
+// takes are of the device's memory; the host reads and writes what is shared, once it has synchronized, and
+// copies the rest. The CPU has done the work when the call returns, and its memory is the host's.
+//
+// Threads of the host may share a device: each call is whole, whatever others do meanwhile, and gives the
+// same bits. All of them use one queue and one pool, so that this saves time where the host does other things
+// in between. What lies in its memory is one thread's at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "kernels/matrix.h"
+#include "kernels/packed.h"
+#include "kernels/pool.h"
+
+namespace lpmm {
+
+class PackedDevice;
+
+// Memory of a device. It is given back before the device goes.
+struct ReleaseMemory {
+  PackedDevice* device = nullptr;
+  std::int64_t bytes = 0;
+  void operator()(std::byte* memory) const;
+};
+using DeviceMemory = std::unique_ptr<std::byte[], ReleaseMemory>;
+
+class PackedDevice : public kernels::PackedKernels, public kernels::MatrixKernels {
+ public:
+  virtual ~PackedDevice() = default;
+  PackedDevice(const PackedDevice&) = delete;
+  PackedDevice& operator=(const PackedDevice&) = delete;
+
+  virtual std::string_view name() const = 0;
+  // Whether the host reads and writes its memory, so that nothing needs to be copied between them.
+  virtual bool is_host() const = 0;
+  // What multiplies matrices and on what, for the record: results' last bits depend on it.
+  virtual std::string compute_library() const = 0;
+  // Zeroed, 64-byte aligned; null where there is no memory. Shared memory the host reads and writes too.
+  virtual DeviceMemory allocate(std::int64_t bytes) = 0;
+  virtual DeviceMemory allocate_shared(std::int64_t bytes) = 0;
+  // Between the host and the device's memory, and within it. The host's bytes may be reused on return; a
+  // download waits for all work queued so far. Ranges may not overlap.
+  virtual void upload(void* to, const void* host, std::int64_t bytes) = 0;
+  virtual void download(void* host, const void* from, std::int64_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
+  virtual void fill_with_zeros(void* to, std::int64_t bytes) = 0;
+  // What of its memory is free, and what it takes of it for itself, about; nothing where that is the host's.
+  virtual std::optional<std::int64_t> available_memory() { return {}; }
+  virtual std::optional<std::int64_t> own_bytes() const { return {}; }
+  // Waits for all work queued so far.
+  virtual void synchronize() = 0;
+  // The host as a device, which is its own. Sizes of scratch memory are for so many threads of it.
+  virtual PackedDevice& host() = 0;
+  // Threads of the host, for what is done there: reading data, drawing initial values.
+  virtual Pool& host_pool() = 0;
+  virtual int host_threads() const = 0;
+
+ protected:
+  friend struct ReleaseMemory;
+  PackedDevice() = default;
+  virtual void release(std::byte* memory, std::int64_t bytes) noexcept = 0;
+};
+
+inline void ReleaseMemory::operator()(std::byte* memory) const {
+  device->release(memory, bytes);
+}
+
+}  // namespace lpmm
