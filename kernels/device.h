@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/compute.h"
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 #include "kernels/packed_device.h"
 #include "kernels/sequence.h"
 

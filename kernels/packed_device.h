@@ -19,7 +19,7 @@
 
 #include "kernels/matrix.h"
 #include "kernels/packed.h"
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 
 namespace lpmm {
 

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "experiments/bench/ceilings.h"
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 #include "lpmm/memory/device_memory.h"
 #include "theory/draws.h"
 

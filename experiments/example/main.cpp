@@ -34,7 +34,7 @@ int main() {
       w[i] -= 0.01F * m[i];  // (2)
     }
 #else
-    w.step(g);  // (2)
+    w.step(g);                                                                     // (2)
 #endif
   }
   std::printf("accuracy %.3f\n", 2.0 * right / kSteps);

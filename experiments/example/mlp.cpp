@@ -1,5 +1,5 @@
-// A network with forward and backward of its own, whose weights, gradients and optimizer state are packed: four
-// microbatches a step, clipping, and a checkpoint that the loop goes on from, to the bit.
+// A network with forward and backward of its own, whose weights, gradients and optimizer state are packed:
+// four microbatches a step, clipping, and a checkpoint that the loop goes on from, to the bit.
 #include <lpmm/kernels/cpu_packed.h>
 #include <lpmm/memory/model_memory.h>
 
@@ -28,13 +28,28 @@ void multiply(int rows, int columns, int depth, View a, View b, Floats& out) {
   }
 }
 
+// Points of two rings, and whether each lies in the outer one: the same data, wherever the loop began.
+std::vector<bool> draw_points(int step, int microbatch, Floats& x) {
+  std::mt19937 draws(step * kMicrobatches + microbatch);
+  std::uniform_real_distribution<float> uniform;
+  std::vector<bool> outer(kBatch);
+  for (int i = 0; i < kBatch; ++i) {
+    outer[i] = uniform(draws) < 0.5F;
+    const float radius = (outer[i] ? 1.5F : 0.5F) + 0.4F * uniform(draws), angle = 6.283F * uniform(draws);
+    x[i * kIn] = radius * std::cos(angle);
+    x[i * kIn + 1] = radius * std::sin(angle);
+  }
+  return outer;
+}
+
 int main(int argc, char** argv) {
   const std::string file = argc > 1 ? argv[1] : "mlp.safetensors";
   const int stop = argc > 2 ? std::stoi(argv[2]) : kSteps;
   lpmm::CpuPackedDevice device;
   lpmm::OptimizerConfig adamw{.rule = "adamw", .learning_rate = 0.01, .clip_norm = 1};
   lpmm::ModelMemory memory({{"first", {kIn, kHidden}}, {"second", {kHidden, 1}}},
-                           lpmm::make_policy("lpmm-compact", adamw), adamw, /*seed=*/1, kMicrobatches, device);
+                           lpmm::make_policy("lpmm-compact", adamw), adamw, /*seed=*/1, kMicrobatches,
+                           device);
   if (std::filesystem::exists(file)) {
     memory.load(file);
   } else {
@@ -47,24 +62,15 @@ int main(int argc, char** argv) {
     }
   }
 
-  // Which of two rings does a point lie in?
   Floats first(kIn * kHidden), second(kHidden), x(kBatch * kIn), hidden(kBatch * kHidden), logit(kBatch);
   Floats dfirst(first.size()), dsecond(second.size()), dhidden(hidden.size()), dlogit(kBatch);
   int right = 0, seen = 0;
   for (int step = static_cast<int>(memory.last_step()) + 1; step <= stop; ++step) {
     memory.begin_step(step);
     for (int microbatch = 0; microbatch < kMicrobatches; ++microbatch) {
-      std::mt19937 draws(step * kMicrobatches + microbatch);  // the same data, wherever the loop began
-      std::uniform_real_distribution<float> uniform;
       memory.decode(0, 0, first);
       memory.decode(1, 0, second);
-      std::vector<bool> outer(kBatch);
-      for (int i = 0; i < kBatch; ++i) {
-        outer[i] = uniform(draws) < 0.5F;
-        const float radius = (outer[i] ? 1.5F : 0.5F) + 0.4F * uniform(draws), angle = 6.283F * uniform(draws);
-        x[i * kIn] = radius * std::cos(angle);
-        x[i * kIn + 1] = radius * std::sin(angle);
-      }
+      const std::vector<bool> outer = draw_points(step, microbatch, x);
       multiply(kBatch, kHidden, kIn, {x.data(), kIn, 1}, {first.data(), kHidden, 1}, hidden);
       for (float& h : hidden) h = h > 0 ? h : 0;
       multiply(kBatch, 1, kHidden, {hidden.data(), kHidden, 1}, {second.data(), 1, 1}, logit);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiments/pack/decode.h"
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 #include "lpmm/base/error.h"
 #include "lpmm/base/interrupt.h"
 #include "lpmm/data/image_file.h"

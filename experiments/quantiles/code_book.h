@@ -12,7 +12,7 @@
 
 #include "kernels/device.h"
 #include "kernels/formats/format.h"
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 
 namespace lpmm {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 #include "lpmm/data/batch.h"
 
 namespace lpmm {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/orthogonal.h"
-#include "lpmm/memory/shared_results.h"
+#include "lpmm/memory/step_results.h"
 
 namespace lpmm {
 

@@ -147,16 +147,11 @@ class ListProgram : public Program {
                                          batch.count, &memory.device() == plan_->device ? "its" : "another"));
     }
     room_->allocate_all(*plan_->device);
-    return {*plan_->device,
-            memory,
-            gradients,
-            buffers,
-            proposals,
-            batch,
-            microbatch,
-            room_->arena(),
-            room_->workspace(),
-            room_->host_workspace(),
+    return {*plan_->device,     memory,
+            gradients,          buffers,
+            proposals,          batch,
+            microbatch,         room_->arena(),
+            room_->workspace(), room_->host_workspace(),
             room_->loss()};
   }
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 #include "lpmm/base/host.h"
 #include "lpmm/data/pairs/pair_data.h"
 #include "lpmm/data/sentences/sentence_data.h"

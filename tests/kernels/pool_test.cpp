@@ -1,4 +1,4 @@
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/processors.h"
+#include "kernels/threads/processors.h"
 #include "tests/sanitized.h"
 
 #if defined(__SSE2__)

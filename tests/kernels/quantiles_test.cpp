@@ -1,5 +1,5 @@
 // Quantiles against sorting: what is exact to the bit, the estimate by tiles to the bit of its definition.
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 
 #include <gtest/gtest.h>
 

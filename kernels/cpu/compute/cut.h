@@ -9,7 +9,7 @@
 #include "kernels/compute.h"
 #include "kernels/cpu/compute/loops.h"
 #include "kernels/formats/codec.h"
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 
 namespace lpmm::kernels {
 

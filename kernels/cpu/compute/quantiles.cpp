@@ -1,5 +1,5 @@
 // Counting keys, and quantiles of sorted tiles.
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 
 #include <hwy/contrib/sort/vqsort.h>
 

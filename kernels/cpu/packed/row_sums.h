@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "kernels/packed.h"
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 
 namespace lpmm::kernels {
 

@@ -9,8 +9,8 @@
 #include "kernels/cpu/tile.h"
 #include "kernels/formats/maps.h"
 #include "kernels/packed.h"
-#include "kernels/pool.h"
 #include "kernels/sums.h"
+#include "kernels/threads/pool.h"
 
 namespace lpmm::kernels {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_device.h"
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 
 namespace lpmm::kernels::LPMM_CUDA_NAMESPACE {
 namespace {

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <set>
 
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 #include "lpmm/base/error.h"
 
 namespace lpmm {

@@ -1,5 +1,5 @@
 // Quantiles of a tensor over any device: what the kernels leave is gathered here.
-#include "kernels/quantiles.h"
+#include "kernels/formats/quantiles.h"
 
 #include <algorithm>
 #include <limits>

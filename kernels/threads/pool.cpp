@@ -1,4 +1,4 @@
-#include "kernels/pool.h"
+#include "kernels/threads/pool.h"
 
 #include <sched.h>
 
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/processors.h"
+#include "kernels/threads/processors.h"
 
 #if defined(__SSE2__)
 #include <immintrin.h>
