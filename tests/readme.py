@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Types every command of README.md and lpmm/README.md, in their order, and says how long each takes.
+"""Types every command of README.md and of the pages in lpmm/, in their order, and says how long each takes.
 
 What a page leaves to the reader (CONFIG, a folder of pictures, a published model) gets a small stand-in. Commands that
 the pages only name, such as `lpmm info`, are typed as they stand.
@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = ["README.md", "lpmm/README.md"]
+PAGES = ["README.md", "lpmm/README.md", "lpmm/RECIPES.md", "lpmm/memory/README.md", "lpmm/EMBEDDING.md"]
 STARTS = r"(?:lpmm|build/lpmm|bash|cmake|python3|source)\b"
 # Typed before the pages: what their placeholders stand for.
 SETUP = """mkdir -p runs/readme
@@ -69,7 +69,7 @@ def main():
     if args.pictures:
         return pictures(args.pictures)
     (ROOT / "runs/readme").mkdir(parents=True, exist_ok=True)
-    grid = re.search(r"```toml\n(.*?)```", (ROOT / "lpmm/README.md").read_text(), re.S)
+    grid = re.search(r"```toml\n(.*?)```", (ROOT / "lpmm/RECIPES.md").read_text(), re.S)
     (ROOT / "runs/readme/grid.toml").write_text(grid.group(1))
     lines, seen = [], set()
     for page in PAGES:

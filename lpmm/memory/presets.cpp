@@ -33,7 +33,7 @@ constexpr Preset peer(std::string_view name, std::string_view momentum, std::str
   return {name, {"fp32", "fp32", momentum, variance, momentum, "none"}, false, min_elements};
 }
 
-// Everything the presets decide. lpmm/README.md says whose the peers are. Everything included,
+// Everything the presets decide. lpmm/memory/README.md says whose the peers are. Everything included,
 // a parameter takes 28.77 (lpmm), 24.91 (lpmm-compact), 16.95 (lpmm-min) and 12.81 (lpmm-nano) bits with SGDM
 // and ResNet-20, 36.46, 32.59, 20.60 and 16.61 with AdamW and GPT-2 124M.
 constexpr std::array<Preset, 16> kPresets = {{

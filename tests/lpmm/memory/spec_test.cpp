@@ -208,13 +208,13 @@ TEST(Spec, DocumentsNameEveryRuleAndPreset) {
     EXPECT_NE(rules.find(fmt::format("`{}`", name)), std::string::npos)
         << name << ": README.md's list of optimizers lacks it";
   }
-  const std::string inside = read_text(LPMM_SOURCE_DIR "/lpmm/README.md", 1 << 20);
+  const std::string inside = read_text(LPMM_SOURCE_DIR "/lpmm/memory/README.md", 1 << 20);
   for (const std::string_view name : preset_names()) {
     std::string row = fmt::format("\n| `{}` |", name);
     const RoleSpecs specs = make_policy(name).specs;
     for (const Role role : kEveryElementRole) row += fmt::format(" `{}` |", to_string(role, specs[role]));
     EXPECT_NE(inside.find(row + '\n'), std::string::npos)
-        << "lpmm/README.md's table of presets lacks the row" << row;
+        << "lpmm/memory/README.md's table of presets lacks the row" << row;
   }
 }
 
