@@ -4,7 +4,7 @@ hides an include that a file lacks where a neighbour has it.
 
 Files of the newest commits come first, and what does not begin within SECONDS is left out. A header that is the first
 include of a source of its name is checked there.
-usage: python3 tests/alone.py [--compiler clang++] [--seconds 120] [--folder build-alone]
+usage: python3 tests/alone.py [--compilers g++,clang++] [--seconds 120] [--folder build-alone]
 Exits with 1 where a file does not compile. --seconds 0 sets no limit.
 """
 import argparse
@@ -63,7 +63,7 @@ def newest_first(files):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--compiler", default="clang++")
+    parser.add_argument("--compilers", default=",".join(c for c in ("g++", "clang++") if shutil.which(c)), help="separated by commas")
     parser.add_argument("--seconds", type=float, default=120)
     parser.add_argument("--folder", default="build-alone")
     args = parser.parse_args()
@@ -72,23 +72,24 @@ def main():
     sources, flags = configured(folder)
     files = [file for file in sources + headers_to_check(sources) if not NOT_ALONE.search(file)]
 
-    def errors(file):
+    def errors(file, compiler):
         """None: not begun in time."""
         if time.monotonic() > end:
             return None
-        done = subprocess.run([args.compiler, "-fsyntax-only", "-w", *flags, "-x", "c++", ROOT / file],
+        done = subprocess.run([compiler, "-fsyntax-only", "-w", *flags, "-x", "c++", ROOT / file],
                               capture_output=True, text=True, check=False)
         return "" if done.returncode == 0 else done.stderr or f"exit code {done.returncode}"
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = {file: pool.submit(errors, file) for file in newest_first(files)}
-    found = {file: future.result() for file, future in found.items()}
-    for file, text in found.items():
+        found = {(file, compiler): pool.submit(errors, file, compiler)
+                 for file in newest_first(files) for compiler in args.compilers.split(",")}
+    found = {key: future.result() for key, future in found.items()}
+    for (file, compiler), text in found.items():
         if text:
-            print(f"{file} does not compile by itself; does it include all that it names?\n{text[:1500]}")
-    checked = sum(text is not None for text in found.values())
-    print(f"{checked} of {len(files)} files compiled by themselves ({args.compiler}), newest commits first")
-    return 1 if checked == 0 or any(found.values()) else 0
+            print(f"{file} does not compile by itself with {compiler}; does it include all that it names?\n{text[:1500]}")
+    checked = {file for (file, _), text in found.items() if text is not None}
+    print(f"{len(checked)} of {len(files)} files compiled by themselves ({args.compilers}), newest commits first")
+    return 1 if not checked or any(found.values()) else 0
 
 
 if __name__ == "__main__":

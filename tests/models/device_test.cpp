@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/emulated.h"
 #include "lpmm/files/files.h"
+#include "lpmm/memory/packed_vector.h"
 #include "lpmm/memory/policy.h"
 #include "lpmm/program/family.h"
 #include "lpmm/run/config.h"
@@ -20,6 +21,7 @@
 #include "lpmm/run/train_step.h"
 #include "lpmm/run/trainer.h"
 #include "tests/lpmm/scratch.h"
+#include "tests/normal_values.h"
 #include "tests/sanitized.h"
 
 namespace lpmm {
@@ -436,6 +438,28 @@ TEST_P(RunsOn, RunsGoOnFromTheCpusCheckpoints) {
     EXPECT_TRUE(bytes(whole) == bytes(stopped)) << model;
     run(moved, "cpu", 2, false);
     EXPECT_NO_THROW(run(moved, GetParam(), 3, true)) << model;
+  }
+}
+
+// The memory of a device holds the bits that the host's does, and either goes on from the other's file.
+TEST_P(RunsOn, PackedVectorsHoldTheBitsOfTheHosts) {
+  const auto device = make_device(GetParam(), 1);
+  const OptimizerConfig adam = {.rule = "adam", .learning_rate = 0.05};
+  const auto start = normal_values(700, 3, 1), gradient = normal_values(700, 4, 1);
+  const DeviceMemory room = device->allocate(4 * 700);
+  device->upload(room.get(), gradient.data(), 4 * 700);
+  const std::span<const float> there(reinterpret_cast<const float*>(room.get()), 700);
+  const auto values = [](const PackedVector& w) { return static_cast<std::vector<float>>(w); };
+  for (const char* preset : {"fp32", "lpmm", "lpmm-min", "states8"}) {
+    PackedVector a(start, preset, adam, 7, 2), b(start, preset, adam, *device, 7);
+    a.step(gradient), b.step(there);
+    EXPECT_EQ(values(a), values(b)) << preset;
+    a.save(scratch_ / "a.safetensors"), b.save(scratch_ / "b.safetensors");
+    EXPECT_EQ(read_text(scratch_ / "a.safetensors", 1 << 20), read_text(scratch_ / "b.safetensors", 1 << 20));
+    PackedVector c(std::vector<float>(700), preset, adam, *device, 7);
+    c.load(scratch_ / "a.safetensors");
+    a.step(gradient), c.step(there);
+    EXPECT_EQ(values(a), values(c)) << preset;
   }
 }
 

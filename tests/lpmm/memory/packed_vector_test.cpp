@@ -10,7 +10,6 @@
 #include <iterator>
 #include <limits>
 
-#include "kernels/device.h"
 #include "lpmm/base/error.h"
 #include "lpmm/files/files.h"
 #include "lpmm/files/safetensors.h"
@@ -76,29 +75,6 @@ TEST(PackedVector, GoesOnToTheBitAfterSaveAndLoad) {
     EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first)) << preset;
     for (int i = 0; i < 5; ++i) first.step(gradient, 0.01), second.step(gradient, 0.01);
     EXPECT_EQ(static_cast<std::vector<float>>(second), static_cast<std::vector<float>>(first)) << preset;
-  }
-}
-
-// The memory of a device holds the bits that the host's does, and either goes on from the other's file.
-TEST(PackedVector, LiesInTheMemoryOfADevice) {
-  const Scratch folder;
-  const auto device = make_device("cuda-emulated", 1);
-  const OptimizerConfig adam = {.rule = "adam", .learning_rate = 0.05};
-  const auto start = normal_values(700, 3, 1), gradient = normal_values(700, 4, 1);
-  const DeviceMemory room = device->allocate(4 * 700);
-  device->upload(room.get(), gradient.data(), 4 * 700);
-  const std::span<const float> there(reinterpret_cast<const float*>(room.get()), 700);
-  const auto values = [](const PackedVector& w) { return static_cast<std::vector<float>>(w); };
-  for (const char* preset : {"fp32", "lpmm", "lpmm-min", "states8"}) {
-    PackedVector a(start, preset, adam, 7, 2), b(start, preset, adam, *device, 7);
-    a.step(gradient), b.step(there);
-    EXPECT_EQ(values(a), values(b)) << preset;
-    a.save(folder / "a.safetensors"), b.save(folder / "b.safetensors");
-    EXPECT_EQ(read_text(folder / "a.safetensors", 1 << 20), read_text(folder / "b.safetensors", 1 << 20));
-    PackedVector c(std::vector<float>(700), preset, adam, *device, 7);
-    c.load(folder / "a.safetensors");
-    a.step(gradient), c.step(there);
-    EXPECT_EQ(values(a), values(c)) << preset;
   }
 }
 
